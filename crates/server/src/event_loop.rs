@@ -40,7 +40,7 @@ pub(crate) const WAKER: Token = Token(usize::MAX);
 /// The token of the acceptor.
 const ACCEPTOR: Token = Token(usize::MAX - 1);
 
-/// Why an event loop failed.
+/// Error that ends an event loop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EventLoopError {
@@ -72,20 +72,20 @@ pub(crate) struct EventLoop {
     wait_for_position: Vec<(usize, PositionWait)>,
     /// Whether the feed may have something for the searches that listen for changes.
     feed_is_due: bool,
-    /// Connections that still tell of the feed's last change set, and since when.
+    /// Number of connections that still send the feed's last change set, which woke them at `telling_since`.
     telling: usize,
     telling_since: Instant,
-    /// When those that wait for memory try again.
+    /// Time at which connections that wait for memory try again.
     next_memory_retry: Instant,
     /// Connections that may run into a timeout, each once.
     watched: Vec<usize>,
     next_tick: Instant,
     next_silence_sweep: Instant,
-    /// Where the next look for silent connections goes on.
+    /// Slot at which the next check for silent connections continues.
     silence_cursor: usize,
     /// Connections that have timeouts for silence.
     untrusted: usize,
-    /// Set when the server stops: when outstanding operations are dropped.
+    /// Deadline after which a stopping server drops outstanding operations; `None` while it runs.
     drain_until: Option<Instant>,
     /// The acceptor, in the loop whose thread runs it.
     acceptor: Option<Acceptor>,
@@ -94,7 +94,7 @@ pub(crate) struct EventLoop {
 }
 
 impl EventLoop {
-    /// A loop, with the acceptor if this loop runs it.
+    /// Makes a loop, with the acceptor if this loop runs it.
     ///
     /// # Errors
     /// The acceptor cannot be registered with epoll.
@@ -139,7 +139,7 @@ impl EventLoop {
     /// Runs until the server stops.
     ///
     /// # Errors
-    /// The loop cannot go on. Its connections are closed.
+    /// The loop cannot continue. Its connections are closed.
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut messages = Vec::new();
@@ -214,7 +214,7 @@ impl EventLoop {
         }
     }
 
-    /// How long the loop may sleep without missing a timeout.
+    /// Returns how long the loop may sleep without missing a timeout.
     fn timeout(&self) -> Option<Duration> {
         let tick = (!self.watched.is_empty()).then_some(self.next_tick);
         let silence_sweep = self.shortest_silence().map(|_| self.next_silence_sweep);
@@ -247,7 +247,7 @@ impl EventLoop {
         });
     }
 
-    /// Runs `action` on a connection, then does what it asks for. A panic costs only this connection.
+    /// Runs `action` on a connection, then does what the returned turn requires. A panic closes only this connection.
     fn with_connection(
         &mut self,
         slot: usize,
@@ -340,8 +340,8 @@ impl EventLoop {
         }
     }
 
-    /// Has the writer tell of its next commit, for those that wait for a position, or tell of changes. One may have
-    /// come in between.
+    /// Requests a notice of the next commit, for connections that wait for a position or send changes. A commit may
+    /// have occurred in between.
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
         if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
@@ -354,24 +354,24 @@ impl EventLoop {
         }
     }
 
-    /// There was a commit: gives those their turn whose position it shows.
+    /// Handles a commit: gives a turn to the connections whose position is now visible.
     fn turn_reached(&mut self) {
-        // A snapshot that cannot be renewed lets them wait until their time is over.
+        // If the snapshot cannot be renewed, they wait until their time is over.
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
         self.feed_is_due = true;
         self.look_for_commits();
     }
 
-    /// Whether the feed is to go on now. While many still tell of its last change set it waits, so that the next has
-    /// all that came meanwhile.
+    /// Whether the feed may continue now. While connections still send its last change set it waits for a time, so that
+    /// the next set contains all later changes.
     fn feeds_now(&self) -> bool {
         self.feed_is_due
             && (self.telling == 0 || self.context.now.duration_since(self.telling_since) >= FEED_PATIENCE)
     }
 
-    /// Goes on with the feed of changes: a slice of the log, or waking the searches that have something to tell. They
-    /// tell it in turn with what else there is to do.
+    /// Continues the feed of changes: reads a slice of the log, or wakes the searches that have something to send. They
+    /// send it in turn with the other work of the loop.
     fn feed(&mut self) {
         if !self.feeds_now() {
             return;
@@ -384,7 +384,7 @@ impl EventLoop {
             Ok(Advance::More) => return,
             Ok(Advance::Nothing) => Vec::new(),
             Ok(Advance::Done(woken)) => woken,
-            // The next call ends those that listen; it comes with the next commit.
+            // The next call, at the next commit, ends the listening searches.
             Err(error) => {
                 tracing::error!(%error, "an event loop cannot read changes for searches that listen");
                 Vec::new()
@@ -406,7 +406,7 @@ impl EventLoop {
         self.cut_off_laggards();
     }
 
-    /// Ends searches whose clients read changes so slowly that too much is kept for them.
+    /// Ends searches whose clients read changes so slowly that their queues exceed the bound.
     fn cut_off_laggards(&mut self) {
         let laggards = self.context.feed.laggards(&self.context.snapshot).unwrap_or_default();
         for (slot, ticket) in laggards {
@@ -519,7 +519,7 @@ impl EventLoop {
         self.accepted = accepted;
     }
 
-    /// Takes a new connection.
+    /// Adds a new connection.
     fn open(&mut self, mut new: Accepted) {
         let slot = self.free_slots.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -545,12 +545,12 @@ impl EventLoop {
                 connection.drain(context, buffers, false)
             });
         } else if is_watched {
-            // A handshake and what a proxy says have deadlines, even if not an octet comes.
+            // A TLS handshake and a proxy header have deadlines, even if no octet arrives.
             self.with_connection(slot, |_, _, _| Turn::Wait);
         }
     }
 
-    /// Does what is due by time: draining, timeouts, waits for memory, idle connections.
+    /// Performs the work that is due by time: draining, timeouts, retries for memory, idle connections.
     fn check_time(&mut self) {
         let now = self.context.now;
         if let Some(until) = self.drain_until {
@@ -583,7 +583,7 @@ impl EventLoop {
         }
     }
 
-    /// The shorter of the timeouts for silence, while there are connections that have any.
+    /// Returns the shorter timeout for silence, while there are connections that have one.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];
@@ -591,7 +591,8 @@ impl EventLoop {
         timeouts.into_iter().flatten().chain(own).min().filter(|_| self.untrusted > 0)
     }
 
-    /// Closes some of the connections that have been silent for too long, and goes on with others the next time.
+    /// Closes connections that have been silent for too long. A call checks some connections; the next call continues
+    /// after them.
     fn close_silent(&mut self, now: Instant) {
         let settings = &self.context.settings;
         let timeouts = [settings.first_request_timeout, settings.idle_timeout];

@@ -1,8 +1,8 @@
 //! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
 //!
-//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read comes back short.
-//! One write sends the answers to all requests of a turn. Bytes that the socket does not take stay here. While many do,
-//! nothing more is read or produced, and TCP slows the client.
+//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read returns less than
+//! it asked for. One write sends the answers to all requests of a turn. Bytes that the socket does not accept stay
+//! here. While there are many of them, nothing more is read or produced, and TCP slows the client.
 
 mod beginning;
 mod ending;
@@ -39,17 +39,18 @@ pub(crate) struct Connection {
     input: Vec<u8>,
     /// Answers. No capacity when all are sent.
     output: Vec<u8>,
-    /// How much of `output` is sent.
+    /// Number of bytes of `output` that are sent.
     sent: usize,
     /// Answers of other threads that came while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// When a byte last moved, in either direction; until the first request is there, when the connection was opened.
+    /// Time at which a byte last moved in either direction; before the first request, the time at which the connection
+    /// was opened.
     last_progress: Instant,
-    /// A whole request has come.
+    /// Whether a complete request has arrived.
     has_asked: bool,
-    /// It counts among those of its address.
+    /// Whether it is counted among the connections of its address.
     has_entered: bool,
-    /// It is looked at for silence: it was not trusted, or not known, when it was opened.
+    /// Whether it is checked for silence, because its client was not trusted, or not known, when it was opened.
     pub(crate) has_timeouts: bool,
     /// The socket may have something to read.
     readable: bool,
@@ -58,9 +59,9 @@ pub(crate) struct Connection {
     /// Both directions are closed, not only that from the peer.
     broken: bool,
     phase: Phase,
-    /// What the requests in `input` wait for.
+    /// Event that the requests in `input` wait for.
     waiting: Waiting,
-    /// How far the requests in `input` are read ahead.
+    /// Progress of prefetching for the requests in `input`.
     ahead: ReadingAhead,
     /// The last send filled the socket.
     blocked: bool,
@@ -78,14 +79,14 @@ pub(crate) struct Connection {
     pub(crate) waits_for_memory: bool,
     /// Whether it is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
-    /// Whether the event loop counts it among those that tell of changes.
+    /// Whether the event loop counts it among the connections that send changes.
     pub(crate) tells: bool,
 }
 
 /// The phase of a connection's life.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
-    /// A proxy is to say who the client is. Boxed: most connections are idle, and have none.
+    /// The header of a proxy is expected. Boxed: most connections are idle, and have none.
     Beginning(Box<Beginning>),
     Open,
     /// The peer sends nothing more. Outstanding operations are still answered.
@@ -99,7 +100,7 @@ enum Phase {
     },
 }
 
-/// What the requests in the input wait for.
+/// Event that the requests in the input wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// The rest of the next request.
@@ -116,11 +117,11 @@ enum Waiting {
     Memory,
     /// A later position of the directory.
     Position,
-    /// They are being read ahead.
+    /// The prefetch of their pages.
     ReadAhead,
 }
 
-/// What a connection wants after its turn.
+/// Event that gives a connection its next turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// A turn after the next event or message.
@@ -138,7 +139,7 @@ pub(crate) enum Turn {
 }
 
 impl Connection {
-    /// A new connection, in its slot.
+    /// Makes a new connection for a slot.
     pub(crate) fn open(new: Accepted, slot: usize, context: &Context) -> Connection {
         let Accepted { stream, peer, number, listener, has_tls } = new;
         let settings = &context.settings;
@@ -199,12 +200,12 @@ impl Connection {
         self.session.number()
     }
 
-    /// Whether a search on it has changes to tell.
+    /// Whether one of its searches has notifications to send.
     pub(crate) fn has_changes_to_send(&self) -> bool {
         self.session.has_changes_to_send()
     }
 
-    /// Wakes a search that waits for changes. False where it is there no more.
+    /// Wakes a search that waits for changes. Returns false if the search has ended.
     pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
         self.session.wake(ticket, woken)
     }
@@ -215,13 +216,13 @@ impl Connection {
         self.session.cut_off(context, ticket, &mut self.output);
     }
 
-    /// The kernel reports both directions closed, so nobody reads an answer. Outstanding operations are dropped (RFC
-    /// 4511 section 3.1), except changes that the writer has.
+    /// Notes that the kernel reports both directions closed, so no answer can be read. Outstanding operations are
+    /// dropped (RFC 4511 section 3.1), except changes that the writer has.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
 
-    /// The kernel reports readable bytes, and with `ending` that no others will follow.
+    /// Notes that the kernel reports readable bytes, and with `ending` that no others will follow.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
         self.ending |= ending;
@@ -302,13 +303,13 @@ impl Connection {
         turn
     }
 
-    /// What the connection wants after this turn.
+    /// Returns the event that gives the connection its next turn.
     fn next_turn(&self, wants_more: bool) -> Turn {
         if self.phase == Phase::Finishing && self.session.is_idle() && self.unsent() == 0 {
             return Turn::Close;
         }
         let has_room = self.unsent() < self.session.unsent_max();
-        // Where the socket is full, its next event brings the next turn.
+        // If the socket is full, its next event gives the next turn.
         let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
@@ -384,7 +385,7 @@ impl Connection {
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
                     Next::Position => Waiting::Position,
-                    // What came in the clear is nobody's word once there is TLS.
+                    // Requests received in the clear must not be attributed to the client inside TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
                         let why = "requests behind StartTLS, before TLS";
@@ -437,8 +438,8 @@ impl Connection {
         }
     }
 
-    /// Looks for Abandon and Unbind behind a request that waits, in at most [`BUFFER_SIZE`] bytes. The rest stays in
-    /// the socket.
+    /// Searches for Abandon and Unbind after a waiting request, in at most [`BUFFER_SIZE`] bytes. The rest stays in the
+    /// socket.
     fn find_urgent(
         &mut self,
         context: &mut Context,
@@ -461,7 +462,8 @@ impl Connection {
                     self.readable = true;
                     let count = self.session.outstanding_count();
                     self.session.end_input(context, &mut self.output);
-                    // TLS says so before the socket does. What ended may have been in the way of the next request.
+                    // TLS reports the end before the socket does. An operation that ended may have blocked the next
+                    // request.
                     if self.session.outstanding_count() < count {
                         return UrgentSearch::Abandoned;
                     }
@@ -494,7 +496,7 @@ impl Connection {
         })
     }
 
-    /// Reads once. `Some` when the connection ends.
+    /// Reads once. Returns `Some` if the connection ends.
     fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
         let received = self.stream.receive(input);
         if self.stream.tls().is_some() && !self.after_tls_read(context) {
@@ -529,7 +531,7 @@ impl Connection {
         }
     }
 
-    /// A buffer of full size with the bytes that wait.
+    /// Returns a buffer of full size with the waiting bytes.
     fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
         let kept = std::mem::take(&mut self.input);
         if kept.capacity() >= BUFFER_SIZE {
@@ -555,11 +557,11 @@ impl Connection {
         }
     }
 
-    /// Charges what the connection holds to its source and identity.
+    /// Charges the memory of the connection to its source and identity.
     pub(crate) fn charge(&mut self, context: &mut Context) {
         let tls = self.stream.tls().map_or(0, TlsSession::buffered_bytes);
         let answers = self.output.capacity() + self.later.capacity() + tls;
-        // What is read ahead is there a second time, for the thread that does it.
+        // Input that is prefetched exists a second time, for the prefetch thread.
         let input =
             self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
         self.session.charge(context, input + answers);
@@ -583,7 +585,7 @@ impl Connection {
         self.output.len() - self.sent + self.stream.unsent()
     }
 
-    /// Sends as much as the socket takes. False when the connection is broken.
+    /// Sends as much as the socket accepts. Returns false if the connection is broken.
     fn send(&mut self, context: &mut Context) -> bool {
         self.blocked = false;
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -636,19 +638,19 @@ impl Connection {
         self.session.hashed(context, ticket, result, out);
     }
 
-    /// An answer was held back for as long as it was to be.
+    /// The delay of an answer is over.
     pub(crate) fn delayed(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.delayed(context, ticket, out);
     }
 
-    /// Scan threads have a piece for a search of this connection. A later turn sends it.
+    /// Notes that scan threads have a piece for a search of this connection. A later turn sends it.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);
     }
 
-    /// One of the jobs for the requests in the input is done. They are looked at in the next turn when all are.
+    /// Notes that a prefetch job for the input is done. When all are done, the next turn handles the requests.
     pub(crate) fn read_ahead(&mut self) {
         self.ahead.one_is_done();
     }
@@ -659,24 +661,24 @@ impl Connection {
         }
     }
 
-    /// Whether the socket has to be registered for writability. True once.
+    /// Whether the socket must be registered for writability. Returns true once.
     pub(crate) fn wants_room(&mut self) -> bool {
         let wants = self.blocked && !self.watches_room;
         self.watches_room |= wants;
         wants
     }
 
-    /// Whether the connection is of no use from its beginning.
+    /// Whether the connection is broken.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
 }
 
-/// How reading requests ended.
+/// Result of reading requests.
 enum Reading {
     /// The socket is empty, or the session waits.
     Idle,
-    /// There is more, but it is the turn of others.
+    /// There is more input, but other connections have their turn first.
     More,
     /// The peer has sent its last byte.
     Ended,
@@ -688,10 +690,10 @@ enum Reading {
     Disconnect(ResultCode, String),
 }
 
-/// The result of looking behind a waiting request.
+/// Result of searching the input after a waiting request.
 enum UrgentSearch {
     Nothing,
-    /// An operation was abandoned, so the request may be able to go on.
+    /// An operation was abandoned, so the request may be able to continue.
     Abandoned,
     /// The connection ends.
     End(Reading),

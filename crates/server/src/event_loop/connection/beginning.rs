@@ -1,4 +1,4 @@
-//! What comes before a connection's first request: what a proxy says of the client, the handshake of TLS, and counting.
+//! Steps before a connection's first request: the header of a proxy, the TLS handshake, and counting the connection.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::net::tls::TlsSession;
 use crate::session::context::Context;
 use crate::session::{ConnectionPlace, Session};
 
-/// What is missing of a connection's beginning.
+/// State of a connection that waits for the header of a proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
     /// When the connection was opened.
@@ -28,8 +28,8 @@ pub(super) struct Beginning {
 }
 
 impl Connection {
-    /// Charges what an unfinished handshake of TLS holds; false when that is too much. Tells the session once that the
-    /// handshake is done.
+    /// Charges the memory of an unfinished TLS handshake; returns false if that is too much. Notifies the session once
+    /// when the handshake is done.
     pub(super) fn after_tls_read(&mut self, context: &mut Context) -> bool {
         if self.session.is_secured() {
             return true;
@@ -58,8 +58,8 @@ impl Connection {
         true
     }
 
-    /// Takes what a proxy says about the client, which is whose the connection is from then on. False while that has
-    /// not come.
+    /// Reads the header of a proxy, which names the client of the connection. Returns false while the header is
+    /// incomplete.
     pub(super) fn take_proxy_header(&mut self, context: &mut Context) -> std::io::Result<bool> {
         let Phase::Beginning(beginning) = &self.phase else { return Ok(true) };
         if !self.readable {
@@ -67,7 +67,7 @@ impl Connection {
         }
         let Some(header) = self.stream.proxy_header()? else {
             self.readable = false;
-            // The end of the stream stays behind half of a header.
+            // The end of the stream follows an incomplete header.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
         let Beginning { peer, place, has_tls, .. } = **beginning;
@@ -91,8 +91,8 @@ impl Connection {
         Ok(true)
     }
 
-    /// Counts the connection among those of its address and of its table of limits. False where those are too many: it
-    /// is to be closed, and has been told so unless that would take a handshake.
+    /// Counts the connection for its address and for its table of limits. Returns false if there are too many: the
+    /// connection must be closed. The client has received a notice, unless that would require a handshake.
     pub(super) fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
         let Err(why) = self.count(context) else { return true };
         if !has_tls {
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Begins TLS. False when that fails, which ends the connection.
+    /// Begins TLS. Returns false if that fails, which ends the connection.
     pub(super) fn start_tls(&mut self, context: &Context) -> bool {
         match context.shared.certificates.session(context.now) {
             Ok(session) => {
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// When the handshake of TLS began, while it is not done.
+    /// Returns the time at which the TLS handshake began, while it is not done.
     pub(super) fn handshake_since(&self) -> Option<Instant> {
         self.stream.tls().and_then(TlsSession::handshake_since)
     }

@@ -1,4 +1,4 @@
-//! How a connection ends: by silence, with a notice of disconnection, when the server stops.
+//! The end of a connection: by silence, with a notice of disconnection, or when the server stops.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ impl Connection {
             || matches!(self.phase, Phase::Beginning(_) | Phase::Lingering { .. })
     }
 
-    /// Checks for timeouts. `Close` when the connection ran into one, `Again` when there may be answers to send.
+    /// Checks for timeouts. Returns `Close` if one has expired, `Again` if there may be answers to send.
     pub(crate) fn check_timeouts(&mut self, context: &mut Context, buffers: &mut Buffers) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let is_over = context.now.duration_since(since) >= LINGER_TIMEOUT;
@@ -40,7 +40,7 @@ impl Connection {
             self.refuse_proxy(context, &ErrorKind::TimedOut.into());
             return Turn::Close;
         }
-        // Behind StartTLS the first request has come.
+        // After StartTLS the first request has arrived.
         let handshake_timeout = match self.has_asked {
             true => TLS_HANDSHAKE_TIMEOUT,
             false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
@@ -64,21 +64,21 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Why the connection has been silent for too long, if it has: it was opened by `before_first` without a request so
-    /// far, or no operation is outstanding and no byte has moved since `idle`.
+    /// Returns the reason to close the connection for silence, if there is one: it was opened by `before_first` and has
+    /// sent no request, or no operation is outstanding and no byte has moved since `idle`.
     pub(crate) fn silence(
         &self,
         now: Instant,
         before_first: Option<Instant>,
         idle: Option<Instant>,
     ) -> Option<&'static str> {
-        // A handshake and what a proxy says have deadlines of their own.
+        // A TLS handshake and a proxy header have deadlines of their own.
         let is_busy =
             !self.session.is_idle() || self.handshake_since().is_some() || self.waiting == Waiting::Position;
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
-        // Its own, where zero is never, or that of all.
+        // The session's own timeout, of which zero means never, or the common one.
         let own = self.session.idle_timeout();
         let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
@@ -174,7 +174,8 @@ impl Connection {
     }
 }
 
-/// The time for what comes before the first request: that for the first request, where that is shorter.
+/// Returns the time allowed for a step before the first request: `usual`, or the timeout of the first request if that
+/// is shorter.
 fn until_first_request(context: &Context, usual: Duration) -> Duration {
     context.settings.first_request_timeout.map_or(usual, |first| first.min(usual))
 }
