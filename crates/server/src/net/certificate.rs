@@ -1,8 +1,7 @@
-//! The server's certificate and what else TLS is set to, from files that may change while the server runs.
+//! The server's certificate and the other TLS settings, from files that may change while the server runs.
 //!
 //! If the operator names no certificate, the first start makes an authority and a certificate that it signs: [`own`].
-//! New files are taken when they fit together; what does not fit leaves the old in force and is reported to the
-//! operator.
+//! New files take effect if they are consistent; otherwise the old ones stay in force and the operator is informed.
 
 mod own;
 
@@ -32,13 +31,13 @@ use crate::net::tls::TlsSession;
 pub use own::AuthorityFile;
 use own::OwnCertificate;
 
-/// The folder in the data directory that has the server's own certificate.
+/// The folder in the data directory that contains the server's own certificate.
 const FOLDER: &str = "tls";
 
 /// Seconds of a day.
 const DAY: u64 = 86_400;
 
-/// Why there is no TLS. Every cause names its file.
+/// Error in the files of TLS. Every cause names its file.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS: {}: {what}", file.display())]
 pub struct TlsError {
@@ -52,24 +51,24 @@ impl TlsError {
     }
 }
 
-/// What TLS sessions begin with, as the files say.
+/// Configuration of new TLS sessions, read from files.
 pub(crate) struct Certificates {
     in_force: ArcSwap<InForce>,
-    /// What that was made of.
+    /// Settings and files that the configuration was made from.
     source: Mutex<TlsFiles>,
     /// The server's own certificate, if the settings named none at the start.
     own: Option<OwnCertificate>,
-    /// When the certificate ends to be valid, in seconds since 1970.
+    /// Expiry of the certificate, in seconds since 1970.
     not_after: AtomicU64,
     /// Sessions whose handshake was done.
     pub(crate) established: AtomicU64,
-    /// Those of them that went on with the keys of an earlier session.
+    /// Sessions resumed with the keys of an earlier one.
     pub(crate) resumed: AtomicU64,
     /// Handshakes that failed.
     pub(crate) failed: AtomicU64,
 }
 
-/// What a new session begins with.
+/// Configuration of a new session.
 struct InForce {
     config: Arc<ServerConfig>,
     /// The data of the channel binding tls-server-end-point.
@@ -90,7 +89,7 @@ impl Certificates {
     /// seconds since 1970.
     ///
     /// # Errors
-    /// A file that cannot be read or does not fit to the others, or a folder that cannot be written.
+    /// A file cannot be read or does not match the others, or a folder cannot be written.
     pub(crate) fn open(
         settings: &TlsSettings,
         data: &Path,
@@ -122,13 +121,13 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// A session for a new connection, or one that asked for TLS.
+    /// Makes a session for a new connection, or for one that requested StartTLS.
     pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
         let InForce { config, end_point } = &**self.in_force.load();
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
-    /// The same for who lets TLS's library read and write.
+    /// Returns the configuration for callers that let the TLS library read and write.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_force.load().config)
     }
@@ -158,12 +157,12 @@ impl Certificates {
     /// exist go on as they are. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The new files are of no use. What was in force stays so.
+    /// The new files are not usable. The old ones stay in force.
     pub(crate) fn reload(&self, settings: Option<&TlsSettings>, now: i64) -> Result<bool, TlsError> {
         let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = settings.unwrap_or(&in_force.settings).clone();
         if settings.certificate.is_none() {
-            // The own one stays: a restart makes it where the settings named another.
+            // The server's own certificate stays in force: a restart applies the new choice.
             settings.certificate.clone_from(&in_force.settings.certificate);
             settings.key.clone_from(&in_force.settings.key);
         }
@@ -180,7 +179,7 @@ impl Certificates {
         Ok(true)
     }
 
-    /// When the certificate ends to be valid, in seconds since 1970.
+    /// Expiry of the certificate, in seconds since 1970.
     pub(crate) fn not_after(&self) -> u64 {
         self.not_after.load(Ordering::Relaxed)
     }
@@ -225,7 +224,7 @@ impl TlsFiles {
         })
     }
 
-    /// What sessions begin with, and when the certificate ends to be valid.
+    /// Returns the configuration of sessions, and the expiry of the certificate.
     fn build(&self) -> Result<(InForce, u64), TlsError> {
         let settings = &self.settings;
         let certificate_file = settings.certificate.as_deref().unwrap_or(Path::new(""));
@@ -253,7 +252,7 @@ impl TlsFiles {
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             TlsError::new(certificate_file, format!("with the key in {}: {error}", key_file.display()))
         })?;
-        // Tickets keep sessions on the client's side, so that nobody can make the server hold any.
+        // Tickets keep sessions on the client's side, so that no client can make the server store any.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ring::Ticketer::new().map_err(failed)?;
         config.send_tls13_tickets = 1;
@@ -280,9 +279,9 @@ impl TlsFiles {
     }
 }
 
-/// The data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the certificate's digest by the hash of
-/// its signature, or by SHA-256 where that is MD5 or SHA-1. `None` where a signature has no hash of its own, as that of
-/// Ed25519.
+/// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the certificate's digest by the
+/// hash of its signature, or by SHA-256 if that is MD5 or SHA-1. Returns `None` for a signature without a hash of its
+/// own, such as Ed25519.
 fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     Some(match signed_by {
         // With RSA by MD5, SHA-1, SHA-256; ECDSA by SHA-1, SHA-256.
@@ -318,7 +317,8 @@ fn read_bounded(file: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(file).map_err(failed)
 }
 
-/// What the server's own certificate is for: this machine's name, what it listens on, and the loopback addresses.
+/// Returns the names for the server's own certificate: this machine's name, the addresses that it listens on, and the
+/// loopback addresses.
 pub(crate) fn own_hosts(listens_on: impl IntoIterator<Item = String>) -> Vec<String> {
     let uname = rustix::system::uname();
     let mut hosts: Vec<String> = uname.nodename().to_str().map(str::to_owned).into_iter().collect();

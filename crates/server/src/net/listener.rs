@@ -2,7 +2,7 @@
 //!
 //! The file of a Unix socket outlives a server that is killed. The server may replace the one in the data directory,
 //! because it holds the directory's lock. A socket elsewhere may belong to another process, so the server first
-//! connects to it to learn whether anybody listens.
+//! connects to it to learn whether a process listens.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -27,11 +27,11 @@ pub const SOCKET_NAME: &str = "pando.sock";
 /// Only the data directory's owner may connect to its socket.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Everybody on the machine may connect to a socket that the configuration names, as to a port. The permissions of its
+/// All users of the machine may connect to a socket that the configuration names, as to a port. The permissions of its
 /// folder may forbid it.
 const ALL_USERS: u32 = 0o666;
 
-/// Why the server cannot listen on a URL.
+/// Error of listening on a URL.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {url}: {error}")]
 pub struct ListenError {
@@ -56,7 +56,7 @@ pub(crate) struct LocalListener {
     identity: (u64, u64),
 }
 
-/// Sockets that have their ports and do not listen yet: until they do, the kernel refuses everybody.
+/// Sockets that have their ports and do not listen yet: until they do, the kernel refuses all connections.
 #[derive(Debug, Default)]
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
@@ -79,7 +79,7 @@ impl BoundPorts {
 }
 
 impl Listener {
-    /// Listens on all addresses that a URL stands for, with the sockets that are bound already where there are some.
+    /// Listens on all addresses of a URL, using sockets that are already bound for it.
     pub(crate) fn open(url: &ServerUrl, bound: &mut BoundPorts) -> Result<Vec<Listener>, ListenError> {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
@@ -103,7 +103,7 @@ impl Listener {
         listener.map(Listener::Local).map_err(|error| ListenError { url: ServerUrl::local(path), error })
     }
 
-    /// The URL of its address, with the real port.
+    /// Returns the URL of its address, with the real port.
     pub(crate) fn address(&self) -> io::Result<ServerUrl> {
         match self {
             Listener::Tcp(socket, tls) => {
@@ -151,7 +151,7 @@ impl Listener {
 /// The addresses of a host name.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
-        // One socket for both versions of IP. `listen` falls back to IPv4 where the system has no IPv6.
+        // One socket for both versions of IP. `listen` falls back to IPv4 if the system has no IPv6.
         return Ok(vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))]);
     }
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -217,7 +217,7 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 impl LocalListener {
-    /// Creates the file, sets who may connect, and only then listens: until then the kernel refuses everybody.
+    /// Creates the file, sets its permissions, and only then listens: until then the kernel refuses all connections.
     fn open(path: &Path, mode: u32) -> io::Result<LocalListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -242,7 +242,7 @@ impl Drop for LocalListener {
     }
 }
 
-/// Binds a socket to a path. The kernel takes paths of up to 107 octets; a longer one is reached through its folder.
+/// Binds a socket to a path. The kernel accepts paths of up to 107 octets; a longer one is reached through its folder.
 fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     if let Ok(address) = SockAddr::unix(path) {
         return socket.bind(&address);
@@ -261,7 +261,7 @@ fn identity(path: &Path) -> io::Result<(u64, u64)> {
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Removes a socket at `path`, whoever made it. Any other file is kept and is an error.
+/// Removes a socket at `path`, regardless of its origin. Any other file is kept and is an error.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -273,12 +273,12 @@ fn remove_socket(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Removes a socket at `path` if nobody listens on it.
+/// Removes a socket at `path` if no process listens on it.
 fn remove_if_dead(path: &Path) -> io::Result<()> {
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_socket(path),
-        // There is no socket, or binding reports what is wrong.
+        // There is no socket, or binding reports the error.
         Err(_) => Ok(()),
     }
 }

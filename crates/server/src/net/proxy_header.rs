@@ -1,7 +1,8 @@
-//! The PROXY protocol, versions 1 and 2, of HAProxy's `proxy-protocol.txt`: what a proxy says, ahead of the first octet
-//! of a connection, about the client that it stands for.
+//! The PROXY protocol, versions 1 and 2, of HAProxy's `proxy-protocol.txt`: a header, before the first octet of a
+//! connection, in which a proxy names its client.
 //!
-//! The header is decoded from what is there so far. It is bounded, and refused at the first octet that cannot be one.
+//! The header is decoded from the octets received so far. It is bounded, and refused at the first octet that cannot be
+//! part of one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
@@ -20,17 +21,16 @@ const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// The signature, version and command, family, and the size of the rest.
 const BINARY_START_SIZE: usize = 16;
 
-/// Who is at the other end of the proxy.
+/// Client that a proxy header names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyHeader {
     /// A client with this address.
     Client(SocketAddr),
-    /// The proxy itself, which asks whether the server lives, or a client that it does not name: the connection's own
-    /// address stands.
+    /// The proxy itself, as in a health check, or a client that it does not name: the connection's own address applies.
     Own,
 }
 
-/// What is no header.
+/// Error in a proxy header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeaderError {
     /// It does not begin as one.
@@ -47,10 +47,10 @@ pub enum ProxyHeaderError {
 use ProxyHeaderError::{Absent, Broken, TooLong};
 
 impl ProxyHeader {
-    /// Decodes the header that `bytes` begin with, and says how many octets it has; `None` while it is not complete.
+    /// Decodes the header at the start of `bytes`. Returns it with its number of octets; `None` while it is incomplete.
     ///
     /// # Errors
-    /// However it goes on, it will be no header.
+    /// No continuation of `bytes` would be a header.
     pub fn decode(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
         if is_start(bytes, SIGNATURE) {
             decode_binary(bytes)
@@ -61,13 +61,13 @@ impl ProxyHeader {
         }
     }
 
-    /// Whether `bytes` begin with what no message of LDAP and no record of TLS begins with, but a header does.
+    /// Whether `bytes` begin like a header, and unlike any LDAP message or TLS record.
     pub fn is_at_start_of(bytes: &[u8]) -> bool {
         bytes.starts_with(LINE_START) || bytes.starts_with(SIGNATURE)
     }
 }
 
-/// Whether both are the same, as far as both go.
+/// Whether both are equal up to the length of the shorter.
 fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }
@@ -91,7 +91,7 @@ fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeader
     Ok(Some((header, end + 2)))
 }
 
-/// The client's address, of the addresses and ports of both ends.
+/// Returns the client's address from the addresses and ports of both ends.
 fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
     mut words: impl Iterator<Item = &'a str>,
 ) -> Result<SocketAddr, ProxyHeaderError> {
@@ -213,7 +213,7 @@ mod tests {
         for size in 0..header.len() {
             check(&header[..size], Ok(None));
         }
-        // What comes behind the addresses, a proxy adds of its own.
+        // After the addresses, a proxy adds data of its own.
         let added = [&v4[..], &[0x20, 0, 3, 7, 7, 7]].concat();
         check(&[binary(0x21, 0x11, &added), vec![0x30]].concat(), Ok(Some(("192.0.2.7:56324", 34))));
         let mut v6 = [0; 36];

@@ -19,12 +19,12 @@ pub(crate) enum Socket {
 }
 
 impl Socket {
-    /// Reads what there is.
+    /// Reads the available bytes.
     pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self, buffer, RecvFlags::empty())?.1)
     }
 
-    /// Reads what there is and leaves it there.
+    /// Reads the available bytes without removing them.
     pub(crate) fn peek(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(rustix::net::recv(self, buffer, RecvFlags::PEEK)?.1)
     }

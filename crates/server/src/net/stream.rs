@@ -1,4 +1,4 @@
-//! The stream of a connection, in the clear or over TLS, and who is at its other end.
+//! The stream of a connection, in the clear or over TLS, and its peer.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -35,22 +35,22 @@ pub(crate) struct Accepted {
     /// Its number, counted since start.
     pub(crate) number: u64,
     pub(crate) listener: ListenerIndex,
-    /// Whether TLS begins with its first octet, behind what a proxy says.
+    /// Whether TLS begins with its first octet, after the header of a proxy.
     pub(crate) has_tls: bool,
 }
 
-/// Who is at the other end of a connection.
+/// Peer of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
-    /// An address on the network, which vouches for nobody.
+    /// An address on the network, which proves no identity.
     Network(SocketAddr),
-    /// The same, as a proxy tells it.
+    /// A client that a proxy names.
     Proxied { client: SocketAddr, proxy: SocketAddr },
-    /// A process of this machine; `None` when the kernel does not say which.
+    /// A process of this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),
 }
 
-/// The addresses that a connection comes over.
+/// The addresses of a connection's client and proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hops {
     client: IpAddr,
@@ -63,14 +63,14 @@ impl Hops {
         self.client
     }
 
-    /// Whether the client's address is such, and the proxy's, if there is one. A proxy elsewhere so lends nobody the
-    /// privileges of this machine, whatever it tells.
+    /// Whether the test `is_such` holds for the client's address and, if there is a proxy, for the proxy's. So a proxy
+    /// elsewhere cannot give a client the privileges of this machine, whatever its header says.
     pub(crate) fn are_all(&self, is_such: impl Fn(IpAddr) -> bool) -> bool {
         is_such(self.client) && self.proxy.is_none_or(&is_such)
     }
 }
 
-/// Connections that are closed for what they begin with.
+/// Counts of connections that were closed because of a missing or unexpected proxy header.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedProxies {
     from_proxies: Seldom,
@@ -78,7 +78,7 @@ pub(crate) struct RefusedProxies {
 }
 
 impl RefusedProxies {
-    /// A connection of a proxy does not begin as it has to.
+    /// Refuses a proxy's connection without a valid header.
     pub(crate) fn refuse(&self, now: Instant, connection: u64, peer: &Peer, error: &io::Error) {
         if let Some(before) = self.from_proxies.happened(now) {
             tracing::warn!(
@@ -88,7 +88,7 @@ impl RefusedProxies {
         }
     }
 
-    /// Another connection begins as one of a proxy.
+    /// Refuses a connection with a proxy header on a listener that expects none.
     pub(crate) fn refuse_elsewhere(&self, now: Instant, connection: u64, source: &dyn fmt::Display) {
         if let Some(before) = self.from_elsewhere.happened(now) {
             tracing::warn!("conn={connection} of {source} is closed: {PROXY_ELSEWHERE}{before}");
@@ -96,21 +96,21 @@ impl RefusedProxies {
     }
 }
 
-/// Why a header is refused that nobody asked for.
+/// Text of the refusal of an unexpected header.
 pub(crate) const PROXY_ELSEWHERE: &str =
     "a header of the PROXY protocol, from an address that is not in proxy_networks";
 
-/// What the kernel says about the process that connected.
+/// Facts from the kernel about the process that connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) id: i32,
     pub(crate) user_id: u32,
-    /// Whether its user has full power over the server's files anyway.
+    /// Whether its user has full access to the server's files anyway.
     pub(crate) is_trusted: bool,
 }
 
 impl Process {
-    /// The process at the other end of a Unix socket, as it was when it connected.
+    /// Returns the process at the other end of a Unix socket, as it was when it connected.
     pub(crate) fn of_peer(stream: &UnixStream) -> Option<Process> {
         let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
         let user_id = credentials.uid.as_raw();
@@ -134,17 +134,17 @@ impl Peer {
         matches!(self, Peer::Local(_))
     }
 
-    /// Whether the kernel vouches for somebody who may be the administrator.
+    /// Whether the kernel identifies a user who may act as the administrator.
     pub(crate) fn is_trusted(&self) -> bool {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// The client's address on the network, if it is of one.
+    /// Returns the client's address on the network, if it has one.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         self.hops().map(|hops| hops.client)
     }
 
-    /// The addresses on the network that it comes over, if it is of one.
+    /// Returns the addresses of client and proxy on the network, if it has any.
     pub(crate) fn hops(&self) -> Option<Hops> {
         match self {
             Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
@@ -153,7 +153,7 @@ impl Peer {
         }
     }
 
-    /// Whoever a proxy says is at its other end, where this is the proxy.
+    /// Returns the client that a proxy header names, if this peer is a network address; otherwise the peer itself.
     pub(crate) fn with_proxy_header(self, header: ProxyHeader) -> Peer {
         match (self, header) {
             (Peer::Network(proxy), ProxyHeader::Client(client)) => Peer::Proxied { client, proxy },
@@ -161,7 +161,7 @@ impl Peer {
         }
     }
 
-    /// The identity that SASL EXTERNAL finds at the other end.
+    /// Returns the identity of the peer for SASL EXTERNAL.
     pub(crate) fn external_identity(&self) -> ExternalIdentity {
         match self {
             Peer::Network(_) | Peer::Proxied { .. } => ExternalIdentity::NotOffered,
@@ -194,11 +194,11 @@ impl Stream {
         Stream { socket: Socket::Local(stream), tls: None }
     }
 
-    /// Takes the header of a proxy, which comes before anything else; `None` while it is not complete. Until it is, its
-    /// octets stay with the kernel.
+    /// Reads the header of a proxy, which precedes all other octets; returns `None` while it is incomplete. Until it is
+    /// complete, its octets stay with the kernel.
     ///
     /// # Errors
-    /// The connection is broken or at its end, or `InvalidData` for what is no header.
+    /// The connection is broken or at its end, or `InvalidData` if the octets are not a header.
     pub(crate) fn proxy_header(&self) -> io::Result<Option<ProxyHeader>> {
         let mut buffer = [0; proxy_header::SIZE_MAX];
         let start = match self.socket.peek(&mut buffer) {
@@ -212,12 +212,12 @@ impl Stream {
         else {
             return Ok(None);
         };
-        // As much was just there.
+        // `peek` has just returned these octets.
         let taken = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
         if taken == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Lays TLS over the socket. What follows is the client's part of the handshake.
+    /// Begins TLS on the socket. The client's part of the handshake follows.
     pub(crate) fn start_tls(&mut self, session: TlsSession) {
         self.tls = Some(Box::new(session));
     }
@@ -256,21 +256,21 @@ impl Stream {
         }
     }
 
-    /// Octets that were taken by [`send`](Stream::send) and wait for the socket.
+    /// Returns the number of octets that [`send`](Stream::send) accepted and that wait for the socket.
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| tls.unsent())
     }
 
-    /// Sends what waits for the socket.
+    /// Sends the waiting octets.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket does not take all of it.
+    /// `WouldBlock` if the socket does not accept all of them.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.tls.as_mut().map_or(Ok(()), |tls| tls.flush(&self.socket))
     }
 
-    /// Tells the peer's TLS, if there is one, that nothing more comes.
+    /// Sends the end of data to the peer's TLS, if there is TLS.
     pub(crate) fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.end(&self.socket);

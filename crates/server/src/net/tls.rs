@@ -1,6 +1,6 @@
 //! The TLS layer of a connection (RFC 4513 section 3): octets of the socket on one side, of LDAP on the other.
 //!
-//! It never waits. Reading takes what the socket has and gives plaintext. Sending encrypts at most
+//! It never waits. Reading takes the available octets of the socket and returns plaintext. Sending encrypts at most
 //! [`TLS_CHUNK_MAX`] octets ahead of the socket, so a peer that does not read makes the layer hold no more than that.
 //! An idle session holds its keys and an empty buffer of one read.
 
@@ -20,7 +20,7 @@ pub(crate) struct TlsSession {
     session: ServerConnection,
     /// The data of the channel binding tls-server-end-point.
     end_point: Option<Arc<[u8]>>,
-    /// When the handshake began; `None` once it is done.
+    /// Start of the handshake; `None` once it is done.
     handshake_since: Option<Instant>,
     /// Octets that the client has sent for the handshake.
     handshake_octets: usize,
@@ -32,10 +32,10 @@ pub(crate) struct TlsSession {
     has_ended: bool,
 }
 
-/// What reading came to.
+/// Result of a read.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Incoming {
-    /// So many octets, and whether there may be more at once.
+    /// Number of octets, and whether more may be available at once.
     Octets(usize, bool),
     /// None until the socket is readable again.
     Nothing,
@@ -43,7 +43,7 @@ pub(crate) enum Incoming {
     End,
 }
 
-/// What proofs can be bound to.
+/// Channel binding data for proofs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChannelBindings {
     /// The data of tls-exporter (RFC 9266 section 2).
@@ -53,12 +53,12 @@ pub(crate) struct ChannelBindings {
 }
 
 impl ChannelBindings {
-    /// The data of a type; `None` where it is not known here.
+    /// Returns the data of a type; `None` if the type is not known here.
     pub(crate) fn data(&self, kind: &str) -> Option<Vec<u8>> {
         match kind {
             "tls-exporter" => self.exporter.map(Vec::from),
             "tls-server-end-point" => self.end_point.as_deref().map(Vec::from),
-            // OpenLDAP's clients call every type by this name, and the data begins with that of the type.
+            // OpenLDAP's clients use this name for every type, and prefix the data with the name of the type.
             "ldap" => Some([b"tls-server-end-point:", self.end_point.as_deref()?].concat()),
             _ => None,
         }
@@ -71,7 +71,8 @@ impl ChannelBindings {
 }
 
 impl TlsSession {
-    /// A session that waits for the client's first message. `end_point` tells the certificate.
+    /// Makes a session that waits for the client's first message. `end_point` is the channel binding data of the
+    /// certificate.
     pub(crate) fn new(
         config: Arc<ServerConfig>,
         end_point: Option<Arc<[u8]>>,
@@ -89,22 +90,22 @@ impl TlsSession {
         })
     }
 
-    /// Octets that an unfinished handshake makes the server hold, at most.
+    /// Returns the maximum number of octets that the layer buffers.
     pub(crate) fn buffered_bytes(&self) -> usize {
         if self.handshake_since.is_some() { self.handshake_octets } else { self.unsent() }
     }
 
-    /// When the handshake began, while it is not done.
+    /// Returns the start of the handshake, while it is not done.
     pub(crate) fn handshake_since(&self) -> Option<Instant> {
         self.handshake_since
     }
 
-    /// Whether the handshake went on with the keys of an earlier session.
+    /// Whether the handshake resumed an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Version and cipher suite, for the log.
+    /// Returns version and cipher suite, for the log.
     pub(crate) fn description(&self) -> String {
         let version = self.session.protocol_version().and_then(|version| version.as_str());
         let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -112,7 +113,7 @@ impl TlsSession {
         format!("{} {suite}", version.unwrap_or("TLS"))
     }
 
-    /// What proofs can be bound to, once the handshake is done.
+    /// Returns the channel binding data, once the handshake is done.
     pub(crate) fn channel_bindings(&self) -> ChannelBindings {
         let label = b"EXPORTER-Channel-Binding";
         ChannelBindings {
@@ -121,7 +122,7 @@ impl TlsSession {
         }
     }
 
-    /// The client's own certificate, if it sent one. The authorities of the settings vouch for it.
+    /// Returns the client's certificate, if it sent one. It was verified against the authorities of the settings.
     pub(crate) fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.session.peer_certificates().and_then(<[_]>::first)
     }
@@ -129,8 +130,8 @@ impl TlsSession {
     /// Appends decrypted octets to `input`, as many as it has room for.
     ///
     /// # Errors
-    /// The socket's, or `InvalidData` for what is no TLS or was tampered with; the peer has been told then, if the
-    /// socket took it.
+    /// An error of the socket, or `InvalidData` if the octets are not TLS or were tampered with. In the latter case an
+    /// alert was sent, if the socket accepted it.
     pub(crate) fn receive(&mut self, socket: &Socket, input: &mut Vec<u8>) -> io::Result<Incoming> {
         let room = input.capacity() - input.len();
         let mut is_drained = false;
@@ -155,7 +156,7 @@ impl TlsSession {
         Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })
     }
 
-    /// Reads from the socket once. True when the socket has nothing more.
+    /// Reads from the socket once. Returns true if the socket has nothing more.
     fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
         let mut source = Source { socket, is_drained: false };
         match self.session.read_tls(&mut source) {
@@ -171,7 +172,7 @@ impl TlsSession {
         }
         let is_drained = source.is_drained;
         let processed = self.session.process_new_packets();
-        // Messages of the handshake, or an alert that says what is wrong.
+        // Messages of the handshake, or an alert.
         let flushed = self.flush(socket);
         let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         match flushed {
@@ -189,10 +190,11 @@ impl TlsSession {
         Ok(is_drained)
     }
 
-    /// Encrypts and sends octets. Returns how many are taken: they are sent, or the first that the socket will take.
+    /// Encrypts and sends octets. Returns how many were accepted: they are sent now, or next when the socket accepts
+    /// more.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket took less than what was encrypted before.
+    /// `WouldBlock` if the socket did not accept all octets encrypted before.
     pub(crate) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         if self.session.is_handshaking() {
@@ -207,7 +209,7 @@ impl TlsSession {
         }
     }
 
-    /// Sends what is encrypted.
+    /// Sends the encrypted octets.
     ///
     /// # Errors
     /// `WouldBlock` when the socket does not take all of it.
@@ -224,12 +226,12 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Octets that are encrypted and not sent, about.
+    /// Returns the approximate number of octets that are encrypted and not sent.
     pub(crate) fn unsent(&self) -> usize {
         if self.session.wants_write() { self.unsent.max(1) } else { 0 }
     }
 
-    /// Tells the peer that nothing more comes, as far as the socket takes it (RFC 8446 section 6.1).
+    /// Sends the peer the end of data, if the socket accepts it (RFC 8446 section 6.1).
     pub(crate) fn end(&mut self, socket: &Socket) {
         self.session.send_close_notify();
         // The peer sees the socket close in any case.
@@ -237,7 +239,7 @@ impl TlsSession {
     }
 }
 
-/// Reads from a socket, and knows whether it was emptied.
+/// Reader of a socket that records whether the socket was emptied.
 struct Source<'a> {
     socket: &'a Socket,
     is_drained: bool,
@@ -246,7 +248,7 @@ struct Source<'a> {
 impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.socket.receive(buffer)?;
-        // A read of nothing is the end, and says no more than that.
+        // A read of zero octets is the end of the stream; it does not show that the socket was drained.
         self.is_drained = count > 0 && count < buffer.len();
         Ok(count)
     }

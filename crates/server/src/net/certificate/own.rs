@@ -58,7 +58,7 @@ const COMMON_NAME_MAX: usize = 64;
 /// The certificate of the server's own authority: what clients trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorityFile {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
     /// The first folder above it that other users cannot pass, so that they cannot read it there.
     pub closed_folder: Option<PathBuf>,
@@ -90,7 +90,7 @@ impl OwnCertificate {
     /// if it is about to end or lacks one of `hosts`.
     ///
     /// # Errors
-    /// A file cannot be looked at, read or written; or there is an authority without a key and without a certificate.
+    /// A file cannot be examined, read or written; or there is an authority without a key and without a certificate.
     pub(super) fn open(folder: PathBuf, hosts: &[String], now: i64) -> Result<OwnCertificate, TlsError> {
         let own = OwnCertificate { folder, hosts: hosts.to_vec() };
         if is_there(&own.certificate())? {
@@ -259,7 +259,7 @@ impl OwnCertificate {
     }
 }
 
-/// How [`CertificateFacts`] begin a subject that has a common name only.
+/// Prefix in [`CertificateFacts`] of a subject that has a common name only.
 const COMMON_NAME_TYPE: &str = "2.5.4.3=";
 
 fn named(common_name: &str) -> DistinguishedName {
@@ -292,7 +292,7 @@ fn server_params(hosts: &[String], now: i64, not_after_max: i64) -> Result<Certi
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // The key stays, so a number made of it would come again, and NSS refuses that.
+    // The key stays, so a number derived from it would repeat, and NSS refuses that.
     params.serial_number = Some(serial_number(random_octets()?));
     Ok(params)
 }
@@ -349,7 +349,7 @@ fn pem_of(file: &Path) -> Result<String, TlsError> {
     String::from_utf8(read_bounded(file)?).map_err(|error| TlsError::new(file, error))
 }
 
-/// The key in a file, which is made if it is not there.
+/// Returns the key in a file. Makes the file if it does not exist.
 fn key_in(file: &Path) -> Result<KeyPair, TlsError> {
     if is_there(file)? {
         return read_key(file);
@@ -364,8 +364,8 @@ fn read_key(file: &Path) -> Result<KeyPair, TlsError> {
     KeyPair::from_pem(&pem).map_err(|error| TlsError::new(file, format!("no private key: {error}")))
 }
 
-/// Returns true if something has this name, be it a link that leads nowhere. A file that cannot be looked at is an
-/// error: its key must not be replaced.
+/// Returns true if something has this name, even a broken link. A file that cannot be examined is an error: its key
+/// must not be replaced.
 fn is_there(file: &Path) -> Result<bool, TlsError> {
     match fs::symlink_metadata(file) {
         Ok(_) => Ok(true),
@@ -380,7 +380,7 @@ fn write_new(file: &Path, content: &[u8], mode: u32) -> Result<(), TlsError> {
     let write = || {
         let mut opened =
             OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(&new)?;
-        // Whatever the umask is.
+        // Independent of the umask.
         opened.set_permissions(Permissions::from_mode(mode))?;
         opened.write_all(content)?;
         opened.sync_all()?;

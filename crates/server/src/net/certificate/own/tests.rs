@@ -38,7 +38,7 @@ impl Data {
         self.open_for(&["ldap.example.com", "127.0.0.1", "::1", "localhost"], now)
     }
 
-    /// What a client says that trusts the authority and wants to speak with `host`.
+    /// Verifies the certificate as a client that trusts the authority and connects to `host`.
     fn client(&self, host: &str, now: i64) -> Result<(), rustls::Error> {
         let leaf = first_certificate(&self.file("certificate.pem")).unwrap();
         check_signed(&leaf, &first_certificate(&self.file("authority.pem")).unwrap(), now)?;
@@ -68,7 +68,7 @@ fn an_authority_signs_the_certificate() {
     }
     assert!(data.client("other.example.com", START).is_err());
     assert!(data.client("localhost", START + OWN_CERTIFICATE_DAYS * DAY + 1).is_err());
-    // Also for a client whose clock is behind.
+    // Also for a client whose clock is slow.
     data.client("localhost", START - DAY).unwrap();
     let modes = FILES.map(|name| fs::metadata(data.file(name)).unwrap().permissions().mode() & 0o777);
     assert_eq!(modes, [0o600, 0o644, 0o600, 0o644]);
@@ -102,7 +102,7 @@ fn a_renewal_changes_nothing_for_clients() {
     // Another number: NSS refuses two certificates of an authority that have the same.
     let serial = |pem: &[u8]| {
         let der = CertificateDer::from_pem_slice(pem).unwrap();
-        // Behind two headers and the version.
+        // After two headers and the version.
         assert_eq!(der[13..15], [0x02, 0x10]);
         der[15..31].to_vec()
     };
@@ -183,7 +183,7 @@ fn certificates_that_their_own_key_signed_go_on() {
     assert!(advice.contains("self-signed") && advice.contains("move"), "{advice}");
 }
 
-/// The story: a key was replaced where `stat` failed, whatever the error was.
+/// Regression: a key was replaced if `stat` failed with any error.
 #[test]
 fn an_unreadable_file_is_an_error_and_is_kept() {
     // The folder is a file, or a link to itself.
