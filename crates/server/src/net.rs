@@ -1,4 +1,4 @@
-//! What is below a session: listeners, streams, buffers, the memory budget, and the mailboxes of event loops.
+//! The layer below sessions: listeners, streams, buffers, the memory budget, and the mailboxes of event loops.
 
 pub(crate) mod acceptor;
 pub(crate) mod arrivals;

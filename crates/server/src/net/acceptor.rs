@@ -91,14 +91,14 @@ impl AcceptorControl {
         }
     }
 
-    /// Most connections open at a time: the setting, or fewer where descriptors are short.
+    /// Returns the maximum number of open connections: the setting, or less if descriptors are short.
     pub(crate) fn effective_max(&self) -> usize {
         let possible = self.connections_possible.load(Ordering::Relaxed);
         self.connections_max.load(Ordering::Relaxed).min(possible)
     }
 }
 
-/// The listening sockets. Dropping it closes them, then tells all event loops to drain.
+/// The listening sockets. Dropping it closes them, then makes all event loops drain.
 pub(crate) struct Acceptor {
     poll: Poll,
     events: Events,
@@ -106,11 +106,11 @@ pub(crate) struct Acceptor {
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
-    /// When accepting goes on after the system ran out of descriptors or memory.
+    /// Time at which accepting continues after the system ran out of descriptors or memory.
     paused_until: Option<Instant>,
-    /// When a pause was last logged.
+    /// Time at which a pause was last logged.
     pause_logged: Option<Instant>,
-    /// When a refused connection was last logged, and how many were refused since.
+    /// Time at which a refused connection was last logged; `refused_since` counts those since then.
     refusal_logged: Option<Instant>,
     refused_since: u64,
 }
@@ -127,7 +127,7 @@ impl Acceptor {
     ///
     /// # Errors
     /// The first URL whose address is in use, forbidden, or unknown. A failure of the data directory's own socket is
-    /// only logged: some file systems have no sockets, and only the tools beside the server need this one.
+    /// only logged: some file systems have no sockets, and only the local tools need this one.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -178,7 +178,8 @@ impl Acceptor {
         })
     }
 
-    /// Where it listens, with the real ports: all as URLs, and those on the network as addresses too.
+    /// Returns the addresses that it listens on, with the real ports: all as URLs, and those on the network as socket
+    /// addresses too.
     pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         let listeners = || self.listeners.iter().map(|polled| &polled.listener);
         let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
@@ -189,7 +190,7 @@ impl Acceptor {
         Arc::clone(&self.control)
     }
 
-    /// Readable when [`accept`](Acceptor::accept) has work, or the server stops.
+    /// Returns a descriptor that is readable when [`accept`](Acceptor::accept) has work or the server stops.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.poll.as_raw_fd()
     }
@@ -199,13 +200,13 @@ impl Acceptor {
         self.paused_until.is_none() && self.listeners.iter().any(|polled| polled.ready)
     }
 
-    /// When to call [`accept`](Acceptor::accept) again without an event.
+    /// Returns the time at which to call [`accept`](Acceptor::accept) again without an event.
     pub(crate) fn paused_until(&self) -> Option<Instant> {
         self.paused_until
     }
 
     /// Accepts waiting connections, at most [`ACCEPTS_PER_PASS_MAX`]. Those for the event loop `own` are appended to
-    /// `accepted`; the others go to the mailboxes of their loops. False when the server stops.
+    /// `accepted`; the others go to the mailboxes of their loops. Returns false if the server stops.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
             return false;

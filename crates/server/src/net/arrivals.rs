@@ -1,8 +1,8 @@
-//! Connections by where they come from: how many are open, and how many came within a second.
+//! Connections by source: how many are open, and how many arrived within a second.
 //!
-//! A source may have as many connections as it likes while there is room for everybody. Once half of all are in use, it
-//! may have its share and no more, so one that opens connections until there are none leaves others theirs. Networks
-//! that the settings trust are not counted, nor are sockets of the file system.
+//! A source may have any number of connections while less than half of all are in use. After that it may have only its
+//! share, so a source that opens connections without end leaves room for others. Networks that the settings trust are
+//! not counted, nor are sockets of the file system.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -31,12 +31,12 @@ pub(crate) struct Arrivals {
 #[derive(Debug)]
 struct Arrived {
     open: usize,
-    /// When the second began in which the last one came, and how many came in it.
+    /// Start of the second in which the last connection arrived.
     second: Instant,
     in_second: usize,
 }
 
-/// What a source may have.
+/// Bounds on the connections of a source.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     open_max: usize,
@@ -60,7 +60,7 @@ impl Arrivals {
     /// Counts a connection. Call [`leave`](Arrivals::leave) when it closes.
     ///
     /// # Errors
-    /// Why it is to be closed at once; it is not counted.
+    /// The reason to close the connection at once; it is not counted.
     pub(crate) fn enter(
         &self,
         source: Source,
@@ -71,7 +71,7 @@ impl Arrivals {
         let share = settings.connections_per_address_max;
         let share = share.unwrap_or_else(|| (connections_max / CONNECTIONS_SHARE_DIVISOR).max(1));
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
-        // This one is among them.
+        // This connection is included.
         let has_room = open.saturating_sub(1) < (connections_max / 2) as u64;
         let bounds = Bounds {
             open_max: if has_room { usize::MAX } else { share },
@@ -88,7 +88,7 @@ impl Arrivals {
     /// Takes a connection's place in a table `[[limit]]`.
     ///
     /// # Errors
-    /// Why it has none.
+    /// The table has no free place; the text is for the client.
     pub(crate) fn take_place(
         &self,
         limit: &ConnectionsLimit,
@@ -104,7 +104,7 @@ impl Arrivals {
         })
     }
 
-    /// A connection that was counted is closed.
+    /// Notes that a counted connection is closed.
     pub(crate) fn leave(&self, source: Source, now: Instant) {
         let mut sources = self.lock();
         if let Some(arrived) = sources.get_mut(&source) {
@@ -115,14 +115,14 @@ impl Arrivals {
         }
     }
 
-    /// Counts are whole at every step, so a poisoned lock is fit for use.
+    /// Counts are consistent after every step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<Source, Arrived>> {
         self.sources.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Arrived {
-    /// Whether nothing of it counts any more.
+    /// Whether the record can be dropped: no connection is open, and the second is over.
     fn is_over(&self, now: Instant) -> bool {
         self.open == 0 && now.saturating_duration_since(self.second) >= SECOND
     }
@@ -135,7 +135,7 @@ fn enter(
     now: Instant,
 ) -> Result<(), &'static str> {
     if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
-        // Of those that stay, each has a connection, of which there are not more either.
+        // Each remaining record has a connection, so there are no more records than connections.
         sources.retain(|_, arrived| !arrived.is_over(now));
     }
     let arrived = sources.entry(source).or_insert(Arrived { open: 0, second: now, in_second: 0 });

@@ -12,7 +12,7 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    /// An empty buffer with a capacity of at least [`BUFFER_SIZE`].
+    /// Returns an empty buffer with a capacity of at least [`BUFFER_SIZE`].
     pub(crate) fn take(&mut self) -> Vec<u8> {
         self.free.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_SIZE))
     }

@@ -1,7 +1,7 @@
-//! Connections by the tables `[[limit]]` that say how many there may be.
+//! Connections counted by the tables `[[limit]]` that limit them.
 //!
-//! A connection has a place in one table at most: the first that fits its client and states `connections`. Places go by
-//! whom a table is for, so a reload that changes how many there may be counts on.
+//! A connection has a place in at most one table: the first that applies to its client and states `connections`. Places
+//! are identified by the clients of a table, so they survive a reload that changes the limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,19 +14,19 @@ pub(crate) struct ConnectionPlaces {
     tables: Mutex<Vec<Arc<TablePlaces>>>,
 }
 
-/// The places of a table that are taken.
+/// The taken places of a table.
 #[derive(Debug)]
 struct TablePlaces {
     who: Arc<[LimitedWho]>,
     taken: AtomicUsize,
 }
 
-/// A connection's place. It is given back when this is dropped.
+/// A connection's place. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace(Arc<TablePlaces>);
 
 impl ConnectionPlaces {
-    /// Takes a place; `None` where all are taken.
+    /// Takes a place; returns `None` if all are taken.
     pub(crate) fn take(&self, limit: &ConnectionsLimit) -> Option<ConnectionPlace> {
         let table = self.table(&limit.who);
         let more = |taken: usize| (taken < limit.connections_max).then_some(taken + 1);
@@ -35,12 +35,12 @@ impl ConnectionPlaces {
     }
 
     fn table(&self, who: &Arc<[LimitedWho]>) -> Arc<TablePlaces> {
-        // The list is whole at every step, so a poisoned lock is fit for use.
+        // The list is consistent after every step, so a poisoned lock is usable.
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(table) = tables.iter().find(|table| table.who == *who) {
             return Arc::clone(table);
         }
-        // Of tables that are there no more, those without a connection.
+        // Drops removed tables without connections.
         tables.retain(|table| Arc::strong_count(table) > 1);
         let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
         tables.push(Arc::clone(&table));
@@ -49,7 +49,7 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Whether it is one of those that this limits.
+    /// Whether `limit` applies to this place.
     pub(crate) fn is_of(&self, limit: &ConnectionsLimit) -> bool {
         self.0.who == limit.who
     }
@@ -78,7 +78,7 @@ mod tests {
         assert!(second.is_some() && places.take(&users).is_none());
         assert!(first.is_of(&users) && !first.is_of(&anonymous));
         assert!(places.take(&anonymous).is_some(), "of another table");
-        // After a reload the table is another, for the same.
+        // After a reload the table is a new one for the same clients.
         assert!(places.take(&limit("users", 2)).is_none());
         let third = places.take(&limit("users", 3));
         assert!(third.is_some());

@@ -1,6 +1,6 @@
 //! File descriptors: how many connections may take, and how many are kept for everything else.
 //!
-//! Beside connections, the process holds descriptors for:
+//! In addition to connections, the process holds descriptors for:
 //!
 //! - two for each event loop (its epoll instance and its waker), and the same of the acceptor and of the signals;
 //! - the listening sockets, the log file;
@@ -17,7 +17,7 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::limits::{DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_DIVISOR, DESCRIPTORS_TRUSTED_DIVISOR};
 
-/// How many descriptors the process may have, and how many connections may take.
+/// Limits on the descriptors of the process and of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DescriptorLimits {
     /// Most that the process may have.
@@ -52,7 +52,7 @@ impl DescriptorLimits {
     }
 }
 
-/// How many descriptors the process has open; 0 where the kernel does not say.
+/// Returns the number of open descriptors of the process; 0 if the kernel does not report it.
 pub(crate) fn open_count() -> u64 {
     // Without the descriptor of the listing itself.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)

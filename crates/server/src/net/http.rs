@@ -1,9 +1,9 @@
-//! Pages over HTTP/1.1 (RFC 9112), for what watches the server. Each connection gets one answer.
+//! Pages over HTTP/1.1 (RFC 9112), for monitoring systems. Each connection gets one answer.
 //!
 //! One thread serves all connections, so a slow client costs a place and no thread, and a client that sends nothing
 //! costs an entry in the kernel's queue (`listen_for_requests`). A request that arrives with its connection is answered
-//! at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may have to give way (see
-//! `places`). So probes are answered however many hostile clients there are. A thread of its own makes `/metrics` (see
+//! at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may be evicted (see
+//! `places`). So probes are answered however many hostile clients there are. A separate thread makes `/metrics` (see
 //! `gathering`), so `/live` and `/ready` do not wait for the disk.
 
 mod gathering;
@@ -70,14 +70,14 @@ pub(crate) type Pages = dyn Fn(&str, bool) -> Page + Send + Sync;
 pub(crate) struct Rules {
     /// For TLS; `None` if the listener has none.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    /// What a client says behind `Bearer` (RFC 6750 section 2.1); `None` if every client may read all pages.
+    /// Token that a client must send after `Bearer` (RFC 6750 section 2.1); `None` if every client may read all pages.
     pub(crate) token: Option<Secret>,
     pub(crate) pages: Box<Pages>,
     /// Makes the page of the metrics, for which it may read the disk.
     pub(crate) metrics: Arc<dyn Fn() -> Page + Send + Sync>,
 }
 
-/// What each connection needs.
+/// State that all connections share.
 struct Shared {
     rules: Arc<Rules>,
     gathering: Gathering,
@@ -95,7 +95,7 @@ struct Connection {
     since: Instant,
     stage: Rc<Cell<Stage>>,
     stream: Rc<TcpStream>,
-    /// What the connection waits for from its socket.
+    /// Socket events that the connection waits for.
     blocked: Rc<Cell<PollFlags>>,
     alarm: Arc<Alarm>,
     /// Speaks HTTP until the answer is sent.
@@ -233,7 +233,7 @@ fn accept(
             tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
         }
         match Connection::new(stream, peer, source, shared) {
-            // A request that is there already is answered before anybody else needs a place.
+            // A request that has already arrived is answered before other connections need a place.
             Ok(mut connection) => connections.extend(connection.goes_on(now).then_some(connection)),
             Err(error) => tracing::debug!("{peer} got no metrics: {error}"),
         }
@@ -261,7 +261,7 @@ impl Connection {
                 exchange(Wire(StreamOwned::new(session, socket)), rules, gathering, Rc::clone(&stage))
             }
         };
-        // The first turn finds out what it waits for.
+        // The first turn determines the events that it waits for.
         let alarm = Alarm { is_due: AtomicBool::new(true), interrupt: Arc::clone(&shared.interrupt) };
         let since = Instant::now();
         Ok(Connection { peer, source, since, stage, stream, blocked, alarm: Arc::new(alarm), exchange })
@@ -362,7 +362,7 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// Whether the value of `Authorization` has the token, where one is needed.
+/// Whether the value of `Authorization` contains the token, if one is required.
 fn knows(token: Option<&Secret>, told: Option<&[u8]>) -> bool {
     let Some(Secret(token)) = token else { return true };
     let Some((scheme, told)) = told.and_then(|told| told.split_at_checked("Bearer ".len())) else {
@@ -395,7 +395,7 @@ mod tests {
         assert!(knows(None, None));
     }
 
-    /// A listener without TLS or token, whose metrics are made when `pace` says so.
+    /// A listener without TLS or token, which makes its metrics when `pace` permits.
     struct Sample {
         address: SocketAddr,
         pace: Sender<()>,
@@ -451,7 +451,7 @@ mod tests {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
-        // Those that found a place at last get one page together, or two if some came when the first was begun.
+        // Those that finally found a place get one page together, or two if some arrived when the first was begun.
         let last = waiting.into_iter().next_back().unwrap();
         (0..2).for_each(|_| sample.pace.send(()).unwrap());
         expect(last, "figures\n");

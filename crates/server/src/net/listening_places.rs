@@ -1,10 +1,10 @@
-//! Searches that listen for changes (persistent searches, and refreshAndPersist of RFC 4533): how many there are, and
-//! who has them.
+//! Places for searches that listen for changes (persistent searches, and refreshAndPersist of RFC 4533), and their
+//! owners.
 //!
-//! There is a number of places for the whole server. While fewer than half are taken, every client may take any number.
-//! From then on an identity has a share, and so has a source. A part is kept for the administrator, whom no share
-//! binds. Anonymous clients of one source are one identity. Networks that the settings trust have no share as a source,
-//! nor has the file system: many clients that know each other come from there.
+//! The server has a fixed number of places. While fewer than half are taken, every client may take any number. From
+//! then on an identity has a share, and so has a source. Some places are reserved for the administrator, to whom no
+//! share applies. Anonymous clients of one source are one identity. A source has no share if it is a network that the
+//! settings trust, or the file system, because many cooperating clients come from there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -24,7 +24,7 @@ use crate::telemetry::seldom::Seldom;
 #[derive(Debug, Default)]
 pub(crate) struct ListeningPlaces {
     taken: Mutex<Taken>,
-    /// How many there may be, for monitoring.
+    /// Maximum number of places, for monitoring.
     count_max: AtomicUsize,
     refused: Seldom,
     cut_off: AtomicU64,
@@ -37,7 +37,7 @@ struct Taken {
     by_identity: HashMap<Identity, usize>,
 }
 
-/// Who listens, wherever it comes from unless it is anonymous.
+/// Identity of a listening client. Only an anonymous client's depends on its source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Identity {
     Administrator,
@@ -45,7 +45,7 @@ enum Identity {
     AnonymousAt(Source),
 }
 
-/// The client of a search that is to listen.
+/// The client of a search that wants to listen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListeningClient<'c> {
     pub(crate) source: Source,
@@ -54,7 +54,7 @@ pub(crate) struct ListeningClient<'c> {
     pub(crate) requester: &'c Requester,
 }
 
-/// The place of a search. It is given back when this is dropped.
+/// The place of a search. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ListeningPlace {
     places: Arc<ListeningPlaces>,
@@ -62,19 +62,19 @@ pub(crate) struct ListeningPlace {
     identity: Identity,
 }
 
-/// Why a search has no place.
+/// Reason that a search has no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// All places are taken, but for those of the administrator.
+    /// All places except those of the administrator are taken.
     Full,
-    /// The identity has its share.
+    /// The identity has used its share.
     IdentityShare,
-    /// The source has its share.
+    /// The source has used its share.
     SourceShare,
 }
 
 impl NoPlace {
-    /// What the client and the log are told.
+    /// Returns the text for the client and the log.
     pub(crate) fn text(self) -> &'static str {
         match self {
             NoPlace::Full => {
@@ -123,22 +123,22 @@ impl ListeningPlaces {
         Ok(ListeningPlace { places: Arc::clone(self), source: client.source, identity })
     }
 
-    /// How many there may be, by the settings.
+    /// Returns the maximum number of places, from the settings.
     pub(crate) fn count_max(&self) -> usize {
         self.count_max.load(Ordering::Relaxed)
     }
 
-    /// Says how many there may be.
+    /// Sets the maximum number of places.
     pub(crate) fn set_count_max(&self, count_max: usize) {
         self.count_max.store(count_max, Ordering::Relaxed);
     }
 
-    /// Searches that have a place.
+    /// Returns the number of searches that have a place.
     pub(crate) fn count(&self) -> usize {
         self.lock().count
     }
 
-    /// Searches that were refused one.
+    /// Returns the number of searches that were refused a place.
     pub(crate) fn refused(&self) -> u64 {
         self.refused.count()
     }
@@ -148,13 +148,13 @@ impl ListeningPlaces {
         self.cut_off.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Searches that ended because their clients read too slowly.
+    /// Returns the number of searches that ended because their clients read too slowly.
     pub(crate) fn cut_off(&self) -> u64 {
         self.cut_off.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // A panic between two of the counts is not possible, so a poisoned lock is fit for use.
+        // A panic between two of the counts is not possible, so a poisoned lock is usable.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -237,10 +237,10 @@ mod tests {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let take = |client| places.take(LIMITS, client, now);
         let (greedy, other) = (user(1), user(2));
-        // Half of all, wherever it comes from; then nothing, for its share is an eighth.
+        // Half of all, from any source; then none, because its share is an eighth.
         let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
         assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
-        // Another has its share, though from an address that has one search already.
+        // Another identity has its share, although its address has one search already.
         let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
         assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
         let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };

@@ -1,4 +1,4 @@
-//! How other threads reach an event loop: a queue of messages and a wake-up.
+//! Messages from other threads to an event loop: a queue and a wake-up.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,10 +17,10 @@ pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 /// Clear passwords with the text forms of their keys for SCRAM.
 pub(crate) type PasswordKeys = Vec<(Vec<u8>, Vec<String>)>;
 
-/// The operation that a message is for: its event loop, connection and ticket.
+/// Address of an operation: its event loop, connection and ticket.
 ///
-/// Slots are reused. The connection's number is not, so it tells whether the slot still holds the connection that
-/// asked.
+/// Slots are reused, connection numbers are not. So the number shows whether the slot still contains the connection
+/// that submitted the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Index of the event loop.
@@ -40,33 +40,33 @@ pub(crate) struct Written {
     pub(crate) outcome: Outcome,
     /// The value of the answer to an extended operation.
     pub(crate) value: Option<Vec<u8>>,
-    /// Position of the record that was made, if one was.
+    /// Position of the change's record, if it has one.
     pub(crate) position: Option<u64>,
 }
 
 /// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.
 #[derive(Clone, Default)]
 pub(crate) struct PreparedPasswords {
-    /// To be stored.
+    /// Passwords to store.
     pub(crate) hashed: HashedPasswords,
-    /// To be deleted.
+    /// Passwords to delete.
     pub(crate) matched: HashedPasswords,
-    /// What the new ones were compared with.
+    /// History entries that the new passwords were compared with.
     pub(crate) history: HistoryChecks,
-    /// Keys for SCRAM of those to be stored.
+    /// SASL keys of the passwords to store.
     pub(crate) scram: PasswordKeys,
-    /// Those that are on a list of bad ones.
+    /// Passwords that are on a list of bad passwords.
     pub(crate) listed: Vec<Vec<u8>>,
 }
 
-/// What the verification of a password came to. No `Debug`: what is stored is a secret.
+/// Result of a password verification. No `Debug`: the stored form is a secret.
 #[derive(Default)]
 pub(crate) struct VerifiedPassword {
     /// Whether it is right.
     pub(crate) is_right: bool,
-    /// The stored form that it matched, and a stronger one in its place.
+    /// The stored form that it matched, and a stronger one to replace it.
     pub(crate) rehashed: Option<(Vec<u8>, Vec<u8>)>,
-    /// The stored form that it matched, and keys that the policy wants of it.
+    /// The stored form that it matched, and the keys to derive under the policy.
     pub(crate) keys: Option<(Vec<u8>, Vec<String>)>,
 }
 
@@ -82,11 +82,11 @@ pub(crate) enum HashResult {
     Verified(VerifiedPassword),
     /// The stored forms.
     Prepared(PreparedPasswords),
-    /// A message of an exchange of Kerberos was taken.
+    /// A message of a Kerberos exchange was handled.
     Kerberos(Box<KerberosTurn>),
-    /// The job gave way to that of another source.
+    /// The job was evicted by that of another source.
     Busy,
-    /// The server that verifies the password says nothing.
+    /// The service that verifies the password did not answer.
     Unreachable,
     /// The system gave no random salt, or the job met a defect.
     Failed(ServerFault),
@@ -114,17 +114,17 @@ pub(crate) enum LoopMessage {
     Written(Vec<Written>),
     /// A password was verified or hashed.
     Hashed(HashDone),
-    /// An answer was held back for as long as it was to be.
+    /// The delay of an answer is over.
     Delayed(Address),
     /// A piece of a search is ready to be sent.
     Scanned(Address),
-    /// What these waited for was read ahead, an job each, and the pages that were brought in for them.
+    /// Prefetch jobs of these connections are done, one for each address; the pages were prefetched for them.
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
-    /// There was a commit, as the loop wanted to know.
+    /// There was a commit; sent on request.
     Committed,
-    /// New settings. Whoever sent them sees by the end of the other half that they are in force.
+    /// New settings. The loop drops the sender when they are in force, which the other end observes.
     Settings(Arc<OnlineSettings>, Sender<()>),
     /// Finish the outstanding operations, then stop.
     Drain,
@@ -159,7 +159,7 @@ impl Mailbox {
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    /// A panic under the lock cannot leave half a message, so a poisoned lock is fit for use.
+    /// A panic under the lock cannot leave half a message, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Vec<LoopMessage>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -29,7 +29,7 @@ use crate::limits::{
 };
 use crate::net::stream::Peer;
 
-/// The budget, and who holds how much of it.
+/// The budget, and the bytes of each holder.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
     /// Bytes for all holders but administrators.
@@ -45,19 +45,19 @@ pub(crate) struct RequestMemory {
     holders: Mutex<HashMap<HolderKey, Arc<Holder>>>,
     /// Requests answered busy, and connections closed, because the budget was used.
     pub(crate) refused: AtomicU64,
-    /// How often a connection had to wait because its holder was at its bound.
+    /// Number of times that a connection had to wait because its holder was at its bound.
     pub(crate) waited: AtomicU64,
     warned: Mutex<Option<Instant>>,
 }
 
-/// Who holds memory: a source and an identity.
+/// Key of a holder of memory: a source and an identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HolderKey {
     source: Source,
     identity: Identity,
 }
 
-/// Where a connection comes from.
+/// Source of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
     /// An address. Of IPv6 only the first 64 bits, because one customer has all addresses below them.
@@ -79,7 +79,7 @@ struct Holder {
     bytes: AtomicUsize,
 }
 
-/// What one connection holds. Call [`close`](Account::close) before dropping it.
+/// Bytes that one connection holds. Call [`close`](Account::close) before dropping it.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     /// Looked up at the first charge.
@@ -87,10 +87,10 @@ pub(crate) struct Account {
     charged: usize,
 }
 
-/// Whether a request is taken.
+/// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is taken.
+    /// It is accepted.
     Admitted,
     /// It waits in its socket, because its holder is at its bound. More memory for a message begun is refused.
     MustWait,
@@ -168,7 +168,7 @@ impl RequestMemory {
         RequestMemory {
             limit,
             reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
-            // Room for a complete message and for one that is received behind it.
+            // Room for a complete message and for another that is being received.
             holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
             used: AtomicUsize::new(0),
             reserve_used: AtomicUsize::new(0),
@@ -239,7 +239,7 @@ impl RequestMemory {
         }
     }
 
-    /// Entries are put in and taken out whole, so a poisoned lock is fit for use.
+    /// Entries are inserted and removed in one step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<HolderKey, Arc<Holder>>> {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -290,8 +290,8 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// Gives everything back, because the connection closes or gets another identity: [`set`](Account::set) then
-    /// charges the new holder. Returns how many bytes were charged.
+    /// Releases everything, because the connection closes or gets another identity: [`set`](Account::set) then charges
+    /// the new holder. Returns how many bytes were charged.
     pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
         let Some(holder) = self.holder.clone() else { return 0 };
         let released = self.set(memory, || holder.key, 0);
@@ -300,12 +300,12 @@ impl Account {
         released
     }
 
-    /// Whether a request of this connection is taken; `key` names its holder.
+    /// Decides whether a request of this connection is accepted; `key` names its holder.
     #[inline]
     pub(crate) fn admission(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Admission {
         match &self.holder {
             Some(holder) => holder.admission(memory),
-            // Memory is not short, so what other connections of its holder have does not matter.
+            // Memory is not short, so the bytes of the holder's other connections do not matter.
             None if memory.used() < memory.limit / 2 => Admission::Admitted,
             None => self.holder.insert(memory.holder(key())).admission(memory),
         }

@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Waker};
 
 use super::Page;
 
-/// The way to the thread, which ends when the last of them is dropped.
+/// Handle of the thread, which ends when the last handle is dropped.
 #[derive(Clone)]
 pub(super) struct Gathering {
     requests: Sender<Arc<Waiting>>,
@@ -63,7 +63,7 @@ impl Waiting {
 fn run(requests: &Receiver<Arc<Waiting>>, make: impl Fn() -> Page) {
     while let Ok(first) = requests.recv() {
         let mut waiting: Vec<Arc<Waiting>> = std::iter::once(first).chain(requests.try_iter()).collect();
-        // The others hang up, or gave their places to others.
+        // The others have closed their connections, or were evicted.
         waiting.retain(|waiting| Arc::strong_count(waiting) > 1);
         if waiting.is_empty() {
             continue;

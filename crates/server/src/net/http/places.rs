@@ -1,4 +1,4 @@
-//! The places for connections to the HTTP listener, and which connection gives way when a new one finds none.
+//! The places for connections to the HTTP listener, and the choice of the connection that a new one evicts.
 //!
 //! A source has a share of the places, so a single address cannot take all of them. If a source has used its share, a
 //! new connection replaces one of the same source. If all places are taken, it replaces one of the source that has the
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::net::request_memory::Source;
 
-/// How far a connection is. The order is that in which connections give way.
+/// Progress of a connection. Connections in earlier stages are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Stage {
     /// No complete request has arrived.
@@ -22,7 +22,7 @@ pub(super) enum Stage {
     Preparing,
 }
 
-/// A connection, as far as [`choose_evicted`] looks at it.
+/// Facts about a connection that [`choose_evicted`] uses.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) source: Source,
@@ -32,7 +32,7 @@ pub(super) struct Place {
     pub(super) since: Instant,
 }
 
-/// Returns the index of the connection that gives way to a new one from `source`, if one has to. `places_max` is the
+/// Returns the index of the connection that a new one from `source` evicts, if it must evict one. `places_max` is the
 /// number of places, `share` that of one source.
 pub(super) fn choose_evicted(
     places: &[Place],
@@ -81,7 +81,7 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Places of these sources and stages, the oldest first, and which of them gives way to a new one of `new`.
+    /// Checks which of the places of these sources and stages, the oldest first, a connection from `new` evicts.
     #[track_caller]
     fn check(connections: &[(u8, Stage)], new: u8, expected: Option<usize>) {
         let begin = Instant::now();
@@ -91,7 +91,7 @@ mod tests {
         };
         let mut places: Vec<Place> = (0..).zip(connections).map(place).collect();
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
-        // The new ones go last, and in the same order where all are.
+        // New connections are evicted last, and in the same order if all are new.
         places.iter_mut().for_each(|place| place.is_new = true);
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
     }

@@ -1,5 +1,5 @@
-//! The sockets of the HTTP listener as hyper takes them, in the clear and over TLS. No call blocks: the loop of `http`
-//! waits for what a call would have waited for.
+//! The sockets of the HTTP listener in the form that hyper requires, in the clear and over TLS. No call blocks: the
+//! loop of `http` waits for the events that a call would have waited for.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use hyper::rt::ReadBufCursor;
 use rustix::event::PollFlags;
 use rustls::{ServerConnection, StreamOwned};
 
-/// A socket that does not block, and notes what it would have waited for.
+/// A socket that does not block, and records the events that it would have waited for.
 pub(super) struct Socket {
     pub(super) stream: Rc<TcpStream>,
     pub(super) blocked: Rc<Cell<PollFlags>>,
@@ -43,9 +43,9 @@ impl Write for Socket {
     }
 }
 
-/// What HTTP is spoken over.
+/// Transport of HTTP.
 pub(super) trait Stream: Read + Write + Unpin {
-    /// Says that nothing more comes.
+    /// Ends the sending direction.
     fn finish(&mut self) -> io::Result<()>;
 }
 
@@ -63,10 +63,10 @@ impl Stream for StreamOwned<ServerConnection, Socket> {
     }
 }
 
-/// A stream as HTTP's library takes it.
+/// Adapter from a stream to the traits of the HTTP library.
 pub(super) struct Wire<S>(pub(super) S);
 
-/// What would block is pending.
+/// Converts `WouldBlock` to `Pending`.
 fn polled<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
