@@ -9,10 +9,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Where the kernel's control groups are mounted.
+/// Mount point of the kernel's control groups.
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Why memory cannot be limited.
+/// Reason why memory cannot be limited.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "memory cannot be limited here: {what}: {error}; it takes root, and control groups that may be written"
@@ -87,7 +87,7 @@ impl Drop for MemoryLimit {
     }
 }
 
-/// Takes the files of a folder out of the page cache: pages that are there already are charged to nobody's limit.
+/// Drops the files of a folder from the page cache: pages that are cached already are charged to no limit.
 ///
 /// # Errors
 /// When a file cannot be read.

@@ -1,16 +1,15 @@
-//! What is read from and written to the disk that a server keeps its files on, as the disk's driver counts it.
+//! Traffic of the disk that holds a server's files, as the disk's driver counts it.
 //!
-//! Not by /proc/PID/io: its `write_bytes` are pages that a process made dirty, and with a mapped file such as LMDB's a
-//! page counts anew each time the kernel write-protects it; hundreds of times what reaches the disk was seen. The
-//! driver counts sectors. The price: it counts everybody's, so where a device has more than the server's files the
-//! result says so.
+//! /proc/PID/io is no use: its `write_bytes` counts pages that a process made dirty, and a page of a mapped file such
+//! as LMDB's counts again each time the kernel write-protects it, which may be hundreds of times the octets that reach
+//! the disk. The driver counts sectors, but those of all processes. So the result states what else a device holds.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
 
-/// The kernel's unit in these counts, whatever the disk's own sector is.
+/// The kernel's unit in these counts, whatever the disk's sector size.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device with files of a server.
@@ -18,11 +17,11 @@ const SECTOR_BYTES: u64 = 512;
 pub struct Disk {
     /// `major:minor`.
     number: String,
-    /// What is on it, for a reader: "vda, which holds /".
+    /// Device and mount point for the reader: "vda, which holds /".
     pub description: String,
 }
 
-/// What a device has read and written since the machine started.
+/// Traffic of a device since the machine started.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Octets read.
@@ -32,8 +31,8 @@ pub struct Traffic {
 }
 
 impl Disk {
-    /// The one device that these processes have regular files open on; `None` where there are several, or none that
-    /// counts, such as memory or a file system over a network.
+    /// Returns the one device of these processes' open regular files. Returns `None` if there are several, or none with
+    /// counters, such as memory or a network file system.
     pub fn of_processes(processes: &[u32]) -> Option<Disk> {
         let devices: BTreeSet<u64> = processes.iter().flat_map(|process| devices_of(*process)).collect();
         let mut disks = devices.into_iter().filter_map(Disk::of_device);
@@ -50,10 +49,10 @@ impl Disk {
         disk.traffic().is_ok().then_some(disk)
     }
 
-    /// What it has done until now.
+    /// Returns its traffic until now.
     ///
     /// # Errors
-    /// When the device is gone.
+    /// The device no longer exists.
     pub fn traffic(&self) -> io::Result<Traffic> {
         let stat = fs::read_to_string(format!("/sys/dev/block/{}/stat", self.number))?;
         parse(&stat)
@@ -61,14 +60,15 @@ impl Disk {
     }
 }
 
-/// Devices of the regular files that a process has open. Another user's process shows none.
+/// Returns the devices of the regular files that a process has open; none for another user's process.
 fn devices_of(process: u32) -> Vec<u64> {
     let Ok(open) = fs::read_dir(format!("/proc/{process}/fd")) else { return Vec::new() };
     let files = open.filter_map(|entry| fs::metadata(entry.ok()?.path()).ok());
     files.filter(|file| file.is_file()).map(|file| file.dev()).collect()
 }
 
-/// Sectors read and written are the third and the seventh figure (the kernel's Documentation/block/stat.rst).
+/// Parses the counters: sectors read and written are the third and the seventh (the kernel's
+/// Documentation/block/stat.rst).
 fn parse(stat: &str) -> Option<Traffic> {
     let mut figures = stat.split_whitespace().map(str::parse::<u64>);
     let read = figures.nth(2)?.ok()?;
@@ -76,7 +76,7 @@ fn parse(stat: &str) -> Option<Traffic> {
     Some(Traffic { read_bytes: read * SECTOR_BYTES, written_bytes: written * SECTOR_BYTES })
 }
 
-/// Where a device is mounted first: the third field of a line is its number, the fifth the place.
+/// Returns the first mount point of a device: the third field of a line is its number, the fifth the mount point.
 fn mounted_at(mounts: &str, number: &str) -> Option<String> {
     mounts.lines().find_map(|line| {
         let fields: Vec<&str> = line.split(' ').collect();
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(mounted_at(mounts, "8:1"), None);
     }
 
-    /// A known writer: 32 MiB, synced. Others may use the disk meanwhile, so of several attempts the least counts.
+    /// Writes 32 MiB, synced. Other processes may use the disk meanwhile, so the least of several attempts counts.
     #[test]
     fn what_a_known_writer_writes_is_counted_once() {
         const BYTES: usize = 32 << 20;
@@ -115,7 +115,7 @@ mod tests {
         let disk = Disk::of_processes(&[std::process::id()]).expect("the build's folder is on a disk");
         let mut least = u64::MAX;
         for attempt in 0..8_u8 {
-            // A page that is written for the second time has to be written again.
+            // A page is written to the disk again if it is changed again.
             let before = disk.traffic().unwrap();
             file.set_len(0).unwrap();
             io::Seek::rewind(&mut file).unwrap();

@@ -1,9 +1,8 @@
-//! The null responder: a server that looks at the envelope of a message, and answers what it always answers.
+//! The null responder: a server that reads the envelope of a message and sends a fixed answer.
 //!
-//! It does what the kernel must do for a request and an answer, and nothing else: all that comes in one read is
-//! answered in one write. So what the driver measures against it is the floor that every server on this machine stands
-//! on. It can also be told to be slow, to stop, to answer wrongly and to hang up ([`Faults`]): by that the driver is
-//! tested, and for that it reports what it really did ([`Report`]).
+//! It does only what the kernel must do for a request and an answer: all requests of one read are answered in one
+//! write. So the driver measures against it the limit of this machine for any server. To test the driver, it can also
+//! delay answers, stall, answer wrongly and close connections ([`Faults`]), and it reports what it did ([`Report`]).
 
 mod canned;
 mod faults;
@@ -33,13 +32,13 @@ use crate::result::Latency;
 const READ_SIZE: usize = 64 * 1024;
 /// The longest message: nothing here asks for more, and nothing of it is kept.
 const MESSAGE_LEN_MAX: usize = 16 << 20;
-/// How often it looks whether it shall end.
+/// Interval between checks whether it must end.
 const TICK: Duration = Duration::from_millis(50);
 
 const LISTENER: Token = Token(usize::MAX);
 const TIMER: Token = Token(usize::MAX - 1);
 
-/// What a responder really did.
+/// Actions of a responder.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     /// Requests answered.
@@ -50,13 +49,13 @@ pub struct Report {
     pub wrong: u64,
     /// Connections closed on purpose.
     pub closed: u64,
-    /// From reading each delayed request until its answer is written: never more than the peer waits.
+    /// Times from reading each delayed request until its answer is written: never more than the peer waits.
     pub delays: Latency,
-    /// When it stood still.
+    /// Times of its stalls.
     pub stalls: Vec<(Instant, Instant)>,
 }
 
-/// A responder at work in a thread of its own. Dropped, it ends.
+/// A responder in a thread of its own, which ends when it is dropped.
 #[derive(Debug)]
 pub struct Responder {
     address: SocketAddr,
@@ -68,7 +67,7 @@ impl Responder {
     /// Starts one; port 0 is any free one.
     ///
     /// # Errors
-    /// When it cannot listen there.
+    /// The address cannot be listened on.
     pub fn start(address: SocketAddr, faults: Faults) -> io::Result<Responder> {
         let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
@@ -80,7 +79,7 @@ impl Responder {
         Ok(Responder { address, stop, thread: Some(thread) })
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -88,7 +87,7 @@ impl Responder {
     /// Ends it.
     ///
     /// # Errors
-    /// What ended it before.
+    /// The failure that ended it before.
     pub fn finish(mut self) -> io::Result<Report> {
         self.end()
     }
@@ -107,10 +106,10 @@ impl Drop for Responder {
     }
 }
 
-/// Serves in this thread until `stop` says so.
+/// Serves in this thread until `stop` is set.
 ///
 /// # Errors
-/// When it cannot listen there, or the kernel refuses something.
+/// The address cannot be listened on, or a system call fails.
 pub fn serve(
     address: SocketAddr,
     faults: Faults,
@@ -214,7 +213,7 @@ impl Server {
         Ok(std::mem::take(&mut self.report))
     }
 
-    /// Stands still when it is time: then requests wait in the kernel.
+    /// Stalls when it is time; requests then wait in the kernel.
     fn stall(&mut self) {
         let (Some(stall), Some(at)) = (self.faults.stall, self.next_stall) else { return };
         // The clock of stalls begins with the first request.
@@ -279,7 +278,7 @@ impl Server {
         self.flush(index);
     }
 
-    /// Reads once and answers; whether there may be more.
+    /// Reads once and answers; returns true if there may be more.
     fn read_once(&mut self, index: usize, buffer: &mut Vec<u8>) -> bool {
         let Some(Some(peer)) = self.peers.get_mut(index) else { return false };
         let kept = peer.partial.len();
@@ -315,7 +314,7 @@ impl Server {
         }
     }
 
-    /// Answers the whole messages; how much of the octets they are, or nothing when the connection is to end.
+    /// Answers the complete messages. Returns the length of these, or `None` if the connection is to be closed.
     fn take(&mut self, index: usize, octets: &[u8]) -> Option<usize> {
         let mut taken = 0;
         let read = if self.faults.delay.is_none() { 0 } else { self.now() };

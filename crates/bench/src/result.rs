@@ -1,12 +1,12 @@
-//! What a run measured, as it is saved, merged and reported.
+//! The results of a run: saving, reading, merging.
 //!
 //! A [`RunResult`] is one JSON file: the machine it ran on ([`Environment`]), and one [`WorkloadResult`] for every
 //! workload on every server, with all latencies as an HdrHistogram ([`Latency`]) and one [`Second`] for every second.
 //! Everything that a reader needs to judge a figure is in the file, the settings of the server included; the report is
 //! made from it and nothing else.
 //!
-//! A file whose name ends with `.zst` is one to keep ([`RunResult::write`]): compressed with Zstandard, and with
-//! histograms that have what reports show of them and no more. It is read as any other.
+//! A file whose name ends with `.zst` is to be kept ([`RunResult::write`]): it is compressed with Zstandard, and its
+//! histograms contain only what reports show of them. It is read as any other.
 //!
 //! Units stand in the names. What was not measured is absent, never zero. Results of several load machines merge
 //! exactly ([`WorkloadResult::merge`]): histograms have the same bounds everywhere and seconds carry theirs until they
@@ -38,9 +38,9 @@ pub const FORMAT: u32 = 2;
 /// The most octets of a result that are read, before and after decompression: an 8 h run of ten servers has some tens
 /// of megabytes.
 const FILE_BYTES_MAX: u64 = 1 << 30;
-/// What files begin with that Zstandard compressed (RFC 8878 section 3.1.1).
+/// First octets of files that Zstandard compressed (RFC 8878 section 3.1.1).
 const ZSTANDARD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// How hard it tries: results are written once and kept for years.
+/// Compression level: results are written once and kept for years.
 const ZSTANDARD_LEVEL: i32 = 19;
 
 /// One run: a result file.
@@ -48,15 +48,15 @@ const ZSTANDARD_LEVEL: i32 = 19;
 pub struct RunResult {
     /// [`FORMAT`] when it was written.
     pub format: u32,
-    /// What measured.
+    /// The program that measured.
     pub tool: Tool,
     /// When the run began (RFC 3339, UTC).
     pub started: String,
-    /// The command that does it again.
+    /// The command that repeats it.
     pub command: String,
-    /// The machine of the load generator, and of the server where that is the same.
+    /// The machine of the load generator, which may also be the server's.
     pub environment: Environment,
-    /// What was measured, in order of running.
+    /// Results of workloads, in order of running.
     pub workloads: Vec<WorkloadResult>,
     /// The null responder under the same load: this machine's floor. One for each shape of load (connections,
     /// outstanding).
@@ -65,12 +65,12 @@ pub struct RunResult {
     /// Answers of several servers to the same requests, compared.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
-    /// Servers against one of them, workload by workload.
+    /// Ratios between the figures of servers, workload by workload.
     #[serde(default)]
     pub ratios: Vec<Ratio>,
 }
 
-/// One server's figures in a workload, divided by those of another: medians over the rounds.
+/// Ratio between the figures of two servers in a workload: medians over the rounds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
     /// The workload's name.
@@ -93,23 +93,23 @@ pub struct Ratio {
     pub p99: Option<f64>,
 }
 
-/// Whether servers gave the same answers.
+/// Comparison of the answers of servers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Comparison {
     /// Name of the workload whose requests were sent.
     pub workload: String,
-    /// Products that were asked.
+    /// Products that were compared.
     pub servers: Vec<String>,
     /// Requests sent to each.
     pub requests: u64,
     /// Requests with answers that were not all the same.
     pub differing: u64,
-    /// Some of those, in words.
+    /// Descriptions of some of those.
     #[serde(default)]
     pub examples: Vec<String>,
 }
 
-/// Why a result file cannot be read or written.
+/// Reason why a result file cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ResultError {
@@ -118,7 +118,7 @@ pub enum ResultError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// The folder has nothing to report.
@@ -138,7 +138,7 @@ pub enum ResultError {
     Content {
         /// The file.
         path: PathBuf,
-        /// Where it departs.
+        /// Error of the parser, with its position.
         source: serde_json::Error,
     },
     /// The file is of a newer program.
@@ -148,7 +148,7 @@ pub enum ResultError {
     Format {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its format.
         found: u32,
     },
 }
@@ -160,7 +160,7 @@ struct FormatOnly {
 }
 
 impl RunResult {
-    /// A run that begins now and has measured nothing yet.
+    /// Returns a run that begins now, without results.
     pub fn begin(command: String, environment: Environment) -> RunResult {
         RunResult {
             format: FORMAT,
@@ -175,10 +175,10 @@ impl RunResult {
         }
     }
 
-    /// Reads a result file, compressed or not: its first octets say so.
+    /// Reads a result file. Its first octets show whether it is compressed.
     ///
     /// # Errors
-    /// When it cannot be read, is no result, or is one of a newer format.
+    /// It cannot be read, is no result, or has a newer format.
     pub fn read(path: &Path) -> Result<RunResult, ResultError> {
         let text = read_at_most(path, FILE_BYTES_MAX)
             .map_err(|source| ResultError::Io { path: path.to_owned(), source })?
@@ -186,10 +186,10 @@ impl RunResult {
         RunResult::parse(&text, path)
     }
 
-    /// Reads a result file, or of a folder all results to keep (`NAME.json.zst`), in the order of their names.
+    /// Reads a result file, or all results to keep (`NAME.json.zst`) of a folder, in the order of their names.
     ///
     /// # Errors
-    /// When one cannot be read, or the folder has none.
+    /// One cannot be read, or the folder has none.
     pub fn read_all(path: &Path) -> Result<Vec<RunResult>, ResultError> {
         if !path.is_dir() {
             return Ok(vec![RunResult::read(path)?]);
@@ -206,7 +206,7 @@ impl RunResult {
         files.iter().map(|file| RunResult::read(file)).collect()
     }
 
-    /// The format is looked at first: a newer one is told from a broken file.
+    /// Parses a result. Reads the format first, to distinguish a newer one from a broken file.
     fn parse(text: &[u8], path: &Path) -> Result<RunResult, ResultError> {
         let content_error = |source| ResultError::Content { path: path.to_owned(), source };
         let FormatOnly { format } = serde_json::from_slice(text).map_err(content_error)?;
@@ -223,7 +223,7 @@ impl RunResult {
     /// Writes the result as indented JSON.
     ///
     /// # Errors
-    /// When the sink does.
+    /// The sink fails.
     pub fn write_to(&self, sink: impl Write) -> io::Result<()> {
         let mut sink = BufWriter::new(sink);
         serde_json::to_writer_pretty(&mut sink, self)?;
@@ -231,11 +231,11 @@ impl RunResult {
         sink.flush()
     }
 
-    /// Writes the result file, under another name until it is whole. A name that ends with `.zst` asks for a file to
-    /// keep: compressed, and without what no report shows of histograms.
+    /// Writes the result file, under another name until it is complete. A file whose name ends with `.zst` is to be
+    /// kept: it is compressed, and its histograms contain only what reports show.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// It cannot be written.
     pub fn write(&self, path: &Path) -> Result<(), ResultError> {
         let io_error = |source| ResultError::Io { path: path.to_owned(), source };
         let mut name = path.file_name().unwrap_or_default().to_owned();
@@ -249,7 +249,7 @@ impl RunResult {
             })
             .and_then(|()| std::fs::rename(&temporary, path));
         if written.is_err() {
-            // Half a file is of no use; should it stay, its name says what it is.
+            // An incomplete file is of no use; if removal fails, its name shows what it is.
             let _ = std::fs::remove_file(&temporary);
         }
         written.map_err(io_error)
@@ -264,8 +264,8 @@ impl RunResult {
     }
 }
 
-/// What a file holds, decompressed where it is compressed. `None` when that is more than `bytes_max`, which bounds the
-/// memory that this takes.
+/// Returns the content of a file, decompressed if necessary. Returns `None` if it is larger than `bytes_max`, which
+/// bounds the memory.
 fn read_at_most(path: &Path, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
     let bounded = |reader: &mut dyn Read| {
         let mut bytes = Vec::new();

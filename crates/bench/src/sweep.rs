@@ -9,7 +9,7 @@ use crate::result::{RunResult, ServerDescription, SweepAxis, WorkloadResult};
 use crate::workload::Workload;
 use std::path::{Path, PathBuf};
 
-/// What to vary. Where nothing is named, the workload's own, or no limit.
+/// Quantity to vary. If no values are given, it is the workload's own, or unlimited.
 #[derive(Clone, Debug, Default)]
 pub struct Steps {
     /// Entries.
@@ -20,11 +20,11 @@ pub struct Steps {
     pub connections: Vec<usize>,
 }
 
-/// What to sweep.
+/// Subject of a sweep.
 pub struct Sweep<'s> {
     /// The servers, one after the other.
     pub products: &'s [Product],
-    /// Where their programs are.
+    /// Paths of their programs.
     pub programs: &'s Programs,
     /// A folder for data, which is this sweep's own.
     pub folder: PathBuf,
@@ -36,7 +36,7 @@ pub struct Sweep<'s> {
     pub steps: Steps,
 }
 
-/// Why there is no sweep.
+/// Reason why there is no sweep.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SweepError {
@@ -48,7 +48,7 @@ pub enum SweepError {
     Workload {
         /// Its name.
         workload: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// The data cannot be made.
@@ -57,15 +57,15 @@ pub enum SweepError {
     /// A folder cannot be made.
     #[error("{path}: {error}")]
     Io {
-        /// Which.
+        /// Path.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         error: std::io::Error,
     },
 }
 
 impl Steps {
-    /// What grows.
+    /// Quantity that grows.
     ///
     /// # Errors
     /// When that is not one thing.

@@ -1,4 +1,4 @@
-//! Workloads: what is asked of a server, how often, by how many clients; small text files.
+//! Workloads: the requests to a server, their rate, and the number of clients; small text files.
 //!
 //! A [`Workload`] is TOML. The shipped ones ([`shipped()`]) rerun the rows of published benchmarks, and carry those
 //! documents' figures; `docs/how-to/benchmark.md` describes the form for one's own. Reading checks everything that can

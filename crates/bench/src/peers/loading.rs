@@ -41,7 +41,7 @@ impl Product {
         }
     }
 
-    /// Room that it takes on the disk while it loads and afterwards, temporary files included, for each octet of LDIF;
+    /// Returns the octets on the disk for each octet of LDIF, while it loads and afterwards, temporary files included;
     /// measured with the 19 attributes of `people` and nine indexes, and rounded up.
     fn disk_per_ldif(self) -> u64 {
         match self {
@@ -60,7 +60,7 @@ impl FromStr for Product {
     }
 }
 
-/// Where the programs are that are not at a fixed place.
+/// Paths of the programs that have no fixed path.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// The pando binary.
@@ -69,10 +69,10 @@ pub struct Programs {
     pub opendj: PathBuf,
 }
 
-/// Configures a server in a folder, given from the root: some tools want that.
+/// Configures a server in a folder, given as an absolute path: some tools need that.
 ///
 /// # Errors
-/// When it is not installed, or cannot be configured.
+/// It is not installed, or cannot be configured.
 pub fn configure(
     product: Product,
     programs: &Programs,
@@ -87,7 +87,7 @@ pub fn configure(
     })
 }
 
-/// How the servers' data are held: all at a time, or, where the disk is too small for that, one at a time.
+/// Room for the servers' data: all at a time, or, if the disk is too small, one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     /// For all.
@@ -96,10 +96,10 @@ pub enum Room {
     ForOne,
 }
 
-/// What the disk has room for.
+/// Returns the room on the disk.
 ///
 /// # Errors
-/// When it is too small for one of them, with how much is missing.
+/// The disk is too small for one of them; the error states how much is missing.
 pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, PeerError> {
     let free = process::free_disk_bytes(folder).map_err(PeerError::io("look at the disk of", folder))?;
     // A tenth stays free: a full disk hurts more than this run.
@@ -120,11 +120,11 @@ pub fn room(products: &[Product], data: &Data, folder: &Path) -> Result<Room, Pe
     }
 }
 
-/// Lets a server write its data as LDIF beside its folder, and removes that again. `None` for one without a tool for
-/// it.
+/// Writes a server's data as LDIF next to its folder, and removes it again. Returns `None` for a server without a tool
+/// for it.
 ///
 /// # Errors
-/// When the tool fails.
+/// The tool fails.
 pub fn export(peer: &mut dyn Peer) -> Result<Option<(Cost, u64)>, PeerError> {
     let file = peer.folder().join("export.ldif");
     let Some(cost) = peer.export(&file)? else { return Ok(None) };
@@ -133,7 +133,7 @@ pub fn export(peer: &mut dyn Peer) -> Result<Option<(Cost, u64)>, PeerError> {
     Ok(Some((cost, bytes)))
 }
 
-/// What a result says of a server.
+/// Returns the description of a server for a result.
 pub fn description(peer: &dyn Peer, setup: &Setup, data: &Data) -> ServerDescription {
     let mut server = ServerDescription {
         product: peer.product().to_owned(),
@@ -155,7 +155,7 @@ pub fn description(peer: &dyn Peer, setup: &Setup, data: &Data) -> ServerDescrip
     server
 }
 
-/// A load, for the result.
+/// Returns a load for the result.
 pub fn load_result(load: &BulkLoad, export: Option<(Cost, u64)>, data: &Data) -> result::BulkLoad {
     result::BulkLoad {
         loader: load.command.clone(),

@@ -1,7 +1,7 @@
 //! OpenDJ (Open Identity Platform) with the Berkeley DB Java Edition backend, from Maven Central.
 //!
-//! An instance is a copy of the pristine folder that `./dev peers` makes, set up by OpenDJ's own `setup`. What `setup`
-//! cannot be told is then set in `config/config.ldif` and `config/java.properties`, with the server stopped.
+//! An instance is a copy of the pristine folder that `./dev peers` creates, set up by OpenDJ's own `setup`. Settings
+//! that `setup` lacks are then made in `config/config.ldif` and `config/java.properties`, with the server stopped.
 //!
 //! Settings and where they come from (OpenDJ Administration Guide, chapter on tuning servers for performance;
 //! configuration reference):
@@ -30,7 +30,7 @@ use super::{
 };
 
 const BACKEND: &str = "ds-cfg-backend-id=userRoot,cn=Backends,cn=config";
-/// Indexes that the server keeps for its own use, and whose absence it complains of.
+/// Indexes that the server needs itself; it complains if they are absent.
 const OWN_INDEXES: [&str; 5] = ["aci", "ds-sync-conflict", "ds-sync-hist", "entryUUID", "objectClass"];
 const CACHE_PERCENT: &str = "60";
 
@@ -46,7 +46,7 @@ impl OpenDj {
     /// Copies the pristine folder and sets the copy up.
     ///
     /// # Errors
-    /// When there is no OpenDJ, its setup fails, or its files are of a form that we do not know.
+    /// There is no OpenDJ, its setup fails, or its files have an unknown form.
     pub fn configure(pristine: &Path, folder: &Path, setup: &Setup) -> Result<OpenDj, PeerError> {
         OpenDj::must_be_installed(pristine)?;
         copy_folder(pristine, folder)?;
@@ -75,30 +75,30 @@ impl OpenDj {
         Ok(OpenDj { product, ..peer })
     }
 
-    /// The variable of the environment that names OpenDJ as it was unpacked, and where that is without it: where
-    /// `./dev peers` puts it, below the current folder.
+    /// The environment variable that names OpenDJ's unpacked folder. Without it, the folder is the one where `./dev
+    /// peers` puts it, below the current folder.
     pub const VARIABLE: &str = "PANDO_OPENDJ";
     /// See [`VARIABLE`](OpenDj::VARIABLE).
     pub const USUAL_FOLDER: &str = ".dev/peers/opendj";
 
-    /// Succeeds where it is installed.
+    /// Checks that it is installed.
     ///
     /// # Errors
-    /// When it is not, with how to get it.
+    /// It is not; the error states how to get it.
     pub fn must_be_installed(pristine: &Path) -> Result<(), PeerError> {
         must_exist(&pristine.join("setup"))
     }
 
-    /// Where its database is.
+    /// Returns the folder of its database.
     pub(super) fn database(&self) -> PathBuf {
         self.folder.join("db/userRoot")
     }
 
     /// Has this server and another one, both started and with the same data, replicate the suffix from now on.
-    /// `dsreplication` asks for a common administrator, who gets the name `replication` and the password of ours.
+    /// `dsreplication` needs a common administrator, which gets the name `replication` and the password of ours.
     ///
     /// # Errors
-    /// When they are not started, or the tool fails.
+    /// They are not started, or the tool fails.
     pub(super) fn enable_replication(&self, other: &OpenDj) -> Result<(), PeerError> {
         let mut command = Command::new(self.folder.join("bin/dsreplication"));
         command.args(["enable", "--no-prompt", "--trustAll", "--noPropertiesFile", "--skipPortCheck"]);
@@ -270,12 +270,13 @@ fn configuration(text: &str, file: &Path, setup: &Setup) -> Result<String, PeerE
     Ok(blocks.text())
 }
 
-/// `OpenDJ Server 5.0.3`
+/// Returns the version from `OpenDJ Server 5.0.3`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("OpenDJ Server ")?.1.split_whitespace().next()
 }
 
-/// `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 seconds ...`
+/// Returns the entries of `... msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2
+/// seconds ...`.
 fn imported_in(said: &str) -> Option<u64> {
     said.rsplit_once(" entries, imported ")?.1.split(',').next()?.parse().ok()
 }

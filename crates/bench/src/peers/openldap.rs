@@ -31,31 +31,31 @@ use super::{
     must_exist, process, write_file,
 };
 
-/// Where Debian puts it.
+/// Path in Debian's package.
 const PROGRAM: &str = "/usr/sbin/slapd";
 const LOADER: &str = "/usr/sbin/slapadd";
 const EXPORTER: &str = "/usr/sbin/slapcat";
 const THREADS: u32 = 16;
 
-/// The part of a server in replication by syncrepl.
+/// Role of a server in replication by syncrepl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncreplRole {
     /// It takes changes, and sends them to its consumers.
     Provider,
-    /// It has the changes of the provider that listens here.
+    /// It receives the changes of the provider that listens here.
     Consumer(SocketAddr),
 }
 
-/// What a test wants otherwise than a comparison.
+/// Differences of a test's configuration from that of a comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Amendments {
     /// More lines for the global part of slapd.conf.
     pub global: String,
     /// The end of the database's part, in place of the access clauses of a comparison.
     pub rules: Option<String>,
-    /// Listen for `ldaps://` as well; the lines about TLS are in `global`.
+    /// Whether to listen for `ldaps://` as well; the lines about TLS are in `global`.
     pub secure: bool,
-    /// It is one of several that replicate.
+    /// Its role, if it is one of several that replicate.
     pub syncrepl: Option<SyncreplRole>,
 }
 
@@ -72,13 +72,13 @@ impl OpenLdap {
     /// Writes its configuration.
     ///
     /// # Errors
-    /// When slapd is not installed or the folder cannot be written.
+    /// slapd is not installed or the folder cannot be written.
     pub fn configure(folder: &Path, setup: &Setup) -> Result<OpenLdap, PeerError> {
         let global = if setup.tls { certificate(folder)? } else { String::new() };
         OpenLdap::amended(folder, setup, &Amendments { global, ..Amendments::default() })
     }
 
-    /// The same with what a test wants otherwise.
+    /// Writes its configuration with the differences of a test.
     ///
     /// # Errors
     /// As [`OpenLdap::configure`].
@@ -97,20 +97,20 @@ impl OpenLdap {
         Ok(peer)
     }
 
-    /// Succeeds where it is installed.
+    /// Checks that it is installed.
     ///
     /// # Errors
-    /// When it is not, with how to get it.
+    /// It is not; the error states how to get it.
     pub fn must_be_installed() -> Result<(), PeerError> {
         must_exist(Path::new(PROGRAM))
     }
 
-    /// Where its database is.
+    /// Returns the folder of its database.
     pub(super) fn database(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    /// Where it listens for `ldaps://`.
+    /// Returns the address on which it listens for `ldaps://`.
     pub fn secure_address(&self) -> Option<SocketAddr> {
         self.secure
     }
@@ -163,7 +163,7 @@ impl Peer for OpenLdap {
     fn start(&mut self) -> Result<Server, PeerError> {
         let address = free_address()?;
         let mut command = Command::new(PROGRAM);
-        // -d keeps it in the foreground, and is where it logs to a file.
+        // -d keeps it in the foreground; it logs to the standard error output then.
         let logged = if self.setup.operation_log { "stats" } else { "none" };
         let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
         command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
@@ -182,7 +182,7 @@ impl Peer for OpenLdap {
 }
 
 impl SyncreplRole {
-    /// In words, for the result.
+    /// Returns its name for the result.
     pub(super) fn words(self) -> &'static str {
         match self {
             SyncreplRole::Provider => "syncprov overlay, syncprov-checkpoint 100 10, syncprov-sessionlog 100",
@@ -190,7 +190,7 @@ impl SyncreplRole {
         }
     }
 
-    /// What goes after everything else of the database; the module of the overlay is named before.
+    /// Returns the last lines of the database's section; the module of the overlay is loaded before.
     fn lines(self, setup: &Setup) -> String {
         match self {
             SyncreplRole::Provider => {
@@ -205,7 +205,7 @@ impl SyncreplRole {
     }
 }
 
-/// Makes a certificate of the kind that Pando makes, and says the lines that name it.
+/// Creates a certificate of the kind that Pando creates, and returns the lines that name it.
 fn certificate(folder: &Path) -> Result<String, PeerError> {
     let wrong = |error: rcgen::Error| PeerError::Io {
         what: "make a certificate".to_owned(),
@@ -266,8 +266,9 @@ fn configuration(folder: &Path, setup: &Setup, amendments: &Amendments) -> Strin
     text
 }
 
-/// Who a SASL bind as `dn:NAME` is: slapd writes that as `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. A rule for each
-/// number of RDNs, the largest first, because a smaller one fits larger names too.
+/// Returns rules for the identity of a SASL bind as `dn:NAME`, which slapd writes as
+/// `uid=dn:cn\3Da\2Co\3Db,cn=cram-md5,cn=auth`. There is a rule for each number of RDNs, the largest first, because a
+/// smaller one matches larger names too.
 fn sasl_users() -> String {
     let rule = |rdns: usize| {
         let pattern = vec!["([^,]+).3D([^,]+)"; rdns].join(".2C");
@@ -288,7 +289,7 @@ fn index_word(kind: IndexKind) -> Option<&'static str> {
     }
 }
 
-/// `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`
+/// Returns the version from `@(#) $OpenLDAP: slapd 2.5.13+dfsg-5 (...)`.
 fn version_in(said: &str) -> Option<&str> {
     said.split_once("slapd ")?.1.split([' ', '+']).next()
 }

@@ -1,7 +1,7 @@
 //! Pando, as an external program like the others: everything goes through its command line and its files.
 //!
-//! Its settings are its defaults, which sync every change before it is answered; what is set, by `pando apply`, is what
-//! the others are given too:
+//! Its settings are its defaults, which sync every change before it is answered. `pando apply` sets only what the other
+//! servers get too:
 //! - `password_scheme` ssha, so that no server hashes longer than another.
 //! - The indexes of the comparison, in place of the default ones. objectClass and links such as member are always
 //!   indexed and not named.
@@ -29,17 +29,17 @@ pub struct Pando {
     product: String,
     /// Whether an audit trail is kept from the next start on.
     audit: bool,
-    /// What is in force beside the setup.
+    /// Settings in force in addition to the setup.
     circumstances: Option<Arc<Circumstances>>,
-    /// What always has an index, and so may not be given one.
+    /// Attributes that always have an index, and so may not be given one.
     always_indexed: Vec<String>,
 }
 
 impl Pando {
-    /// Makes the directory with its settings.
+    /// Creates the directory with its settings.
     ///
     /// # Errors
-    /// When the program is not there or refuses.
+    /// The program is missing or fails.
     pub fn configure(program: &Path, folder: &Path, setup: &Setup) -> Result<Pando, PeerError> {
         must_exist(program)?;
         make_folder(folder)?;
@@ -68,7 +68,7 @@ impl Pando {
 
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.program);
-        // What it has open and uses is looked at, which only root may of a process that leaves no core dumps.
+        // The driver reads its open files and memory, which needs root for a process without core dumps.
         command.env("PANDO_CORE_DUMPS", "1");
         command.args(words).arg("--data").arg(self.folder.join("data"));
         command
@@ -78,8 +78,8 @@ impl Pando {
         self.folder.join("settings.toml")
     }
 
-    /// What is always indexed may not be named, and only Pando knows what that is: a link has a syntax that the setup
-    /// does not state. So `plan` is asked first, and what it calls always indexed is left out.
+    /// Finds the attributes that are always indexed, which may not be named. Only Pando knows them: a link has a syntax
+    /// that the setup does not state. So `plan` is run first, and the attributes that it rejects are left out.
     fn find_always_indexed(&mut self) -> Result<(), PeerError> {
         let all = settings(&self.setup, &[]);
         write_file(&self.settings_file(), &all)?;
@@ -88,7 +88,7 @@ impl Pando {
         Ok(())
     }
 
-    /// Puts settings in force, by the server if there is one: it has a socket in the data directory.
+    /// Applies settings, through the running server if there is one: it has a socket in the data directory.
     fn apply(&self, settings: &str) -> Result<(), PeerError> {
         write_file(&self.settings_file(), settings)?;
         process::run(self.command(&["apply"]).arg(self.settings_file()), &self.log(), process::SETUP_MAX)?;
@@ -167,7 +167,7 @@ impl Peer for Pando {
         if self.circumstances == workload.circumstances {
             return Ok(());
         }
-        // Whatever comes of it, the next workload states its own.
+        // Whatever the result, the next workload sets its own.
         self.circumstances.clone_from(&workload.circumstances);
         let mut text = settings(&self.setup, &self.always_indexed);
         if let Some(circumstances) = &workload.circumstances {
@@ -189,7 +189,7 @@ impl Peer for Pando {
     }
 }
 
-/// The settings file; indexes of the attributes in `without` are left out.
+/// Returns the settings file, without indexes of the attributes in `without`.
 fn settings(setup: &Setup, without: &[String]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let schema = if setup.schema.is_some() { "schema_files = [\"data.schema\"]\n" } else { "" };
@@ -206,8 +206,7 @@ fn settings(setup: &Setup, without: &[String]) -> String {
     text
 }
 
-/// The attributes of the lines that `plan` complains of in such words: `settings.toml:12: objectClass is always
-/// indexed`.
+/// Returns the attributes of such lines of `plan`: `settings.toml:12: objectClass is always indexed`.
 fn always_indexed(said: &str, file: &str) -> Vec<String> {
     let complaints = said.lines().filter(|line| line.contains("always indexed"));
     let lines = complaints.filter_map(|line| line.split(':').find_map(|part| part.parse::<usize>().ok()));

@@ -1,7 +1,7 @@
-//! Other programs: run to their end with their cost measured, or started as servers and stopped.
+//! Other programs: run with their cost measured, or started as servers and stopped.
 //!
-//! CPU time is the kernel's count for the process and all children it waited for, read when it has ended and before it
-//! is reaped, so nothing is lost; memory is sampled over the process and everything below it.
+//! CPU time is the kernel's count for the process and all children it waited for. It is read after the end and before
+//! the process is reaped, so it is complete. Memory is sampled over the process and its descendants.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::net::SocketAddr;
@@ -18,26 +18,26 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use super::PeerError;
 use crate::cpu;
 
-/// How often memory is sampled.
+/// Interval between samples of memory.
 const SAMPLE_EVERY: Duration = Duration::from_millis(10);
-/// How often a starting server is asked whether it is there, so that asking costs it nothing worth mentioning.
+/// Interval between requests to a starting server, so that they cost it next to nothing.
 const ASK_EVERY: Duration = Duration::from_millis(20);
-/// How long a server may take from start to first answer.
+/// Longest time from start to first answer of a server.
 const START_MAX: Duration = Duration::from_secs(150);
-/// How long a server may take to stop before it is killed.
+/// Longest time that a server may take to stop before it is killed.
 const STOP_MAX: Duration = Duration::from_secs(120);
-/// A server that uses less than a third of this has nothing to do.
+/// Window of a measurement of idleness: a server that uses less than a third of it is idle.
 const SETTLE_WINDOW: Duration = Duration::from_millis(60);
-/// How much of what a program said goes into an error.
+/// Most octets of a program's output that go into an error.
 const SAID_MAX: u64 = 4096;
 const SAID_LINES_MAX: usize = 12;
 
-/// What running a program took.
+/// Cost of running a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// From start to end.
+    /// Time from start to end.
     pub wall: Duration,
-    /// User and system time, its children's included.
+    /// User and system time, including that of its children.
     pub cpu: Duration,
     /// The most memory resident at a time, mapped files included.
     pub rss_peak_bytes: u64,
@@ -45,19 +45,19 @@ pub struct Cost {
     pub rss_anon_peak_bytes: u64,
 }
 
-/// How long a tool may take that handles no data, such as one that writes a configuration.
+/// Longest time of a tool that handles no data, such as one that writes a configuration.
 pub(crate) const SETUP_MAX: Duration = Duration::from_secs(180);
 
-/// How long a tool may take that reads or writes all data: at half a megabyte a second, the slowest loader here on a
-/// busy machine, there is time for two such files.
+/// Returns the longest time of a tool that reads or writes all data: enough for two such files at half a megabyte a
+/// second, the speed of the slowest loader here on a busy machine.
 pub(crate) fn data_time_max(ldif_bytes: u64) -> Duration {
     Duration::from_secs(120 + ldif_bytes / 250_000)
 }
 
-/// Runs a program to its end on all cores; what it says goes to `log`. One that takes longer than `time_max` is ended.
+/// Runs a program to its end on all cores; its output goes to `log`. It is ended after `time_max`.
 ///
 /// # Errors
-/// When it cannot be run, takes too long or does not end with success.
+/// It cannot be run, takes too long or fails.
 pub fn run(command: &Command, log: &Path, time_max: Duration) -> Result<Cost, PeerError> {
     let name = command.get_program().to_string_lossy().into_owned();
     let started = Instant::now();
@@ -115,12 +115,12 @@ impl Memory {
     }
 }
 
-/// A process and everything below it.
+/// Returns a process and its descendants.
 fn tree(id: u32) -> Vec<u32> {
     let mut all = vec![id];
     let mut next = 0;
     while let Some(id) = all.get(next).copied() {
-        // A child belongs to the thread that made it.
+        // A child belongs to the thread that created it.
         for thread in std::fs::read_dir(format!("/proc/{id}/task")).into_iter().flatten().flatten() {
             let children = std::fs::read_to_string(thread.path().join("children")).unwrap_or_default();
             all.extend(children.split_whitespace().filter_map(|id| id.parse::<u32>().ok()));
@@ -130,7 +130,7 @@ fn tree(id: u32) -> Vec<u32> {
     all
 }
 
-/// Kills a process and everything below it: a loader is often a shell script around the program.
+/// Kills a process and its descendants: a loader is often a shell script around the program.
 fn end_tree(id: u32) {
     for pid in tree(id).into_iter().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
         // It may have ended meanwhile.
@@ -138,7 +138,7 @@ fn end_tree(id: u32) {
     }
 }
 
-/// Whether a process ends within a time.
+/// Returns true if a process ends within a time.
 fn ends_within(pid: Pid, time: Duration) -> rustix::io::Result<bool> {
     let handle = pidfd_open(pid, PidfdFlags::empty())?;
     let deadline = Instant::now() + time;
@@ -158,13 +158,13 @@ fn status_kib(text: &str, name: &str) -> Option<u64> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-/// The machine's memory; 0 where /proc does not say.
+/// Returns the machine's memory; 0 if /proc does not report it.
 pub fn memory_bytes() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     status_kib(&text, "MemTotal:").unwrap_or_default() * 1024
 }
 
-/// What a folder's files take on disk, holes left out.
+/// Returns the disk space of a folder's files, without holes.
 pub fn disk_bytes(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
@@ -178,16 +178,16 @@ pub fn disk_bytes(folder: &Path) -> u64 {
     sum
 }
 
-/// Reads all files of a folder once, and returns how many bytes that were. Some systems take back what nobody asked for
-/// in half a minute (DAMON's proactive reclaim), and with it the data of a server that is held: its next workload would
-/// begin at the disk. What cannot be read is the server's to say.
+/// Reads all files of a folder once, and returns the number of octets. Some systems reclaim pages that were not used
+/// for half a minute (DAMON's proactive reclaim), and with them the data of a stopped server: its next workload would
+/// have to read the disk. Files that cannot be read are skipped, as the server will report them.
 pub fn read_in(folder: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum = 0;
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         match entry.metadata() {
             Ok(metadata) if metadata.is_dir() => sum += read_in(&entry.path()),
-            // Of a sparse file as much as there is.
+            // Of a sparse file, only its data.
             Ok(metadata) if metadata.is_file() => {
                 let file = std::fs::File::open(entry.path()).map(|file| file.take(metadata.blocks() * 512));
                 sum += file.and_then(|mut file| io::copy(&mut file, &mut io::sink())).unwrap_or(0);
@@ -198,10 +198,10 @@ pub fn read_in(folder: &Path) -> u64 {
     sum
 }
 
-/// What is free on the disk that a folder is on.
+/// Returns the free space of a folder's disk.
 ///
 /// # Errors
-/// When there is no such folder.
+/// There is no such folder.
 pub fn free_disk_bytes(folder: &Path) -> io::Result<u64> {
     let disk = rustix::fs::statvfs(folder)?;
     Ok(disk.f_bavail * disk.f_frsize)
@@ -216,10 +216,10 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts one on the cores given, and waits until it accepts a connection and answers for its root DSE.
+    /// Starts one on these cores, and waits until it accepts a connection and answers for its root DSE.
     ///
     /// # Errors
-    /// When it ends instead, or is silent.
+    /// It ends, or does not answer.
     pub fn start(
         product: &str,
         command: &Command,
@@ -246,26 +246,26 @@ impl Server {
         }
     }
 
-    /// A process that is no server, for tests.
+    /// Returns a process that is no server, for tests.
     #[cfg(test)]
     pub(super) fn of_child(child: Child, address: SocketAddr, product: &str) -> Server {
         Server { child, address, product: product.to_owned() }
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Its process.
+    /// Returns its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// A connection bound as somebody.
+    /// Returns a bound connection.
     ///
     /// # Errors
-    /// When it cannot be made, or the bind fails.
+    /// It cannot be opened, or the bind fails.
     pub fn bound(&self, name: &str, password: &str) -> Result<Connection, PeerError> {
         let failed = |why: &dyn std::fmt::Display| PeerError::Answer(format!("{}: {why}", self.product));
         let mut connection = Connection::open(self.address).map_err(|error| failed(&error))?;
@@ -276,21 +276,21 @@ impl Server {
         Err(failed(&format!("bind as {name}: {} {}", outcome.code, outcome.diagnostic)))
     }
 
-    /// Holds all of its threads, so that its housekeeping costs nobody anything until it goes on.
+    /// Stops all of its threads (SIGSTOP), so that its housekeeping costs others nothing until it goes on.
     pub fn hold(&self) {
-        // It can fail only when the process is gone, which the next request shows.
+        // It can fail only when the process has ended, which the next request shows.
         let _ = kill_process(pid_of(&self.child), Signal::STOP);
     }
 
-    /// Lets it go on.
+    /// Has it go on.
     pub fn go_on(&self) {
         let _ = kill_process(pid_of(&self.child), Signal::CONT);
     }
 
-    /// Asks it to stop, and waits until it has; one that does not is killed, and that is an error.
+    /// Has it stop, and waits until it has. It is killed if it does not stop in time.
     ///
     /// # Errors
-    /// When it had to be killed.
+    /// It had to be killed.
     pub fn stop(self) -> Result<(), PeerError> {
         let io = |error: rustix::io::Errno| PeerError::Io { what: self.product.clone(), error: error.into() };
         self.go_on();
@@ -302,7 +302,7 @@ impl Server {
         Err(PeerError::Answer(format!("{} did not stop within {seconds} s and was killed", self.product)))
     }
 
-    /// Waits until it has nothing to do: searches whose client has gone may go on for long. Whether that came within
+    /// Waits until it is idle: searches of a disconnected client may go on for long. Returns true if it was idle within
     /// the time.
     pub fn settles_within(&self, time: Duration) -> bool {
         let deadline = Instant::now() + time;
@@ -323,12 +323,12 @@ impl Server {
         }
     }
 
-    /// Whether it runs no more.
+    /// Returns true if it has ended.
     pub fn has_ended(&self) -> bool {
         self.wait(Duration::ZERO).unwrap_or(true)
     }
 
-    /// Whether it ends within a time.
+    /// Returns true if it ends within a time.
     fn wait(&self, time: Duration) -> Result<bool, PeerError> {
         ends_within(pid_of(&self.child), time)
             .map_err(|error| PeerError::Io { what: self.product.clone(), error: error.into() })
@@ -349,14 +349,15 @@ fn pid_of(child: &Child) -> Pid {
 fn answers(address: SocketAddr) -> bool {
     let Ok(mut connection) = Connection::open(address) else { return false };
     let reply = connection.search("", ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"]);
-    // A server that still opens its data says busy or unavailable; one that wants TLS says so as soon as it answers.
+    // A server that still opens its data answers busy or unavailable; one that requires TLS says so as soon as it
+    // answers.
     reply.is_ok_and(|reply| {
         reply.outcome.is_success() || reply.outcome.code == ldap::ResultCode::CONFIDENTIALITY_REQUIRED
     })
 }
 
-/// Starts a program whose output goes to `log`, on the cores given or on all, that ends with the thread that starts it:
-/// a server that is held would outlive Ctrl-C otherwise.
+/// Starts a program whose output goes to `log`, on these cores or on all. It ends with the thread that starts it: a
+/// stopped server would outlive Ctrl-C otherwise.
 fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerError> {
     let program = PathBuf::from(command.get_program());
     if program.is_absolute() && !program.exists() {
@@ -373,7 +374,7 @@ fn spawn(command: &Command, log: &Path, cores: &[usize]) -> Result<Child, PeerEr
     spawned.map_err(|error| PeerError::Io { what: format!("start {} by setpriv", program.display()), error })
 }
 
-/// Does something on certain cores; a program started meanwhile inherits them.
+/// Runs a function on certain cores; a program started meanwhile inherits them.
 pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     if cores.is_empty() {
         return run();
@@ -387,7 +388,7 @@ pub(crate) fn on_cores<T>(cores: &[usize], run: impl FnOnce() -> io::Result<T>) 
     done
 }
 
-/// The output of a program that ends soon, such as one asked for its version; standard error included.
+/// Returns the output of a program that ends soon, such as one that prints its version; standard error included.
 pub(crate) fn output(command: &mut Command) -> Result<(ExitStatus, String), PeerError> {
     let name = PathBuf::from(command.get_program());
     let output = command.stdin(Stdio::null()).output().map_err(|error| match error.kind() {
@@ -398,7 +399,7 @@ pub(crate) fn output(command: &mut Command) -> Result<(ExitStatus, String), Peer
     Ok((output.status, text.into_owned()))
 }
 
-/// The last lines of a log.
+/// Returns the last lines of a log.
 pub(crate) fn end_of(log: &Path) -> String {
     let read = || -> io::Result<String> {
         let mut file = std::fs::File::open(log)?;
@@ -430,7 +431,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&log).unwrap(), "done\n");
         let error = run(Command::new("sh").args(["-c", "echo no; exit 3"]), &log, SETUP_MAX).unwrap_err();
         assert!(error.to_string().contains("no\n"), "{error}");
-        // A script whose child would go on for ever.
+        // A script whose child would run for ever.
         let mut command = Command::new("sh");
         command.args(["-c", "echo begun; sleep 100000 & wait"]);
         let error = run(&command, &log, Duration::from_millis(300)).unwrap_err();
@@ -459,7 +460,7 @@ mod tests {
         std::fs::write(folder.join("one"), [1; 5_000]).unwrap();
         std::fs::write(folder.join("below/other"), [1; 70_000]).unwrap();
         std::os::unix::fs::symlink("/dev/zero", folder.join("endless")).unwrap();
-        // Blocks are given when a file is synced on some systems.
+        // Some systems allocate blocks when a file is synced.
         for name in ["one", "below/other"] {
             std::fs::File::open(folder.join(name)).unwrap().sync_all().unwrap();
         }

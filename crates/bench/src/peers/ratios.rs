@@ -21,7 +21,7 @@ pub struct Medians {
     pub p99_micros: Option<f64>,
     /// Wrong answers and unexpected result codes of all rounds.
     pub errors: u64,
-    /// Why it was not measured.
+    /// Reason why it was not measured.
     pub unsupported: Option<String>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     }
 }
 
-/// The first server's medians of each workload divided by those of each other one; none where the first was not
+/// Divides the first server's medians of each workload by those of each other server; absent if the first was not
 /// measured.
 pub fn ratios(medians: &[Medians]) -> Vec<Ratio> {
     let mut ratios = Vec::new();

@@ -17,10 +17,10 @@ use super::{
     Amendments, BulkLoad, Data, OpenDj, OpenLdap, Peer, PeerError, Server, Setup, SyncreplRole, process,
 };
 
-/// How often servers are asked whether they have the same.
+/// Interval between comparisons of the servers' states.
 const ASK_EVERY: Duration = Duration::from_millis(5);
 
-/// How servers say which changes they have.
+/// Form in which servers report the changes they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Progress {
     /// By the suffix's contextCSN (slapo-syncprov(5)).
@@ -121,30 +121,30 @@ impl Replicas {
         &self.product
     }
 
-    /// What an answer to a change promises, in a sentence or two.
+    /// Returns what an answer to a change promises, in a sentence or two.
     pub fn promise(&self) -> &'static str {
         self.promise
     }
 
-    /// What is set on them; each name says on which.
+    /// Returns their settings; each name states the server.
     pub fn settings(&self) -> &[(String, String)] {
         &self.settings
     }
 
-    /// What loading the first one cost.
+    /// Returns the cost of loading the first one.
     pub fn load(&self) -> &BulkLoad {
         &self.load
     }
 
-    /// Their names and processes, the one that takes changes first.
+    /// Returns their names and processes, the one that takes changes first.
     pub fn processes(&self) -> impl Iterator<Item = (&str, &Server)> {
         self.members.iter().map(|(name, server)| (name.as_str(), server))
     }
 
-    /// Waits until all servers have the same changes: how long that took, or nothing if it takes longer than `time`.
+    /// Waits until all servers have the same changes. Returns the time that took, or `None` after `time`.
     ///
     /// # Errors
-    /// When one of them does not say what it has.
+    /// A server does not report its state.
     pub fn caught_up_within(&self, time: Duration) -> Result<Option<Duration>, PeerError> {
         let begun = Instant::now();
         let bound =
@@ -164,7 +164,7 @@ impl Replicas {
         }
     }
 
-    /// Which changes a server has.
+    /// Returns the changes that a server has.
     fn state(&self, connection: &mut Connection) -> Result<Vec<String>, PeerError> {
         let suffix = &self.setup.suffix;
         let reply = match self.progress {
@@ -189,7 +189,7 @@ impl Replicas {
     }
 }
 
-/// The values that say it, in an order of their own. OpenDJ writes dates behind a change number.
+/// Returns the values of the state, sorted. OpenDJ appends dates to a change number.
 fn state_of(entry: &Entry, progress: Progress) -> Vec<String> {
     let mut values = match progress {
         Progress::ContextCsn => entry.texts("contextCSN"),

@@ -24,13 +24,13 @@ pub struct Group {
     pub entries: Option<u64>,
     /// The indexes that all servers keep.
     pub indexes: Vec<Index>,
-    /// How passwords are stored.
+    /// Storage form of passwords.
     pub passwords: Passwords,
     /// A line is logged for every operation.
     pub operation_log: bool,
     /// Every operation is in an audit trail.
     pub audit: bool,
-    /// What is measured; those without jobs are loads.
+    /// Workloads of the group; those without jobs are loads.
     pub workloads: Vec<Workload>,
 }
 
@@ -49,7 +49,7 @@ impl Group {
         }
     }
 
-    /// What the servers of this group get.
+    /// Setup of the servers of this group.
     pub fn setup(&self, data: &Data) -> Setup {
         let mut setup = Setup::new(&data.suffix, self.indexes.clone(), data.bytes);
         setup.schema.clone_from(&data.schema);
@@ -215,11 +215,11 @@ fn group_of(workload: &Workload, entries: Option<u64>, more: &[Index]) -> Result
     })
 }
 
-/// How many times as long a run takes that is made again because nothing was finished.
+/// Factor by which a run is longer that is repeated because no operation was finished.
 const LONGER: u32 = 10;
-/// How long a window of warming up is, at most.
+/// Longest window of a warm-up.
 const WARM_UP_WINDOW_MAX: Duration = Duration::from_secs(2);
-/// How far the seeds of its windows lie from those of rounds.
+/// Distance between the seeds of its windows and those of rounds.
 const WARM_UP_SEED: u64 = 1_000_000;
 /// Connections that warm a server up.
 const WARM_UP_CLIENTS: usize = 16;
@@ -228,13 +228,13 @@ const WARM_UP_CLIENTS: usize = 16;
 pub struct Driven<'d> {
     /// The group's.
     pub workloads: &'d [Workload],
-    /// How to drive; target, identity and entries are set for each server.
+    /// Options of the driver; target, identity and entries are set for each server.
     pub options: Options,
     /// The cores that the driver runs on; every core if empty.
     pub cores: Vec<usize>,
     /// Receives the progress of each run, once a second.
     pub watch: &'d mut dyn FnMut(&str, &Progress),
-    /// What is warm: workloads by their place, and processes of servers.
+    /// Workloads, by their index, that are warm on processes of servers.
     pub warm: HashSet<(usize, u32)>,
 }
 
@@ -293,7 +293,7 @@ impl Measure for Driven<'_> {
 
 impl Driven<'_> {
     /// Runs a workload in windows that are not measured, once for each start of a server, until what an operation costs
-    /// is steady. Not where that would use the workload up, or where the server is to be cold or nothing runs before.
+    /// is steady. Not if that would use the workload up, or if the server must be cold or freshly started.
     fn warm_until_steady(&mut self, number: usize, fitted: &Fitted, target: &Target<'_>) -> Option<WarmUp> {
         let Fitted { workload, options, .. } = fitted;
         let wants_none = workload.needs.fresh_start

@@ -1,4 +1,4 @@
-//! When a server is warm: when what an operation costs it does not change any more.
+//! Warm-up of a server, until the cost of its operations is steady.
 
 use crate::result::WarmUp;
 

@@ -1,4 +1,4 @@
-//! What is looked at of a request, and what is always answered.
+//! The fields of a request that are read, and the fixed answers.
 
 use ber::{BerError, Tag};
 use ldap::{Controls, LdapResult, MessageId, ResponseOp, ResultCode, request_tag, response};
@@ -20,7 +20,7 @@ pub(super) enum Reply {
 }
 
 impl Request {
-    /// The envelope of the message at the beginning of the octets, and the message's length.
+    /// Reads the envelope of the message at the beginning of the octets, and returns the message's length.
     pub(super) fn read(octets: &[u8]) -> Result<Option<(Request, usize)>, BerError> {
         let Some(len) = ber::read_frame_len(octets)? else { return Ok(None) };
         let Some(message) = octets.get(..len) else { return Ok(None) };

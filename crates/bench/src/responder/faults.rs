@@ -1,4 +1,4 @@
-//! What a responder does wrong, when it is told to.
+//! Faults of a responder.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,33 +6,33 @@ use std::time::Duration;
 
 use crate::Seeded;
 
-/// What to do wrong. Nothing by default.
+/// Faults of a responder; none by default.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// How long answers wait.
+    /// Delay of answers.
     pub delay: Delay,
-    /// Standing still now and then.
+    /// Periodic stalls.
     pub stall: Option<Stall>,
-    /// Every so many requests, if it is a search, another entry than the one asked for.
+    /// Interval, in requests, of searches answered with a wrong entry.
     pub wrong_every: Option<u64>,
-    /// Every so many requests, hang up instead of an answer.
+    /// Interval, in requests, of connections closed instead of an answer.
     pub close_every: Option<u64>,
-    /// Where random delays begin.
+    /// Seed of random delays.
     pub seed: u64,
 }
 
-/// A time to stand still.
+/// Periodic stalls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stall {
-    /// For how long.
+    /// Length of each.
     pub length: Duration,
-    /// From the beginning of one to that of the next.
+    /// Time from the beginning of one to that of the next.
     pub every: Duration,
-    /// How often; without end if it is not given.
+    /// Number of stalls; unlimited if absent.
     pub times: Option<usize>,
 }
 
-/// How long answers wait: a distribution.
+/// Distribution of the delay of answers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Delay {
     /// Not at all.
@@ -40,15 +40,15 @@ pub enum Delay {
     None,
     /// Always the same.
     Constant(Duration),
-    /// Anything between two, alike.
+    /// Uniformly distributed between two.
     Uniform(Duration, Duration),
-    /// Most one, some (a share, 0 to 1) the other.
+    /// A share (0 to 1) is slow, the others are fast.
     Bimodal {
-        /// Most.
+        /// Delay of the others.
         fast: Duration,
-        /// Some.
+        /// Delay of the slow ones.
         slow: Duration,
-        /// How many of them.
+        /// Share of the slow ones.
         slow_share: f64,
     },
     /// Exponentially distributed with this mean.
@@ -56,12 +56,12 @@ pub enum Delay {
 }
 
 impl Delay {
-    /// Whether answers go out at once.
+    /// Returns true if answers are not delayed.
     pub fn is_none(&self) -> bool {
         *self == Delay::None
     }
 
-    /// One delay.
+    /// Draws one delay.
     pub(super) fn draw(&self, random: &mut Seeded) -> Duration {
         let mut share = || (random.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         match self {
@@ -80,7 +80,7 @@ impl Delay {
     }
 }
 
-/// As it is read.
+/// In the form that is parsed.
 impl fmt::Display for Delay {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,19 +95,19 @@ impl fmt::Display for Delay {
     }
 }
 
-/// As it is read.
+/// In the form that is parsed.
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}us/{}us", self.length.as_micros(), self.every.as_micros())
     }
 }
 
-/// A delay or stall that is not understood.
+/// A delay or stall that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not understood: {1}")]
 pub struct FaultError(String, &'static str);
 
-/// `500us`, `2ms`, `1.5s`.
+/// Parses `500us`, `2ms`, `1.5s`.
 fn duration(text: &str) -> Option<Duration> {
     let digits = text.find(|character: char| !character.is_ascii_digit() && character != '.')?;
     let (number, unit) = text.split_at(digits);

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use strum::{Display, IntoStaticStr};
 
-/// What was measured of one workload on one server.
+/// Result of one workload on one server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct WorkloadResult {
     /// The workload's name, as in `pando bench run NAME`.
@@ -15,36 +15,36 @@ pub struct WorkloadResult {
     /// The row of a document that it reruns, with the document's figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub document: Option<DocumentRow>,
-    /// When measuring began (RFC 3339, UTC).
+    /// Start of the measurement (RFC 3339, UTC).
     #[serde(default)]
     pub started: String,
-    /// Which repetition of the same workload on the same server, from 1.
+    /// Number of the repetition of the same workload on the same server, from 1.
     #[serde(default = "first_round")]
     pub round: u32,
-    /// What is varied, if this is one step of a sweep.
+    /// Varied quantity, if this is one step of a sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepAxis>,
     /// The server, as it was set up.
     pub server: ServerDescription,
     /// The load.
     pub parameters: Parameters,
-    /// How long was measured, after the warm-up.
+    /// Measured time, after the warm-up.
     pub measured_seconds: f64,
-    /// Operations answered in that time, rightly, a second; all kinds together.
+    /// Operations answered in that time, rightly, per second; all kinds together.
     pub per_second: f64,
-    /// How long answers were waited for after it. They are in no rate.
+    /// Time for which answers were awaited after it. They are in no rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain_seconds: Option<f64>,
-    /// How the server was warmed up until its operations' cost was steady, if this is the first round.
+    /// Warm-up of the server until the cost of its operations was steady, if this is the first round.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub warm_up: Option<WarmUp>,
-    /// What was done, by kind.
+    /// Totals by kind of operation.
     #[serde(default)]
     pub operations: BTreeMap<OperationKind, OperationTotals>,
     /// The run, second by second, without holes.
     #[serde(default)]
     pub seconds: Vec<Second>,
-    /// What it cost the server; absent when its process is not known.
+    /// Cost of the server; absent when its process is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<ServerCost>,
     /// Connections that broke or that the server closed while they were in use.
@@ -56,10 +56,10 @@ pub struct WorkloadResult {
     /// The load machines, if there were several.
     #[serde(default)]
     pub agents: Vec<AgentState>,
-    /// What the server cannot do. Then nothing was measured.
+    /// Reason why the server does not support the workload. Then nothing was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unsupported: Option<String>,
-    /// What went wrong, in words: closed connections, dead agents, a preparation that failed.
+    /// Failures as text: closed connections, dead agents, a preparation that failed.
     #[serde(default)]
     pub failures: Vec<String>,
     /// Remarks that a reader needs to judge the figures: differences from the document, corrections.
@@ -72,7 +72,7 @@ pub struct WorkloadResult {
 /// Windows of the same workload before it was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct WarmUp {
-    /// How long they took together.
+    /// Duration of all of them together.
     pub seconds: f64,
     /// The server's CPU time an operation in each of them, in microseconds.
     pub cpu_micros: Vec<f64>,
@@ -84,7 +84,7 @@ fn first_round() -> u32 {
     1
 }
 
-/// What a client asks for.
+/// Kind of operation.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr, Display,
 )]
@@ -93,7 +93,7 @@ fn first_round() -> u32 {
 pub enum OperationKind {
     /// A search; the latency is that until its result.
     Search,
-    /// A search and then a bind as what was found: one operation, as the documents count.
+    /// A search and then a bind as the entry found: one operation, as the documents count.
     Authentication,
     /// A bind on a connection that is kept.
     Bind,
@@ -112,7 +112,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// As it is written in results.
+    /// Returns its name in results.
     pub fn name(self) -> &'static str {
         self.into()
     }
@@ -121,7 +121,7 @@ impl OperationKind {
 /// All operations of one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct OperationTotals {
-    /// Answered rightly.
+    /// Right answers.
     pub operations: u64,
     /// Entries that came with the answers.
     #[serde(default)]
@@ -185,19 +185,19 @@ pub struct Second {
     /// machines, all processors together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stolen_cpu_micros: Option<u64>,
-    /// This second's latencies: there between load machine and coordinator, so that percentiles merge, and where they
-    /// were asked for.
+    /// This second's latencies: present between load machine and coordinator, so that percentiles merge, and on
+    /// request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
 }
 
 impl Second {
-    /// Answered, all kinds together.
+    /// Returns the answers of all kinds together.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().sum()
     }
 
-    /// Takes what the server and its machine cost in this second from where that was seen.
+    /// Takes the cost of the server and its machine in this second from the second that observed it.
     pub(crate) fn set_cost(&mut self, seen: &Second) {
         self.server_cpu_micros = seen.server_cpu_micros;
         self.rss_anon_bytes = seen.rss_anon_bytes;
@@ -217,7 +217,7 @@ impl Second {
     }
 }
 
-/// What a workload cost the server, over the measured time.
+/// Cost of a workload for the server, over the measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerCost {
     /// CPU time, user and system.
@@ -230,7 +230,7 @@ pub struct ServerCost {
     /// The most mapped file pages.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_file_peak_bytes: Option<u64>,
-    /// The block device that its files are on, and what else it holds: "vda, which holds /".
+    /// The block device of its files, and its other content: "vda, which holds /".
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk: Option<String>,
     /// Read from that disk, by any process.
@@ -244,12 +244,12 @@ pub struct ServerCost {
     pub disk_written_bytes_per_operation: Option<f64>,
 }
 
-/// A server and how it was set up.
+/// A server and its configuration.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ServerDescription {
     /// Product and version: "OpenLDAP 2.5.13".
     pub product: String,
-    /// Where it listened.
+    /// Address of its listener.
     #[serde(default)]
     pub uris: Vec<String>,
     /// Settings that matter to the figures; [`setting`] names those that every result should state.
@@ -258,29 +258,29 @@ pub struct ServerDescription {
     /// Entries that it held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entries: Option<u64>,
-    /// What the entries were made from.
+    /// Template and seed of the entries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataSet>,
-    /// Who asked: a DN, or "anonymous".
+    /// Identity of the clients: a DN, or "anonymous".
     #[serde(default)]
     pub bind_identity: String,
     /// Memory that it was limited to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
-    /// How the data got in.
+    /// Load of the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bulk_load: Option<BulkLoad>,
 }
 
 /// Names of settings that a reader looks for; a report shows one that is missing as not stated.
 pub mod setting {
-    /// When an answered change is safe: "every commit synced", "none".
+    /// Moment at which an answered change is safe: "every commit synced", "none".
     pub const DURABILITY: &str = "durability";
-    /// How passwords are stored: "Argon2id", "SSHA", "clear".
+    /// Storage form of passwords: "Argon2id", "SSHA", "clear".
     pub const PASSWORD_SCHEME: &str = "password scheme";
     /// "none", or protocol and cipher.
     pub const TLS: &str = "TLS";
-    /// Who may read what.
+    /// Rules of who may read which entries.
     pub const ACCESS_CONTROL: &str = "access control";
     /// Attributes and kinds of index.
     pub const INDEXES: &str = "indexes";
@@ -295,24 +295,24 @@ pub mod setting {
 pub struct Setting {
     /// One of [`setting`], or the vendor's own name.
     pub name: String,
-    /// What it was set to.
+    /// Its value.
     pub value: String,
 }
 
 impl ServerDescription {
-    /// The value of a setting.
+    /// Returns the value of a setting.
     pub fn setting(&self, name: &str) -> Option<&str> {
         self.settings.iter().find(|setting| setting.name == name).map(|setting| setting.value.as_str())
     }
 
-    /// States a setting; what was said of it before is replaced.
+    /// Sets a setting, and replaces its earlier value.
     pub fn set(&mut self, name: &str, value: impl Into<String>) {
         self.settings.retain(|setting| setting.name != name);
         self.settings.push(Setting { name: name.to_owned(), value: value.into() });
     }
 }
 
-/// What entries were made from.
+/// Origin of the entries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DataSet {
     /// The template's name, or a file's.
@@ -324,7 +324,7 @@ pub struct DataSet {
     pub entry_bytes: Option<u64>,
 }
 
-/// How long it took to get the data in, by the server's own loader.
+/// Load of the data by the server's own loader.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct BulkLoad {
     /// The loader: "slapadd -q".
@@ -345,13 +345,13 @@ pub struct BulkLoad {
     /// The most private memory of the loader.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rss_anon_peak_bytes: Option<u64>,
-    /// What the data takes on the disk afterwards.
+    /// Size of the loaded data on the disk.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_bytes: Option<u64>,
-    /// How long the server's own tool takes to write all of it as LDIF again.
+    /// Time that the server's own tool takes to write all of it as LDIF again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export_seconds: Option<f64>,
-    /// What it writes then.
+    /// Size of that LDIF.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub export_bytes: Option<u64>,
 }
@@ -365,13 +365,13 @@ pub struct Parameters {
     pub outstanding: u64,
     /// Closed or open loop.
     pub load: Load,
-    /// How long it was to be measured; absent when until the work was used up.
+    /// Planned duration; absent if the run lasts until its entries are used up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_seconds: Option<f64>,
-    /// How long it ran before measuring.
+    /// Duration of the warm-up.
     #[serde(default)]
     pub warm_up_seconds: f64,
-    /// In which order keys came: "sequential", "random", "sparse 10%", "exhaustive".
+    /// Order of the keys: "sequential", "random", "sparse 10%", "exhaustive".
     #[serde(default)]
     pub key_order: String,
     /// Seed of the keys.
@@ -383,16 +383,16 @@ pub struct Parameters {
     /// Threads of the load generator, of all load machines together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load_threads: Option<u64>,
-    /// What was asked, in words: base, scope, filter, attributes; the shares of a mix.
+    /// Description of the requests: base, scope, filter, attributes; the shares of a mix.
     #[serde(default)]
     pub request: String,
 }
 
-/// When the next request is sent.
+/// Moment at which the next request is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Load {
-    /// When an answer is there.
+    /// After the answer to the one before.
     #[default]
     Closed,
     /// At this many a second, answered or not; latency counts from the intended start.
@@ -413,7 +413,7 @@ pub struct DocumentRow {
     /// The row's label there.
     #[serde(default)]
     pub row: String,
-    /// What it says, on its own hardware.
+    /// Its figures, from the document's hardware.
     #[serde(default)]
     pub figures: Vec<DocumentFigure>,
 }
@@ -441,19 +441,19 @@ pub struct DocumentFigure {
 /// A load machine at the end of a run.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct AgentState {
-    /// Where the coordinator reached it.
+    /// Address to which the coordinator connected.
     pub address: String,
     /// Whether it measured to the end.
     pub complete: bool,
     /// Operations that it had answered.
     pub operations: u64,
-    /// What went wrong, in words.
+    /// Failure as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Its clock less the coordinator's.
+    /// Difference between its clock and the coordinator's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_offset_micros: Option<i64>,
-    /// How far off that may be: half of the shortest round trip.
+    /// Bound of the error of that: half of the shortest round trip.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clock_error_micros: Option<u64>,
     /// Its machine.
@@ -461,7 +461,7 @@ pub struct AgentState {
     pub environment: Option<Environment>,
 }
 
-/// What a sweep varies.
+/// Varied quantity of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
 #[strum(serialize_all = "kebab-case")]
@@ -475,7 +475,7 @@ pub enum SweepAxis {
 }
 
 impl SweepAxis {
-    /// Where on it a result stands.
+    /// Returns the value of a result on this axis.
     pub fn value(self, result: &WorkloadResult) -> Option<u64> {
         match self {
             SweepAxis::Entries => result.server.entries,
@@ -486,7 +486,7 @@ impl SweepAxis {
 }
 
 impl WorkloadResult {
-    /// Nothing measured, because the server cannot do it.
+    /// Returns a result without figures, for a server that does not support the workload.
     pub fn unsupported(
         workload: &str,
         title: &str,
@@ -505,29 +505,29 @@ impl WorkloadResult {
         }
     }
 
-    /// Operations answered.
+    /// Returns the operations answered.
     pub fn operations_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.operations).sum()
     }
 
-    /// Answers with unexpected result codes.
+    /// Returns the answers with unexpected result codes.
     pub fn errors_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.errors).sum()
     }
 
-    /// Answers with the wrong content.
+    /// Returns the answers with the wrong content.
     pub fn wrong_answers_total(&self) -> u64 {
         self.operations.values().map(|totals| totals.wrong_answers).sum()
     }
 
-    /// Latencies of all kinds together.
+    /// Returns the latencies of all kinds together.
     pub fn latency(&self) -> Latency {
         let mut all = Latency::new();
         self.operations.values().for_each(|totals| all.add(&totals.latency));
         all
     }
 
-    /// Whether a reader must be warned before believing the figures.
+    /// Returns true if a reader must be warned before believing the figures.
     pub fn is_clean(&self) -> bool {
         self.complete
             && self.failures.is_empty()
@@ -538,7 +538,7 @@ impl WorkloadResult {
             && self.agents.iter().all(|agent| agent.complete)
     }
 
-    /// Computes what follows from the other fields: the rate, and costs of one operation.
+    /// Computes fields from the others: the rate, and costs of one operation.
     pub fn set_rates(&mut self) {
         let operations = self.operations_total();
         self.per_second =
@@ -551,8 +551,8 @@ impl WorkloadResult {
         }
     }
 
-    /// Forgets what was said of disks. Before format 2 that was what processes had made dirty, hundreds of times what
-    /// came to the disk.
+    /// Drops the disk figures. Before format 2 they counted pages that processes had made dirty, hundreds of times the
+    /// octets that reached the disk.
     pub(crate) fn withdraw_disk(&mut self) {
         if let Some(cost) = &mut self.cost {
             (cost.disk_read_bytes, cost.disk_written_bytes) = (None, None);
@@ -569,7 +569,7 @@ impl WorkloadResult {
         Latency::thin(&mut latencies.collect::<Vec<_>>());
     }
 
-    /// Forgets the histograms of single seconds; percentiles are set from them first.
+    /// Drops the histograms of single seconds; sets percentiles from them first.
     pub fn drop_histograms_of_seconds(&mut self) {
         for second in &mut self.seconds {
             second.set_percentiles();

@@ -1,4 +1,4 @@
-//! What Pando is set to while a workload runs: a settings file, and in its table `bench` what is no setting.
+//! Settings of Pando while a workload runs: a settings file, with other circumstances in its table `bench`.
 
 use serde::Deserialize;
 
@@ -7,13 +7,13 @@ use super::error::{WorkloadError, line_of};
 /// Settings that hold while a workload runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Circumstances {
-    /// What they are called: the file's name without `.toml`.
+    /// Their name: the file's name without `.toml`.
     pub name: String,
     /// Directory-wide settings, which take the place of those that a comparison sets.
     pub settings: toml::Table,
-    /// Entries that they need, a line for each value.
+    /// Entries that they need, one line for each value.
     pub entries: Vec<String>,
-    /// Every operation is in an audit trail.
+    /// Whether every operation is in an audit trail.
     pub audit: bool,
 }
 
@@ -29,7 +29,7 @@ impl Circumstances {
     /// Reads a file.
     ///
     /// # Errors
-    /// It is no TOML, or its table `bench` has something else.
+    /// It is no TOML, or its table `bench` has an unknown key.
     pub fn parse(file: &str, text: &str) -> Result<Circumstances, WorkloadError> {
         let wrong = |error: toml::de::Error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
@@ -43,7 +43,7 @@ impl Circumstances {
         Ok(Circumstances { name, settings, entries, audit })
     }
 
-    /// The settings of a comparison with these in their places.
+    /// Returns the settings of a comparison, with these in place of its own.
     pub(crate) fn over(&self, mut base: toml::Table) -> toml::Table {
         for (name, value) in &self.settings {
             match (base.get_mut(name), value) {

@@ -1,14 +1,14 @@
-//! What is wrong with a workload file, and where.
+//! Errors of a workload file, with their lines.
 
-/// What is wrong with a workload.
+/// An error of a workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", if *line == 0 { String::new() } else { format!(" line {line}") })]
 pub struct WorkloadError {
     /// The file, or the name of a shipped workload.
     pub file: String,
-    /// The line, from 1; 0 when it is the whole.
+    /// The line, from 1; 0 for the whole file.
     pub line: usize,
-    /// What is wrong, and what would be right.
+    /// The error, and the correct form.
     pub message: String,
 }
 
@@ -18,7 +18,7 @@ impl WorkloadError {
     }
 }
 
-/// The line, from 1, of an octet of a text.
+/// Returns the line, from 1, of an octet of a text.
 pub(crate) fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|octet| **octet == b'\n').count() + 1
 }

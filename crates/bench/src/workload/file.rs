@@ -9,7 +9,7 @@ use crate::result::{
     DocumentFigure, DocumentRow, OperationKind, ServerDescription, WorkloadResult, now_text,
 };
 
-/// A text of the file, which knows where it stands. May have [places](crate::driver#places) that each request fills.
+/// A text of the file with its position. May have [places](crate::driver#places) that each request fills.
 pub type Text = toml::Spanned<String>;
 
 /// A workload.
@@ -27,7 +27,7 @@ pub struct Workload {
     /// The row of a published table that it reruns.
     #[serde(default)]
     pub document: Option<Document>,
-    /// The entries that it asks for.
+    /// The entries that are its keys.
     pub data: Data,
     /// Requirements on the server.
     #[serde(default)]
@@ -41,17 +41,17 @@ pub struct Workload {
     /// Idle time in seconds between warm-up and measuring.
     #[serde(default)]
     pub pause_seconds: u64,
-    /// How many entries of its own are added before and removed afterwards, for operations with `keys = "own"` and to
+    /// Number of own entries that are added before and removed afterwards, for operations with `keys = "own"` and to
     /// begin with for `keys = "added"`.
     #[serde(default)]
     pub own_entries: u64,
-    /// Bulk loading, which is no LDAP operation: what a server's own loader is to be measured with.
+    /// Bulk loading by a server's own loader, which is no LDAP operation.
     #[serde(default)]
     pub load: Option<LoadNeed>,
-    /// Groups of clients that are at work at the same time.
+    /// Groups of clients that work at the same time.
     #[serde(default, rename = "job")]
     pub jobs: Vec<Job>,
-    /// What Pando is set to meanwhile.
+    /// Settings of Pando while it runs.
     #[serde(skip)]
     pub circumstances: Option<std::sync::Arc<super::Circumstances>>,
     /// The file's text, to find lines in.
@@ -79,7 +79,7 @@ pub struct Document {
     /// The row there.
     #[serde(default)]
     pub row: String,
-    /// What it says.
+    /// Its figures.
     #[serde(default)]
     pub figures: Vec<DocumentFigure>,
 }
@@ -95,24 +95,24 @@ impl From<&Document> for DocumentRow {
     }
 }
 
-/// The entries that a workload asks for.
+/// The entries that are the keys of a workload.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Data {
-    /// The template that makes them: a shipped one's name or a file; empty when they come from elsewhere.
+    /// The template that generates them: the name of a shipped one or a file; empty if they have another source.
     #[serde(default)]
     pub template: String,
     /// The entries that are keys have an RDN of this attribute.
     pub rdn: String,
-    /// How the DN of an entry is made, to check that the data is there; needs no template then.
+    /// Form of the DN of an entry, to check that the data is there; a template is not needed then.
     pub dn: Text,
     /// The number of the first entry.
     #[serde(default = "first_default")]
     pub first: u64,
-    /// How many there are unless the command line says otherwise.
+    /// Number of entries, unless the command line sets it.
     #[serde(default = "entries_default")]
     pub entries: u64,
-    /// Constants of the template that differ from what it says.
+    /// Constants that replace the template's own.
     #[serde(default)]
     pub constants: std::collections::BTreeMap<String, String>,
 }
@@ -141,24 +141,24 @@ pub struct Needs {
     /// Passwords are stored in this form.
     #[serde(default)]
     pub password_scheme: Option<String>,
-    /// Whoever asks is not above access rules.
+    /// Whether access rules apply to the clients.
     #[serde(default)]
     pub access_control: bool,
-    /// A line is logged for every operation.
+    /// Whether a line is logged for every operation.
     #[serde(default)]
     pub operation_log: bool,
-    /// Every operation is in an audit trail; of servers without one, in the operation log.
+    /// Whether every operation is in an audit trail; on servers without one, in the operation log.
     #[serde(default)]
     pub audit: bool,
-    /// The server is started just before.
+    /// Whether the server is started just before.
     #[serde(default)]
     pub fresh_start: bool,
-    /// Connections have TLS: `ldap://` targets are asked for it by StartTLS.
+    /// Whether connections have TLS: `ldap://` targets use StartTLS.
     #[serde(default)]
     pub tls: bool,
 }
 
-/// What bulk loading to measure.
+/// Bulk load to measure.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadNeed {
@@ -171,15 +171,15 @@ pub struct LoadNeed {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// How many.
+    /// Number of clients.
     pub clients: usize,
     /// Requests outstanding on each connection.
     #[serde(default = "one")]
     pub outstanding: usize,
-    /// Requests a second of all of them together; as many as the server can where it is not given.
+    /// Requests per second of all clients together; unlimited if absent.
     #[serde(default)]
     pub rate: Option<f64>,
-    /// What they ask: operations, drawn by weight.
+    /// Their operations, drawn by weight.
     #[serde(rename = "operation")]
     pub operations: Vec<Operation>,
 }
@@ -188,25 +188,25 @@ fn one() -> usize {
     1
 }
 
-/// An operation, and what must come of it.
+/// An operation and its expected answer.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Operation {
-    /// Which.
+    /// Its name.
     pub kind: toml::Spanned<OperationName>,
     /// Its share among the job's operations.
     #[serde(default = "weight_default")]
     pub weight: u32,
-    /// Which entries.
+    /// Source of its keys.
     #[serde(default)]
     pub keys: KeySource,
-    /// In which order.
+    /// Order of its keys.
     #[serde(default)]
     pub order: KeyOrder,
-    /// Only the first entries of the data: this share of them (sparse).
+    /// Share of the data's entries that are used, from the first on (sparse).
     #[serde(default)]
     pub share: Option<f64>,
-    /// This share of them at the beginning is left out, so that operations do not meet at an entry.
+    /// Share of them that is left out at the beginning, so that operations do not use the same entry.
     #[serde(default)]
     pub skip: Option<f64>,
     /// Search base.
@@ -221,11 +221,10 @@ pub struct Operation {
     /// Attributes that a search returns; none for all, `1.1` for the DN alone.
     #[serde(default)]
     pub attributes: Vec<Text>,
-    /// A search comes in pages of so many entries (RFC 2696): all of them, one after the other, each an operation.
+    /// Size of the pages of a search (RFC 2696): all pages are read, one after the other, each as an operation.
     #[serde(default)]
     pub page: Option<std::num::NonZeroU32>,
-    /// The entry that is bound as, compared with, added, changed or deleted; of a search, the one that must be among
-    /// its results.
+    /// The entry to bind as, compare, add, change or delete; of a search, an entry that must be among its results.
     #[serde(default)]
     pub dn: Option<Text>,
     /// Entries that a search must return: a number, a number and a plus sign ("1+"), or "any".
@@ -240,13 +239,13 @@ pub struct Operation {
     /// Password of a bind.
     #[serde(default)]
     pub password: Option<Text>,
-    /// How to bind.
+    /// Mechanism of a bind.
     #[serde(default)]
     pub mechanism: BindMechanism,
     /// User name of a SASL bind.
     #[serde(default)]
     pub user: Option<Text>,
-    /// Whether a bind is made on a connection that is kept or a new one each time.
+    /// Connection of a bind: one that is kept, or a new one each time.
     #[serde(default)]
     pub connection: BindConnection,
     /// Attribute of a compare.
@@ -282,7 +281,7 @@ fn weight_default() -> u32 {
 #[allow(missing_docs, reason = "the names say it")]
 pub enum OperationName {
     Search,
-    /// Search, then bind as what was found; counts as one.
+    /// A search, then a bind as the entry found; counts as one.
     Authentication,
     Bind,
     Compare,
@@ -293,7 +292,7 @@ pub enum OperationName {
 }
 
 impl Operation {
-    /// What it counts as.
+    /// Returns the kind of operation in results.
     pub fn kind(&self) -> OperationKind {
         match self.kind.get_ref() {
             OperationName::Search => OperationKind::Search,
@@ -309,7 +308,7 @@ impl Operation {
     }
 }
 
-/// Where keys come from.
+/// Source of keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum KeySource {
@@ -318,9 +317,9 @@ pub enum KeySource {
     Data,
     /// The workload's own entries.
     Own,
-    /// Numbers never used before: for adds.
+    /// New numbers, for adds.
     New,
-    /// Entries that an add of this run has made, the oldest first, each once: for deletes.
+    /// Entries that an add of this run has created, the oldest first, each once: for deletes.
     Added,
 }
 
@@ -334,11 +333,11 @@ pub enum KeyOrder {
     Random,
     /// In order, shared out so that no two clients get the same.
     Sequential,
-    /// Each once, in no order.
+    /// Each once, in random order.
     Shuffled,
 }
 
-/// How to bind.
+/// Mechanism of a bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, IntoStaticStr)]
 pub enum BindMechanism {
     /// Name and password.
@@ -361,13 +360,13 @@ pub enum BindMechanism {
 }
 
 impl BindMechanism {
-    /// Its SASL name; `None` for a simple bind.
+    /// Returns its SASL name; `None` for a simple bind.
     pub fn sasl_name(self) -> Option<&'static str> {
         (self != BindMechanism::Simple).then(|| self.into())
     }
 }
 
-/// On what a bind is made.
+/// Connection of a bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BindConnection {
@@ -378,7 +377,7 @@ pub enum BindConnection {
     New,
 }
 
-/// How many entries a search must return.
+/// Number of entries that a search must return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "EntriesInFile")]
 pub enum ExpectedEntries {
@@ -391,7 +390,7 @@ pub enum ExpectedEntries {
 }
 
 impl ExpectedEntries {
-    /// Whether so many entries are right.
+    /// Returns true if this number of entries is right.
     pub fn allows(self, entries: u32) -> bool {
         match self {
             ExpectedEntries::Any => true,
@@ -430,7 +429,7 @@ impl Workload {
     /// Reads a workload. `name` is the file's, for messages; the workload's name is its last part without `.toml`.
     ///
     /// # Errors
-    /// The first thing that is wrong, with its line.
+    /// The first error, with its line.
     pub fn parse(name: &str, text: &str) -> Result<Workload, WorkloadError> {
         let mut workload: Workload = toml::from_str(text).map_err(|error| {
             let line = error.span().map_or(0, |span| line_of(text, span.start));
@@ -452,7 +451,7 @@ impl Workload {
         workload
     }
 
-    /// What serde cannot see; operations are looked at by compiling them.
+    /// Checks what serde cannot; operations are checked by compiling them.
     fn check(&self, name: &str) -> Result<(), WorkloadError> {
         let wrong = |message: &str| Err(WorkloadError::new(name, 0, message));
         if self.jobs.is_empty() && self.load.is_none() {
@@ -500,7 +499,7 @@ impl Workload {
         }
     }
 
-    /// A result of it that begins now and has measured nothing yet.
+    /// Returns a result that begins now, without figures.
     pub fn result(&self) -> WorkloadResult {
         WorkloadResult {
             workload: self.name.clone(),
@@ -512,17 +511,17 @@ impl Workload {
         }
     }
 
-    /// Nothing measured, because the server cannot do it.
+    /// Returns a result without figures, for a server that does not support the workload.
     pub fn unsupported(&self, server: ServerDescription, reason: String) -> WorkloadResult {
         WorkloadResult { server, unsupported: Some(reason), complete: true, ..self.result() }
     }
 
-    /// Nothing measured, because something failed: it may be tried again.
+    /// Returns a result without figures because of a failure; the measurement may be repeated.
     pub fn failed(&self, server: ServerDescription, reason: String) -> WorkloadResult {
         WorkloadResult { complete: false, ..self.unsupported(server, reason) }
     }
 
-    /// Searches of a list, in its order.
+    /// Returns a workload with the searches of a list, in its order.
     pub fn of_list(listed: std::sync::Arc<super::Listed>) -> Workload {
         const TEXT: &str = "title = 'Searches from a list'\n[data]\nrdn = ''\ndn = ''\n[[job]]\nclients = 16\n\
                             [[job.operation]]\nkind = 'search'\nbase = ''\norder = 'sequential'\n";
@@ -535,13 +534,13 @@ impl Workload {
         workload
     }
 
-    /// How entries of its own are made.
+    /// Returns the operation that creates its own entries.
     pub(crate) fn add_operation(&self) -> Option<&Operation> {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
     }
 
-    /// Whether it does nothing but use up entries that were added before. It comes to its end by itself then, and a
-    /// warm-up would leave less of it to be measured, or nothing.
+    /// Returns true if it only uses up entries that were added before. It then ends by itself, and a warm-up would
+    /// leave less to measure, or nothing.
     pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)

@@ -1,8 +1,8 @@
 //! Searches from a list or an access log, instead of ones made from keys.
 //!
-//! A list has one search a line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is Pando's
-//! operation log (`--log-operations`) or slapd's (loglevel stats); of its operations only searches say enough to be
-//! sent again, the others are counted and left out.
+//! A list has one search on each line: a filter, an LDAP URL, or base, scope and filter separated by tabs. A log is
+//! Pando's operation log (`--log-operations`) or slapd's (loglevel stats). Only searches have enough details in it to
+//! be repeated; other operations are counted and left out.
 
 use std::collections::HashMap;
 
@@ -14,11 +14,11 @@ use super::scope::Scope;
 /// Searches to send.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Where they come from.
+    /// Name of the list or log.
     pub source: String,
     /// In the order of the list.
     pub searches: Vec<ListedSearch>,
-    /// Lines that were left out because they do not say enough to ask again.
+    /// Lines that were left out because they lack details to repeat the search.
     pub left_out: u64,
 }
 
@@ -31,15 +31,15 @@ pub struct ListedSearch {
     pub scope: Scope,
     /// The filter in text form.
     pub filter: String,
-    /// What is returned; nothing for all user attributes.
+    /// Requested attributes; empty for all user attributes.
     pub attributes: Vec<String>,
 }
 
 impl Listed {
-    /// Reads a list or a log, whichever it is. `base` is where filters without one are asked.
+    /// Reads a list or a log, and recognizes which it is. `base` is the base of filters without one.
     ///
     /// # Errors
-    /// A line that is no search, of a list; no search at all, of a log.
+    /// A line of a list is no search, or a log has no search at all.
     pub fn parse(name: &str, text: &str, base: &str, attributes: &[String]) -> Result<Listed, WorkloadError> {
         let is_log = text.lines().take(1000).any(|line| line.contains("conn=") && line.contains(" op="));
         let mut listed = if is_log { log(text) } else { list(name, text, base, attributes)? };
@@ -98,7 +98,8 @@ fn of_url(line: &str) -> Result<Parts, String> {
     Ok((url.dn, scope, filter, url.attributes))
 }
 
-/// Both logs have `conn=N op=N` and then what it was. slapd says the attributes in a line of their own; Pando quotes.
+/// Reads a log. Both logs have `conn=N op=N` followed by the operation. slapd writes the attributes on a line of their
+/// own; Pando quotes.
 fn log(text: &str) -> Listed {
     let mut listed = Listed::default();
     let mut attributes_of: HashMap<&str, usize> = HashMap::new();
@@ -130,7 +131,7 @@ fn log(text: &str) -> Listed {
     listed
 }
 
-/// Whether a line is of an operation that was asked, and not of its result.
+/// Returns true if a line is of a request, and not of its result.
 fn is_request(rest: &str) -> bool {
     let verb = rest.split(' ').next().unwrap_or_default();
     let is_slapd = matches!(verb, "BIND" | "ADD" | "MOD" | "DEL" | "CMP" | "MODRDN" | "EXT")
@@ -139,7 +140,7 @@ fn is_request(rest: &str) -> bool {
     is_slapd || matches!(verb, "bind" | "add" | "modify" | "delete" | "compare" | "modifydn" | "extended")
 }
 
-/// The value after a name, between quotes with backslashes before what is special.
+/// Returns the value after a name, between quotes with backslashes before special characters.
 fn quoted(text: &str, name: &str) -> Option<String> {
     let start = text.find(name)? + name.len();
     let mut characters = text.get(start..)?.strip_prefix('"')?.chars();
@@ -148,7 +149,7 @@ fn quoted(text: &str, name: &str) -> Option<String> {
         match characters.next()? {
             '"' => return Some(value),
             '\\' => match characters.next()? {
-                // Rust's and slapd's way to quote themselves; an LDAP escape is a backslash and two digits.
+                // The escapes of Rust and slapd; an LDAP escape is a backslash and two digits.
                 escaped @ ('"' | '\\' | '\'') => value.push(escaped),
                 other => value.extend(['\\', other]),
             },

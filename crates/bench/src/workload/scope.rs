@@ -20,7 +20,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// As a request has it.
+    /// Returns the scope of a request.
     pub fn to_ldap(self) -> ldap::Scope {
         match self {
             Scope::Base => ldap::Scope::BaseObject,

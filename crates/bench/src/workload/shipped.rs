@@ -1,5 +1,5 @@
-//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and those of our
-//! own people.
+//! The workloads that come with Pando: one for every row of every table of the published benchmarks, and those of the
+//! data set `people`.
 
 use super::Workload;
 
@@ -35,19 +35,19 @@ workloads! {
     "people-modify" "people-bind" "people-bind-new-connection" "people-authentication" "people-add-delete"
 }
 
-/// Their names, in order of documents and tables.
+/// Returns their names, in order of documents and tables.
 pub fn names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// The file of a shipped workload.
+/// Returns the file of a shipped workload.
 pub fn text(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
 
-/// A shipped workload by its name.
+/// Returns a shipped workload by its name.
 pub fn find(name: &str) -> Option<Workload> {
-    // A test reads all of them.
+    // A test reads all of them, so this does not fail.
     Workload::parse(name, text(name)?).ok()
 }
 
