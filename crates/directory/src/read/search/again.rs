@@ -1,5 +1,5 @@
-//! A search that was made before, on the entries of now: which of them two sets of access rules show an asker, and
-//! what of them. For rehearsals, which compare; nobody is sent anything.
+//! Repetition of an earlier search on the present entries: compares the entries and values that two sets of access
+//! rules show a requester. For rehearsals, which send nothing.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -25,19 +25,19 @@ use crate::tree::{TreeState, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Keys of an index that are gone through at a time.
+/// Index keys read at a time.
 const KEYS_AT_A_TIME: usize = 10_000;
 
-/// How far a search is carried out.
+/// Limits of a repetition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
-    /// Candidates that are looked at.
+    /// Maximum number of candidates examined.
     pub(crate) examined_max: u64,
-    /// Those of them that the filter matches.
+    /// Maximum number of those that match the filter.
     pub(crate) matching_max: u64,
 }
 
-/// A search, ready to be carried out.
+/// A prepared search.
 pub(crate) struct SearchAgain {
     scope: SearchScope,
     filter: Term,
@@ -46,33 +46,33 @@ pub(crate) struct SearchAgain {
     names: NameCache,
 }
 
-/// What one asker sees under one set of rules.
+/// View of one requester under one set of rules.
 pub(crate) struct Sight {
     pub(crate) standing: Arc<Standing>,
     walk: Walk,
     matcher: Matcher,
 }
 
-/// What a search shows differently.
+/// Difference between two results of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shift {
-    /// The entry is there for one of both.
+    /// The entry is visible in only one of them.
     Browse,
-    /// It is found by one of both, because of this type in the filter.
+    /// The entry matches in only one of them, because of this type in the filter.
     Search(TypeId),
-    /// Values of this type are returned by one of both.
+    /// Values of this type are returned in only one of them.
     Read(TypeId),
-    /// The group is among the values of memberOf for one of both: by this attribute of it, in the filter or in what is
-    /// returned.
+    /// The group is among the values of memberOf in only one of them, because of this attribute of the group; in the
+    /// filter or in the returned attributes.
     Group { group: EntryId, member: AttrId, in_filter: bool },
 }
 
-/// What a search does with an entry.
+/// Types of an entry that a search uses.
 #[derive(Debug, Default)]
 pub(crate) struct TypesUsed {
-    /// Types that the filter asks for.
+    /// Types that the filter tests.
     pub(crate) searched: Vec<TypeId>,
-    /// Types that are asked for and that the entry has, where the asker finds it.
+    /// Requested types that the entry has, if the requester finds it.
     pub(crate) read: Vec<TypeId>,
 }
 
@@ -93,7 +93,7 @@ impl Sight {
 }
 
 impl SearchAgain {
-    /// A search below `base`. Of its limits and controls nothing is known: it is carried out without.
+    /// Prepares a search below `base`. Its limits and controls are unknown and not applied.
     ///
     /// # Errors
     /// The store failed.
@@ -114,8 +114,8 @@ impl SearchAgain {
         Ok(SearchAgain { scope, filter, plan, selection, names: NameCache::default() })
     }
 
-    /// Tells `each` of the entries that the filter matches what is shown of them before and not after, or after and not
-    /// before. False where there are more entries than were looked at.
+    /// Passes to `each`, for the entries that match the filter, the differences before and after. Returns false if
+    /// there are more entries than were examined.
     ///
     /// # Errors
     /// The store failed.
@@ -133,8 +133,8 @@ impl SearchAgain {
         })
     }
 
-    /// Tells `each` of the entries that the filter matches and the asker may see, what may be done with them, and what
-    /// the search does.
+    /// Passes to `each`, for the entries that match the filter and are visible to the requester, the rights at the
+    /// entry and the types that the search uses. Returns false if there are more entries than were examined.
     ///
     /// # Errors
     /// The store failed.
@@ -233,7 +233,7 @@ fn compare_at<'s>(
     for row in candidate.entry(state)?.attributes() {
         let type_id = state.catalog.attribute(row.id).description.type_id;
         let differs = old.extent(READ, Some(type_id)) != new.extent(READ, Some(type_id));
-        // A type may be there with several options.
+        // The entry may have a type with several options.
         if differs && !told.contains(&type_id) && selection.decide(state.catalog, row.id) {
             told.push(type_id);
             each(Shift::Read(type_id))?;
@@ -251,7 +251,7 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// The groups of an entry that show for one of both.
+/// Compares the visible groups of an entry.
 fn compare_groups(
     state: TreeState<'_>,
     id: EntryId,

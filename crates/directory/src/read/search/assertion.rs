@@ -1,6 +1,6 @@
-//! The assertion control (RFC 4528): a request is carried out if a filter is true of the entry that it is about, and
-//! refused if not. It is asked as a part of the operation: of changes by the one writer, on the state that it decides
-//! on; of searches and compares on their snapshot. The asker may search for what it asks, or it is Undefined.
+//! The assertion control (RFC 4528): a request is carried out only if a filter is true of its entry. The filter is
+//! evaluated as part of the operation: for changes by the writer, on the state on which it decides; for searches and
+//! compares on their snapshot. Items that the requester may not search are Undefined.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Refuses a request whose assertion is not true of an entry of the tree, which the asker is known to see.
+/// Refuses a request whose assertion is not true of an entry of the tree, which the requester is known to see.
 ///
 /// # Errors
 /// assertionFailed.
@@ -31,8 +31,8 @@ pub(crate) fn check_assertion(
     if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, context, controls, id) }
 }
 
-/// The same of the base of a search, `dn` as it was asked for. One that the requester may not see is as one that is not
-/// there, whatever below it may be seen: otherwise each assertion would tell something of it.
+/// Refuses a search whose assertion is not true of its base, named `dn` in the request. A hidden base is treated as
+/// missing even if an entry below it is visible: otherwise assertions would reveal its values.
 ///
 /// # Errors
 /// assertionFailed; noSuchObject in the words of [`Standing::hidden`].
@@ -88,7 +88,7 @@ fn check_of_entry(
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
-/// The same of an entry that is not in the tree: one that is to be added, or one that the server makes.
+/// Refuses a request whose assertion is not true of an entry outside the tree: one to be added, or a virtual one.
 ///
 /// # Errors
 /// assertionFailed.
@@ -105,7 +105,7 @@ pub(crate) fn check_assertion_in_memory(
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
-/// The same where there is no entry of which an assertion could be true.
+/// Refuses a request with an assertion, because it has no entry.
 ///
 /// # Errors
 /// assertionFailed.

@@ -1,6 +1,6 @@
-//! The attributes of one entry, as bytes in slices, whatever they are: once for their sizes, once for the bytes.
+//! The attributes of one entry, as bytes in slices: one pass for the sizes, one for the bytes.
 //!
-//! Both times on one snapshot and for the same rights, so that what was measured is what is written.
+//! Both passes use one snapshot and the same rights, so that the sizes match the bytes.
 
 use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
@@ -21,68 +21,68 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The attributes of an entry on their way.
+/// Stream of the attributes of an entry.
 pub(super) struct AttributeStream {
     id: EntryId,
     /// The stored attributes to be sent.
     stored: Vec<StreamedAttribute>,
-    /// The attributes that are made when asked for: their values, encoded.
+    /// The virtual attributes: their values, encoded.
     made: Vec<(String, Vec<u8>)>,
-    /// What tells values apart, where only some of an attribute may be read.
+    /// Filters on values, if only some of an attribute may be read.
     view: Option<Arc<ByValue>>,
     types_only: bool,
-    /// The attribute that is gone through.
+    /// Index of the present attribute.
     at: usize,
     walk: Walk,
-    /// Whether the sizes are known, so that this is the second way through.
+    /// Whether the sizes are known, so that this is the second pass.
     writes: bool,
 }
 
-/// A stored attribute on its way.
+/// A stored attribute of the stream.
 struct StreamedAttribute {
     id: AttrId,
-    /// Of its values, once it is known.
+    /// Size of its values, once known.
     size: usize,
-    /// What the values pass that are sent; `None` where all are.
+    /// Filter items for returned values; `None` to return all values.
     items: Option<MatchedValues>,
 }
 
-/// How far the values of an attribute were gone through.
+/// Position in the values of an attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Walk {
-    /// Not at all.
+    /// The beginning.
     Start,
-    /// That many values in the entry row.
+    /// After that many values in the entry row.
     Inline(usize),
-    /// Links to targets below this id.
+    /// After the links to targets below this id.
     Links(u64),
-    /// Rows of `values` up to this key, or from the first.
+    /// After the row of `values` with this key, or before the first.
     Table(Option<Vec<u8>>),
     Done,
 }
 
-/// How much one step may do.
+/// Budget of one step.
 pub(super) struct Room {
-    /// Values that may be gone through yet.
+    /// Number of values that may still be examined.
     pub(super) values: usize,
-    /// Length of the output at which the step ends.
+    /// Output length at which the step ends.
     pub(super) out_end: usize,
 }
 
 impl Room {
-    /// Whether there is some.
+    /// Returns true if some of the budget is left.
     pub(super) fn is_left(&self, out: &[u8]) -> bool {
         self.values > 0 && out.len() < self.out_end
     }
 
-    /// That many values were gone through, or something that takes as long.
+    /// Deducts that many values, or work of the same cost.
     pub(super) fn took(&mut self, values: usize) {
         self.values = self.values.saturating_sub(values);
     }
 }
 
 impl AttributeStream {
-    /// Those that `writer` would write of an entry, of each the values that pass `matched`.
+    /// Creates the stream of the attributes that `writer` would write, with the values that match `matched`.
     pub(super) fn of<'s>(
         state: TreeState<'s>,
         writer: &mut ResultWriter,
@@ -133,8 +133,8 @@ impl AttributeStream {
         Ok(AttributeStream { id: candidate.id, stored, made, view, types_only, at, walk, writes })
     }
 
-    /// Bytes of memory that it holds besides itself. Of the values only those that are made when asked for: the others
-    /// go from the store to the output.
+    /// Returns the bytes of memory that it holds, without itself. It holds only the values of virtual attributes;
+    /// others go from the store to the output.
     pub(super) fn heap_bytes(&self) -> usize {
         let made: usize = self.made.iter().map(|(name, values)| name.capacity() + values.capacity()).sum();
         let items = self.stored.iter().filter_map(|attribute| attribute.items.as_ref());
@@ -142,7 +142,7 @@ impl AttributeStream {
         self.stored.capacity() * size_of::<StreamedAttribute>() + made + items
     }
 
-    /// Goes on as long as there is room; true when all are gone through.
+    /// Continues while budget is left. Returns true when all attributes are done.
     pub(super) fn step(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -178,7 +178,7 @@ impl AttributeStream {
         Ok(true)
     }
 
-    /// Some values of an attribute: how many, and how many bytes they are.
+    /// Measures or writes some values of an attribute. Returns their number and their bytes.
     fn go_on(
         &mut self,
         (state, names): (TreeState<'_>, &mut NameCache),
@@ -189,7 +189,7 @@ impl AttributeStream {
         let (schema, type_id) =
             (&state.catalog.schema, state.catalog.attribute(attribute).description.type_id);
         let view = self.view.as_ref().filter(|view| view.is_for(READ, type_id));
-        // Whether there is a value that shows is not known without looking.
+        // Only an examination shows whether any value may be read.
         if self.types_only && (view.is_none() || self.writes) {
             self.walk = Walk::Done;
             return Ok((0, 0));
@@ -203,7 +203,7 @@ impl AttributeStream {
         let mut each = |pieces: [&[u8]; 3]| {
             let len = pieces.iter().map(|piece| piece.len()).sum();
             seen += 1;
-            // What shows value by value is no link, which would be in pieces.
+            // An attribute with rules on values holds no links, whose values would come in pieces.
             let [value, ..] = pieces;
             let shows = view.is_none_or(|view| view.allows(READ, type_id, schema, value, &mut key))
                 && items.is_none_or(|items| {
@@ -229,17 +229,17 @@ impl AttributeStream {
                 break;
             }
         }
-        // One value that shows is enough for the name.
+        // One readable value is enough to return the name.
         if self.types_only && measured > 0 {
             self.walk = Walk::Done;
         }
         Ok((seen, measured))
     }
 
-    /// All were measured: how many octets they are, each with its header. From now on they are written.
+    /// Begins to write after all attributes are measured. Returns their octets, each with its header.
     pub(super) fn begin_writing(&mut self, state: TreeState<'_>) -> usize {
         if self.view.is_some() {
-            // An attribute without a value that shows is not there.
+            // An attribute without a readable value is left out.
             self.stored.retain(|StreamedAttribute { id, size, .. }| {
                 let type_id = state.catalog.attribute(*id).description.type_id;
                 *size > 0 || !self.view.as_ref().is_some_and(|view| view.is_for(READ, type_id))
@@ -268,7 +268,7 @@ impl AttributeStream {
 }
 
 impl Walk {
-    /// Shows values from this place on, each in three pieces, until told to stop. Where that was.
+    /// Passes on values from this position, each in three pieces, until the callback stops. Returns that position.
     pub(super) fn go_on(
         &self,
         state: TreeState<'_>,

@@ -1,24 +1,24 @@
-//! Slices of a search: how much each may do, and what becomes of it.
+//! Slices of a search: their budget and their result.
 
-/// How much one slice of a search may do.
+/// Work permitted in one slice of a search.
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
-    /// Candidates looked at, whether they pass or not.
+    /// Candidates to examine, whether they match or not.
     pub entries_examined_max: u32,
-    /// Bytes appended; the slice ends with the result that reaches it.
+    /// Bytes to append; the slice ends with the result that reaches this limit.
     pub out_bytes_max: usize,
 }
 
-/// Whether a search wants another slice.
+/// Next step after a slice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Call [`Search::run`](super::Search::run) again.
     More,
-    /// All is told until there is another change: call it again then.
+    /// The client is up to date: call it again after another change.
     Waits,
     /// The searchResDone is written.
     Done,
-    /// The search failed in the middle of a message, which cannot be finished: the connection is of no more use.
+    /// The search failed in the middle of a message, which cannot be completed: close the connection.
     Broken,
 }
 

@@ -1,12 +1,11 @@
-//! What the entries that a result names are like: the dereference control (draft-masarati-ldap-deref).
+//! The dereference control (draft-masarati-ldap-deref): attributes of the entries that a result names.
 //!
-//! A client that reads a group wants to know who its members are; this saves it a search for each. What it is told is
-//! what that search would tell it: the names are values as a result shows them, each is looked up as a base is, and of
-//! the entry comes what a result would have of it. Attributes are those that are asked for and no subtypes (section
-//! 2.1).
+//! It saves a client that reads a group a search for each member. It returns what that search would return: the names
+//! are values that the result may show, each is resolved like a base, and the entry's attributes are restricted like
+//! those of a result. Only the requested attributes are returned, not their subtypes (section 2.1).
 //!
-//! A result for which that is much, see [`Dereferencing::gather`], is sent as a stream, its control included. None is
-//! ever sent without: to the client that would be an entry that names nobody.
+//! A result with too much data, see [`Dereferencing::gather`], is sent as a stream, including its control. A result is
+//! never sent without its control: the client would take it for an entry that names no others.
 
 mod names_walk;
 
@@ -35,33 +34,33 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Syntax of distinguished names (RFC 4517 section 3.3.9).
 const DN_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.12";
 
-/// What is wanted of entries that results name.
+/// Dereference request of a search.
 #[derive(Debug)]
 pub(super) struct Dereferencing {
     specs: Vec<Spec>,
     requester: Requester,
     link: Option<ClientLink>,
-    /// What access rules let the asker see; `None` where none bind.
+    /// Effective rights of the requester; `None` if no access rules apply.
     standing: Option<Arc<Standing>>,
 }
 
-/// An attribute with names, and what is wanted of the entries that have them.
+/// An attribute that holds DNs, and the attributes to return of the named entries.
 #[derive(Debug)]
 struct Spec {
-    /// As the client writes it.
+    /// The description as the client wrote it.
     attribute: String,
     description: AttributeDescription,
-    /// Selects and makes the attribute with the names.
+    /// Selects the attribute that holds the DNs.
     names: ResultWriter,
-    /// Writes what is wanted of an entry.
+    /// Writes the requested attributes of a named entry.
     targets: ResultWriter,
 }
 
 impl Dereferencing {
-    /// `None` where the control is ignored.
+    /// Creates the state of the control; `None` if it is ignored.
     ///
     /// # Errors
-    /// protocolError for an attribute that does not name entries, in a critical control.
+    /// protocolError for an attribute that does not hold DNs, in a critical control.
     pub(super) fn of(
         snapshot: &Snapshot,
         (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
@@ -104,7 +103,7 @@ impl Dereferencing {
         Ok(Some(dereferencing))
     }
 
-    /// The asker has this standing by now.
+    /// Sets the present effective rights of the requester.
     pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
         for spec in &mut self.specs {
             for writer in [&mut spec.names, &mut spec.targets] {
@@ -114,7 +113,7 @@ impl Dereferencing {
         self.standing = Some(Arc::clone(standing));
     }
 
-    /// Another one, with buffers of its own.
+    /// Returns a copy with buffers of its own.
     pub(super) fn copy(&self) -> Dereferencing {
         let specs = self.specs.iter().map(|spec| Spec {
             attribute: spec.attribute.clone(),
@@ -130,11 +129,11 @@ impl Dereferencing {
         }
     }
 
-    /// Another one that shares nothing with other searches: on one snapshot it tells the same each time. A standing
-    /// that is shared may find out something on a newer snapshot in between.
+    /// Returns a copy that shares nothing with other searches, so that it gives the same answers on one snapshot each
+    /// time. Shared effective rights may be extended on a newer snapshot meanwhile.
     ///
     /// # Errors
-    /// busy where access rules began or ceased to bind the asker.
+    /// busy if access rules began or ceased to apply to the requester.
     pub(super) fn on_its_own(&self, snapshot: &Snapshot) -> Result<Dereferencing> {
         let mut own = self.copy();
         let context = RequestContext::new(&self.requester, self.link);
@@ -149,7 +148,7 @@ impl Dereferencing {
         Ok(own)
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(super) fn heap_bytes(&self) -> usize {
         let of_spec = |spec: &Spec| {
             let writers =
@@ -159,9 +158,9 @@ impl Dereferencing {
         self.specs.iter().map(of_spec).sum()
     }
 
-    /// The value of the control for a result, empty where there is none, and how many entries were looked up for it.
-    /// `None` for more than [`DEREFERENCED_AT_ONCE_MAX`] names, and for more than [`GATHERED_MAX`] octets. `selection`
-    /// has the rights of the asker at the entry.
+    /// Returns the value of the control for a result, empty if there is none, and the number of entries looked up for
+    /// it. Returns `None` for more than [`DEREFERENCED_AT_ONCE_MAX`] names or [`GATHERED_MAX`] octets. `selection` has
+    /// the requester's rights at the entry.
     pub(super) fn gather<'s>(
         &mut self,
         state: TreeState<'s>,

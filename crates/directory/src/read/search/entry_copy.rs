@@ -1,7 +1,7 @@
-//! A copy of an entry as a change leaves or finds it (RFC 4527).
+//! A copy of an entry before or after a change (RFC 4527).
 //!
-//! It is what a search for the entry alone would return to whoever asks, made by the writer on the state that it
-//! decides on: nothing comes between the copy and the change.
+//! The copy is the result that a search for the entry would return to the requester. The writer builds it on the state
+//! on which it decides the change, so that no other change comes between them.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// The SearchResultEntry of an entry of the tree; `None` where it does not show.
+/// Returns the SearchResultEntry of an entry of the tree; `None` if it is hidden.
 ///
 /// # Errors
 /// adminLimitExceeded if it has more than [`COPY_BYTES_MAX`] octets.
@@ -59,7 +59,7 @@ pub(crate) fn copy_of_entry(
     }
 }
 
-/// The SearchResultEntry in the message of a result.
+/// Returns the SearchResultEntry in the message of a result.
 fn entry_in(message: &[u8]) -> Option<&[u8]> {
     let mut fields = Reader::new(message).sequence(Tag::SEQUENCE).ok()?;
     fields.integer().ok()?;

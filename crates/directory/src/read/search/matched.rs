@@ -1,9 +1,8 @@
-//! The matched values control (RFC 3876): of the values that the asker may read, those come back that pass one of some
-//! items.
+//! The matched values control (RFC 3876): returns only those readable values that match one of some filter items.
 //!
-//! A member of a large group is looked up, and not looked for among the others: where all items about an attribute ask
-//! for equality, each is one look-up, whatever else the entry has. An attribute of which no value passes is left out,
-//! as in the RFC's examples and by OpenLDAP; the letter of its section 2 has it come without values.
+//! A member of a large group is found by lookup and not by a scan of the others: if all items on an attribute test
+//! equality, each is one lookup, whatever else the entry has. An attribute without matching values is left out, as in
+//! the RFC's examples and by OpenLDAP; the wording of its section 2 would return it without values.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -28,28 +27,28 @@ use crate::tree::stored_values::for_each_value;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Octets of values that are held against an item in the time that a candidate takes.
+/// Octets of values that cost as much to test as one candidate.
 const OCTETS_PER_CANDIDATE: usize = 1_024;
 
-/// The items of which a value passes one.
+/// Filter items, of which a value must match one.
 #[derive(Clone, Debug)]
 pub(super) struct MatchedValues {
     items: Vec<Arc<Term>>,
 }
 
-/// What is known of the values of an attribute that come back.
+/// Values of an attribute that are returned, as far as known.
 pub(super) enum Passing {
-    /// None of them.
+    /// No values.
     None,
     All,
-    /// These, encoded.
+    /// These values, encoded.
     These(Vec<u8>),
-    /// Those that pass one of some items.
+    /// The values that match one of these items.
     Some(MatchedValues),
 }
 
 impl MatchedValues {
-    /// Those that a search asks for; `None` where it asks for none, or for types alone.
+    /// Returns the items of a search; `None` if it has none, or requests types only.
     pub(super) fn of(
         state: TreeState<'_>,
         access: Access,
@@ -66,35 +65,35 @@ impl MatchedValues {
         Ok(Some(MatchedValues { items: items.collect::<Result<_>>()? }))
     }
 
-    /// How many they are.
+    /// Returns the number of items.
     pub(super) fn len(&self) -> usize {
         self.items.len()
     }
 
-    /// Bytes of memory that they hold besides themselves.
+    /// Returns the bytes of memory that they hold, without themselves.
     pub(super) fn heap_bytes(&self) -> usize {
         self.items.iter().map(|item| size_of::<Term>() + item.heap_bytes()).sum()
     }
 
-    /// Finds the entries anew that are named.
+    /// Resolves the named entries again.
     pub(super) fn catch_up(&mut self, state: TreeState<'_>) -> Result<()> {
         self.items.iter_mut().try_for_each(|item| Arc::make_mut(item).find_targets_in(state))
     }
 
-    /// Those about an attribute; `None` where there are none.
+    /// Returns the items on an attribute; `None` if there are none.
     fn about(&self, catalog: &Catalog, description: &AttributeDescription) -> Option<MatchedValues> {
         let items: Vec<_> =
             self.items.iter().filter(|item| is_about(item, catalog, description)).cloned().collect();
         (!items.is_empty()).then_some(MatchedValues { items })
     }
 
-    /// Whether a value of the attribute that they are about passes one.
+    /// Returns true if a value of their attribute matches one of them.
     pub(super) fn pass(&self, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
         self.items.iter().any(|item| passes(item, schema, value, key))
     }
 
-    /// What is known of the values of a stored attribute without going through them. `view` tells apart those that may
-    /// be read.
+    /// Returns the matching values of a stored attribute as far as they are known without a scan. `view` decides which
+    /// may be read.
     pub(super) fn of_stored(
         &self,
         state: TreeState<'_>,
@@ -126,7 +125,7 @@ impl MatchedValues {
         Ok(Passing::These(values))
     }
 
-    /// Those of encoded values of an attribute that is made which pass.
+    /// Returns the matching ones of the encoded values of a virtual attribute.
     pub(super) fn of_made(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
         let description = AttributeDescription::of(type_id);
         let Some(about) = self.about(catalog, &description) else { return Vec::new() };
@@ -140,7 +139,7 @@ impl MatchedValues {
         passing
     }
 
-    /// An entry that is not in the tree, with the values that pass.
+    /// Returns an entry outside the tree with only the values that match.
     pub(super) fn of_virtual(&self, catalog: &Catalog, entry: &VirtualEntry) -> VirtualEntry {
         let mut key = Vec::new();
         let mut left = VirtualEntry::new(entry.dn.clone());
@@ -153,8 +152,8 @@ impl MatchedValues {
         left
     }
 
-    /// As [`ResultWriter::put_entry`], with the values that pass: what that takes, in candidates; `None`, and nothing
-    /// appended, if there is too much to look at in one go.
+    /// As [`ResultWriter::put_entry`], with only the values that match. Returns the cost in candidates; `None`, with
+    /// nothing appended, if there is too much to examine at once.
     pub(super) fn put_entry<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -176,7 +175,7 @@ impl MatchedValues {
         Ok(Some(u32::try_from(looked_at / OCTETS_PER_CANDIDATE).unwrap_or(u32::MAX)))
     }
 
-    /// Appends the attributes: how many octets of values were looked at, for each item anew; `None` if too many.
+    /// Appends the attributes. Returns the octets of values examined, counted for each item; `None` if too many.
     fn put_attributes<'s>(
         &self,
         writer: &mut ResultWriter,
@@ -242,11 +241,11 @@ fn put_attribute(out: &mut Vec<u8>, name: &str, values: &[u8]) {
     }
 }
 
-/// Whether an item says something of the values of an attribute.
+/// Returns true if an item tests the values of an attribute.
 fn is_about(item: &Term, catalog: &Catalog, description: &AttributeDescription) -> bool {
     let facts = catalog.type_facts(description.type_id);
     match item {
-        // Presence, which every entry has.
+        // Presence of objectClass, which every entry has.
         Term::Constant(truth) => *truth == Truth::True && facts.is_object_class,
         Term::Class(_) => facts.is_object_class,
         Term::StructuralClass(_) => {
@@ -267,7 +266,7 @@ fn is_presence(item: &Term) -> bool {
     matches!(item, Term::Constant(_) | Term::Item(Item { test: Test::Present, .. }))
 }
 
-/// Whether a value of the attribute that an item is about passes.
+/// Returns true if a value of the item's attribute matches.
 fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool {
     match item {
         Term::Constant(truth) => *truth == Truth::True,
@@ -280,8 +279,8 @@ fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool
     }
 }
 
-/// The value that an item asks for, of an attribute that is kept in rows of its own, if it is there; `None` where the
-/// values have to be gone through.
+/// Finds the value that an item tests for, in an attribute with values in rows of their own; `None` if the values must
+/// be scanned.
 fn looked_up(
     item: &Term,
     state: TreeState<'_>,

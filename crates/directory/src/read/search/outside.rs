@@ -1,7 +1,7 @@
 //! Searches outside the tree: the root DSE, the subschema subentry, `cn=monitor`, and for the administrator
 //! `cn=config`.
 //!
-//! None of them is found by a search from above: like other servers, we show them to who asks for them.
+//! A search from above finds none of them: as in other servers, a client must name them.
 
 use std::borrow::Cow;
 
@@ -24,8 +24,8 @@ use crate::snapshot::Snapshot;
 /// An entry outside the tree with its normal name.
 pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 
-/// The entries that `dn` names or stands above in one of the trees outside of the tree, with their normal names; `None`
-/// where it names nothing there. The entry itself comes first.
+/// Returns the entries at and below `dn` in one of the trees outside the directory tree, with their normal names;
+/// `None` if `dn` names none there. The entry itself comes first.
 ///
 /// # Errors
 /// insufficientAccessRights; noSuchObject for a name below `cn=monitor` or `cn=config` that no entry has.
@@ -65,7 +65,7 @@ pub(crate) fn entries<'s>(
             found.push((key, Cow::Owned(entry)));
         }
     }
-    // Superiors come first, and have the shorter names.
+    // Superiors, which have shorter names, come first.
     found.sort_by_key(|(key, _)| key.len());
     if found.first().is_none_or(|(key, _)| *key != name.key) {
         let what = format!("there is no entry {}", Quoted(dn.text()));
@@ -74,21 +74,21 @@ pub(crate) fn entries<'s>(
     Ok(Some(found))
 }
 
-/// The results of a search outside the tree, which are made at its start: messages of entries, one after another.
+/// Results of a search outside the tree, computed at its start: messages of entries in sequence.
 #[derive(Default)]
 pub(super) struct Results {
     messages: Vec<u8>,
-    /// Where each ends.
+    /// End of each message.
     ends: Vec<usize>,
-    /// How many of them are on earlier pages.
+    /// Number of results on earlier pages.
     passed_over: usize,
-    /// How many of the others may be sent; 0 is all.
+    /// Maximum number of further results to send; 0 for all.
     size_limit: u32,
     pub(super) entries_sent: u64,
 }
 
 impl Results {
-    /// Searches `entries`, the base with what is below it.
+    /// Searches `entries`, the base and the entries below it.
     pub(super) fn of(
         snapshot: &Snapshot,
         access: Access,
@@ -138,13 +138,13 @@ impl Results {
         Ok(results)
     }
 
-    /// Makes them a page of up to `room` entries, which begins behind the first `from`.
+    /// Limits the results to a page of up to `room` entries after the first `from`.
     pub(super) fn turn_to(&mut self, from: u64, room: u32) {
         self.passed_over = usize::try_from(from).unwrap_or(usize::MAX).min(self.ends.len());
         self.size_limit = room;
     }
 
-    /// Appends as many as may be sent; the result code of the search.
+    /// Appends the results within the limits. Returns the result code of the search.
     pub(super) fn send(&mut self, out: &mut Vec<u8>) -> ResultCode {
         let limit = if self.size_limit == 0 { usize::MAX } else { self.size_limit as usize };
         let left = self.ends.len() - self.passed_over;
@@ -157,17 +157,17 @@ impl Results {
         if count < left { ResultCode::SIZE_LIMIT_EXCEEDED } else { ResultCode::SUCCESS }
     }
 
-    /// How many there are on all pages.
+    /// Returns the number of results on all pages.
     pub(super) fn count(&self) -> u64 {
         self.ends.len() as u64
     }
 
-    /// How many of them the earlier pages and this one have.
+    /// Returns the number of results on earlier pages and this one.
     pub(super) fn next(&self) -> u64 {
         self.passed_over as u64 + self.entries_sent
     }
 
-    /// Bytes of memory that they hold besides themselves.
+    /// Returns the bytes of memory that they hold, without themselves.
     pub(super) fn heap_bytes(&self) -> usize {
         self.messages.capacity() + self.ends.capacity() * size_of::<usize>()
     }

@@ -1,11 +1,11 @@
 //! Search results as bytes (RFC 4511 section 4.5.2), in one pass over the entry.
 //!
-//! Lengths stand in front and are known only behind, so the head is written with a guess at them and corrected in the
-//! end. That moves the attributes only where a length took another number of octets than guessed. Rejected: a pass for
-//! the sizes before the one that writes, which took half as many instructions again.
+//! Lengths precede the data but are known only after it. So the head is written with estimated lengths and corrected at
+//! the end, which moves the attributes only if a length needs another number of octets than estimated. Rejected: a pass
+//! for the sizes before writing, which costs half as many instructions again.
 //!
-//! Inline values are stored as they go out. Values that have to be fetched or made are gathered in a buffer, attribute
-//! by attribute, and copied from there. There is a bound to that: see [`super::stream`].
+//! Inline values are stored as they are sent. Values that must be fetched or computed are gathered in a buffer,
+//! attribute by attribute, and copied from there. The buffer is limited: see [`super::stream`].
 
 use std::ops::ControlFlow;
 
@@ -30,24 +30,24 @@ use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Writes results; keeps the buffers for it.
+/// Writer of results, with its buffers.
 #[derive(Debug)]
 pub(crate) struct ResultWriter {
     pub(crate) id: MessageId,
     pub(crate) types_only: bool,
     pub(crate) selection: Selection,
-    /// Whose view of groups memberOf goes by; `None` where no rules bind.
+    /// Requester whose visible groups memberOf contains; `None` if no access rules apply.
     pub(super) groups: Option<GroupsOf>,
-    /// Whose rights are told with each result; `None` in most searches.
+    /// Effective rights to report with each result; `None` in most searches.
     pub(super) effective: Option<Box<EffectiveRights>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
-    /// Octets of the attributes of the last result: those of the next one are about as many.
+    /// Octets of the attributes of the last result, the estimate for the next one.
     last_len: Option<usize>,
 }
 
 impl ResultWriter {
-    /// `groups` and `effective` as the fields say.
+    /// Creates a writer. `groups` and `effective` are as the fields describe.
     #[inline(always)]
     pub(super) fn new(
         id: MessageId,
@@ -58,20 +58,20 @@ impl ResultWriter {
         ResultWriter { id, types_only, selection, groups, effective, gathered: Vec::new(), last_len: None }
     }
 
-    /// Bytes of memory that its buffers hold.
+    /// Returns the bytes of memory that its buffers hold.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.gathered.capacity()
     }
 
-    /// Another one that writes the same, with buffers of its own.
+    /// Returns a copy with buffers of its own.
     pub(crate) fn copy(&self) -> ResultWriter {
         let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
         let groups = self.groups.clone();
         ResultWriter::new(self.id, self.types_only, self.selection.clone(), (groups, effective))
     }
 
-    /// Appends the message of an entry of the tree. False, and nothing appended, for one with more values than are
-    /// gathered in memory ([`GATHERED_MAX`]).
+    /// Appends the message of an entry of the tree. Returns false, with nothing appended, if its values exceed the
+    /// buffer ([`GATHERED_MAX`]).
     pub(crate) fn put_entry<'s>(
         &mut self,
         out: &mut Vec<u8>,
@@ -131,7 +131,7 @@ impl ResultWriter {
         Ok(Head { lens, end: out.len() })
     }
 
-    /// Appends the attributes. False if there are too many values to gather.
+    /// Appends the attributes. Returns false if there are too many values to gather.
     pub(super) fn put_attributes<'s>(
         &mut self,
         out: &mut Vec<u8>,
@@ -147,7 +147,7 @@ impl ResultWriter {
                 let def = state.catalog.attribute(attribute.id);
                 let values: &[u8] = match attribute.content {
                     _ if self.types_only => &[],
-                    // Most attributes: they go out as they are stored.
+                    // Most attributes are sent as they are stored.
                     Content::Inline(InlineValues { is_mixed: false, bytes, .. })
                         if def.name_syntax.is_none() =>
                     {
@@ -205,8 +205,8 @@ impl ResultWriter {
         Ok(true)
     }
 
-    /// Appends the attributes of which only some values may be read, those values of each, if there are any. False if
-    /// there are too many values to look at, after `looked_at` octets of others.
+    /// Appends the readable values of the attributes of which only some may be read, if there are any. Returns false if
+    /// there are too many values to examine, after `looked_at` octets of others.
     #[cold]
     fn put_shown(
         &mut self,
@@ -239,7 +239,8 @@ impl ResultWriter {
             }
             if !self.gathered.is_empty() {
                 let values: &[u8] = if self.types_only { &[] } else { &self.gathered };
-                // Not as above: what is called from there alone is part of that loop, which saves it 2%.
+                // Does not use the function of the loop above, which the compiler inlines there as long as that is its
+                // only call.
                 put_attribute_header(out, &def.name, values.len());
                 out.extend_from_slice(values);
             }
@@ -247,7 +248,7 @@ impl ResultWriter {
         Ok(true)
     }
 
-    /// The attributes that are made when asked for, with their values encoded, where there are any.
+    /// Returns the virtual attributes that have values, encoded.
     #[cold]
     pub(super) fn made(
         &self,
@@ -299,16 +300,17 @@ impl ResultWriter {
     }
 }
 
-/// The part of a message that comes before the attributes.
+/// Head of a message: everything before the attributes.
 #[derive(Clone, Copy)]
 pub(super) struct Head {
-    /// What it says, guesses included.
+    /// Its lengths, including estimates.
     pub(super) lens: SearchEntryLens,
-    /// Where it ends.
+    /// Its end.
     pub(super) end: usize,
 }
 
-/// Appends the values of an attribute that is not copied, encoded; of too many for [`GATHERED_MAX`] only some.
+/// Appends the encoded values of an attribute that is not copied from the row; of too many for [`GATHERED_MAX`] only
+/// some.
 fn gather_values(
     state: TreeState<'_>,
     names: &mut NameCache,
@@ -341,9 +343,9 @@ fn gather_values(
     Ok(())
 }
 
-/// Shows the DNs of the entries that a link attribute (of an entry) names, those with ids from `from` on in the order
-/// of their ids, each in three pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with
-/// the id at which it was told to stop.
+/// Passes on the DNs of the entries that a link attribute of an entry names, with ids from `from` on, in order of their
+/// ids. Each DN has three pieces: its RDN, a comma unless it is at the root, and the container's DN. Breaks with the id
+/// at which the callback stopped.
 pub(super) fn for_each_target(
     state: TreeState<'_>,
     names: &mut NameCache,
@@ -359,7 +361,7 @@ pub(super) fn for_each_target(
     while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
         for target in block.drain(..).map(EntryId) {
             let row = node(state.read, target)?.ok_or_else(|| damaged_row("links", source))?;
-            // Members of a group share their containers: the names of these are looked up once.
+            // Members of a group share containers, whose names are resolved once.
             let container = names.container(state, row.parent)?;
             let above = names.dn(container);
             let separator: &[u8] = if above.is_empty() { b"" } else { b"," };
@@ -374,7 +376,7 @@ pub(super) fn for_each_target(
 /// Targets read at a time.
 const TARGET_BLOCK: usize = 512;
 
-/// The attributes of an entry that is not in the tree, resolved; those that the schema does not know are left out.
+/// Returns the resolved attributes of an entry outside the tree, without those unknown to the schema.
 pub(crate) fn resolved<'e>(
     schema: &schema::Schema,
     entry: &'e VirtualEntry,

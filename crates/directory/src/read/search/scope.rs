@@ -1,6 +1,6 @@
-//! Which entries a search is about.
+//! The entries that a search covers.
 //!
-//! The question goes up the parent chain, and all entries of one container share the answer.
+//! The test follows the parent chain, and all entries of one container share its result.
 
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
@@ -15,17 +15,17 @@ use crate::snapshot::name_cache::NameCache;
 use crate::tree::referral::continuation;
 use crate::tree::{TreeState, node};
 
-/// A part of what is in scope that another server has.
+/// A part of the scope that is on another server.
 #[derive(Debug)]
 pub(super) enum Elsewhere {
-    /// What is below this referral entry.
+    /// The entries below this referral entry.
     Below(EntryId),
-    /// What an alias leads to: the URLs.
+    /// The target of an alias: its URLs.
     Aliased(Vec<String>),
 }
 
 impl Elsewhere {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(super) fn heap_bytes(&self) -> usize {
         match self {
             Elsewhere::Below(_) => 0,
@@ -36,32 +36,32 @@ impl Elsewhere {
     }
 }
 
-/// The entries that a search is about.
+/// Scope of a search.
 #[derive(Clone, Debug)]
 pub(crate) struct SearchScope {
     pub(crate) kind: Scope,
     /// The base object; [`EntryId::ROOT`] for the empty DN.
     pub(crate) base: EntryId,
-    /// Roots of further subtrees in scope: what aliases lead to, where they are followed.
+    /// Roots of further subtrees in scope: targets of aliases, if aliases are followed.
     pub(crate) aliased: Vec<EntryId>,
-    /// Single entries in scope besides, to which aliases lead.
+    /// Further single entries in scope, which are targets of aliases.
     pub(crate) extras: Vec<EntryId>,
     /// Whether aliases below the base are followed, so that they are not results themselves.
     pub(crate) follows_aliases: bool,
-    /// Whether there are such.
+    /// Whether there are aliases in scope.
     pub(crate) has_aliases: bool,
     /// Whether referral entries count as ordinary ones (ManageDsaIT).
     pub(crate) manages: bool,
-    /// Whether the client is told of referral entries in scope.
+    /// Whether the client receives references for referral entries in scope.
     pub(crate) tells_referrals: bool,
     /// The subentries control, see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
-    /// The container asked for last, and whether what is below it is in one of the subtrees.
+    /// Last container tested, and whether the entries below it are in one of the subtrees.
     pub(crate) last: Option<(EntryId, bool)>,
 }
 
 impl SearchScope {
-    /// What the request asks for, below `base`.
+    /// Creates the scope of a request, at `base`.
     pub(super) fn of(base: EntryId, request: &SearchRequest<'_>, controls: &RequestControls) -> SearchScope {
         let dereferences = request.deref_aliases;
         SearchScope {
@@ -78,8 +78,8 @@ impl SearchScope {
         }
     }
 
-    /// Follows the aliases in scope where they are to be followed. Gives what other servers have, of which the
-    /// client is told; the first one last.
+    /// Follows the aliases in scope, if requested. Returns the parts on other servers, for references to the client;
+    /// the first one last.
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,
@@ -98,7 +98,7 @@ impl SearchScope {
         }
         let referrals = self.referrals(state, names)?;
         if !aliased.is_empty() {
-            // What is in scope by itself is told once.
+            // An entry that is in scope by itself is reported once.
             for id in &referrals {
                 let urls = continuation(state, *id, &state.dn(*id)?.unwrap_or_default(), self.kind)?;
                 aliased.retain(|other| *other != urls);
@@ -109,12 +109,12 @@ impl SearchScope {
         Ok(elsewhere)
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         (self.aliased.capacity() + self.extras.capacity()) * size_of::<EntryId>()
     }
 
-    /// Whether an entry is in scope.
+    /// Returns true if an entry is in scope.
     #[inline]
     pub(crate) fn contains(
         &mut self,
@@ -131,13 +131,13 @@ impl SearchScope {
         })
     }
 
-    /// Whether a subtree in scope begins here.
+    /// Returns true if the entry is the root of a subtree in scope.
     #[inline]
     fn is_root(&self, id: EntryId) -> bool {
         id == self.base || self.aliased.contains(&id)
     }
 
-    /// Whether what is below `container` is in one of the subtrees.
+    /// Returns true if the entries below `container` are in one of the subtrees.
     #[inline]
     fn is_inside(
         &mut self,
@@ -170,7 +170,7 @@ impl SearchScope {
                 return Ok(false);
             }
             let above = names.container(state, at)?;
-            // What is below a referral is another server's.
+            // The entries below a referral are on another server.
             if above.flags.is_referral() && !self.manages {
                 return Ok(false);
             }
@@ -179,11 +179,11 @@ impl SearchScope {
         Err(OperationError::Damaged(format!("the parents of entry {} do not end", container.0)))
     }
 
-    /// Whether an entry in scope may be a result, going by what kind of entry it is.
+    /// Returns true if the kind of an entry in scope permits it as a result.
     #[inline]
     pub(crate) fn admits(&self, id: EntryId, flags: NodeFlags) -> bool {
         if flags == NodeFlags::default() {
-            // RFC 3672 section 3: with the control set, nothing but subentries.
+            // RFC 3672 section 3: with the control set, only subentries.
             return self.subentries != Some(true) || self.kind == Scope::BaseObject;
         }
         if id == self.base && self.kind == Scope::BaseObject {
@@ -194,9 +194,9 @@ impl SearchScope {
         !is_signpost && !is_followed && flags.is_subentry() == self.subentries.unwrap_or(false)
     }
 
-    /// Follows the aliases in scope (RFC 4511 section 4.5.1.3): in a subtree search what they lead to becomes the root
-    /// of another subtree, with its own aliases; one level below the base, a result by itself. Aliases that lead
-    /// nowhere are passed over. Returns the URLs of those that lead to another server.
+    /// Follows the aliases in scope (RFC 4511 section 4.5.1.3). In a subtree search the target becomes the root of
+    /// another subtree, with its own aliases; one level below the base, it becomes a single result. Aliases without a
+    /// target are skipped. Returns the URLs of those that lead to another server.
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`ALIASES_FOLLOWED_MAX`] aliases.
@@ -240,7 +240,8 @@ impl SearchScope {
         }
     }
 
-    /// The referral entries in scope, for which the search sends continuation references (RFC 3296 section 5.4).
+    /// Returns the referral entries in scope, for which the search sends continuation references (RFC 3296 section
+    /// 5.4).
     ///
     /// # Errors
     /// adminLimitExceeded for more than [`COLLECTED_IDS_MAX`] referral entries.
@@ -277,7 +278,7 @@ impl SearchScope {
     }
 }
 
-/// The entries whose classes give them a flag, ascending.
+/// Returns the entries whose classes give them a flag, ascending.
 fn ids_with_flag(
     state: TreeState<'_>,
     has_flag: fn(NodeFlags) -> bool,

@@ -1,8 +1,8 @@
-//! Which attributes a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
+//! The attributes that a search returns (RFC 4511 section 4.5.1.8, RFC 3673 for `+`, RFC 4529 for `@class`).
 //!
-//! What the catalogue's numbers stand for is looked up once a search, not once an entry, and not at all where every
-//! user attribute is asked for. A name asks for its subtypes and for any further options, each returned under its own
-//! name; names that the schema does not know ask for nothing.
+//! Attribute numbers of the catalog are resolved once per search, not per entry, and not at all if all user attributes
+//! are requested. A name includes its subtypes and further options, each returned under its own name. Names unknown to
+//! the schema select nothing.
 
 use std::sync::Arc;
 
@@ -19,30 +19,30 @@ use crate::model::rows::AttrId;
 /// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
-/// Octets that an attribute with a short value takes in a result.
+/// Typical octets of an attribute with a short value in a result.
 const TYPICAL_ATTRIBUTE_LEN: usize = 32;
 
-/// The attributes asked for and allowed.
+/// Requested and permitted attributes.
 #[derive(Clone, Debug)]
 pub(crate) struct Selection {
-    /// The highest secrecy of types that are returned.
+    /// Highest secrecy of the types that are returned.
     shown: Secrecy,
-    /// What access rules let of the entry that is written be read; `None` where none bind.
+    /// Rights at the entry being written; `None` if no access rules apply.
     pub(super) rights: Option<Arc<EntryRights>>,
     /// `*`: every user attribute.
     all_user: bool,
     /// `+`: every operational attribute.
     all_operational: bool,
     named: Vec<AttributeDescription>,
-    /// Whether neither subtypes nor further options come with what is named.
+    /// Whether names exclude subtypes and further options.
     is_exact: bool,
-    /// Names that the schema does not know, in lower case; entries outside the tree can have such attributes.
+    /// Names unknown to the schema, in lower case; entries outside the tree can have such attributes.
     unknown: Vec<String>,
-    /// A bit for each attribute number, set where `named` asks for it.
+    /// One bit for each attribute number, set if `named` includes it.
     numbers: Vec<u64>,
-    /// How many attributes the catalogue had when `numbers` was made.
+    /// Number of attributes of the catalog when `numbers` was computed.
     attribute_count: usize,
-    /// Virtual attributes to make, with their types.
+    /// Virtual attributes to compute, with their types.
     pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
 }
 
@@ -68,7 +68,7 @@ impl Selection {
         selection
     }
 
-    /// Of these attributes each by itself: no subtypes, and no further options.
+    /// Selects exactly these attributes: no subtypes, and no further options.
     #[cold]
     pub(super) fn exactly(named: Vec<AttributeDescription>, catalog: &Catalog, access: Access) -> Selection {
         let none = ldap::SelectionBuf::from_iter(["1.1"]);
@@ -78,7 +78,7 @@ impl Selection {
         selection
     }
 
-    /// Finds the virtual attributes that are asked for.
+    /// Finds the requested virtual attributes.
     fn select_made(&mut self, catalog: &Catalog) {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
@@ -92,7 +92,7 @@ impl Selection {
         match selector {
             "*" => self.all_user = true,
             "+" => self.all_operational = true,
-            // No attributes; beside others it is ignored (RFC 4511 section 4.5.1.8).
+            // No attributes; ignored among others (RFC 4511 section 4.5.1.8).
             "1.1" => {}
             _ => match selector.strip_prefix('@') {
                 Some(class) => self.add_class(class, schema),
@@ -104,7 +104,7 @@ impl Selection {
         }
     }
 
-    /// `@class`, with or without options behind it: all attributes that the class requires or allows.
+    /// Adds `@class`, with or without options: all attributes that the class requires or allows.
     fn add_class(&mut self, class: &str, schema: &Schema) {
         let (name, options) = class.split_once(';').unwrap_or((class, ""));
         let Some(class) = schema.object_class(name) else { return };
@@ -122,7 +122,7 @@ impl Selection {
         }
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let named: usize = self.named.iter().map(|named| named.options.len()).sum();
         let unknown: usize = self.unknown.iter().map(String::capacity).sum();
@@ -134,18 +134,18 @@ impl Selection {
             + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
-    /// Whether any stored attribute can be asked for: otherwise entries need not be opened.
+    /// Returns true if stored attributes may be selected: otherwise entries need not be opened.
     pub(crate) fn selects_stored(&self) -> bool {
         self.all_user || self.all_operational || !self.named.is_empty()
     }
 
-    /// About how many octets the attributes asked for take in a result: right as to the number of octets that say it,
-    /// mostly.
+    /// Estimates the octets of the selected attributes in a result. The estimate usually has the right number of length
+    /// octets.
     pub(crate) fn guess_len(&self, row: &EntryRow<'_>) -> usize {
         if self.all_user { row.len() } else { self.named.len() * TYPICAL_ATTRIBUTE_LEN }
     }
 
-    /// Whether a stored attribute is asked for and all its values may be read.
+    /// Returns true if a stored attribute is selected and all its values may be read.
     #[inline]
     pub(crate) fn decide(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let def = catalog.attribute(attribute);
@@ -154,19 +154,20 @@ impl Selection {
             && self.permits(def.description.type_id)
     }
 
-    /// Whether a stored attribute is asked for of which only some values may be read. There are none of secrets.
+    /// Returns true if a stored attribute is selected of which only some values may be read. Secrets have no such
+    /// rules.
     pub(super) fn decide_some(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let type_id = catalog.attribute(attribute).description.type_id;
         self.over_values(type_id).is_some() && self.asks_for(catalog, attribute)
     }
 
-    /// Whether a stored attribute is asked for and at least some of its values may be read.
+    /// Returns true if a stored attribute is selected and at least some of its values may be read.
     #[cold]
     pub(super) fn decide_any(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         self.decide(catalog, attribute) || self.decide_some(catalog, attribute)
     }
 
-    /// Whether a stored attribute is asked for, by its kind or by name.
+    /// Returns true if a stored attribute is selected by its kind or by name.
     #[inline]
     fn asks_for(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         let by_kind = match catalog.attribute(attribute).is_operational {
@@ -176,23 +177,23 @@ impl Selection {
         by_kind || self.is_numbered(catalog, attribute)
     }
 
-    /// What tells values of a type apart, where access rules let only some be read.
+    /// Returns the filter on values of a type, if access rules permit only some of them.
     pub(super) fn over_values(&self, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.over_values(READ, type_id)
     }
 
-    /// What tells values apart, where access rules let only some of any type be read.
+    /// Returns the filters on values, if access rules permit only some values of any type.
     pub(super) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.by_value()
     }
 
-    /// Whether access rules let all values of a type be read.
+    /// Returns true if access rules let all values of a type be read.
     #[inline]
     pub(crate) fn permits(&self, type_id: TypeId) -> bool {
         self.rights.as_ref().is_none_or(|rights| rights.may_read(type_id))
     }
 
-    /// Whether a stored attribute is asked for by name.
+    /// Returns true if a stored attribute is selected by name.
     #[inline]
     fn is_numbered(&mut self, catalog: &Catalog, attribute: AttrId) -> bool {
         if self.named.is_empty() {
@@ -205,7 +206,7 @@ impl Selection {
         self.numbers.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
     }
 
-    /// Looks up the numbers of what is asked for by name.
+    /// Resolves the numbers of attributes selected by name.
     #[cold]
     fn number(&mut self, catalog: &Catalog) {
         self.attribute_count = catalog.attributes().len();
@@ -224,7 +225,7 @@ impl Selection {
         }
     }
 
-    /// Whether the attribute is asked for and may be read.
+    /// Returns true if the attribute is selected and may be read.
     pub(crate) fn selects(&self, catalog: &Catalog, description: &AttributeDescription) -> bool {
         let schema = &*catalog.schema;
         let is_operational = schema.type_by_id(description.type_id).is_operational();
@@ -241,7 +242,7 @@ impl Selection {
         by_kind || self.named.iter().any(is_meant)
     }
 
-    /// Whether an attribute that the schema does not know is asked for.
+    /// Returns true if an attribute unknown to the schema is selected.
     pub(crate) fn selects_unknown(&self, name: &str) -> bool {
         self.all_user || self.unknown.iter().any(|unknown| unknown.eq_ignore_ascii_case(name))
     }

@@ -1,11 +1,11 @@
-//! An entry that is too large to be put together in memory, a group of a million members for example, as a stream.
+//! A stream of an entry that is too large for memory, such as a group with a million members.
 //!
-//! A message begins with its length, so the entry is gone through twice: once for the sizes, once for the bytes, both
-//! in slices and both on one snapshot, which is pinned for as long as the client takes. So is the value of the
-//! dereference control, of which there is one item for each name in the entry. Pages of a pinned snapshot are not used
-//! again, so there are never many of these streams ([`STREAMS_MAX`]).
+//! A message begins with its length, so the entry is traversed twice: once for the sizes, once for the bytes, both in
+//! slices and on one snapshot, which is pinned as long as the client takes. So is the value of the dereference control,
+//! with one item for each name in the entry. Pages of a pinned snapshot cannot be reused, so the number of streams is
+//! limited ([`STREAMS_MAX`]).
 //!
-//! From the first byte of the message to its last nothing else can be sent on the connection: see
+//! Between the first and the last byte of the message nothing else can be sent on the connection: see
 //! [`Search::is_mid_message`](super::Search::is_mid_message).
 
 use std::sync::Arc;
@@ -30,20 +30,20 @@ use crate::tree::{damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An entry on its way to a client.
+/// Stream of an entry to a client.
 pub(super) struct EntryStream {
     snapshot: Snapshot,
     id: EntryId,
     attributes: AttributeStream,
-    /// Controls behind it.
+    /// Controls after the entry.
     controls: ControlsBuf,
-    /// The control behind these that tells of the entries that this one names.
+    /// The dereference control, after those.
     named: Option<Named>,
     stage: Stage,
     _pin: Pin,
 }
 
-/// The dereference control of an entry on its way.
+/// Stream of the dereference control.
 struct Named {
     dereferencing: Dereferencing,
     walk: NamesWalk,
@@ -53,12 +53,12 @@ struct Named {
 enum Stage {
     MeasureAttributes,
     MeasureNamed,
-    /// The message has begun.
+    /// The message has begun; attributes are being written.
     WriteAttributes,
     WriteNamed,
 }
 
-/// Counts the streams there are.
+/// Counts the open streams.
 struct Pin(Arc<Directory>);
 
 impl Pin {
@@ -81,7 +81,7 @@ impl Drop for Pin {
 }
 
 impl EntryStream {
-    /// Bytes of memory that it holds, itself included.
+    /// Returns the bytes of memory that it holds, itself included.
     pub(super) fn heap_bytes(&self) -> usize {
         let named =
             self.named.as_ref().map_or(0, |named| named.dereferencing.heap_bytes() + named.walk.heap_bytes());
@@ -91,8 +91,8 @@ impl EntryStream {
             + named
     }
 
-    /// A stream of the entry `id` as it is now; `None` if it is not a result of the search any more, or, for one that
-    /// need not be a result, does not show any more.
+    /// Begins a stream of the present state of the entry `id`; `None` if it is no longer a result, or, if it need not
+    /// be one, no longer visible.
     pub(super) fn begin(
         snapshot: &Snapshot,
         scanner: &mut Scanner,
@@ -127,15 +127,15 @@ impl EntryStream {
         Ok(Some(EntryStream { snapshot, id, attributes, controls, named, stage, _pin: pin }))
     }
 
-    /// Whether the sizes are known and the message has begun.
+    /// Returns true if the sizes are known and the message has begun.
     pub(super) fn is_begun(&self) -> bool {
         matches!(self.stage, Stage::WriteAttributes | Stage::WriteNamed)
     }
 
-    /// Goes on as long as there is room; true when the message is complete.
+    /// Continues while budget is left. Returns true when the message is complete.
     ///
     /// # Errors
-    /// adminLimitExceeded, before the message begins, for one that would be longer than [`MESSAGE_BYTES_MAX`].
+    /// adminLimitExceeded, before the message begins, if it would be longer than [`MESSAGE_BYTES_MAX`].
     pub(super) fn step(&mut self, writer: &ResultWriter, out: &mut Vec<u8>, room: &mut Room) -> Result<bool> {
         while room.is_left(out) {
             let state = self.snapshot.state();
@@ -169,12 +169,12 @@ impl EntryStream {
         Ok(false)
     }
 
-    /// Begins the message, and the second way through.
+    /// Begins the message and the second pass.
     fn put_head(&mut self, writer: &ResultWriter, out: &mut Vec<u8>) -> Result<()> {
         let state = self.snapshot.state();
         let attributes_len = self.attributes.begin_writing(state);
         let mut controls_len = self.controls.as_controls().as_bytes().len();
-        // An entry that names nobody comes without the control, as one that is put together in memory.
+        // An entry without names is sent without the control, as one that fits into memory is.
         self.named = self.named.take().filter(|named| named.walk.value_len() > 0);
         if let Some(named) = &mut self.named {
             controls_len += control_len(oids::DEREFERENCE, named.walk.begin_writing());
@@ -202,8 +202,8 @@ impl EntryStream {
     }
 }
 
-/// A result that no message can hold. Also where the control is not critical: a result without it is one that names
-/// nobody.
+/// Returns the error for a result that no message can hold. It applies even if the control is not critical: without it,
+/// the result would seem to name no entries.
 #[cold]
 fn too_long(has_control: bool) -> OperationError {
     let what = match has_control {

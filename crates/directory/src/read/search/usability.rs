@@ -1,6 +1,7 @@
-//! Whether one can bind with the password of a result: the account usability control.
+//! The account usability control: whether the password of a result can be used to bind.
 //!
-//! It tells what pwdAccountLockedTime and its like tell, so it is for whoever may read that. It is asked for by hand.
+//! It reveals the same as pwdAccountLockedTime and similar attributes, so only requesters who may read these receive
+//! it. A search returns it only with the request control.
 
 use super::selection::Selection;
 use crate::accounts::{LOCKED_TIME, account_or_default, description};
@@ -9,8 +10,8 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// The value of the control, where the entry has a password and the asker may know of its state. `now` is microseconds
-/// since 1970.
+/// Returns the value of the control if the entry has a password and the requester may read its state. `now` is in
+/// microseconds since 1970.
 pub(super) fn value(
     state: TreeState<'_>,
     selection: &Selection,

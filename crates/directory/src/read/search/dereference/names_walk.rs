@@ -1,4 +1,4 @@
-//! The names in one entry, each with what is wanted of the entry that it names, as the items of the control's value.
+//! The names in one entry, each with the requested attributes of the named entry, as the items of the control's value.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -23,25 +23,25 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Names read at a time.
 const NAME_BLOCK: usize = 64;
 
-/// Octets of an entry that take as long as one more value.
+/// Octets of an entry that cost as much as one more value.
 const OCTETS_PER_VALUE: usize = 256;
 
-/// A way through the names in one entry, in slices. A stream takes it twice: once to measure, once to write.
+/// Traversal of the names in one entry, in slices. A stream makes two: one to measure, one to write.
 pub(in crate::read::search) struct NamesWalk {
     entry: EntryId,
-    /// What of the entry may be read; `None` where no rules bind.
+    /// Rights at the entry; `None` if no access rules apply.
     rights: Option<Arc<EntryRights>>,
-    /// The attribute with names that is gone through.
+    /// Index of the present attribute.
     spec: usize,
-    /// Where its names come from; `None` before the first.
+    /// Source of its names; `None` before the first.
     source: Option<Source>,
-    /// Names that were read, the next one last.
+    /// Names already read, the next one last.
     names: Vec<Name>,
-    /// The entry that is gone through, where more of it is wanted than is put together in memory.
+    /// The present named entry, if its attributes are too large for memory.
     large: Option<LargeTarget>,
-    /// Octets of all items, measured or written until now.
+    /// Octets of the items measured or written so far.
     size: usize,
-    /// Octets of all items, as they were measured.
+    /// Octets of all items, once measured.
     measured: Option<usize>,
     writes: bool,
     access_walk: access::Walk,
@@ -50,13 +50,13 @@ pub(in crate::read::search) struct NamesWalk {
     attributes: Vec<u8>,
 }
 
-/// Where names come from.
+/// Source of names.
 enum Source {
-    /// The values of a stored attribute from this place on; of these those that may be read.
+    /// The values of a stored attribute from this position on, restricted to readable ones.
     Stored(AttrId, Option<Arc<ByValue>>, Walk),
-    /// The encoded values of one that is made, and how many octets of them were read.
+    /// The encoded values of a virtual attribute, and the number of octets already read.
     Made(Vec<u8>, usize),
-    /// There are no more.
+    /// No more names.
     Nothing,
 }
 
@@ -66,15 +66,15 @@ enum Name {
     Text(Vec<u8>),
 }
 
-/// An entry that is gone through in slices, with the name that leads to it.
+/// A named entry that is written in slices, with its name.
 struct LargeTarget {
     name: Vec<u8>,
     attributes: AttributeStream,
-    /// Whether it was measured, and its item has begun.
+    /// Whether it is measured and its item has begun.
     is_begun: bool,
 }
 
-/// Whom the entries are shown to, and where they are.
+/// Requester and snapshot of the traversal.
 struct View<'s, 'n> {
     state: TreeState<'s>,
     names: &'n mut NameCache,
@@ -82,7 +82,7 @@ struct View<'s, 'n> {
 }
 
 impl NamesWalk {
-    /// Begins to measure.
+    /// Creates a traversal that measures.
     pub(in crate::read::search) fn new(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
         NamesWalk {
             entry,
@@ -100,12 +100,12 @@ impl NamesWalk {
         }
     }
 
-    /// As [`new`](NamesWalk::new), to write without measuring before.
+    /// Creates a traversal that writes without measuring first.
     pub(super) fn writing(entry: EntryId, rights: Option<Arc<EntryRights>>) -> NamesWalk {
         NamesWalk { writes: true, ..NamesWalk::new(entry, rights) }
     }
 
-    /// All was measured: begins again, to write. Returns the octets of the control's value.
+    /// Restarts the traversal to write after everything is measured. Returns the octets of the control's value.
     pub(in crate::read::search) fn begin_writing(&mut self) -> usize {
         (self.spec, self.source) = (0, None);
         self.measured = Some(std::mem::take(&mut self.size));
@@ -113,7 +113,7 @@ impl NamesWalk {
         self.value_len()
     }
 
-    /// Octets of the control's value, as measured: the items in a SEQUENCE. 0 where there are no names.
+    /// Returns the measured octets of the control's value: the items in a SEQUENCE; 0 without names.
     pub(in crate::read::search) fn value_len(&self) -> usize {
         match self.measured.unwrap_or(self.size) {
             0 => 0,
@@ -126,7 +126,7 @@ impl NamesWalk {
         put_header(out, Tag::SEQUENCE, self.measured.unwrap_or_default());
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(in crate::read::search) fn heap_bytes(&self) -> usize {
         let source = match &self.source {
             Some(Source::Made(values, _)) => values.capacity(),
@@ -139,7 +139,7 @@ impl NamesWalk {
         source + names + large + self.name.capacity() + self.attributes.capacity()
     }
 
-    /// Goes on as long as there is room; true when there are no more names.
+    /// Continues while budget is left. Returns true when there are no more names.
     pub(in crate::read::search) fn step(
         &mut self,
         dereferencing: &mut Dereferencing,
@@ -163,7 +163,7 @@ impl NamesWalk {
             }
         }
         match self.measured {
-            // The message would not be as long as it says.
+            // The message would not have its announced length.
             Some(measured) if measured != self.size => {
                 let written = self.size;
                 let text = format!("control dereference: {measured} octets were measured, {written} written");
@@ -173,7 +173,7 @@ impl NamesWalk {
         }
     }
 
-    /// Reads some names of an attribute; false if there are no more.
+    /// Reads some names of an attribute. Returns false if there are no more.
     fn read_names(&mut self, spec: &mut Spec, view: &mut View<'_, '_>) -> Result<bool> {
         let mut source = match self.source.take() {
             Some(source) => source,
@@ -204,7 +204,7 @@ impl NamesWalk {
         Ok(has_some)
     }
 
-    /// Where the names of an attribute come from, of those that may be read.
+    /// Returns the source of the readable names of an attribute.
     fn source_of(&self, spec: &mut Spec, state: TreeState<'_>) -> Result<Source> {
         let (Spec { description, names: writer, .. }, catalog) = (spec, state.catalog);
         writer.selection.rights.clone_from(&self.rights);
@@ -225,7 +225,7 @@ impl NamesWalk {
         Ok(made.map_or(Source::Nothing, |(_, values)| Source::Made(values, 0)))
     }
 
-    /// Reads some names of a stored attribute; the place behind them.
+    /// Reads some names of a stored attribute. Returns the position after them.
     fn read_stored(
         &mut self,
         view: &mut View<'_, '_>,
@@ -241,7 +241,7 @@ impl NamesWalk {
                 targets.next_block(&mut block, NAME_BLOCK)?;
             }
             let Some(last) = block.last().copied() else { return Ok(Walk::Table(None)) };
-            // What shows value by value is no link.
+            // An attribute with rules on values holds no links.
             self.names.extend(block.into_iter().map(|target| Name::Link(EntryId(target))));
             return Ok(Walk::Links(last + 1));
         }
@@ -261,8 +261,7 @@ impl NamesWalk {
         Ok(walk.go_on(state, view.names, self.entry, &row, &mut each)?.0)
     }
 
-    /// Measures or writes what is told of the entry that a name leads to; leaves a large one to
-    /// [`put_large`](NamesWalk::put_large).
+    /// Measures or writes the item of a named entry. Leaves a large one to [`put_large`](NamesWalk::put_large).
     fn put_item(
         &mut self,
         spec: &mut Spec,
@@ -313,7 +312,7 @@ impl NamesWalk {
         Ok(())
     }
 
-    /// Makes what is wanted of an entry, or notes that it is large.
+    /// Writes the requested attributes of an entry, or reports that it is large.
     fn put_target<'s>(
         &mut self,
         spec: &mut Spec,
@@ -330,7 +329,7 @@ impl NamesWalk {
         Ok(())
     }
 
-    /// Goes on with a large entry; gives it back if there is more.
+    /// Continues a large entry. Returns it if more is left.
     fn put_large(
         &mut self,
         spec: &Spec,
@@ -355,7 +354,7 @@ impl NamesWalk {
     }
 }
 
-/// The entry that a name leads to, as a base is looked up.
+/// Resolves a name as the base of a search is resolved.
 fn target_of<'s>(state: TreeState<'s>, name: &[u8]) -> Result<Option<(EntryId, NodeRow<'s>)>> {
     let Some(name) = name_in(&state.catalog.schema, name) else { return Ok(None) };
     let Some(id) = state.entry_of(&name)? else { return Ok(None) };

@@ -1,7 +1,8 @@
-//! Candidates from the rows of pieces: inner substrings by their grams, approximate matches by sound, presence.
+//! Candidates from index rows of parts of values: inner substrings by grams, approximate matches by sounds, and
+//! presence.
 //!
-//! An entry that matches is under all keys that a filter needs, so the shortest posting is read and the others are only
-//! asked about its ids. Values too long to be cut up are under a key of their own, which is always taken along.
+//! A matching entry is under all keys that the filter needs. So the shortest posting is read, and its ids are looked up
+//! in the others. Values too long to be split are under a key of their own, which is always included.
 
 use schema::{MatchingRule, SubstringAssertion};
 
@@ -15,7 +16,7 @@ use crate::model::limits::{COLLECTED_IDS_MAX, ITEM_LOOKUPS_MAX, POSTINGS_INTERSE
 use crate::model::rows::{AttrId, PIECES};
 
 impl Planner<'_> {
-    /// Entries that may have all pieces of a substring filter, by their grams.
+    /// Narrows to the entries that may have all pieces of a substring filter, by their grams.
     pub(super) fn narrow_grams(
         &self,
         item: &Item,
@@ -46,7 +47,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Entries that may have words that sound like all of `codes` in one value.
+    /// Narrows to the entries that may have words with all of the sounds `codes` in one value.
     pub(super) fn narrow_sounds(
         &self,
         item: &Item,
@@ -64,7 +65,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Entries that have one of an item's attributes, where presence has rows of its own.
+    /// Narrows to the entries that have one of an item's attributes, if presence is indexed.
     pub(super) fn narrow_presence(
         &self,
         item: &Item,
@@ -81,7 +82,7 @@ impl Planner<'_> {
         Ok(all.within(limit))
     }
 
-    /// Adds the entries that are under all of `contents`, and those with a value that was not cut up.
+    /// Adds the entries under all of `contents`, and those with a value that was not split.
     fn add_all_of(
         &self,
         all: &mut Narrowed,

@@ -1,8 +1,8 @@
-//! Ranges of keys that lead to candidates: prefixes, ordering and presence in an index, the names below a parent.
+//! Key ranges as sources of candidates: prefixes, ordering and presence in an index, and the names below a parent.
 //!
-//! Their ids do not come in ascending order, so they are gathered and sorted before the first result. A range can be
-//! long; so it is counted only up to a point, and gathered in slices. An entry whose key stays where it is, is found by
-//! that whatever else changes between slices.
+//! Their ids are not in ascending order, so they are gathered and sorted before the first result. A range may be long,
+//! so it is counted only up to a limit and gathered in slices. An entry whose key does not change is found, whatever
+//! else changes between slices.
 
 use std::ops::Bound;
 
@@ -16,7 +16,7 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Keys of `index` or `names` from one bound to another.
+/// Range of keys of `index` or `names`.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyRange {
     map: MapId,
@@ -25,7 +25,7 @@ pub(crate) struct KeyRange {
 }
 
 impl KeyRange {
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     fn heap_bytes(&self) -> usize {
         let of = |bound: &Bound<Vec<u8>>| match bound {
             Bound::Included(key) | Bound::Excluded(key) => key.capacity(),
@@ -34,48 +34,49 @@ impl KeyRange {
         of(&self.low) + of(&self.high)
     }
 
-    /// All keys of an indexed attribute.
+    /// Returns the range of all keys of an indexed attribute.
     pub(crate) fn of_attribute(base: AttrId) -> KeyRange {
         KeyRange::with_prefix(base, &[])
     }
 
-    /// The keys of an indexed attribute whose values begin with `prefix`.
+    /// Returns the keys of an indexed attribute whose values begin with `prefix`.
     pub(crate) fn with_prefix(base: AttrId, prefix: &[u8]) -> KeyRange {
         let low = index_key(base, prefix);
         KeyRange { map: INDEX, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
-    /// The keys of an indexed attribute from `low` on.
+    /// Returns the keys of an indexed attribute from `low` on.
     pub(crate) fn at_least(base: AttrId, low: &[u8]) -> KeyRange {
         KeyRange { low: Bound::Included(index_key(base, low)), ..KeyRange::of_attribute(base) }
     }
 
-    /// The keys of an indexed attribute up to `high`. If that `is_cut` short, those that begin with it belong to them.
+    /// Returns the keys of an indexed attribute up to `high`. If `high` `is_cut` short, keys that begin with it are
+    /// included.
     pub(crate) fn at_most(base: AttrId, high: &[u8], is_cut: bool) -> KeyRange {
         let key = index_key(base, high);
         let high = if is_cut { after_prefix(&key) } else { Bound::Included(key) };
         KeyRange { high, ..KeyRange::of_attribute(base) }
     }
 
-    /// The keys of an indexed attribute from `low` to `high`, as in the two above.
+    /// Returns the keys of an indexed attribute from `low` to `high`, as in the two functions above.
     pub(crate) fn between(base: AttrId, low: &[u8], high: &[u8], is_cut: bool) -> KeyRange {
         let low = Bound::Included(index_key(base, low));
         KeyRange { low, ..KeyRange::at_most(base, high, is_cut) }
     }
 
-    /// The keys of an attribute's grams that begin with `head`, which is not empty.
+    /// Returns the keys of an attribute's grams that begin with `head`, which is not empty.
     pub(crate) fn of_gram(base: AttrId, head: &[u8]) -> KeyRange {
         let low = IndexPart::Grams.key(base, head);
         KeyRange { map: PIECES, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
-    /// The names one level below `parent`.
+    /// Returns the names one level below `parent`.
     pub(crate) fn children(parent: EntryId) -> KeyRange {
         let low = parent.0.to_be_bytes().to_vec();
         KeyRange { map: NAMES, high: after_prefix(&low), low: Bound::Included(low) }
     }
 
-    /// The number of ids in a range of `index`; `None` if there are `max` or more.
+    /// Counts the ids in a range of `index`; `None` if there are `max` or more.
     pub(crate) fn count(&self, read: &Read, max: u64) -> Result<Option<u64>> {
         let mut count = 0;
         for key in read.scan_keys(self.map, (as_slice(&self.low), as_slice(&self.high)), Direction::Forward) {
@@ -87,9 +88,9 @@ impl KeyRange {
         Ok(Some(count))
     }
 
-    /// Appends the ids of up to `keys_max` keys and, if these are so many, moves behind them. Returns how many keys
-    /// there were; fewer than `keys_max` means that the range is at its end. Stops as soon as there are more than
-    /// `ids_max` ids, and is of no more use then.
+    /// Appends the ids of up to `keys_max` keys and, if there are so many, advances the range past them. Returns the
+    /// number of keys; fewer than `keys_max` means the end of the range. Stops when there are more than `ids_max` ids;
+    /// then the range must not be used any more.
     pub(crate) fn gather(
         &mut self,
         read: &Read,
@@ -125,7 +126,7 @@ impl KeyRange {
             let (key, id_count) = row?;
             match keys.first_id() {
                 Some(id) if id_count == 1 => ids.push(id),
-                // One key can have the ids of most entries.
+                // One key may have the ids of most entries.
                 _ => drop(read.ids(self.map, key)?.next_block(ids, ids_max + 1 - ids.len())?),
             }
             count += 1;
@@ -156,37 +157,37 @@ impl KeyRange {
 /// Ids being gathered from ranges.
 #[derive(Debug)]
 pub(crate) struct Gathering {
-    /// What is left to do, the range under way last.
+    /// Remaining ranges, the present one last.
     ranges: Vec<KeyRange>,
     ids: Vec<u64>,
-    /// With this many ids a scan is cheaper.
+    /// Number of ids at which a scan is cheaper.
     ids_max: usize,
 }
 
-/// How far a [`Gathering`] is.
+/// State of a [`Gathering`].
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Gathered {
-    /// There is more to come.
+    /// More keys are left.
     Partly,
-    /// These are all: ascending, each once.
+    /// All ids: ascending, each once.
     All(Vec<u64>),
-    /// There are too many.
+    /// There are too many ids.
     TooMany,
 }
 
 impl Gathering {
-    /// Will gather the ids of `ranges` besides those given. More than `ids_max` are too many.
+    /// Creates a gathering of the ids of `ranges` in addition to `ids`. More than `ids_max` are too many.
     pub(crate) fn new(ranges: Vec<KeyRange>, ids: Vec<u64>, ids_max: u64) -> Gathering {
         Gathering { ranges, ids, ids_max: super::to_usize(ids_max).min(COLLECTED_IDS_MAX) }
     }
 
-    /// Bytes of memory that it holds besides itself.
+    /// Returns the bytes of memory that it holds, without itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let keys: usize = self.ranges.iter().map(KeyRange::heap_bytes).sum();
         self.ids.capacity() * size_of::<u64>() + self.ranges.capacity() * size_of::<KeyRange>() + keys
     }
 
-    /// Goes through up to `keys_max` keys.
+    /// Reads up to `keys_max` keys.
     pub(crate) fn go_on(&mut self, read: &Read, keys_max: usize) -> Result<Gathered> {
         let mut left = keys_max;
         while let Some(range) = self.ranges.last_mut() {
@@ -207,7 +208,7 @@ impl Gathering {
     }
 }
 
-/// The end of the keys that begin with `prefix`.
+/// Returns the end of the keys that begin with `prefix`.
 fn after_prefix(prefix: &[u8]) -> Bound<Vec<u8>> {
     let mut end = prefix.to_vec();
     while let Some(last) = end.pop() {

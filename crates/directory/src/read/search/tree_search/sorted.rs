@@ -1,4 +1,4 @@
-//! A search whose results come in an order: kept first, see `sorting`, then looked at again and written.
+//! Sorted search: keeps results first, see `sorting`, then examines them again and writes them.
 
 use ldap::{ListViewResult, ResultCode};
 
@@ -17,7 +17,7 @@ use crate::snapshot::Snapshot;
 type Result<T> = std::result::Result<T, OperationError>;
 
 impl TreeSearch {
-    /// Makes it return its results in an order, if that can be.
+    /// Sorts the results, if possible.
     pub(in crate::read::search) fn sort_by(
         &mut self,
         asked: &SortAsked,
@@ -34,7 +34,7 @@ impl TreeSearch {
         }
     }
 
-    /// Makes a sorted search that for a page of up to `room` results, behind the key `after`.
+    /// Limits a sorted search to a page of up to `entries_max` results after the key `after`.
     pub(in crate::read::search) fn turn_to_sorted(&mut self, after: Option<Box<[u8]>>, entries_max: u32) {
         if after.is_some() {
             self.begins_later();
@@ -45,7 +45,7 @@ impl TreeSearch {
         }
     }
 
-    /// Makes a sorted search return a part of its results.
+    /// Limits a sorted search to a part of its results.
     pub(in crate::read::search) fn show(
         &mut self,
         asked: &WindowAsked,
@@ -54,27 +54,27 @@ impl TreeSearch {
         self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))
     }
 
-    /// Which part that is, once it is known.
+    /// Returns the response for that part, once it is known.
     pub(in crate::read::search) fn window(&self) -> Option<ListViewResult> {
         self.sorting.as_ref()?.window.as_ref()?.result()
     }
 
-    /// Whether the results come, or came, in an order.
+    /// Returns true if the results are sorted.
     pub(in crate::read::search) fn is_sorted(&self) -> bool {
         self.sorting.as_ref().is_some_and(|sorting| sorting.given_up.is_none())
     }
 
-    /// Why they do not, after all.
+    /// Returns the reason why they are not sorted after all.
     pub(in crate::read::search) fn gave_up_sorting(&self) -> Option<&SortOutcome> {
         self.sorting.as_ref()?.given_up.as_ref()
     }
 
-    /// The key of the last result, behind which the next page begins.
+    /// Returns the key of the last result, after which the next page begins.
     pub(in crate::read::search) fn last_key(&self) -> Option<&[u8]> {
         self.sorting.as_ref().filter(|sorting| sorting.given_up.is_none())?.last.as_deref()
     }
 
-    /// One slice; the result code if it is the last.
+    /// Runs one slice. Returns the result code if it was the last.
     #[cold]
     #[inline(never)]
     pub(super) fn run_sorted(
@@ -94,7 +94,7 @@ impl TreeSearch {
         let Some(sorting) = &mut self.sorting else { return Ok(None) };
         match reached? {
             Reached::Budget(next_id) | Reached::RangeEnd(next_id) => self.next_id = next_id,
-            // Nothing is written yet, so nothing is too large.
+            // No result is too large, because none is written yet.
             Reached::End | Reached::Giant(_) => sorting.complete(),
             Reached::Full(_) => {
                 sorting.clear();
@@ -104,14 +104,14 @@ impl TreeSearch {
                 if let Some(outcome) = sorting.given_up.as_ref().filter(|_| sorting.is_critical) {
                     return Err(outcome.refusal());
                 }
-                // All over again, without.
+                // The search starts again, unsorted.
                 (self.next_id, self.tally.rejected_count) = (0, 0);
             }
         }
         Ok(None)
     }
 
-    /// Writes what comes next.
+    /// Writes the next results.
     fn send_sorted(
         &mut self,
         snapshot: &Snapshot,
@@ -127,7 +127,7 @@ impl TreeSearch {
             self.check_base(snapshot.state())?;
             return Ok(Some(ResultCode::SUCCESS));
         }
-        // They were counted when they were found.
+        // The results were counted when they were found.
         let counted = (self.tally.examined_count, self.tally.rejected_count);
         let found = std::mem::replace(&mut self.scanner.plan, Plan::in_order(ids));
         let reached = self.scanner.examine(snapshot, (0, u64::MAX), budget, out, &mut self.tally);
@@ -143,7 +143,7 @@ impl TreeSearch {
     }
 }
 
-/// As many as this limit allows.
+/// Converts a size limit to a number of results.
 fn room(size_limit: u32) -> usize {
     if size_limit == 0 { usize::MAX } else { size_limit as usize }
 }
