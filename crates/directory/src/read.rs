@@ -1,4 +1,4 @@
-//! What clients ask without changing anything: search, compare, bind.
+//! Operations that change nothing: search, compare, bind.
 
 pub mod access_question;
 pub mod bind;

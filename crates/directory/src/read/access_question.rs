@@ -1,4 +1,4 @@
-//! Questions about access: whether somebody may do something, and which rule says so. For `pando access explain`.
+//! Questions about access: whether a requester has a right, and which rule decides. For `pando access explain`.
 
 use std::net::IpAddr;
 
@@ -20,12 +20,11 @@ use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Answers a question of the administrator, or of somebody who may ask for the rules at the entry: a rule allows
-/// `explain` there.
+/// Answers a question of the administrator, or of a requester to whom a rule allows `explain` at the entry.
 ///
 /// # Errors
-/// The outcome to answer with: insufficientAccessRights; noSuchObject for an entry that is not there; protocolError for
-/// a right that there is not, or an attribute too few or too many.
+/// The outcome to send: insufficientAccessRights; noSuchObject for a missing entry; protocolError for an unknown right,
+/// or a missing or superfluous attribute.
 pub fn answer(
     state: TreeState<'_>,
     requester: &Requester,
@@ -41,12 +40,12 @@ pub struct RefusedRight<'a> {
     pub word: &'a str,
     /// The entry.
     pub entry: &'a str,
-    /// Which attributes it is about; none for a right of the entry.
+    /// The attributes concerned; none for a right of the entry.
     pub attributes: &'a [&'a str],
 }
 
-/// The rule by which somebody has not a right, or that none allows it. `None` where it is not for a rule. For whoever
-/// sees everything: it asks nobody for leave.
+/// Returns the rule that refuses a right, or the absence of one that allows it; `None` if no rule is involved. For
+/// callers that may see everything: it checks no permission.
 pub fn refusing_rule(
     state: TreeState<'_>,
     asker: &Requester,
@@ -126,7 +125,7 @@ fn try_answer(
     explain(state, &subject, Asked { word, right, type_id, id, parent, dn: question.entry, link })
 }
 
-/// Whether somebody may use a control or an extended operation, which is a right of no entry.
+/// Answers whether a requester may use a control or an extended operation, which is no right at an entry.
 fn answer_use(
     state: TreeState<'_>,
     requester: &Requester,
@@ -146,7 +145,7 @@ fn answer_use(
     explain_use(state, &RulesInForce::of(state), &subject, (uses, link_of(question)?.as_ref()))
 }
 
-/// The way by which the request would come, if something is said of it.
+/// Returns the connection that the question assumes, if it names one.
 fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
     let AccessQuestion { address, over_tls, bound_by, time, listener, .. } = *question;
     let has_text = [address, bound_by, time, listener].iter().any(Option::is_some);
@@ -196,7 +195,7 @@ fn check_asker(state: TreeState<'_>, requester: &Requester, dn: &str, place: &Qu
     }
 }
 
-/// Whoever an identity means to this requester: one whose entry the requester may not see is nobody.
+/// Resolves an identity for this requester. An identity whose entry the requester may not see is reported as unknown.
 ///
 /// # Errors
 /// As [`subject`].
@@ -212,10 +211,10 @@ pub(crate) fn subject_for(state: TreeState<'_>, requester: &Requester, identity:
     Ok(subject)
 }
 
-/// Whoever an identity means.
+/// Resolves an identity.
 ///
 /// # Errors
-/// noSuchObject for nobody; the store failed.
+/// noSuchObject for an unknown identity; the store failed.
 pub(crate) fn subject(state: TreeState<'_>, identity: &str) -> Result<Requester> {
     match identity {
         "" | "dn:" => Ok(Requester::Anonymous),

@@ -1,11 +1,11 @@
-//! Bind (RFC 4511 section 4.2, RFC 4513 section 5): who is asking.
+//! Bind (RFC 4511 section 4.2, RFC 4513 section 5): establishes the identity of a client.
 //!
-//! The directory says which stored passwords an asserted one has to match; verifying is the caller's, because it is
-//! slow on purpose and belongs on a pool. Everything that fails, fails as invalidCredentials and at the cost of one
-//! verification of the scheme of the settings: neither the answer nor its time tells whether a name exists, or what is
-//! stored for it. See [`Verification`] for what remains.
+//! The directory returns the stored passwords that an asserted one must match. The caller verifies them on a thread
+//! pool, because verification is slow by design. Every failure is invalidCredentials, at the cost of one verification
+//! of the scheme of the settings: neither the response nor its time reveals whether a name exists or how its password
+//! is stored. See [`Verification`] for the remaining differences.
 //!
-//! Aliases are not followed (RFC 4511 section 4.2), and a referral is not given for a name to bind with (RFC 3296
+//! Aliases are not followed (RFC 4511 section 4.2), and no referral is returned for the name of a bind (RFC 3296
 //! section 5.6.1).
 
 use std::ops::ControlFlow;
@@ -29,28 +29,28 @@ use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{Found, TreeState, damaged_row};
 
-/// What a bind request comes to.
+/// Outcome of a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BindOutcome {
-    /// Decided; the connection is the requester's from here on (anonymous after a failure).
+    /// Decided; the connection belongs to this requester from now on (anonymous after a failure).
     Done(Outcome, Requester),
-    /// To be decided by [`bind_result`] when it is known whether one of the stored passwords verifies.
+    /// To be decided by [`bind_result`] after the stored passwords are verified.
     Verify {
-        /// Of the stored forms; of none for a name that nobody can bind with.
+        /// Verification of the stored forms; there are none for a name that cannot bind.
         verification: Verification,
-        /// Who it is then. Anonymous where nobody can be.
+        /// The requester after success; anonymous if success is impossible.
         requester: Requester,
-        /// What is on record of the password, where a policy governs it.
+        /// The account state, if a policy governs the password.
         account: Option<Box<Account>>,
     },
 }
 
-/// A bind of nobody, which costs what any failure costs.
+/// Returns a bind that fails, at the usual cost of a failure.
 pub fn bind_as_nobody(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
-/// Looks at a bind request.
+/// Examines a bind request.
 pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     match try_bind(snapshot, request) {
         Ok(outcome) => outcome,
@@ -58,11 +58,11 @@ pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     }
 }
 
-/// Decides a bind that brings no password.
+/// Decides a bind without a password.
 ///
-/// EXTERNAL makes the administrator of who may be (RFC 4513 section 5.2.3). A client's certificate makes its entry of
-/// who has one: `certificate_subject` names it. The credentials, which name the identity that is wanted, are the
-/// caller's: see [`authorized`](crate::identity::authorized).
+/// EXTERNAL authenticates the administrator, if the connection permits it (RFC 4513 section 5.2.3), or the entry of a
+/// client certificate, whose name is `certificate_subject`. The caller evaluates the credentials, which hold the
+/// requested authorization identity: see [`authorized`](crate::identity::authorized).
 pub fn bind_without_password(
     snapshot: &Snapshot,
     request: &BindRequest<'_>,
@@ -111,12 +111,12 @@ fn try_bind_without_password(
     }
 }
 
-/// The identity of a certificate's subject: the entry of that name.
+/// Returns the identity of a certificate's subject: the entry of that name.
 fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requester, OperationError> {
     let refused = |text: String| Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, text));
     let dn = parse_dn(subject)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
-    // The administrator's DN may be as short as cn=admin, which authorities give to more than one.
+    // Authorities may issue a DN as short as cn=admin to several clients.
     if is_administrator(state, &name)? {
         return refused("a certificate does not make anybody the administrator".to_owned());
     }
@@ -131,7 +131,7 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     }
 }
 
-/// What governs the password of an entry now, and what is on record of it; `None` without a policy.
+/// Returns the account state of an entry; `None` without a password policy.
 ///
 /// # Errors
 /// The store failed.
@@ -143,7 +143,7 @@ pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outc
     }
 }
 
-/// Why a name and a password did not lead to a bind. For the operator; a client is never told.
+/// Reason for a failed simple bind. For the operator, never for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyNot {
     /// No entry has the name.
@@ -154,12 +154,12 @@ pub enum WhyNot {
     NoPassword,
     /// The account is locked, whatever the password is.
     Locked,
-    /// The password is another.
+    /// The password is wrong.
     WrongPassword,
 }
 
 impl WhyNot {
-    /// In words.
+    /// Returns the reason as text.
     pub fn text(self) -> &'static str {
         match self {
             WhyNot::NoEntry => "no entry has this name",
@@ -171,7 +171,7 @@ impl WhyNot {
     }
 }
 
-/// Why a simple bind as `name` failed at `now_micros` that did not prove its password.
+/// Returns the reason why a simple bind as `name` failed at `now_micros` without proving its password.
 pub fn why_not(snapshot: &Snapshot, name: &str, now_micros: i64) -> WhyNot {
     let state = snapshot.state();
     let why = || -> Result<WhyNot, OperationError> {
@@ -194,7 +194,7 @@ pub fn why_not(snapshot: &Snapshot, name: &str, now_micros: i64) -> WhyNot {
     why().unwrap_or(WhyNot::NoEntry)
 }
 
-/// The end of a bind that had to be verified.
+/// Returns the result of a bind after verification.
 pub fn bind_result(verified: bool, requester: Requester) -> (Outcome, Requester) {
     if verified && requester != Requester::Anonymous {
         return (Outcome::success(), requester);
@@ -224,9 +224,9 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     let dn = parse_dn(request.name)?;
     match (dn.is_empty(), password.is_empty()) {
         (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
-        // A password that belongs to nobody.
+        // A password without an identity.
         (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
-        // RFC 4513 section 5.1.2: a client that forgot to ask for the password must not be told that it worked.
+        // RFC 4513 section 5.1.2: a client that omitted the password must not receive success.
         (false, true) => {
             let diagnostic =
                 "a name without a password proves nothing: send a password, or neither to be anonymous";
@@ -249,7 +249,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
     }
 }
 
-/// The bind of the entry `id`, whose password it has to be.
+/// Returns a bind as the entry `id`, to be verified with its password.
 fn verified_by(
     state: TreeState<'_>,
     id: EntryId,
@@ -263,7 +263,7 @@ fn verified_by(
     Ok(to_verify(state, stored_passwords(state, id)?, Requester::User { id, dn: dn()? }, account))
 }
 
-/// One of `stored` has to verify; without any, nobody can be the requester.
+/// Returns a bind to be verified with one of `stored`; without any, no requester can result.
 fn to_verify(
     state: TreeState<'_>,
     stored: Vec<Vec<u8>>,
@@ -281,8 +281,8 @@ pub(crate) fn is_administrator(state: TreeState<'_>, name: &NormalName) -> Resul
     Ok(name.failure.is_none() && name.key == administrator.key)
 }
 
-/// The values of userPassword without options: the user's own password. No other value lets in but those of
-/// applications (decision 0084), which are part of the [`Account`].
+/// Returns the values of userPassword without options: the user's own password. The only other passwords that can bind
+/// are those for applications (decision 0084), which are part of the [`Account`].
 pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
     let mut stored = Vec::new();
     let catalog = state.catalog;
@@ -396,7 +396,7 @@ mod tests {
         check("CN = Admin", &["{SSHA}admin"], Requester::Administrator { dn: "cn=admin".to_owned() });
         let ada = Requester::User { id: EntryId(2), dn: ADA.to_owned() };
         check("CN=Ada, dc=example,dc=com", &["{SSHA}one", "{SSHA}two"], ada);
-        // A verification of nothing, which costs what any failure costs, for names that nobody can bind with.
+        // A verification against no password, at the usual cost of a failure, for names that cannot bind.
         for name in ["cn=bob,dc=example,dc=com", SUFFIX, "dc=elsewhere", "nonsense=x", "cn=subschema"] {
             check(name, &[], Requester::Anonymous);
         }

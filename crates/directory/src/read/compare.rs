@@ -1,8 +1,8 @@
-//! Compare (RFC 4511 section 4.10): whether an entry has a value.
+//! Compare (RFC 4511 section 4.10): tests whether an entry has a value.
 //!
-//! Subtypes and further options answer too, as in a filter. On userPassword the asserted value is a password in clear,
-//! verified against the stored forms at the cost of a bind; see [`crate::access`] for who may ask. Superclasses count
-//! as values of objectClass.
+//! Subtypes and further options are included, as in a filter. For userPassword the asserted value is a plaintext
+//! password, verified against the stored forms at the cost of a bind; see [`crate::access`] for the requesters that may
+//! do this. Superclasses count as values of objectClass.
 
 use std::ops::ControlFlow;
 
@@ -29,16 +29,16 @@ use crate::snapshot::Snapshot;
 use crate::tree::target::{Target, locate_name};
 use crate::tree::{TreeState, damaged_row, node};
 
-/// What a compare request comes to.
+/// Outcome of a compare request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CompareOutcome {
     /// Decided.
     Done(Outcome),
     /// compareTrue if the asserted value verifies, else compareFalse.
     Verify {
-        /// Of the stored forms.
+        /// Verification of the stored forms.
         verification: Verification,
-        /// What is on record of the password, where a policy governs it: asking is an attempt.
+        /// The account state, if a policy governs the password: the compare is an attempt.
         account: Option<Box<Account>>,
     },
 }
@@ -56,7 +56,7 @@ pub fn compare(
     }
 }
 
-/// The entry that was looked for, or what the asker may hear of why it was not found.
+/// Returns the entry, or the error that the requester may receive if it was not found.
 fn permitted_target(
     snapshot: &Snapshot,
     context: &RequestContext<'_>,
@@ -69,7 +69,7 @@ fn permitted_target(
     }
 }
 
-/// The end of a compare that had to be verified.
+/// Returns the result of a compare after verification.
 pub fn compare_result(verified: bool) -> Outcome {
     Outcome::code(if verified { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
 }
@@ -126,7 +126,7 @@ fn try_compare(
     let description = described(state, request.description)?;
     access.check_compare(state, target, description.type_id)?;
     let schema = &state.catalog.schema;
-    // Of other secrets rules say nothing.
+    // Rules that do not name a secret do not cover it.
     let rights = rights.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, description.type_id));
     if let (Some(rights), Some(standing)) = (&rights, &standing)
         && rights.extent(COMPARE, Some(description.type_id)) == RightExtent::Nothing
@@ -134,7 +134,7 @@ fn try_compare(
         let hint = hint(state, standing, rights, (target, COMPARE, Some(description.type_id)))?;
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
-    // Where some subtypes or values may not be compared with.
+    // Set only if some subtypes or values may not be compared.
     let allowed = rights.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
     let allowed = allowed.filter(|allowed| !allowed.has_whole(description.type_id, schema));
     let row = match row {
@@ -190,14 +190,14 @@ fn compare_outside(
     Ok(compare_result(truth == Truth::True))
 }
 
-/// The attribute of the assertion.
+/// Resolves the attribute of the assertion.
 fn described(state: TreeState<'_>, description: &str) -> Result<AttributeDescription, OperationError> {
     let described = state.catalog.schema.parse_description(description);
     described
         .map_err(|error| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, error.to_string()))
 }
 
-/// The assertion as a filter.
+/// Returns the assertion as a filter.
 fn assertion(
     state: TreeState<'_>,
     access: Access,
@@ -233,7 +233,7 @@ fn no_such_attribute(description: &str) -> OperationError {
     )
 }
 
-/// Whether the entry has the attribute, one of its subtypes, or either with further options.
+/// Returns true if the entry has the attribute or one of its subtypes, with any further options.
 fn has_attribute<'s>(
     state: TreeState<'s>,
     candidate: &Candidate<'s>,
@@ -241,7 +241,7 @@ fn has_attribute<'s>(
     groups: Option<&GroupsOf>,
 ) -> Result<bool, OperationError> {
     if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
-        // What is made has no options.
+        // Virtual attributes have no options.
         if !description.options.is_empty() {
             return Ok(false);
         }
@@ -332,12 +332,12 @@ mod tests {
 
     const BOB: &str = "cn=bob,dc=example,dc=com";
 
-    /// An identity, as a bind makes it. Ids of the sample are counted from the suffix entry, which is 1.
+    /// Returns an identity as a bind creates it. Ids of the sample are counted from the suffix entry, which is 1.
     fn user(id: u64, dn: &str) -> Requester {
         Requester::User { id: crate::model::rows::EntryId(id), dn: dn.to_owned() }
     }
 
-    /// The story: every user could try passwords of others by compare, and see who has one.
+    /// Regression test: every user could try passwords of others by compare, and find out who has one.
     #[test]
     fn passwords_are_compared_by_oneself_the_administrator_and_whom_a_setting_names() {
         let mut directory = sample();

@@ -1,4 +1,4 @@
-//! The log as others read it who follow it: records in order, and what the numbers in them stand for.
+//! The log for external readers: records in order, and the meaning of the numbers in them.
 
 use crate::catalog::Secrecy;
 use crate::model::entry::EntryRow;
@@ -10,7 +10,7 @@ use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 use std::ops::ControlFlow;
 
-/// Most bytes of old values that a record keeps; of what does not fit, no value is kept.
+/// Maximum bytes of old values with a record; values that do not fit are omitted.
 const OLD_VALUES_BYTES_MAX: usize = 32_768;
 
 /// A record at its position.
@@ -18,32 +18,33 @@ const OLD_VALUES_BYTES_MAX: usize = 32_768;
 pub struct LoggedChange {
     /// The position.
     pub position: u64,
-    /// What became of which entry.
+    /// The change and its entry.
     pub record: Record,
 }
 
 /// Records of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LoggedChanges {
-    /// The oldest position that the log still has, 0 while it has none.
+    /// The oldest position in the log; 0 if it is empty.
     pub first: u64,
-    /// The records from where they were asked for, or the oldest, on.
+    /// The records from the requested position, or from the oldest one.
     pub list: Vec<LoggedChange>,
 }
 
-/// What is to be known of an attribute that a record names by its number.
+/// Description of an attribute that a record names by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LoggedAttribute<'a> {
     /// Name with options.
     pub name: &'a str,
-    /// Whether nobody but the administrator may see values.
+    /// Whether only the administrator may see its values.
     pub is_secret: bool,
-    /// Whether the server keeps it.
+    /// Whether it is operational.
     pub is_operational: bool,
 }
 
 impl Snapshot {
-    /// Records from the position `from` on, until they take `bytes_max` bytes; one at least, if there is one.
+    /// Returns the records from the position `from` on, until they take `bytes_max` bytes; at least one, if there is
+    /// one.
     ///
     /// # Errors
     /// The store failed, or a record is damaged or of a later version.
@@ -63,7 +64,7 @@ impl Snapshot {
         Ok(LoggedChanges { first, list })
     }
 
-    /// What is to be known of an attribute.
+    /// Returns the description of an attribute.
     pub fn logged_attribute(&self, id: AttrId) -> Option<LoggedAttribute<'_>> {
         let catalog = self.state().catalog;
         let known = catalog.attributes().get(id.0 as usize)?;
@@ -71,13 +72,14 @@ impl Snapshot {
         Some(LoggedAttribute { name: &known.name, is_secret, is_operational: known.is_operational })
     }
 
-    /// Whether the attribute type of a name or OID is a secret; `None` where the schema does not know it.
+    /// Returns true if the attribute type of a name or OID is a secret; `None` if the schema does not define it.
     pub fn is_secret_type(&self, name_or_oid: &str) -> Option<bool> {
         let catalog = self.state().catalog;
         catalog.schema.attribute_type(name_or_oid).map(|known| catalog.secrets.has(known.id))
     }
 
-    /// A value of a record as text or octets. An entry that a link names has its DN of now, or the number that it had.
+    /// Returns a value of a record as text or octets. A link is returned as the present DN of its entry, or as its
+    /// number if the entry is gone.
     pub fn logged_value(&self, value: &Value) -> Vec<u8> {
         match value {
             Value::Bytes(bytes) => bytes.clone(),
@@ -89,7 +91,7 @@ impl Snapshot {
     }
 }
 
-/// The values that a change is about to replace or remove and that it does not name itself, but for secret ones.
+/// Returns the values that a change will replace or remove without naming them itself, except secret ones.
 pub(crate) fn old_values(
     state: TreeState<'_>,
     change: &Change,

@@ -1,8 +1,8 @@
-//! Entries that the server makes when they are asked for: the root DSE, the subschema subentry, and what it tells of
-//! itself.
+//! Virtual entries that the server computes on request: the root DSE, the subschema subentry, and the monitor and
+//! configuration entries.
 //!
-//! They are searched in memory with the same filters and selections as others. The root DSE names only what works
-//! (RFC 4512 section 5.1); its controls come from the table that requests are read by.
+//! They are searched in memory with the same filters and selections as other entries. The root DSE lists only supported
+//! features (RFC 4512 section 5.1); its controls come from the table by which requests are read.
 
 use schema::Schema;
 
@@ -14,7 +14,8 @@ use crate::read::controls::SUPPORTED_CONTROLS;
 use crate::settings::DirectorySettings;
 use crate::snapshot::Snapshot;
 
-/// The root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client has to ask for them by name or `+`.
+/// Builds the root DSE (RFC 4512 section 5.1). Its attributes are operational, so a client must request them by name or
+/// `+`.
 pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     let entry = VirtualEntry::new("")
@@ -31,7 +32,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     own.into_iter().fold(entry, |entry, (name, values)| entry.with(name, values)).with_operational()
 }
 
-/// The subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.
+/// Builds the subschema subentry (RFC 4512 section 4.2). The definitions are operational attributes.
 pub(crate) fn subschema(schema: &Schema, times: Option<&SchemaTimes>) -> VirtualEntry {
     let publication = schema.publish();
     VirtualEntry::new(SUBSCHEMA_DN)
@@ -52,13 +53,13 @@ pub(crate) fn subschema(schema: &Schema, times: Option<&SchemaTimes>) -> Virtual
         .with_operational()
 }
 
-/// The entries at and below `cn=monitor`.
+/// Builds the entries at and below `cn=monitor`.
 pub(crate) fn monitor(snapshot: &Snapshot) -> Vec<VirtualEntry> {
     let entries = snapshot.directory().monitor.entries();
     entries.into_iter().map(VirtualEntry::with_operational).collect()
 }
 
-/// The entries at and below `cn=config`: see [`crate::settings::entries`].
+/// Builds the entries at and below `cn=config`: see [`crate::settings::entries`].
 pub(crate) fn config(catalog: &Catalog) -> Vec<VirtualEntry> {
     let entries = crate::settings::entries::entries(&DirectorySettings::of(catalog));
     entries.into_iter().map(|(_, entry)| entry.with_operational()).collect()

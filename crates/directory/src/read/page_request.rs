@@ -1,4 +1,4 @@
-//! The page of a search that a request asks for (RFC 2696).
+//! The page that a search request asks for (RFC 2696).
 
 use ldap::{PagedResults, SORT_KEYS_MAX};
 
@@ -10,12 +10,12 @@ pub(super) const POSITION_SIZE: usize = 17;
 /// Octets of the seal.
 pub(super) const SEAL_SIZE: usize = 16;
 
-/// A cookie as it goes to the client, where results are not sorted.
+/// A cookie for results that are not sorted.
 pub(super) type CookieBytes = [u8; COOKIE_SIZE];
 
 const COOKIE_SIZE: usize = POSITION_SIZE + SEAL_SIZE;
 
-/// The longest cookie: it has the key of a result that is sorted by all that it can be sorted by.
+/// Maximum length of a cookie, which may hold a key with the maximum number of sort keys.
 const COOKIE_SIZE_MAX: usize = 16 << 10;
 
 const _: () = assert!(SORT_KEYS_MAX * (2 * SORT_VALUE_MAX + 3) + 64 < COOKIE_SIZE_MAX);
@@ -31,16 +31,16 @@ pub struct PageRequest {
 pub(super) enum Cookie {
     /// The first page.
     Empty,
-    /// As long as ours are.
+    /// A cookie of the usual length.
     Sealed(CookieBytes),
-    /// Longer, as those of sorted results are.
+    /// A longer cookie, as for sorted results.
     Sorted(Box<[u8]>),
-    /// Of a length that none of ours has.
+    /// A cookie of a length that this server never issues.
     Foreign,
 }
 
 impl PageRequest {
-    /// Takes over what the control says.
+    /// Reads the value of the control.
     pub(crate) fn of(value: PagedResults<'_>) -> PageRequest {
         let cookie = match value.cookie {
             [] => Cookie::Empty,

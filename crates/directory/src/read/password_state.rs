@@ -1,5 +1,5 @@
-//! What is on record of a password, for those who look after it: the Password Policy State extended operation without
-//! changes. Those are [`write::password_state`](crate::write::password_state)'s.
+//! The Password Policy State extended operation without changes: reports the account state to administrators.
+//! [`write::password_state`](crate::write::password_state) handles changes.
 
 use ldap::StateRequest;
 
@@ -8,7 +8,7 @@ use crate::accounts::managed::ManagedAccount;
 use crate::model::outcome::Outcome;
 use crate::snapshot::Snapshot;
 
-/// The response's value. `now` is microseconds since 1970.
+/// Returns the response's value. `now` is in microseconds since 1970.
 ///
 /// # Errors
 /// The outcome to answer with.
