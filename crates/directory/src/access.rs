@@ -1,8 +1,8 @@
-//! Who may do what: the one place that every operation asks.
+//! Access control: the one place that every operation asks for permission.
 //!
-//! Where the settings have access rules, a [`Standing`] is what they come to for the asker: see `standing.rs`, and
-//! `docs/how-to/access-rules.md` for what they mean. Without any the rules are fixed and few, so [`Access`] is a small
-//! copyable value made once an operation, and asking it costs a comparison:
+//! If the settings have access rules, a [`Standing`] holds the effective rights of a requester: see `standing.rs`, and
+//! `docs/how-to/access-rules.md` for their meaning. Without access rules the rules are fixed and few. So [`Access`] is
+//! a small copyable value, created once per operation, and each check costs a comparison:
 //!
 //! | | administrator | authenticated user | anonymous |
 //! |---|---|---|---|
@@ -17,11 +17,11 @@
 //! | acting as others | yes | no | no |
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
-//! Undefined (RFC 4511 section 4.5.1.7), so it never tells anything. *Compare* on userPassword is an attempt to
-//! authenticate: it tells what a bind with that name and password tells, and besides whether there is a password at
-//! all.
+//! Undefined (RFC 4511 section 4.5.1.7), so it reveals nothing. *Compare* on userPassword is an attempt to
+//! authenticate: it reveals the same as a bind with that name and password, and in addition whether the entry has a
+//! password.
 //!
-//! A refusal never depends on whether the entry exists: a requester without the right to read the tree gets
+//! A refusal never depends on whether the entry exists: a requester without the right to read the tree receives
 //! insufficientAccessRights for every name in it.
 //!
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
@@ -68,24 +68,24 @@ pub use request_context::RequestContext;
 pub(crate) use sources::{Sources, Touch, touches};
 pub(crate) use standing::{Newcomer, Standing, Walk};
 
-/// Whether access rules may be about the control or extended operation of this OID.
+/// Returns true if access rules can restrict the control or extended operation of this OID.
 pub fn may_be_used(oid: &str) -> bool {
     Uses::of_oid(oid) != Uses::default()
 }
 
-/// The identity on whose behalf an operation runs.
+/// Authorization identity of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Requester {
-    /// Nobody in particular.
+    /// An anonymous client.
     Anonymous,
-    /// The administrator of the settings, who needs no entry.
+    /// The administrator of the settings, without an entry.
     Administrator {
         /// The configured DN.
         dn: String,
     },
     /// The user of an entry that has a userPassword.
     User {
-        /// The entry: identity survives a rename.
+        /// The entry; the identity survives a rename.
         id: EntryId,
         /// Its DN at the time of the bind.
         dn: String,
@@ -93,8 +93,8 @@ pub enum Requester {
 }
 
 impl Requester {
-    /// The authorization identity in the form of RFC 4513 section 5.2.1.8, as "who am I?" returns it (RFC 4532): empty
-    /// for anonymous.
+    /// Returns the authorization identity in the form of RFC 4513 section 5.2.1.8, as "who am I?" returns it (RFC
+    /// 4532): empty for anonymous.
     pub fn authorization_id(&self) -> String {
         match self {
             Requester::Anonymous => String::new(),
@@ -102,7 +102,7 @@ impl Requester {
         }
     }
 
-    /// The DN, empty for anonymous: what records and creatorsName say.
+    /// Returns the DN, empty for anonymous, as records and creatorsName contain it.
     pub fn dn(&self) -> &str {
         match self {
             Requester::Anonymous => "",
@@ -110,23 +110,23 @@ impl Requester {
         }
     }
 
-    /// Whether this is the administrator, whom no limit of the settings binds.
+    /// Returns true for the administrator, to whom no limit of the settings applies.
     pub fn is_administrator(&self) -> bool {
         matches!(self, Requester::Administrator { .. })
     }
 }
 
-/// What a requester may do under the settings. Made once an operation, asked often.
+/// Rights of a requester under the settings. Created once per operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     kind: Kind,
-    /// Whether access rules say what may be seen, besides what this says.
+    /// Whether access rules decide, in addition to this, what may be read.
     goes_by_rules: bool,
-    /// Those of a search, where the administrator does not ask.
+    /// Limits of a search; not for the administrator.
     limits: SearchLimits,
 }
 
-/// What bounds a search, 0 being none.
+/// Limits of a search; 0 for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct SearchLimits {
     size: u32,
@@ -134,14 +134,14 @@ struct SearchLimits {
     examined: u64,
 }
 
-/// Limits of some askers, in place of those of the settings; `None` leaves those.
+/// Limits of some requesters, in place of those of the settings; `None` keeps the latter.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskerLimits {
-    /// Entries that a search returns, or a page of it; 0 is any.
+    /// Maximum number of entries that a search, or a page of it, returns; 0 for any.
     pub size: Option<u32>,
-    /// Seconds that a search takes; 0 is any.
+    /// Time limit of a search in seconds; 0 for any.
     pub time_seconds: Option<u32>,
-    /// Entries that a search looks at without an index; 0 is any.
+    /// Maximum number of entries that a search examines without an index; 0 for any.
     pub examined: Option<u64>,
 }
 
@@ -153,7 +153,7 @@ enum Kind {
 }
 
 impl Access {
-    /// The rights of `requester`.
+    /// Returns the rights of `requester`.
     pub fn of(requester: &Requester, settings: &Settings) -> Access {
         let kind = match requester {
             Requester::Anonymous => {
@@ -168,18 +168,18 @@ impl Access {
         Access { kind, goes_by_rules: settings.has_access_rules(), limits }
     }
 
-    /// Whether the administrator asks.
+    /// Returns true if the requester is the administrator.
     pub fn is_administrator(self) -> bool {
         self.kind == Kind::Administrator
     }
 
-    /// Whether one request, or a connection from a SASL bind on, may run as somebody else. Nobody gains a right by it
-    /// who does not have them all.
+    /// Returns true if one request, or a connection after a SASL bind, may run as another identity. Only requesters
+    /// with all rights may do so, so none gains a right.
     pub(crate) fn may_act_as_others(self) -> bool {
         self.is_administrator()
     }
 
-    /// The same with limits of the asker's own.
+    /// Replaces limits by those of the requester.
     pub(crate) fn limited(mut self, own: AskerLimits) -> Access {
         let SearchLimits { size, time_seconds, examined } = self.limits;
         self.limits = SearchLimits {
@@ -190,17 +190,17 @@ impl Access {
         self
     }
 
-    /// Most entries that a search returns which asks for so many, or a page of it.
+    /// Returns the size limit of a search, or of a page, for the requested limit.
     pub(crate) fn size_limit(self, asked: u32) -> u32 {
         self.limit_of(asked, self.limits.size)
     }
 
-    /// Most seconds that a search takes which asks for so many.
+    /// Returns the time limit of a search in seconds, for the requested limit.
     pub(crate) fn time_limit_seconds(self, asked: u32) -> u32 {
         self.limit_of(asked, self.limits.time_seconds)
     }
 
-    /// Most entries that a search may look at in vain.
+    /// Returns the maximum number of entries that a search may examine without a match.
     pub(crate) fn examined_max(self) -> u64 {
         match self.limits.examined {
             0 => u64::MAX,
@@ -209,8 +209,8 @@ impl Access {
         }
     }
 
-    /// The limit that holds where a request asks for one and the settings set one, 0 being none: the lower. What is set
-    /// does not bind the administrator.
+    /// Returns the lower of the requested and the set limit; 0 means none. The set limit does not apply to the
+    /// administrator.
     fn limit_of(self, asked: u32, set: u32) -> u32 {
         match (asked, if self.is_administrator() { 0 } else { set }) {
             (0, limit) | (limit, 0) => limit,
@@ -218,7 +218,7 @@ impl Access {
         }
     }
 
-    /// Whether entries of the tree may be found and read.
+    /// Checks that entries of the tree may be found and read.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -231,8 +231,8 @@ impl Access {
         }
     }
 
-    /// Whether `cn=monitor` may be read, which tells of other clients' work. The refusal is the same for every name
-    /// there.
+    /// Checks that `cn=monitor` may be read, which describes the work of other clients. The refusal is the same for
+    /// every name there.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -247,17 +247,17 @@ impl Access {
         }
     }
 
-    /// The same under rules, whether or not there are some now: for rehearsals of others.
+    /// Returns these rights as if access rules applied, even if there are none: for rehearsals.
     pub(crate) fn under_rules(self) -> Access {
         Access { goes_by_rules: true, ..self }
     }
 
-    /// Whether values of this type may be returned and used in filters, where the entry may be read at all.
+    /// Returns true if values of this type may be returned and used in filters, provided that the entry may be read.
     pub(crate) fn may_read_attribute(self, catalog: &Catalog, type_id: TypeId) -> bool {
         self.shown().includes(&catalog.secrets, type_id)
     }
 
-    /// Which types may be returned and used in filters, where the entry may be read at all.
+    /// Returns the types that may be returned and used in filters, provided that the entry may be read.
     pub(crate) fn shown(self) -> Shown {
         match self.kind {
             Kind::Administrator => Shown::Secrets,
@@ -266,8 +266,8 @@ impl Access {
         }
     }
 
-    /// Whether values of this type of the entry `target` may be compared with, where the entry may be read at all. Ask
-    /// before looking whether the entry has any: a refusal does not tell.
+    /// Checks that values of this type of the entry `target` may be compared, provided that the entry may be read. Call
+    /// it before reading the values, so that a refusal reveals nothing.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -300,7 +300,7 @@ impl Access {
         }
     }
 
-    /// Whether entries may be added, deleted, renamed and moved. Ask before looking for the entry.
+    /// Checks that entries may be added, deleted, renamed and moved. Call it before looking for the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -312,7 +312,7 @@ impl Access {
         }
     }
 
-    /// Whether anything may be changed under access rules, which say what: not by who has not bound, whatever they say.
+    /// Checks that access rules may permit changes: never for anonymous clients, whatever the rules say.
     ///
     /// # Errors
     /// strongerAuthRequired for anonymous clients.
@@ -323,7 +323,7 @@ impl Access {
         }
     }
 
-    /// Whether the state of passwords may be asked for and set, where no access rules say so. Ask before looking for
+    /// Checks that the account state may be read and set, if no access rules decide this. Call it before looking for
     /// the entry.
     ///
     /// # Errors
@@ -336,7 +336,7 @@ impl Access {
         }
     }
 
-    /// Whether entries may be modified at all, some attributes of some entries: ask before looking for the entry.
+    /// Checks that at least some attributes of some entries may be modified. Call it before looking for the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -347,7 +347,8 @@ impl Access {
         }
     }
 
-    /// Whether these attribute types of the entry `target` may be modified. Everyone changes the own userPassword.
+    /// Checks that these attribute types of the entry `target` may be modified. All users may change their own
+    /// userPassword.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -374,7 +375,7 @@ impl Access {
     }
 }
 
-/// Whether the entry `id` is one of those that these DNs name now.
+/// Returns true if one of these DNs now names the entry `id`.
 fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool, OperationError> {
     for dn in dns {
         let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
@@ -387,7 +388,7 @@ fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool, O
     Ok(false)
 }
 
-/// strongerAuthRequired rather than insufficientAccessRights, as in slapd: it tells the client what to do.
+/// Returns strongerAuthRequired and not insufficientAccessRights, as slapd does: it shows the client what to do.
 fn unauthenticated() -> OperationError {
     OperationError::refused(
         ResultCode::STRONGER_AUTH_REQUIRED,

@@ -1,4 +1,4 @@
-//! For whom a rule is: what is asked of an asker, whatever the entry.
+//! Requesters of a rule: tests on a requester that do not depend on the entry.
 
 use std::ops::ControlFlow;
 
@@ -22,22 +22,22 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// OID of memberURL, by which groupOfURLs describes its members.
 const MEMBER_URL: &str = "2.16.840.1.113730.3.1.198";
 
-/// When a rule is for the asker.
+/// Condition under which a rule applies to the requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Always,
-    /// Where the entry is the asker's own, or names the asker in one of these attributes.
+    /// If the entry is the requester's own, or names the requester in one of these attributes.
     AtEntry {
         is_own: bool,
         names: Vec<AttrId>,
     },
 }
 
-/// What is asked of an asker, looked for when it is.
+/// Facts about a requester, determined on demand.
 pub(super) struct AskerFacts<'s> {
     state: TreeState<'s>,
     own: Option<EntryId>,
-    /// The groups that the asker is in, ascending, those by way of other groups with them.
+    /// Groups of the requester, direct and nested, ascending.
     groups: Option<Vec<u64>>,
     sources: Sources,
 }
@@ -47,12 +47,12 @@ impl<'s> AskerFacts<'s> {
         AskerFacts { state, own, groups: None, sources: Sources::default() }
     }
 
-    /// Who the asker is, and what the answers came from.
+    /// Returns the requester's entry, and the sources of the facts.
     pub(super) fn into_sources(self) -> (Option<EntryId>, Sources) {
         (self.own, self.sources)
     }
 
-    /// A filter of a rule, ready to be asked on this position of the log.
+    /// Compiles a filter of a rule for this position of the log.
     pub(super) fn ready(&mut self, filter: &FilterBuf) -> Result<Term> {
         let state = self.state;
         let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
@@ -64,12 +64,12 @@ impl<'s> AskerFacts<'s> {
         Ok(term)
     }
 
-    /// The entry that a rule names.
+    /// Resolves an entry that a rule names.
     pub(super) fn entry_of(&mut self, name: &NormalName) -> Result<Option<EntryId>> {
         self.sources.entry_of(self.state, name)
     }
 
-    /// When a rule for these is for the asker; `None` for never.
+    /// Returns the condition under which a rule for these requesters applies to this one; `None` for never.
     pub(super) fn condition(&mut self, askers: &[RuleRequester]) -> Result<Option<Condition>> {
         let (mut is_own, mut names) = (false, Vec::new());
         for asker in askers {
@@ -85,7 +85,7 @@ impl<'s> AskerFacts<'s> {
         Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
     }
 
-    /// Whether these are the asker, whatever the entry.
+    /// Returns true if these include this requester, at any entry.
     fn is(&mut self, asker: &RuleRequester) -> Result<bool> {
         let Some(own) = self.own else {
             return Ok(matches!(asker, RuleRequester::Anyone | RuleRequester::Anonymous));
@@ -118,7 +118,7 @@ impl<'s> AskerFacts<'s> {
         }
     }
 
-    /// Whether a `memberURL` of the group describes the asker.
+    /// Returns true if a `memberURL` of the group matches the requester.
     fn is_described(&mut self, own: EntryId, group: EntryId) -> Result<bool> {
         let Some(known) = self.state.catalog.schema.attribute_type(MEMBER_URL) else { return Ok(false) };
         let numbers = self.state.catalog.matching_attributes(&AttributeDescription::of(known.id));
@@ -143,7 +143,7 @@ impl<'s> AskerFacts<'s> {
         Ok(false)
     }
 
-    /// Whether a search by this URL finds the asker.
+    /// Returns true if a search by this URL finds the requester.
     fn is_one_of(&mut self, own: EntryId, url: &LdapUrl) -> Result<bool> {
         let Ok(dn) = parse_dn(&url.dn) else { return Ok(false) };
         let name = NormalName::of(&dn, &self.state.catalog.schema);
@@ -190,7 +190,7 @@ impl<'s> AskerFacts<'s> {
     }
 }
 
-/// The groups that an entry is in, ascending, those that are in others of them too.
+/// Returns the groups of an entry, direct and nested, ascending.
 pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
     let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
     let (mut all, mut new) = (Vec::new(), vec![own.0]);

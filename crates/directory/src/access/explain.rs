@@ -1,7 +1,7 @@
-//! Why somebody may do something, or may not: the rules that decide, and what it would take.
+//! Explanation of a right: the rules that grant or refuse it, and what would grant it.
 //!
-//! The answer itself is what operations go by: [`EntryRights`]. This finds the rules behind it once more, slowly, and
-//! only when somebody asks.
+//! The answer itself comes from [`EntryRights`], as for operations. This module finds the deciding rules again, slowly,
+//! and only on request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -29,27 +29,27 @@ use crate::tree::{Found, TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Why somebody may do something, or may not.
+/// Explanation of a right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AccessExplanation {
-    /// Whether it is allowed.
+    /// Whether the right is granted.
     pub is_allowed: bool,
-    /// Whether it is allowed of some values alone.
+    /// Whether it is granted for some values only.
     pub is_partly: bool,
-    /// Who asks for what, and the answer.
+    /// The requester, the right, and the answer.
     pub verdict: String,
-    /// The rules that decide.
+    /// Rules that decide.
     pub rules: Vec<DecidingRule>,
-    /// What else decides.
+    /// Other reasons.
     pub notes: Vec<String>,
-    /// What would be needed, one of these; empty where it is allowed or no rule can.
+    /// Alternatives that would grant the right; empty if it is granted or no rule can grant it.
     pub needed: Vec<String>,
 }
 
 /// A rule that decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidingRule {
-    /// Its number among the rules of the settings, from 1; 0 for a rule that holds because there are none.
+    /// Its number among the rules of the settings, from 1; 0 for a default rule that applies because there are none.
     pub number: usize,
     /// Whether it allows or denies.
     pub is_allow: bool,
@@ -58,7 +58,7 @@ pub struct DecidingRule {
 }
 
 impl DecidingRule {
-    /// Its name.
+    /// Returns the rule's name.
     pub fn name(&self) -> &str {
         self.text.split_once(':').map_or("", |(name, _)| name.trim())
     }
@@ -75,7 +75,7 @@ impl fmt::Display for DecidingRule {
 }
 
 impl AccessExplanation {
-    /// The answer in a word.
+    /// Returns the answer as a word.
     pub fn word(&self) -> &'static str {
         match (self.is_allowed, self.is_partly) {
             (true, _) => "allowed",
@@ -84,7 +84,7 @@ impl AccessExplanation {
         }
     }
 
-    /// It as lines of text, each its kind, a tab and the rest.
+    /// Formats the explanation as lines of text, each its kind, a tab and the rest.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("{}\t{}\n", self.word(), self.verdict);
         for rule in &self.rules {
@@ -96,7 +96,7 @@ impl AccessExplanation {
         lines
     }
 
-    /// Reads what [`to_lines`](AccessExplanation::to_lines) wrote; what it does not know is left out.
+    /// Parses the output of [`to_lines`](AccessExplanation::to_lines), ignoring unknown lines.
     pub fn of_lines(lines: &str) -> AccessExplanation {
         let mut explanation = AccessExplanation::default();
         for (kind, rest) in lines.lines().filter_map(|line| line.split_once('\t')) {
@@ -120,7 +120,7 @@ impl AccessExplanation {
     }
 }
 
-/// A right at an entry that can be asked for, and whether it is about an attribute.
+/// Rights that can be explained: word, right, and whether it concerns an attribute.
 pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),
@@ -137,19 +137,19 @@ pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("reset", RESET, false),
 ];
 
-/// What is asked for, at which entry.
+/// Question about a right at an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     /// The right's word.
     pub(crate) word: &'a str,
     pub(crate) right: Rights,
     pub(crate) type_id: Option<TypeId>,
-    /// The entry; for one that is yet to come the root.
+    /// The entry; the root for a new entry.
     pub(crate) id: EntryId,
     pub(crate) parent: EntryId,
-    /// Its DN, as asked.
+    /// Its DN, as in the question.
     pub(crate) dn: &'a str,
-    /// Where the request would come from, if that is said.
+    /// Connection of the request, if the question names one.
     pub(crate) link: Option<ClientLink>,
 }
 
@@ -157,12 +157,12 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct RulesInForce {
     pub(crate) rules: Arc<AccessRules>,
     pub(crate) texts: Vec<String>,
-    /// Whether these hold because there are none.
+    /// Whether these are the default rules, which apply because there are none.
     pub(crate) by_default: bool,
 }
 
 impl RulesInForce {
-    /// Those in force.
+    /// Returns the rules in force.
     pub(crate) fn of(state: TreeState<'_>) -> RulesInForce {
         let texts = &state.settings.general.access_rules;
         let rules = &state.catalog.access_rules;
@@ -173,13 +173,13 @@ impl RulesInForce {
         RulesInForce::proposed(&[], state.settings.anonymous_read(), (schema, secrets))
     }
 
-    /// The rule of this place, as one that decides.
+    /// Returns the rule at this place as a deciding one.
     fn rule(&self, place: usize, is_allow: bool) -> DecidingRule {
         let number = if self.by_default { 0 } else { place + 1 };
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
     }
 
-    /// Those that would be in force where the settings say this.
+    /// Returns the rules that would be in force under these settings.
     pub(crate) fn proposed(
         texts: &[String],
         anonymous_read: bool,
@@ -191,10 +191,10 @@ impl RulesInForce {
     }
 }
 
-/// Where a question is about.
+/// Place of a question.
 pub(crate) enum QuestionPlace {
     Entry(EntryId),
-    /// An entry that is yet to come.
+    /// A new entry.
     New {
         parent: EntryId,
     },
@@ -204,13 +204,13 @@ pub(crate) enum QuestionPlace {
 }
 
 impl QuestionPlace {
-    /// The place of a name; `is_new` where the entry is to come.
+    /// Resolves the place of a name; `is_new` for a new entry.
     ///
     /// # Errors
     /// The store failed.
     pub(crate) fn of(state: TreeState<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
         Ok(match state.find(name)? {
-            // The rules for a new entry are those for its place, whether it is taken or not.
+            // The rules for a new entry are those for its place, whether the name is taken or not.
             Found::Entry(id, _) if is_new => {
                 QuestionPlace::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
             }
@@ -223,7 +223,7 @@ impl QuestionPlace {
     }
 }
 
-/// Explains what `subject` may do under the rules in force.
+/// Explains a right of `subject` under the rules in force.
 ///
 /// # Errors
 /// As [`Standing::of`].
@@ -235,7 +235,7 @@ pub(crate) fn explain(
     explain_under(state, &RulesInForce::of(state), subject, asked)
 }
 
-/// Explains what `subject` may do under rules.
+/// Explains a right of `subject` under given rules.
 ///
 /// # Errors
 /// As [`Standing::of`].
@@ -256,7 +256,7 @@ pub(crate) fn explain_under(
     }
 }
 
-/// Explains what `subject` may do who has this standing under rules.
+/// Explains a right of `subject`, whose effective rights under the rules are known.
 ///
 /// # Errors
 /// The store failed.
@@ -296,8 +296,7 @@ pub(crate) fn explain_standing(
     Ok(explanation)
 }
 
-/// The right that is asked for: to write the password of somebody else is to reset it, and to reset the own is to write
-/// it.
+/// Returns the right that decides over a password: for the entry's own user it is write, for others reset.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,
@@ -310,7 +309,7 @@ pub(crate) fn right_over_password(
     }
 }
 
-/// Explains whether `subject` may use this under rules.
+/// Explains whether `subject` may use controls and extended operations under the rules.
 ///
 /// # Errors
 /// The store failed.
@@ -366,12 +365,12 @@ pub(crate) fn explain_use(
     Ok(explanation)
 }
 
-/// What an asker is called.
+/// Returns the name of a requester.
 fn name_of(subject: &Requester) -> &str {
     if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }
 }
 
-/// Notes the answer.
+/// Sets the answer and its text.
 fn say(
     explanation: &mut AccessExplanation,
     state: TreeState<'_>,
@@ -394,7 +393,7 @@ fn say(
         format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
 }
 
-/// Says the rule by which an asker may not do something, to askers who may ask for the rules here; empty for others.
+/// Returns the rule that refuses a right, for requesters who may ask for the rules here; empty for others.
 ///
 /// # Errors
 /// The store failed.
@@ -435,7 +434,7 @@ fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
     rule.rights.has(right) && type_id.is_none_or(|type_id| rule.types.contains(type_id))
 }
 
-/// What rules decide for one asker.
+/// Explanation in progress for one requester.
 struct Deciding<'d> {
     state: TreeState<'d>,
     standing: &'d Standing,
@@ -445,7 +444,7 @@ struct Deciding<'d> {
 }
 
 impl Deciding<'_> {
-    /// What is decided by no rule: whether it is allowed, and why.
+    /// Returns the decision of a right that no rule decides, and the reason.
     fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
         let Asked { right, type_id, .. } = asked;
         let schema = &*self.state.catalog.schema;
@@ -484,11 +483,11 @@ impl Deciding<'_> {
         Ok(None)
     }
 
-    /// Adds the rules that decide and, where nothing is allowed, what would be needed.
+    /// Adds the deciding rules and, if nothing is granted, what would be needed.
     fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
         let rules = &self.standing.rules().rules;
         let holding = self.standing.holding(self.state, asked.id, asked.parent)?;
-        // Rules about single values decide nothing where a right extends to all or to none.
+        // Rules on single values decide nothing if a right extends to all values or to none.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
             rules.get(*place).is_some_and(|rule| {
@@ -540,7 +539,7 @@ impl Deciding<'_> {
         Ok(())
     }
 
-    /// Adds the rules that allow it here to others.
+    /// Adds the rules that grant the right here to others.
     fn add_others(
         &self,
         explanation: &mut AccessExplanation,
@@ -573,7 +572,7 @@ impl Deciding<'_> {
         Ok(())
     }
 
-    /// Whether a rule is about this place.
+    /// Returns true if a rule covers this place.
     fn reaches(&self, rule: &Rule, asked: Asked<'_>) -> Result<bool> {
         for but in &rule.but {
             if self.is_in(but, asked)? {
@@ -602,13 +601,13 @@ impl Deciding<'_> {
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
     }
 
-    /// The filter on entries of a rule, in quotes.
+    /// Returns the rule's filter on entries, in quotes.
     fn filter_text(&self, place: usize) -> Option<String> {
         let filter = self.standing.rules().rules.get(place)?.filter.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 
-    /// The filter on values of a rule, in quotes.
+    /// Returns the rule's filter on values, in quotes.
     fn value_filter_text(&self, place: usize) -> Option<String> {
         let filter = self.standing.rules().rules.get(place)?.values.as_ref()?;
         Some(format!("{:?}", filter.to_string()))

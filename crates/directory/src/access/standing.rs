@@ -1,10 +1,10 @@
-//! What somebody may do under access rules: at which entries, and with which of their attributes.
+//! Effective rights of a requester under access rules: at which entries, and with which of their attributes.
 //!
-//! A [`Standing`] is what the rules come to for one asker: those that are for somebody else are left out, and the names
-//! in the others are entries. What holds for an entry depends on where it is, on whose it is and on whom it names: the
-//! rules that hold are a set of bits, and for each such set the [`EntryRights`] are worked out once. Of all rights that
-//! rules allow those stay that no rule denies; what no rule allows, nobody may do. The administrator has no standing:
-//! no rule binds that one.
+//! A [`Standing`] holds the effective rights of one requester: rules for others are left out, and the names in the
+//! remaining ones are resolved to entries. The rights at an entry depend on its place, on whose entry it is, and on
+//! whom it names. The rules that apply are a set of bits, and for each such set the [`EntryRights`] are computed once.
+//! A right is granted if at least one rule allows it and no rule denies it. Everything else is denied. The
+//! administrator has no standing, because no rule applies to it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -30,57 +30,57 @@ use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
 use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
 
-/// Its keys are ids and sets of rules, which no client chooses.
+/// Its keys are ids and sets of rules, which clients cannot choose.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// What one asker may do under the rules.
+/// Effective rights of one requester under the rules.
 #[derive(Debug)]
 pub(crate) struct Standing {
     rules: Arc<AccessRules>,
     mine: Vec<Mine>,
     own: Option<EntryId>,
-    /// The controls and extended operations that the asker may not use.
+    /// Controls and extended operations that the requester may not use.
     refused_uses: Uses,
-    /// Whether the same holds for every entry.
+    /// Whether the rights are the same at every entry.
     is_uniform: bool,
-    /// The entries at which something may hold that does not hold for others in the same container: those that rules
-    /// name, the asker's own, and those that name the asker. Ascending.
+    /// Entries whose rights may differ from those of others in the same container: those that rules name, the
+    /// requester's own, and those that name the requester. Ascending.
     special: Vec<u64>,
-    /// Whether these are not all of them, because too many name the asker.
+    /// Whether the list is incomplete, because too many entries name the requester.
     asks_entries: bool,
-    /// What it came from.
+    /// Sources of the rights.
     sources: Sources,
-    /// The rules that ask entries by a filter, as bits by their places.
+    /// Rules with a filter on entries, as bits by their places.
     filtered: Vec<u64>,
-    /// What holds for entries of a container that are not special; `None` where a rule with a filter reaches them.
+    /// Rights at the entries of a container that are not special; `None` if a rule with a filter reaches them.
     below: Mutex<HashMap<EntryId, Option<Arc<EntryRights>>>>,
-    /// What was worked out, by the rules that hold.
+    /// Computed rights, by the set of rules that apply.
     known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
 }
 
-/// A rule that may hold for the asker.
+/// A rule that may apply to the requester.
 #[derive(Debug)]
 struct Mine {
     /// Its place among the rules.
     rule: usize,
     place: Option<(Reach, EntryId)>,
-    /// Places where it does not hold.
+    /// Places excluded from the rule.
     but: Vec<(Reach, EntryId)>,
     condition: Condition,
-    /// What has to match the entry.
+    /// Filter that the entry must match.
     filter: Option<Term>,
-    /// Number of attributes in the catalogue when the filter was compiled.
+    /// Number of attributes in the catalog when the filter was compiled.
     attribute_count: usize,
-    /// What it says of single values.
+    /// Its restriction to single values.
     values: Option<Arc<ValueRule>>,
-    /// What it says where nobody knows whether the filter matches: what a rule denies is denied then.
+    /// Whether the rule denies. A deny rule applies if its filter is Undefined.
     is_deny: bool,
 }
 
 impl Mine {
-    /// Whether the rule's filter matches the entry, if it has one.
+    /// Returns true if the rule has no filter or its filter matches the entry.
     fn matches<'s, 'a>(
         &self,
         state: TreeState<'s>,
@@ -93,7 +93,7 @@ impl Mine {
             Some(known) => known,
             None => subject.insert(Subject::of(state, id, newcomer)?),
         };
-        // A search may go on while the first entry with an attribute gets it.
+        // The first entry with an attribute may be added while a search runs.
         let renewed = (state.catalog.attributes().len() != self.attribute_count)
             .then(|| self.with_new_attributes(state, filter))
             .transpose()?;
@@ -114,8 +114,8 @@ impl Mine {
         Ok(filter)
     }
 
-    /// Whether the entry is at a place where the rule does not hold. What is below such places has been left out by
-    /// where its container is, but for an entry that the rule names itself.
+    /// Returns true if the entry is at a place excluded from the rule. The container has already excluded the entries
+    /// below such places, except an entry that the rule names itself.
     fn leaves_out(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
         for (reach, base) in &self.but {
             let is_out = match reach {
@@ -132,14 +132,14 @@ impl Mine {
     }
 }
 
-/// What was found out on the way from entry to entry on one snapshot.
+/// Cached state of a traversal from entry to entry on one snapshot.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
-    /// Which rules hold below a container.
+    /// Rules that apply below a container.
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,
-    /// The container asked for last, and what holds in it.
+    /// Last container tested, and the rights in it.
     last_below: Option<(EntryId, Option<Arc<EntryRights>>)>,
 }
 
@@ -156,18 +156,18 @@ impl<'s, 'a> Subject<'s, 'a> {
     }
 }
 
-/// What is known of an entry that is yet to come.
+/// Knowledge of a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Newcomer<'a> {
-    /// Nothing but its place.
+    /// Only its place.
     Unknown,
-    /// It is this one, which is to move.
+    /// It is this entry, after a move.
     Moved(EntryId),
-    /// All that a request gives.
+    /// All attributes that the request gives.
     Given(&'a InMemory<'a>),
 }
 
-/// What the filters of rules are held against.
+/// Entry on which the filters of rules are evaluated.
 enum Subject<'s, 'a> {
     Stored(Candidate<'s>),
     Given(&'a InMemory<'a>),
@@ -175,8 +175,8 @@ enum Subject<'s, 'a> {
 }
 
 impl Standing {
-    /// The standing of an asker who is connected so; `None` where no rules bind: for the administrator, and in a
-    /// directory without rules.
+    /// Computes the effective rights of a requester with this connection; `None` if no rules apply: for the
+    /// administrator, and in a directory without rules.
     ///
     /// # Errors
     /// adminLimitExceeded for a user in more than
@@ -189,7 +189,7 @@ impl Standing {
         Standing::under(rules, state, context.requester, context.link.as_ref())
     }
 
-    /// The standing of an asker under these rules; `None` for the administrator.
+    /// Computes the effective rights of a requester under these rules; `None` for the administrator.
     ///
     /// # Errors
     /// As [`of`](Standing::of).
@@ -206,8 +206,8 @@ impl Standing {
         };
         let mut asker = AskerFacts::new(state, own);
         let mut mine = Vec::new();
-        // A rule for a place that does not exist counts as one for another place: whether there is an entry is not to
-        // show by what is told of all others.
+        // A rule for a missing place counts as one for another place: the rights at other entries must not reveal
+        // whether an entry exists.
         let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
@@ -278,9 +278,9 @@ impl Standing {
         }))
     }
 
-    /// The same octets for the same rules, where these hold in the same way: which of them may hold for whom, and at
-    /// which entries. What they come to at an entry changes with that entry alone then, with those above it, and with
-    /// what [`filters`](Standing::filters) ask for.
+    /// Returns octets that are equal for equal rules that apply in the same way: which rules may apply to the
+    /// requester, and at which entries. While they are equal, the rights at an entry change only with the entry itself,
+    /// with the entries above it, and with the subjects of [`filters`](Standing::filters).
     pub(crate) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
@@ -296,13 +296,13 @@ impl Standing {
         octets
     }
 
-    /// What has to match entries for rules to hold there.
+    /// Returns the filters that entries must match for rules to apply.
     pub(crate) fn filters(&self) -> impl Iterator<Item = Filter<'_>> {
         let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
         rules.filter_map(|rule| rule.filter.as_ref().map(FilterBuf::as_filter))
     }
 
-    /// What the asker may do with an entry of the tree.
+    /// Returns the requester's rights at an entry of the tree.
     ///
     /// # Errors
     /// The store failed.
@@ -333,7 +333,7 @@ impl Standing {
         }
     }
 
-    /// What holds for entries of a container that are not special, if it is the same for all.
+    /// Returns the rights at the entries of a container that are not special, if they are the same for all.
     fn in_container(
         &self,
         state: TreeState<'_>,
@@ -346,7 +346,7 @@ impl Standing {
         }
         self.note_inherited(state, walk, parent)?;
         let is_filtered = walk.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
-        // No entry has the id of the root: no condition on entries is met.
+        // No entry has the id of the root, so no condition on entries is met.
         let rights = match is_filtered {
             true => None,
             false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
@@ -359,7 +359,7 @@ impl Standing {
         Ok(rights)
     }
 
-    /// The same for any entry, rule by rule.
+    /// Computes the rights at any entry, rule by rule.
     fn at_special(
         &self,
         state: TreeState<'_>,
@@ -393,7 +393,7 @@ impl Standing {
         Ok(rights)
     }
 
-    /// What the asker may do with an entry that is yet to come below `parent`.
+    /// Returns the requester's rights at a new entry below `parent`.
     ///
     /// # Errors
     /// The store failed.
@@ -403,16 +403,16 @@ impl Standing {
         parent: EntryId,
         newcomer: Newcomer<'_>,
     ) -> Result<Arc<EntryRights>> {
-        // No entry has the id of the root, and nothing is written of it: no condition is met.
+        // No entry has the id of the root, and nothing names it, so no condition is met.
         self.at_special(state, &mut Walk::default(), (EntryId::ROOT, parent), newcomer)
     }
 
-    /// Whether rules ask entries by a filter.
+    /// Returns true if rules have filters on entries.
     pub(crate) fn asks_filters(&self) -> bool {
         self.filtered.iter().any(|bits| *bits != 0)
     }
 
-    /// The rights at an entry that is known to exist.
+    /// Returns the rights at an entry that is known to exist.
     ///
     /// # Errors
     /// The store failed.
@@ -421,28 +421,28 @@ impl Standing {
         self.at(state, &mut Walk::default(), id, node.parent)
     }
 
-    /// Whose standing it is; `None` for somebody without an entry.
+    /// Returns the requester's entry; `None` if it has none.
     pub(crate) fn own(&self) -> Option<EntryId> {
         self.own
     }
 
-    /// Whether the password of an entry may be changed: the own by who writes it, that of somebody else by who resets
-    /// it.
+    /// Returns true if the requester may change the password of an entry: the right to write for its own, the right to
+    /// reset for others.
     pub(crate) fn may_change_password(&self, rights: &EntryRights, id: EntryId, password: TypeId) -> bool {
         if self.own == Some(id) { rights.may_write(password) } else { rights.may_reset() }
     }
 
-    /// Whether the asker may not use one of these controls and extended operations.
+    /// Returns true if the requester may not use one of these controls and extended operations.
     pub(crate) fn may_not_use(&self, uses: Uses) -> bool {
         self.refused_uses.has(uses)
     }
 
-    /// What it came from: it is another one when one of these is touched.
+    /// Returns the sources. A change of one of them invalidates these rights.
     pub(crate) fn sources(&self) -> &Sources {
         &self.sources
     }
 
-    /// The rules that hold for the asker at an entry, by their places among all.
+    /// Returns the rules that apply to the requester at an entry, by their places among all.
     ///
     /// # Errors
     /// The store failed.
@@ -455,24 +455,24 @@ impl Standing {
         Ok(mine.map(|(_, mine)| mine.rule).collect())
     }
 
-    /// Whether the same holds for every entry.
+    /// Whether the rights are the same at every entry.
     pub(super) fn is_uniform(&self) -> bool {
         self.is_uniform
     }
 
-    /// The rules that this is about.
+    /// Returns the rules.
     pub(super) fn rules(&self) -> &AccessRules {
         &self.rules
     }
 
-    /// Whether a rule may let the asker ask for rules somewhere.
+    /// Returns true if a rule may allow `explain` to the requester at some entry.
     pub(crate) fn may_explain_some(&self) -> bool {
         let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// What to say of an entry that is not there for the asker, in the same words whether it exists or not: with the
-    /// nearest entry above that the asker may see.
+    /// Returns the error for an entry that is missing or hidden, in the same words for both: with the nearest superior
+    /// that the requester may see.
     ///
     /// # Errors
     /// The store failed.
@@ -498,7 +498,7 @@ impl Standing {
         Ok(OperationError::NoSuchObject { matched_dn, what })
     }
 
-    /// What the asker may hear of why an entry was not found.
+    /// Returns the error that the requester may receive for an entry that was not found.
     ///
     /// # Errors
     /// The store failed.
@@ -525,7 +525,7 @@ impl Standing {
             {
                 return Ok(error);
             }
-            // Without the referral or alias that the requester may not see, it is no name at all.
+            // Without the hidden referral or alias, the name is invalid.
             if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
                 return Ok(invalid_name(dn, &failure));
             }
@@ -533,7 +533,7 @@ impl Standing {
         self.hidden(state, dn, matched)
     }
 
-    /// Marks the rules that hold below a container by their place in the tree.
+    /// Marks the rules that apply below a container by its place in the tree.
     fn note_inherited(&self, state: TreeState<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
         walk.holding.clear();
         if let Some(known) = walk.below.get(&parent) {
@@ -580,7 +580,7 @@ impl Standing {
         Ok(false)
     }
 
-    /// What a set of rules comes to.
+    /// Computes the rights of a set of rules.
     fn rights(&self, state: TreeState<'_>, holding: &[u64]) -> Arc<EntryRights> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(rights) = known.get(holding) {
@@ -602,7 +602,7 @@ impl Standing {
 }
 
 impl Memberships for Standing {
-    /// The asker sees the group, and may do this with its members there.
+    /// Returns true if the requester sees the group and may use its members in this way.
     fn shows_member(
         &self,
         state: TreeState<'_>,
@@ -620,7 +620,7 @@ impl Memberships for Standing {
     }
 }
 
-/// What a rule says of single values. There are no names of entries in their filters.
+/// Compiles the restriction of a rule to single values. Their filters contain no names of entries.
 fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRule {
     let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
     ValueRule {
@@ -632,8 +632,8 @@ fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRul
     }
 }
 
-/// All that a standing came from. Entries that no longer name the asker do it no harm: whether they do is looked for at
-/// each.
+/// Returns all sources of the rights. Entries that no longer name the requester need not be sources, because this is
+/// checked at each entry.
 fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
     let (own, mut sources) = asker.into_sources();
     sources.own.extend(own.map(Touch::Gone));
@@ -643,7 +643,7 @@ fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
     sources
 }
 
-/// The entries at which something of their own may hold, ascending; true where these are not all.
+/// Returns the entries whose rights may differ from their container's, ascending, and true if the list is incomplete.
 fn special(state: TreeState<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
     let (mut ids, mut attributes) = (Vec::new(), Vec::new());
     for of in mine {
