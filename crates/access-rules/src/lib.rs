@@ -1,8 +1,8 @@
 //! Administrators' tools for access rules: translation, explanation, rehearsal.
 //!
-//! [`translate`] turns the access rules of OpenLDAP, 389 DS and OpenDJ into Pando's. [`Review`] reads a data directory:
-//! it explains a decision, lists former versions of the rules, and rehearses new ones, either on sampled entries or on
-//! the operations that an audit trail recorded.
+//! [`translate()`] turns the access rules of OpenLDAP, 389 DS and OpenDJ into Pando's. [`Review`] reads a data
+//! directory: it explains a decision, lists former versions of the rules, and rehearses new ones, either on sampled
+//! entries or on the operations that an audit trail recorded.
 //!
 //! The crate only reads. It evaluates rules with `directory`, and opens neither configuration files nor sockets: the
 //! caller opens the data directory and the files.
