@@ -1,5 +1,5 @@
-//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate that is far beyond what can be
-//! hashed; and searches of somebody else, at a steady rate too, of which each is timed.
+//! A flood of binds with wrong passwords from a thousand addresses, at a steady rate far above what can be hashed.
+//! Meanwhile another client's searches are timed, at a steady rate too.
 //!
 //! Names change with each bind, so the server cannot make the answers about one account wait.
 
@@ -22,16 +22,16 @@ use crate::wire;
 /// Addresses that the flood comes from, a connection of each.
 pub(crate) const SOURCES: usize = 1_000;
 
-/// Binds that are sent in a second, as far as those before are answered.
+/// Binds sent per second, as far as earlier ones are answered.
 pub(crate) const BINDS_PER_SECOND: u32 = 2_000;
 
 /// Searches in a second.
 const SEARCHES_PER_SECOND: u32 = 500;
 
-/// Between two rounds of the flood.
+/// Time between two rounds of the flood.
 const ROUND: Timespec = Timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-/// How nice the flood is to the server and who is timed: attackers have machines of their own.
+/// Niceness of the flood compared with the server and the timed client: attackers have machines of their own.
 const NICENESS: i32 = 10;
 
 /// A flood, on a thread of its own.
@@ -40,7 +40,7 @@ pub(crate) struct Flood {
     thread: JoinHandle<Flooded>,
 }
 
-/// What came of a flood.
+/// Outcome of a flood.
 #[derive(Debug, Default)]
 pub(crate) struct Flooded {
     /// Binds that were hashed, and wrong.
@@ -90,7 +90,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
     let (started, mut sent, mut next) = (Instant::now(), 0, 0);
     while !stop.load(Ordering::Relaxed) {
         let due = (started.elapsed().as_secs_f64() * f64::from(BINDS_PER_SECOND)) as u64;
-        // Those that cannot be sent, because everybody waits, are not made up for.
+        // Binds that cannot be sent, because all connections wait, are left out.
         for _ in sent..due {
             let attacker = &mut attackers[next % SOURCES];
             next += 1;
@@ -114,7 +114,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
 }
 
 impl Flooded {
-    /// Reads an answer. False at the end of the connection.
+    /// Reads an answer. Returns false at the end of the connection.
     fn hear(&mut self, stream: &mut TcpStream) -> bool {
         let mut buffer = [0; 4_096];
         let heard = match stream.read(&mut buffer) {
@@ -141,8 +141,8 @@ impl Flooded {
     }
 }
 
-/// The 99th of a hundred searches at a steady rate, by how long each takes from when it was to be sent: so what is sent
-/// late because an answer is late counts as it should.
+/// Returns the 99th percentile of the times of searches at a steady rate. Each time counts from when the search was
+/// due, so a search that is sent late because of a late answer counts in full.
 pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration {
     let mut connection = open(PERSON_SOURCE, server).unwrap();
     let pace = Duration::from_secs(1) / SEARCHES_PER_SECOND;
@@ -151,7 +151,7 @@ pub(crate) fn p99_of_searches(server: SocketAddr, length: Duration) -> Duration 
     while started.elapsed() < length {
         let due = started + pace * times.len() as u32;
         std::thread::sleep(due.saturating_duration_since(Instant::now()));
-        // A thread that wakes late by itself is not the server's doing.
+        // A thread that wakes late by itself is not the server's fault.
         let begun = if answered > due { due } else { Instant::now() };
         assert!(connection.entry(PERSON, &["cn"]).unwrap().is_some());
         answered = Instant::now();

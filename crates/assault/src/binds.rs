@@ -1,5 +1,5 @@
-//! Binds against the server: floods of wrong passwords, exchanges of SASL half done, storms of binds that nobody waits
-//! for, messages of SASL that are none, and stored passwords that would cost hours.
+//! Binds against the server: floods of wrong passwords, incomplete SASL exchanges, storms of binds whose clients do not
+//! wait, malformed SASL messages, and stored passwords that would cost hours.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -19,19 +19,19 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, endings, open, sasl_bind, start_tls};
 
-/// How many times as long the 99th of a hundred searches of others may take under a flood.
+/// Largest ratio of the 99th percentile of another client's searches under a flood to that without one.
 const P99_TIMES_MAX: f64 = 2.0;
 
-/// How often that is measured; the median counts.
+/// Number of measurements, whose median counts.
 const P99_RUNS: usize = 5;
 
-/// How long a bind of somebody known may take afterwards.
+/// Longest time of a known client's bind afterwards.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// How soon something hostile is answered that costs a hash or less.
+/// Longest time until a hostile request is answered that costs a hash or less.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Memory of the threads that hash, and of jobs and connections that wait.
+/// Memory of the hash threads, and of waiting jobs and connections.
 const BOUNDS: Bounds = Bounds { cost: 128 * MIB, slowest: Duration::from_secs(2) };
 
 /// The attacks.
@@ -56,7 +56,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
 }
 
-/// A server that offers SCRAM, and trusts nobody but the administrator and who is no attacker.
+/// Returns a server that trusts only the network of the clients that are no attackers.
 fn start(scratch: &Scratch) -> Start {
     let node = scratch.write("node.toml", "trusted_networks = [\"127.0.0.0/24\"]\n");
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
@@ -69,7 +69,7 @@ fn offer_scram(pando: &Pando) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Adds how somebody binds, whose password is right, from the same place as others.
+/// Adds the time of a bind with the right password, from the same address as others.
 fn with_a_right_bind(pando: &Pando, finding: Finding) -> Finding {
     let started = Instant::now();
     let outcome = pando.connect().bind(PERSON, PERSON_PASSWORD).unwrap();
@@ -81,7 +81,7 @@ fn with_a_right_bind(pando: &Pando, finding: Finding) -> Finding {
     )
 }
 
-/// A flood for so many seconds.
+/// Floods the server for so many seconds.
 fn flood(pando: &Pando, seconds: usize) -> Finding {
     let flood = Flood::start(pando.address());
     std::thread::sleep(Duration::from_secs(seconds as u64));
@@ -99,12 +99,12 @@ fn flood(pando: &Pando, seconds: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// The first message of SCRAM, with this nonce.
+/// Returns the first message of SCRAM, with this nonce.
 fn scram_first(nonce: &str) -> Vec<u8> {
     format!("n,,n=ahuber,r={nonce}").into_bytes()
 }
 
-/// Exchanges that are begun, and begun again, and never ended.
+/// Exchanges that are begun repeatedly and never completed.
 fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     const TIMES: i32 = 3;
     offer_scram(pando);
@@ -119,7 +119,7 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
             let octets = stream.read(&mut said).unwrap_or_default();
             said.truncate(octets);
             let answers = crate::wire::Ending { said, is_closed: false }.answers();
-            // To a first message it takes the next one for the last.
+            // The server takes the message after a first one for the last one of the exchange.
             let expected = match id % 2 {
                 1 => ResultCode::SASL_BIND_IN_PROGRESS,
                 _ => ResultCode::PROTOCOL_ERROR,
@@ -145,7 +145,7 @@ fn sasl_half_done(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Binds that nobody waits for: abandoned, unbound, followed by others, by StartTLS, or by the end of the connection.
+/// Binds whose client does not wait: it abandons them, unbinds, sends others or StartTLS, or closes the connection.
 fn storm(pando: &Pando, count: usize) -> Finding {
     let wrong = |id| bind(id, PERSON, "a wrong password");
     let abandon = |id| crate::wire::message(id, ldap::Request::Abandon(ldap::MessageId(1)));
@@ -159,7 +159,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ];
     for index in 0..count {
         let mut stream = open(pando.address(), index);
-        // One that the server has closed already has had its way.
+        // The server may have closed it already.
         let _ = stream.write_all(&shapes[index % shapes.len()]);
         if index % 2 == 0 {
             let _ = stream.shutdown(Shutdown::Both);
@@ -169,7 +169,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Messages of SASL that are none. None of them may be a good bind, and each is answered, or its connection closed.
+/// Malformed SASL messages. None of them may be a successful bind, and each is answered, or its connection closed.
 fn hostile(pando: &Pando, each: usize) -> Finding {
     offer_scram(pando);
     let (long, first) = ("x".repeat(1_000_000), scram_first("nonce"));
@@ -191,7 +191,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
         ("zeros", "PLAIN", vec![0; 100_000]),
         ("a name of a megabyte, and a password", "PLAIN", format!("\0{long}\0x").into_bytes()),
     ];
-    // Behind a good first message, of whose answer nothing is right.
+    // After a valid first message, a last one that is wrong in every part.
     let last = ["c=biws,r=nonce,p=AAAA", "c=biws,r=nonce,i=4294967295,p=AAAA", "r=x", "c=biws", ""];
     let begun = |last: &str| [sasl_bind(1, scram, &first), sasl_bind(2, scram, last.as_bytes())].concat();
     let alone =
@@ -224,7 +224,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Passwords whose stored form says that they want hours, or all memory: a bind with them fails as soon as others.
+/// Passwords whose stored form asks for hours, or for all memory: a bind with them fails as soon as others.
 fn costly(pando: &Pando, count: usize) -> Finding {
     let stored = [
         "{PBKDF2-SHA256}2000000000$MDEyMzQ1Njc4OWFiY2RlZg$uwFxsdBRF2CLLoqwi4RcVSZqX3wqfj0VVtWvFRVuDzE",
@@ -237,7 +237,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     let mut admin = pando.administrator();
     let name = |index: usize| format!("uid=costly{index},ou=people,{SUFFIX}");
     for (index, stored) in stored.iter().enumerate() {
-        // What came with an import comes this way, too.
+        // An import stores passwords in the same form.
         let attributes =
             [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "x"), ("userPassword", *stored)];
         let outcome = admin.add(&name(index), &attributes).unwrap();
@@ -260,7 +260,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// How much longer searches of others take under a flood: without one and with one, in turn.
+/// Compares searches of others without a flood and with one, in turn.
 fn p99(plan: &Plan, scratch: &Scratch) -> Finding {
     let length = (plan.share(10) / P99_RUNS as u32 / 2).max(Duration::from_secs(3));
     let pando = start(scratch).ready();

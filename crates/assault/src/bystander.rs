@@ -1,5 +1,5 @@
-//! Somebody who uses the server while others attack it, from an address of its own: every answer must come, and the
-//! slowest is told.
+//! A client that uses the server while others attack it, from an address of its own. Every answer must come, and the
+//! slowest is reported.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::data::{PERSON, PERSON_PASSWORD};
 use crate::horde::connect_from;
 use crate::report::Finding;
 
-/// Where it comes from.
+/// Address of the client.
 pub(crate) const PERSON_SOURCE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 77);
 
-/// How long it waits for an answer before it says that there is none.
+/// Longest wait for an answer before it counts as missing.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Between two of its requests.
+/// Time between two of its requests.
 const PACE: Duration = Duration::from_millis(4);
 
-/// Requests over the connection it has, for each new connection and each use of the socket in the data directory.
+/// Requests over its connection for each new connection and each use of the socket in the data directory.
 const REQUESTS_PER_CONNECT: u64 = 25;
 
 /// A user of the server, on a thread of its own.
@@ -32,11 +32,11 @@ pub(crate) struct Bystander {
     thread: JoinHandle<Seen>,
 }
 
-/// What it saw.
+/// Observations of the client.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     answers: u64,
-    /// The slowest answer on the connection that it had before.
+    /// The slowest answer on its first connection.
     slowest: Duration,
     /// The same on a new one: connect, bind, search.
     slowest_new: Duration,
@@ -46,10 +46,10 @@ pub(crate) struct Seen {
 }
 
 impl Bystander {
-    /// Begins. `data` is the folder with the server's socket.
+    /// Starts the client. `data` is the folder with the server's socket.
     pub(crate) fn start(server: SocketAddr, data: &Path) -> Bystander {
         let stop = Arc::new(AtomicBool::new(false));
-        // Bound before the attack begins.
+        // The client binds before the attack begins.
         let mut connection = open(PERSON_SOURCE, server).unwrap();
         let (socket, stopped) = (data.join("pando.sock"), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -63,7 +63,7 @@ impl Bystander {
         Bystander { stop, thread }
     }
 
-    /// Ends, and says what it saw.
+    /// Ends the client, and returns its observations.
     pub(crate) fn end(self) -> Seen {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap()
@@ -76,7 +76,7 @@ impl Seen {
         let answer = search(connection);
         self.slowest = self.slowest.max(started.elapsed());
         if self.count("search", answer).is_none() {
-            // The connection is of no use any more, and a new one is asked for.
+            // The connection is no longer usable, so a new one is opened.
             let fresh = open(PERSON_SOURCE, server);
             if let Some(fresh) = self.count("connect again", fresh) {
                 *connection = fresh;
@@ -107,7 +107,7 @@ impl Seen {
         }
     }
 
-    /// Adds what it saw to a finding, with the longest that an answer may take.
+    /// Adds its observations to a finding, with the longest time that an answer may take.
     pub(crate) fn add_to(&self, finding: Finding, slowest_max: Duration) -> Finding {
         let slowest = self.slowest.max(self.slowest_new).max(self.slowest_local);
         let answered = match self.failures.first() {
@@ -125,13 +125,13 @@ impl Seen {
     }
 }
 
-/// A time as text.
+/// Formats a time.
 pub(crate) fn ms(time: Duration) -> String {
     let ms = time.as_secs_f64() * 1e3;
     if ms < 10.0 { format!("{ms:.1} ms") } else { format!("{ms:.0} ms") }
 }
 
-/// A connection from this address of the person, bound.
+/// Opens a connection from this address, bound as the person.
 pub(crate) fn open(source: Ipv4Addr, server: SocketAddr) -> Result<Connection, ClientError> {
     let mut connection = Connection::over_tcp(connect_from(source, server)?)?;
     connection.set_timeout(PATIENCE)?;

@@ -1,10 +1,9 @@
-//! Damage to a data directory: each of its files in each way, after a kill with changes pending in the redo log and
-//! after a clean stop.
+//! Damage to a data directory: each of its files is damaged in several ways, after a kill with changes pending in the
+//! redo log and after a clean stop.
 //!
-//! A start then refuses with exit code 4 and names the file, and has changed nothing: with the file as it was,
-//! everything is there. Or it opens, and everything acknowledged is there, but for what
-//! `docs/reference/store-format.md` says that cannot be noticed. Damage inside the rows of `data.mdb` is found by the
-//! check of all rows at the latest.
+//! A start then either refuses with exit code 4, names the file and has changed nothing: with the file as it was, all
+//! data is there. Or it opens, and all acknowledged changes are there, except where `docs/reference/store-format.md`
+//! says that damage cannot be noticed. The check of all rows finds damage inside the rows of `data.mdb` at the latest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,7 +23,7 @@ use crate::support::{SUFFIX, Scratch};
 /// Acknowledged changes, each a group of its own.
 const CHANGES: usize = 60;
 
-/// Text of each: together more than the first segment of the redo log takes.
+/// Length of each change's text: together more than the first segment of the redo log takes.
 const FILLING: usize = 12_000;
 
 /// The exit code of data that cannot be used.
@@ -33,10 +32,10 @@ const DATA: i32 = 4;
 /// A block of the redo log, and a page of the data file.
 const BLOCK: usize = 4_096;
 
-/// What a group takes at most: the text of its change in its record and in its entry's row, and small rows.
+/// Largest size of a group: the text of its change in its record and in its entry's row, and small rows.
 const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
 
-/// Ways to damage a file.
+/// Kinds of damage to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Removed,
@@ -64,12 +63,12 @@ const WAYS: [Way; 10] = [
     Way::Foreign,
 ];
 
-/// What the server did with a damaged directory.
+/// Reaction of the server to a damaged directory.
 #[derive(Debug)]
 enum Outcome {
-    /// It opened, and so many changes are there.
+    /// It opened, with so many of the changes.
     Opened { found: usize, is_sound: bool },
-    /// It ended with this code, or by a signal, and said this.
+    /// It ended with this code, or by a signal, with this output.
     Refused { code: Option<i32>, said: String },
 }
 
@@ -81,7 +80,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
     let killed = Template::make("killed", true);
     let stopped = Template::make("stopped", false);
-    // Other data of the same kind, for files that are not its own.
+    // Other data of the same kind, for files that belong to another directory.
     let foreign = Template::make("foreign", true);
     report.attack(names[0], || every_file("killed with changes pending", &killed, &foreign));
     report.attack(names[1], || every_file("stopped", &stopped, &foreign));
@@ -96,7 +95,7 @@ struct Template {
 impl Template {
     fn make(name: &str, is_killed: bool) -> Template {
         let scratch = Scratch::new(&format!("assault-damage-{name}"));
-        // What is in the data file before.
+        // Changes that are in the data file before.
         let pando = Start::new(&scratch).ready();
         plant_suffix(&mut pando.administrator());
         assert!(pando.stop().success());
@@ -119,7 +118,7 @@ impl Template {
         Pando::data(&self.scratch)
     }
 
-    /// The names of its regular files, in order.
+    /// Returns the names of its regular files, in order.
     fn files(&self) -> Vec<String> {
         contents(&self.data()).into_keys().collect()
     }
@@ -139,7 +138,7 @@ fn is_redo(name: &str) -> bool {
     name.starts_with("redo-")
 }
 
-/// Files that tell nothing: their loss or damage is none.
+/// Returns true for files without information: their loss or damage does no harm.
 fn is_worthless(name: &str) -> bool {
     matches!(name, "lock" | "data.mdb-lock" | "pando.sock")
 }
@@ -192,7 +191,7 @@ fn verdict(done: String, trials: usize, complaints: &[String]) -> Finding {
     complaints.iter().fold(finding, |finding, complaint| finding.noted(complaint))
 }
 
-/// Damages a file. False where this way means nothing for it.
+/// Damages a file. Returns false if the damage does not apply to it.
 fn damage(folder: &Path, name: &str, way: Way, foreign: &Path) -> bool {
     let path = folder.join(name);
     let mut bytes = fs::read(&path).unwrap();
@@ -228,18 +227,18 @@ fn damage(folder: &Path, name: &str, way: Way, foreign: &Path) -> bool {
     true
 }
 
-/// The place of the last octet that is not zero: behind it there may be room for more.
+/// Returns the position of the last octet that is not zero: after it there may be unused room.
 fn last_used(bytes: &[u8]) -> usize {
     bytes.iter().rposition(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// A place in the middle of what is used.
+/// Returns a position in the middle of the used part.
 fn middle(bytes: &[u8]) -> usize {
     let half = last_used(bytes) / 2;
     half + bytes[half..].iter().position(|byte| *byte != 0).unwrap_or(0)
 }
 
-/// Another name of the same form.
+/// Returns another name of the same form.
 fn renamed(name: &str) -> String {
     match name.strip_prefix("redo-").and_then(|number| number.parse::<u64>().ok()) {
         Some(number) => format!("redo-{:016}", number + 1_000),
@@ -260,7 +259,7 @@ fn open(trial: &Scratch) -> Outcome {
     match Start::new(trial).ready_or_ended() {
         Ok(pando) => {
             let found = count(&mut pando.administrator());
-            // What a start found is said before it is ready; the check of all rows is asked besides.
+            // A start reports what it finds before it is ready. The check of all rows runs in addition.
             assert!(pando.stop().success(), "it stops");
             let is_sound = command(&["verify"], Some(&Pando::data(trial))).code == Some(0);
             Outcome::Opened { found: found.unwrap_or(0), is_sound: is_sound && found.is_some() }
@@ -272,7 +271,7 @@ fn open(trial: &Scratch) -> Outcome {
     }
 }
 
-/// How many of the changes are there, by reading each of them; none where the server says that something is wrong.
+/// Returns how many of the changes can be read; `None` if the server reports an error.
 fn count(admin: &mut Connection) -> Option<usize> {
     let mut found = 0;
     for number in 0..CHANGES {
@@ -290,12 +289,12 @@ fn count(admin: &mut Connection) -> Option<usize> {
     Some(found)
 }
 
-/// What is wrong with an outcome, if anything is.
+/// Returns the complaint about an outcome, if any.
 fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<String> {
     match outcome {
         Outcome::Opened { found, is_sound } => {
             let lost = CHANGES - found;
-            // Rows of the data file carry checksums, its pages do not: a start cannot see all of it, the check can.
+            // Rows of the data file have checksums, its pages do not: a start cannot detect all damage, the check can.
             if name == "data.mdb" && !is_sound {
                 return None;
             }
@@ -316,9 +315,9 @@ fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<St
     }
 }
 
-/// How many changes may be lost without a word, as docs/explanation/security.md says: the last group, which a crash may
-/// have torn; the newest groups of the segment in use, where they are zeroes, which is what a file looks like that
-/// nothing was written to; and the data file as a whole, while nothing beside it is pending.
+/// Returns how many changes may be lost unnoticed, see docs/explanation/security.md: the last group, which a crash may
+/// have torn; the newest groups of the segment in use if they are zeroes, because an unused part of a file looks the
+/// same; and the data file as a whole, while no changes are pending in the redo log.
 fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {
@@ -330,8 +329,8 @@ fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
     }
 }
 
-/// Whether a refusal names the file; for the data file the folder is enough, and where a file is of other data,
-/// nobody knows which of them is the wrong one.
+/// Returns true if a refusal names the file. For the data file the folder is enough; if a file belongs to other data,
+/// the server cannot know which of them is wrong.
 fn names(line: &str, name: &str, way: Way, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
@@ -343,9 +342,9 @@ fn last_line(said: &str) -> &str {
     said.lines().last().unwrap_or_default()
 }
 
-/// Puts everything back as it was before the damage: a refusal has taken nothing away, so that all changes are there.
-/// What is found in the middle of the data file only, when the redo log is being replayed, may find that log's last
-/// group written once more; otherwise a refusal changes no octet (`is_strict`).
+/// Restores the file as it was before the damage: a refusal has taken nothing away, so that all changes are there.
+/// Damage in the middle of the data file may be found only during the replay of the redo log, which then may contain
+/// its last group twice; otherwise a refusal changes no octet (`is_strict`).
 fn mend(
     trial: &Scratch,
     template: &Template,
@@ -356,12 +355,12 @@ fn mend(
     let after = contents(&folder);
     for (name, bytes) in damaged {
         let is_same = if is_strict { after.get(name) == Some(bytes) } else { after.contains_key(name) };
-        // What was emptied has nothing to lose.
+        // An emptied file has nothing to lose.
         if !is_worthless(name) && !bytes.is_empty() && !is_same {
             return Some(format!("the refused start has changed {name}"));
         }
     }
-    // The rest of the files stay as the refused start has left them.
+    // The other files stay as the refused start left them.
     for (name, bytes) in contents(&template.data()) {
         if damaged.get(&name) != Some(&bytes) {
             fs::write(folder.join(name), bytes).unwrap();
@@ -373,7 +372,7 @@ fn mend(
     }
 }
 
-/// Random damage to the octets of the redo log: never fewer changes but the last, without a word.
+/// Random damage to the octets of the redo log: no more than the last change is lost unnoticed.
 fn groups(plan: &Plan, template: &Template) -> Finding {
     let mut random = plan.random("damage/groups");
     let files: Vec<String> = template.files().into_iter().filter(|name| is_redo(name)).collect();
@@ -390,7 +389,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         let mut bytes = fs::read(&path).unwrap();
         let used = last_used(&bytes) + 1;
         let at = random.usize(..used);
-        // One group's worth of octets, or a few; so that what is behind them proves that they were there.
+        // One group's worth of octets, or a few, so that the octets after them prove that they were there.
         let end = (at + random.usize(1..2 * FILLING)).min(used);
         let is_zeroed = random.bool();
         bytes[at..end].iter_mut().for_each(|byte| *byte = if is_zeroed { 0 } else { random.u8(..) });
@@ -399,7 +398,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
         let is_at_the_end = name == newest && end + GROUP_MAX >= used;
         let complaint = match &outcome {
             Outcome::Opened { found, is_sound: true } if is_at_the_end && CHANGES - found <= 1 => None,
-            // Zeroes up to the end of the newest segment are what nothing looks like.
+            // Zeroes up to the end of the newest segment look like an unused part.
             Outcome::Opened { is_sound: true, .. } if is_at_the_end && is_zeroed && end == used => None,
             other => judge(other, name, Way::MiddleOctetFlipped, &files),
         };

@@ -1,5 +1,4 @@
-//! The directory that is attacked: the sample organisation and, where many candidates are wanted, people in one flat
-//! unit.
+//! The directory that is attacked: the sample organisation and, if many candidates are needed, people in one flat unit.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,23 +7,23 @@ use std::path::Path;
 use crate::support::pando::{Pando, Start, command};
 use crate::support::{SUFFIX, Scratch};
 
-/// Somebody in the sample, who is no administrator.
+/// A user of the sample, who is no administrator.
 pub(crate) const PERSON: &str = "uid=ahuber,ou=people,dc=example,dc=com";
 
-/// Everybody's password there.
+/// The password of every user of the sample.
 pub(crate) const PERSON_PASSWORD: &str = "password";
 
 /// The unit with many entries.
 pub(crate) const MANY: &str = "ou=many,dc=example,dc=com";
 
-/// A folder with the sample organisation in `data`, nobody serving it.
+/// Returns a folder with the sample organisation in `data`, which no server has open.
 pub(crate) fn sample(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());
     scratch
 }
 
-/// The same with so many entries in one unit besides.
+/// Returns the same folder with additional entries in one unit.
 pub(crate) fn sample_and_many(name: &str, count: usize) -> Scratch {
     let scratch = sample(name);
     let data = Pando::data(&scratch);

@@ -27,7 +27,7 @@ const ATTACKERS: usize = 64;
 /// Requests that each of them has under way.
 const PIPELINE: i32 = 16;
 
-/// Former passwords of each of them, where there is a history.
+/// Former passwords of each of them, if there is a history.
 const HISTORY: usize = 24;
 
 /// Longest first bind of another client (99th percentile).
@@ -51,7 +51,7 @@ const FIRST_VICTIM: u32 = u32::from_be_bytes([127, 200, 0, 1]);
 /// Requests of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// Changes of one's own password.
+    /// Changes of the attacker's own password.
     Changes,
     /// Binds with the right password, with one that is wrong, and changes.
     Mixed,
@@ -89,7 +89,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     }
 }
 
-/// The sample, in which those who flood have a history of passwords; and the names of all people.
+/// Returns the sample, in which the attackers have a history of passwords, and the names of all people.
 fn people_with_history() -> (Scratch, Vec<String>) {
     let scratch = data::sample("assault-hash-flood");
     let pando = Start::new(&scratch).ready();
@@ -107,7 +107,7 @@ fn people_with_history() -> (Scratch, Vec<String>) {
     fn value_of<'t>(entry: &'t str, name: &str) -> Option<&'t str> {
         entry.lines().find(|line| line.starts_with(name))
     }
-    // The password of all is stored as that of the first is, so every bind costs a hash.
+    // All passwords are stored in the first one's form, so every bind costs a hash.
     let first =
         exported.split("\n\n").find(|entry| value_of(entry, "dn: ") == Some(&format!("dn: {}", people[0])));
     let password = first.and_then(|entry| value_of(entry, "userPassword")).unwrap();
@@ -216,7 +216,7 @@ fn flood(
     )
 }
 
-/// Binds on a new connection from this address: what came of it, and how long it took.
+/// Binds on a new connection from this address: returns the result and the time it took.
 fn time_bind(
     server: SocketAddr,
     source: Ipv4Addr,

@@ -1,5 +1,5 @@
-//! Requests to two servers that differ in nothing but what their users may not see: every answer has to be the same.
-//! The requests are those of `crates/pando/tests/access/hidden.rs`.
+//! Requests to two servers that differ only in data hidden from their users: every answer must be the same. The
+//! requests are those of `crates/pando/tests/access/hidden.rs`.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::plan::Plan;
 use crate::report::{Finding, Report};
 use crate::support::hidden_data;
 
-/// Requests at least.
+/// Fewest requests.
 const QUICK: usize = 5_000;
 const FULL: usize = 100_000;
 

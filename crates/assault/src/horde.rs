@@ -1,5 +1,5 @@
-//! Many hostile connections at once: each sends its messages as fast as the server takes them, and reads nothing
-//! unless told to.
+//! Many hostile connections at once: each sends its messages as fast as the server takes them, and reads nothing unless
+//! the attack says so.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -10,13 +10,13 @@ use ldap::{Authentication, BindRequest, Controls, MessageId, Request, ResultCode
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use socket2::{Domain, Socket, Type};
 
-/// After so long without an octet taken from anybody the server is taken to want no more.
+/// Time without an octet taken from any connection after which the server counts as taking no more.
 const QUIET: Duration = Duration::from_millis(1_200);
 
-/// Between two looks at something else while all sockets are full.
+/// Interval between checks while all sockets are full.
 const POLL: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 
-/// How long the server may take to answer a bind of a hostile connection.
+/// Longest time that the server may take to answer a bind of a hostile connection.
 const BIND_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Octets given to one connection before the others have their turn.
@@ -46,7 +46,7 @@ enum State {
     Closed,
 }
 
-/// How far a horde got.
+/// Progress of a horde.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pushed {
     /// Messages given to the kernel as a whole.
@@ -72,13 +72,13 @@ pub(crate) fn hostile_source(index: usize) -> Ipv4Addr {
 }
 
 impl Horde {
-    /// Connects so many, all from one address, or each from its own.
+    /// Opens connections, all from one address, or each from its own.
     pub(crate) fn connect(server: SocketAddr, count: usize, one_source: bool) -> Horde {
         let member = |index| {
             let source = hostile_source(if one_source { 0 } else { index });
             let stream = connect_from(source, server).unwrap();
             stream.set_nonblocking(true).unwrap();
-            // When it goes it is gone: with an ordinary end what is in its socket would still be asked.
+            // A reset on close: with an ordinary end the server would still handle the messages in its socket.
             socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
             Member { stream, pending: Vec::new(), written: 0, sent: 0, state: State::Sending }
         };
@@ -101,8 +101,8 @@ impl Horde {
         }
     }
 
-    /// Sends what `message` gives for a connection and the number of its message, both from 0, until it gives none;
-    /// until the server takes no more; or until `goes_on` says no.
+    /// Sends the messages that `message` returns for a connection and the number of its message, both from 0. It ends
+    /// when there are no more, when the server takes no more, or when `goes_on` returns false.
     pub(crate) fn push(
         &mut self,
         message: impl Fn(usize, usize) -> Option<Vec<u8>>,
@@ -138,7 +138,7 @@ impl Horde {
 }
 
 impl Member {
-    /// Gives the kernel as much as it takes, up to a turn's worth: how many octets it took.
+    /// Gives the kernel as much as it takes, up to a turn's worth; returns the number of octets.
     fn turn(&mut self, message: impl Fn(usize) -> Option<Vec<u8>>, messages: &mut usize) -> u64 {
         let mut taken = 0;
         while self.state == State::Sending && taken < TURN {

@@ -1,7 +1,7 @@
-//! kill -9 at every time of a server's life: nothing acknowledged is lost, nothing is there by half, and the check of
-//! all rows passes.
+//! kill -9 at every time of a server's life: no acknowledged change is lost, no change is applied in part, and the
+//! check of all rows passes.
 //!
-//! Writers keep what was acknowledged to each of them, and what was under way; see `support/writers.rs`.
+//! Writers record the changes acknowledged to them, and those still under way; see `support/writers.rs`.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,7 +33,7 @@ const START_CALLS_MAX: u64 = 40;
 /// File calls of a server under load after which it is killed, at most: several checkpoints.
 const CALLS_MAX: u64 = 4_000;
 
-/// How long writers write before a stop.
+/// Fewest acknowledgements before a stop.
 const BEFORE_A_STOP: u64 = 60;
 
 /// Microseconds between the signal to stop and the kill, at most: a stop checkpoints what is pending.
@@ -48,7 +48,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack("kills/settings", || attack(plan, "settings", 8, Way::Settings));
 }
 
-/// When the server is killed.
+/// Moment at which the server is killed.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
     /// After so many acknowledged changes.
@@ -59,11 +59,11 @@ enum Way {
     Calls,
     /// While it stops, which checkpoints.
     Stop,
-    /// While settings and indexes change besides.
+    /// While settings and indexes change as well.
     Settings,
 }
 
-/// The server's folder, those who write, and what they know.
+/// The server's folder, the writers, and their records.
 struct Scene {
     scratch: Scratch,
     writers: Vec<Writer>,
@@ -108,7 +108,7 @@ impl Scene {
         plant_suffix(&mut admin);
         writers.iter().for_each(|writer| writer.plant(&mut admin));
         let settings = (way == Way::Settings).then(|| SettingsWriter::new(random.u64(..)));
-        // The first kill comes right behind these.
+        // The first kill comes directly after these.
         pando.kill();
         Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
     }
@@ -130,10 +130,10 @@ impl Scene {
             Way::Start => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
-                // Again and again, so that a start finds what a killed start left.
+                // Several times, so that a start finds what a killed start left.
                 for _ in 0..3 {
                     let power = self.power().kill_at(random.u64(1..START_CALLS_MAX));
-                    // One that is ready is killed when it is dropped.
+                    // A start that gets ready is killed when it is dropped.
                     drop(Start::new(&self.scratch).with(&power).ready_or_ended());
                 }
             }
@@ -148,7 +148,7 @@ impl Scene {
                 let wait = Duration::from_micros(random.u64(..STOP_MICROS_MAX));
                 self.write_and(&pando, BEFORE_A_STOP + random.u64(..ACKNOWLEDGEMENTS_MAX), |pando| {
                     pando.signal(Signal::TERM);
-                    // The kill is to come anywhere in the stop, wherever that is on this machine.
+                    // The kill may come at any point of the stop, whatever that is on this machine.
                     std::thread::sleep(wait);
                     kill(pando);
                 });
@@ -156,8 +156,8 @@ impl Scene {
         }
     }
 
-    /// Lets all write; after so many acknowledgements does something that ends the server, and waits until they have
-    /// seen that.
+    /// Has all writers write. After so many acknowledgements it calls `then`, which ends the server, and waits until
+    /// the writers have noticed.
     fn write_and(&mut self, pando: &Pando, acknowledgements: u64, then: impl FnOnce(&Pando)) {
         let address = pando.address();
         let (sender, receiver) = mpsc::channel();
@@ -197,8 +197,7 @@ impl Scene {
         });
     }
 
-    /// Compares the server with what it acknowledged. One that is stopped then leaves nothing to replay to the next
-    /// round.
+    /// Compares the server with what it acknowledged. A stop afterwards leaves the next round nothing to replay.
     fn check(&mut self, stops: bool) {
         let pando = Start::new(&self.scratch).ready();
         let mut admin = pando.administrator();

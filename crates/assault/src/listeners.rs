@@ -93,13 +93,13 @@ fn figure(admin: &mut Connection, name: &str) -> usize {
     std::str::from_utf8(&entry.attributes[0].values[0]).unwrap().parse().unwrap()
 }
 
-/// Waits until so many listen; how long that took, or that it did not come.
+/// Waits until so many searches listen; returns the time that took, or `None` if they never did.
 fn until_listening(admin: &mut Connection, count: usize) -> Option<Duration> {
     let begun = Instant::now();
     wait_until(Duration::from_secs(30), || figure(admin, "Current") == count).then(|| begun.elapsed())
 }
 
-/// Changes an entry that all listen to. The same values again would be no change.
+/// Changes an entry that all listen to. Unchanged values would be no change.
 fn change(admin: &mut Connection) {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let value = format!("{} of {}", NUMBER.fetch_add(1, Ordering::Relaxed), std::process::id());
@@ -107,8 +107,8 @@ fn change(admin: &mut Connection) {
     assert!(admin.modify(SUFFIX, &[change]).unwrap().is_success());
 }
 
-/// Messages that are search results with a change, and the results that ended searches, until so many came, the peer
-/// closed, or nothing comes any more.
+/// Returns the number of search results with a change, and the results that ended searches. It reads until there are
+/// `count`, the peer has closed, or no more messages come.
 fn hear(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
     let limits = ldap::DecodeLimits::AUTHENTICATED;
     let (mut input, mut buffer, mut entries, mut codes) = (Vec::new(), vec![0; 16 << 10], 0, Vec::new());
@@ -202,7 +202,7 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
         .bounded(gone.is_some(), "all are gone when their clients are", "all")
 }
 
-/// One user takes what it can get; another listens, and hears.
+/// One user opens as many searches as it can; another listens, and receives changes.
 fn greedy(pando: &Pando) -> Finding {
     let mut admin = pando.administrator();
     let all = figure(&mut admin, "Max");

@@ -1,5 +1,5 @@
-//! The assault: attacks a running Pando as a hostile client, a failing disk or a broken machine would, measures what
-//! happens, and holds it against the bounds that `docs/explanation/security.md` promises.
+//! The assault: attacks a running Pando as a hostile client, a failing disk or a broken machine would, measures the
+//! effects, and compares them with the bounds that `docs/explanation/security.md` promises.
 //!
 //! Each family of attacks is a module with a function `run`. An attack starts the real binary on a free loopback port
 //! over a temporary folder, ends it by its process id, and reports one line: name, what was done, what was measured

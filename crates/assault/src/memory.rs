@@ -1,9 +1,9 @@
-//! What hostile connections can make the server hold: the worst request shapes, measured as the growth of its
+//! Memory that hostile connections can make the server hold: the worst request shapes, measured as the growth of its
 //! resident memory.
 //!
-//! Each shape runs against a server of its own while somebody else uses it. Eight connections may cost 512 MiB, a
-//! thousand a quarter of the memory that the server may have, which is twice what its requests may hold
-//! (`request_memory_bytes`); what they cost is given back when they are gone.
+//! Each shape runs against a server of its own while another client uses it. Eight connections may cost 512 MiB. A
+//! thousand may cost a quarter of the memory that the server may have, which is twice what its requests may hold
+//! (`request_memory_bytes`). The memory is released when the connections are closed.
 
 mod shapes;
 
@@ -22,32 +22,32 @@ use crate::support::pando::{Pando, Start};
 use crate::support::{SUFFIX, Scratch};
 use shapes::{SHAPES, Shape};
 
-/// What eight hostile connections may cost.
+/// Most memory that eight hostile connections may cost.
 const FEW_COST_MAX: u64 = 512 * MIB;
 
-/// How many are few.
+/// Number of connections that count as few.
 const FEW: usize = 8;
 
-/// What requests may hold where there are many, as a setting: what they cost is then the same on every machine.
+/// Setting of request memory for many connections, so that their cost is the same on every machine.
 pub(crate) const REQUEST_MEMORY: u64 = 256 * MIB;
 
 /// Most memory that many connections cost with that setting: they hold at most twice as much together; the rest is for
-/// the connections themselves and what the server works with.
+/// the connections themselves and for the work of the server.
 pub(crate) const MANY_COST_MAX: u64 = 2 * REQUEST_MEMORY + 64 * MIB;
 
-/// How much more than before the server may hold when they are gone.
+/// Most memory above the initial that the server may hold after the connections are closed.
 const KEPT_MAX: u64 = 64 * MIB;
 
-/// Growth at which an attack has shown what it can do and ends: a machine is not to fail because of it.
+/// Growth at which an attack ends, so that the machine does not run out of memory.
 const ENOUGH: u64 = 6 << 30;
 
 /// Entries in one unit, for searches that gather candidates.
 const MANY_ENTRIES: (usize, usize) = (20_000, 100_000);
 
-/// How long the server has for what a client says that then reads.
+/// Time for the server to read the messages of a client that then reads.
 const HEARD: Duration = Duration::from_millis(500);
 
-/// How long another client's answer may take during an attack.
+/// Longest time of another client's answer during an attack.
 const SLOWEST_MAX: Duration = Duration::from_secs(5);
 
 /// The attacks.
@@ -79,14 +79,14 @@ fn attack(plan: &Plan, scratch: &Scratch, shape: &Shape) -> Finding {
     let is_few = count <= FEW;
     let node_file = scratch.write("node.toml", format!("request_memory_bytes = {REQUEST_MEMORY}\n"));
     let arguments = ["--node", node_file.to_str().unwrap()];
-    // Few are bounded whatever is set.
+    // The bound of few connections does not depend on settings.
     let pando = start(scratch, if is_few { &[] } else { &arguments });
     let bystander = Bystander::start(pando.address(), &Pando::data(scratch));
     let mut horde = Horde::connect(pando.address(), count, shape.one_source);
     if let Some((dn, password)) = shape.bind {
         horde.bind(dn, password);
     }
-    // The first answers bring in pages and fill what is remembered; that is no attack's doing.
+    // The first answers read pages and fill caches, which is not the attack's cost.
     warm_up(&pando);
     let memory = Memory::watch(pando.id());
     let bound = if is_few { FEW_COST_MAX } else { MANY_COST_MAX };
@@ -132,7 +132,7 @@ fn warm_up(pando: &Pando) {
     }
 }
 
-/// What a client does that has more outstanding than it may.
+/// Action of a client with more outstanding requests than permitted.
 #[derive(Clone, Copy, PartialEq)]
 enum AndThen {
     Abandons,
@@ -142,15 +142,15 @@ enum AndThen {
 /// Requests of a connection that may be outstanding, in these attacks.
 const OUTSTANDING: usize = 100;
 
-/// Entries that each of its searches finds: what others than the administrator get at most.
+/// Entries that each of its searches finds: the size limit of other users than the administrator.
 const ENTRIES: usize = 1_000;
 
 /// Octets of answers that wait in the client's socket, so that most wait in the server.
 const RECEIVED_MAX: usize = 64 << 10;
 
-/// One connection has as much outstanding as it may, one search more, and reads nothing. It abandons all and asks for
-/// something small (RFC 4511 section 4.11), or says goodbye (section 4.3), and then reads: few of the entries come,
-/// because the server has read that although it takes no further request.
+/// One connection has as many requests outstanding as it may, plus one search, and reads nothing. It abandons all and
+/// sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and then reads. Few of the entries come,
+/// because the server reads these messages although it takes no further request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
     let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);
@@ -178,7 +178,7 @@ fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
             ("says goodbye, and is closed", None)
         }
     };
-    // The server has what was sent, and does what it does with it.
+    // The server has received the messages and acts on them.
     std::thread::sleep(HEARD);
     let mut entries = 0;
     loop {

@@ -1,4 +1,4 @@
-//! Mutated messages over raw sockets: the server goes on, says nothing of a defect, and its data stays sound.
+//! Mutated messages over raw sockets: the server goes on, reports no defect, and its data stays sound.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -17,10 +17,10 @@ use crate::report::{Finding, Report};
 use crate::support::pando::{Pando, Start, command};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
-/// Mutated messages on one connection, at most: one that is no LDAP ends it.
+/// Most mutated messages on one connection: one that is no LDAP ends it.
 const MESSAGES_PER_CONNECTION: usize = 40;
 
-/// Messages at least.
+/// Fewest messages.
 const MESSAGES_MIN: usize = 2_000;
 
 /// Threads that send.
@@ -64,7 +64,7 @@ fn mutated(plan: &Plan) -> Finding {
         .bounded(verified.code == Some(0), format!("verify ends with {:?}", verified.code), "finds nothing")
 }
 
-/// Sends mutated messages for so long: how many.
+/// Sends mutated messages for so long; returns their number.
 fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
     let mut random = fastrand::Rng::with_seed(seed);
     let originals = originals();
@@ -78,7 +78,7 @@ fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
             bytes.extend(mutate(&originals, &mut random));
             sent += 1;
         }
-        // The server may close in the middle; then the rest is not taken.
+        // The server may close in the middle; then it does not take the rest.
         if stream.write_all(&bytes).is_ok() && stream.shutdown(Shutdown::Write).is_ok() {
             read_to_the_end(&mut stream);
         }
@@ -86,7 +86,7 @@ fn send(server: SocketAddr, sender: usize, seed: u64, time: Duration) -> usize {
     sent
 }
 
-/// The end must come, whether by its close or its reset.
+/// Reads until the connection ends, by close or reset, as it must.
 fn read_to_the_end(stream: &mut TcpStream) {
     let mut buffer = [0; 16 << 10];
     loop {
@@ -115,7 +115,7 @@ fn bind(random: &mut fastrand::Rng) -> Vec<u8> {
     encode(Request::Bind(BindRequest { version: 3, name, authentication }), Controls::NONE)
 }
 
-/// A good message of each kind.
+/// Returns a valid message of each kind.
 fn originals() -> Vec<Vec<u8>> {
     let dn = format!("uid=mutant,ou=people,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
@@ -172,7 +172,7 @@ fn originals() -> Vec<Vec<u8>> {
     all
 }
 
-/// One of the originals, changed in some places.
+/// Returns one of the originals with some changes.
 fn mutate(originals: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
     let mut bytes = originals[random.usize(..originals.len())].clone();
     for _ in 0..random.usize(1..4) {
@@ -183,23 +183,23 @@ fn mutate(originals: &[Vec<u8>], random: &mut fastrand::Rng) -> Vec<u8> {
             4 => bytes.insert(at, random.u8(..)),
             5 if bytes.len() > 1 => _ = bytes.remove(at),
             6 => bytes.truncate(at),
-            // A piece of another at this place: tags and lengths that mean something.
+            // A part of another message: valid tags and lengths.
             7 => {
                 let other = &originals[random.usize(..originals.len())];
                 let from = random.usize(..other.len());
                 let piece = &other[from..(from + random.usize(1..24)).min(other.len())];
                 bytes.splice(at..at, piece.iter().copied());
             }
-            // Lengths that say more than there is, up to the largest.
+            // Lengths beyond the end of the message, up to the largest.
             _ if !bytes.is_empty() => bytes[at] = [0x80, 0x84, 0xff, 0x7f, 0][random.usize(..5)],
             _ => {}
         }
     }
-    // Most keep an envelope that fits, so that what is inside is looked at.
+    // Most keep a valid envelope, so that the server reads the content.
     if random.u8(..4) > 0 { in_envelope(bytes) } else { bytes }
 }
 
-/// Gives a message the length that it has.
+/// Corrects the length of a message.
 fn in_envelope(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.len() < 2 || bytes[0] != 0x30 {
         return bytes;

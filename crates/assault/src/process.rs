@@ -1,4 +1,4 @@
-//! What the kernel says of the server under attack, and of this process.
+//! Figures of the kernel about the server under attack and about this process.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Octets in a mebibyte.
 pub(crate) const MIB: u64 = 1 << 20;
 
-/// How long memory that is no longer used may take to be given back.
+/// Longest time until unused memory is released.
 const GIVE_BACK: Duration = Duration::from_secs(20);
 
-/// Between two looks at something that changes by itself.
+/// Interval between checks of something that changes by itself.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// Lets this process have as many descriptors as it may: attacks hold thousands of connections.
+/// Raises the number of descriptors of this process to its limit: attacks hold thousands of connections.
 pub(crate) fn raise_descriptor_limit() {
     let limit = getrlimit(Resource::Nofile);
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// Connections that this process can have, with some descriptors left for other things.
+/// Returns the number of connections that this process can have, with some descriptors left for other things.
 pub(crate) fn connections_possible() -> usize {
     getrlimit(Resource::Nofile).current.map_or(usize::MAX, |limit| (limit as usize).saturating_sub(200))
 }
@@ -33,24 +33,24 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Begins to measure: the peak is one from here on.
+    /// Starts to measure; the peak counts from here on.
     pub(crate) fn watch(id: u32) -> Memory {
         // 5 resets the peak, see proc_pid_clear_refs(5).
         let _ = fs::write(format!("/proc/{id}/clear_refs"), "5");
         Memory { id, before: field(id, "VmRSS:") }
     }
 
-    /// Octets resident now above those at the beginning.
+    /// Returns the resident octets above those at the beginning.
     pub(crate) fn growth(&self) -> u64 {
         field(self.id, "VmRSS:").saturating_sub(self.before)
     }
 
-    /// The most that were.
+    /// Returns the peak of the growth.
     pub(crate) fn peak_growth(&self) -> u64 {
         field(self.id, "VmHWM:").saturating_sub(self.before)
     }
 
-    /// Octets resident at the beginning.
+    /// Returns the resident octets at the beginning.
     pub(crate) fn before(&self) -> u64 {
         self.before
     }
@@ -67,26 +67,26 @@ impl Memory {
         }
     }
 
-    /// Waits until the growth is below `octets`: what it is then, or when that takes too long.
+    /// Waits until the growth is below `octets`, for a limited time; returns the growth then.
     pub(crate) fn given_back(&self, octets: u64) -> u64 {
         wait_until(GIVE_BACK, || self.growth() <= octets);
         self.growth()
     }
 }
 
-/// A field of `/proc/PID/status` that is in kB, in octets; 0 of a process that has gone.
+/// Returns a field of `/proc/PID/status` that is in kB, in octets; 0 for a process that has ended.
 fn field(id: u32, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default();
     line.split_ascii_whitespace().next().and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) << 10
 }
 
-/// How many descriptors a process has open.
+/// Returns how many descriptors a process has open.
 pub(crate) fn descriptors(id: u32) -> usize {
     fs::read_dir(format!("/proc/{id}/fd")).map_or(0, |entries| entries.count())
 }
 
-/// Looks again and again until something is so, at most so long: whether it is.
+/// Checks repeatedly until `is_so` returns true, at most for `longest`; returns whether it did.
 pub(crate) fn wait_until(longest: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let started = Instant::now();
     loop {

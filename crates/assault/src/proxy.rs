@@ -1,5 +1,5 @@
-//! The PROXY protocol against the server: headers that are broken, lie about their size, never end, or come from
-//! networks that are no proxies'.
+//! The PROXY protocol against the server: headers that are malformed, have a wrong size, never end, or come from
+//! networks without proxies.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Shutdown, TcpStream};
@@ -17,21 +17,21 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{closed, endings, open, search};
 
-/// Seconds that the server of these attacks gives for a header, and for a first request.
+/// Seconds that the server of these attacks permits for a header, and for a first request.
 const FIRST_REQUEST: u64 = 3;
 
-/// How much later than that connections are closed: the server looks at them once a second.
+/// Additional time until connections are closed: the server checks them once a second.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How soon a connection is closed whose header is none.
+/// Longest time until a connection with a malformed header is closed.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
-/// A proxy's address: hostile connections have such.
+/// Addresses of proxies, which hostile connections have.
 const PROXIES: &str = "127.1.0.0/16";
 
-/// One that is none.
+/// An address that is not a proxy's.
 const STRANGER: Ipv4Addr = Ipv4Addr::new(127, 5, 5, 5);
 
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
@@ -65,25 +65,25 @@ fn start(scratch: &Scratch, first_request: u64) -> Start {
     Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
 }
 
-/// A header of version 2 that says it has so many octets behind its first 16, and has these.
+/// Returns a header of version 2 that announces `size` octets after its first 16, followed by `rest`.
 fn binary(command: u8, family: u8, size: u16, rest: &[u8]) -> Vec<u8> {
     [SIGNATURE, &[command, family], &size.to_be_bytes(), rest].concat()
 }
 
-/// Both ends' addresses and ports, as version 2 has them of IPv4.
+/// Addresses and ports of both ends, in the form of version 2 for IPv4.
 const ENDS: [u8; 12] = [127, 9, 9, 9, 127, 0, 0, 1, 0x12, 0x67, 1, 0x85];
 
 fn told_binary() -> Vec<u8> {
     binary(0x21, 0x11, 12, &ENDS)
 }
 
-/// A header with what a proxy adds: as many additions as there is room for in so many octets.
+/// Returns a header with additional fields: as many as fit into `size` octets.
 fn with_additions(size: usize) -> Vec<u8> {
     let additions = [&[0x04, 0, 1, 0][..]].concat().repeat((size - 28) / 4);
     binary(0x21, 0x11, u16::try_from(12 + additions.len()).unwrap(), &[&ENDS[..], &additions].concat())
 }
 
-/// Headers that never come to their end, some of which go on an octet at a time: the server closes them.
+/// Headers that never end, some of which go on an octet at a time: the server closes them.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let binary_header = told_binary();
     let lies = binary(0x21, 0x11, 4_000, &ENDS);
@@ -94,7 +94,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
         stream
     };
     let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
-    // An octet more is no excuse.
+    // One more octet does not extend the time.
     for stream in streams.iter_mut().skip(2).step_by(starts.len()) {
         stream.write_all(&LINE[20..21]).unwrap();
     }
@@ -107,7 +107,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Headers, and whether what follows is carried out.
+/// Returns headers, and whether the request after each is carried out.
 fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     let line = |text: &str| text.as_bytes().to_vec();
     vec![
@@ -132,7 +132,7 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     ]
 }
 
-/// All kinds of headers, each with a search behind it: those that are right are believed, all others closed at once.
+/// All kinds of headers, each with a search after it: valid ones are accepted, all others closed at once.
 fn broken(pando: &Pando, each: usize) -> Finding {
     let (shapes, mut wrong) = (shapes(), Vec::new());
     for (what, header, is_right) in &shapes {
@@ -159,7 +159,7 @@ fn broken(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// Right headers, one octet at a time.
+/// Valid headers, one octet at a time.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let request = search(1, SUFFIX, "(uid=ahuber)");
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
@@ -180,7 +180,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Headers of somebody who is no proxy: nothing behind them is carried out.
+/// Headers from an address that is no proxy's: the requests after them are not carried out.
 fn strangers(pando: &Pando, each: usize) -> Finding {
     let headers = [LINE.to_vec(), told_binary(), binary(0x20, 0, 0, b"")];
     let connect = |index: usize| {

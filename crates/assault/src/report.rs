@@ -1,11 +1,11 @@
-//! One line for each attack, and a sum.
+//! One line for each attack, and a summary.
 
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-/// What came of an attack.
+/// Outcome of an attack.
 #[derive(Debug)]
 pub(crate) struct Finding {
     done: String,
@@ -14,17 +14,17 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Begins with what was done.
+    /// Starts with a description of what was done.
     pub(crate) fn of(done: impl Into<String>) -> Finding {
         Finding { done: done.into(), measures: Vec::new(), is_passed: true }
     }
 
-    /// Whether all bounds are kept.
+    /// Returns true if all bounds are kept.
     pub(crate) fn is_passed(&self) -> bool {
         self.is_passed
     }
 
-    /// Something measured, whether its bound is kept, and the bound.
+    /// Adds a measurement, whether its bound is kept, and the bound.
     pub(crate) fn bounded(
         mut self,
         is_kept: bool,
@@ -37,14 +37,14 @@ impl Finding {
         self
     }
 
-    /// Something measured that has no bound.
+    /// Adds a measurement that has no bound.
     pub(crate) fn noted(mut self, measured: impl std::fmt::Display) -> Finding {
         self.measures.push(measured.to_string());
         self
     }
 }
 
-/// The lines that were printed, counted.
+/// Counts of the printed lines.
 #[derive(Debug)]
 pub(crate) struct Report {
     only: Vec<String>,
@@ -54,12 +54,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// `only` has the families and attacks wanted; empty for all.
+    /// Creates a report. `only` has the families and attacks wanted; empty for all.
     pub(crate) fn new(only: Vec<String>) -> Report {
         Report { only, passed: 0, failed: Vec::new(), started: Instant::now() }
     }
 
-    /// Whether an attack, `family/name`, is wanted.
+    /// Returns true if an attack, `family/name`, is wanted.
     pub(crate) fn wants(&self, name: &str) -> bool {
         let is_it = |only: &String| {
             name == only || name.starts_with(&format!("{only}/")) || name.starts_with(&format!("{only}-"))
@@ -67,7 +67,7 @@ impl Report {
         self.only.is_empty() || self.only.iter().any(is_it)
     }
 
-    /// Whether an attack is asked for by its own name.
+    /// Returns true if an attack is wanted by its own name.
     pub(crate) fn is_named(&self, name: &str) -> bool {
         self.only.iter().any(|only| only == name)
     }
@@ -87,7 +87,7 @@ impl Report {
         let seconds = started.elapsed().as_secs_f64();
         let verdict = if finding.is_passed { "pass" } else { "FAIL" };
         println!("{verdict} {name} ({seconds:.1} s): {}; {}", finding.done, finding.measures.join("; "));
-        // Somebody may be reading along through a pipe.
+        // The output may be a pipe that is read line by line.
         let _ = std::io::stdout().flush();
         if finding.is_passed {
             self.passed += 1;
@@ -96,7 +96,7 @@ impl Report {
         }
     }
 
-    /// Prints the sum, and says it as an exit code.
+    /// Prints the summary, and returns it as an exit code.
     pub(crate) fn end(self) -> ExitCode {
         println!("{} s", self.started.elapsed().as_secs());
         if !self.failed.is_empty() {

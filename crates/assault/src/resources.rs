@@ -1,4 +1,4 @@
-//! What a server does that lacks something: descriptors, memory, room on the disk, a disk that works.
+//! A server that lacks something: descriptors, memory, room on the disk, or a disk that works.
 //!
 //! Changes go on, or they stop loudly: an ERROR line with the cause, and exit code 1 at SIGTERM. A change that was
 //! acknowledged is there after a restart, whatever failed.
@@ -28,17 +28,17 @@ const DESCRIPTORS: usize = 128;
 /// Connections that want some of them.
 const CONNECTIONS: usize = 300;
 
-/// Changes then, and octets of each: more than two segments of the redo log.
+/// Number of changes in that state: together more than two segments of the redo log.
 const CHANGES: usize = 400;
 const FILLING: usize = 12_000;
 
-/// How long the server may take to see that there is room again.
+/// Longest time until the server notices that there is room again.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Writes and syncs of a server that starts and changes data, among which one fails.
 const CALLS_MAX: u64 = 300;
 
-/// Acknowledgements after which a failure that did not come is not waited for.
+/// Acknowledgements after which the trial ends even if the failure did not come.
 const ACKNOWLEDGEMENTS: usize = 400;
 
 /// Servers that are attacked at a time.
@@ -65,7 +65,7 @@ fn descriptors_used_up() -> Finding {
     let connect = |index| {
         let mut connection = Connection::over_tcp(connect_from(hostile_source(index), pando.address())?)?;
         connection.set_timeout(Duration::from_millis(300))?;
-        // What is in the kernel's queue is not accepted yet; one that is answered is.
+        // A connection in the kernel's queue is not accepted yet; one that gets an answer is.
         connection.entry("", &["1.1"]).map(|_| connection)
     };
     let mut accepted = Vec::new();
@@ -75,7 +75,7 @@ fn descriptors_used_up() -> Finding {
             Ok(connection) => accepted.push(connection),
             Err(_) => refused += 1,
         }
-        // The others wait for what these leave.
+        // The other connections wait for the descriptors of these.
         if refused > 4 {
             break;
         }
@@ -118,16 +118,16 @@ fn count(admin: &mut Connection) -> usize {
     admin.search(SUFFIX, Scope::SingleLevel, "(objectClass=device)", &["1.1"]).unwrap().entries.len()
 }
 
-/// What became of servers that lack something.
+/// Outcomes of servers that lack something.
 #[derive(Debug, Default)]
 struct Tally {
-    /// The server did not start, and said why.
+    /// The server did not start, and reported the reason.
     not_started: usize,
-    /// Changes went on, or it did not come to the call.
+    /// Changes went on, or the server never made the call.
     went_on: usize,
     /// Changes stopped.
     stopped: usize,
-    /// Those that came to a failing call, where that is known.
+    /// Servers that made the failing call, if that is known.
     came: usize,
     complaints: Vec<String>,
 }
@@ -208,7 +208,8 @@ fn fail_once(failure: (FailKind, u64, i32), seed: u64) -> Tally {
     tally
 }
 
-/// Writes until a change is refused or enough are acknowledged, and stops the server: what stopped must have been loud.
+/// Writes until a change is refused or enough are acknowledged, and stops the server. If changes stopped, the server
+/// must have reported it.
 fn write_and_stop(pando: Pando, writer: &mut Writer, tally: &mut Tally) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! One who changes settings and indexes below `cn=config`, and knows which of the changes were acknowledged.
+//! A client that changes settings and indexes below `cn=config`, and records which changes were acknowledged.
 
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
@@ -10,13 +10,13 @@ use crate::support::{ADMIN_DN, ADMIN_PASSWORD};
 
 const CONFIG: &str = "cn=config";
 
-/// An index of its own, which nobody else needs.
+/// An index of its own, which no other part of the attack needs.
 const INDEX: &str = "cn=title,cn=indexes,cn=config";
 
 /// The settings that it changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct State {
-    /// Written to two settings in one change, so that half of it would show.
+    /// Written to two settings in one change, so that a partial change would be visible.
     number: Option<u64>,
     has_index: bool,
 }
@@ -30,13 +30,13 @@ pub(crate) struct SettingsWriter {
 }
 
 impl SettingsWriter {
-    /// One whose changes follow from the seed.
+    /// Creates a client whose changes follow from the seed.
     pub(crate) fn new(seed: u64) -> SettingsWriter {
         let random = fastrand::Rng::with_seed(seed);
         SettingsWriter { random, acknowledged: State::default(), under_way: None, number: 5_000 }
     }
 
-    /// Changes settings until the server is gone or stops.
+    /// Changes settings until the server ends.
     pub(crate) fn write_until_the_end(&mut self, server: SocketAddr, acknowledged: &Sender<()>) {
         let _ = self.write(server, acknowledged);
     }

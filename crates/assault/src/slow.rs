@@ -1,5 +1,5 @@
-//! Slow senders, slow readers, halves of connections, storms of them: others are answered meanwhile, and nothing
-//! stays behind.
+//! Slow senders, slow readers, half-closed connections, and storms of connections: others are answered meanwhile, and
+//! no connection stays open.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -17,14 +17,14 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{open, search};
 
-/// What slow peers may cost in memory, which is little: they say little.
+/// Most memory that slow peers may cost: little, because they send little.
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
 
 /// Entries of a large result.
 const ENTRIES: usize = 20_000;
 
-/// Silence after which a peer in the middle of something is closed, as `server/src/limits.rs` says, and some time to
-/// see it.
+/// Silence after which an incomplete message or answer has its connection closed, see `server/src/limits.rs`, plus some
+/// time to notice it.
 const STALL: Duration = Duration::from_secs(120 + 15);
 
 /// The attacks.
@@ -49,7 +49,7 @@ fn attack(scratch: &Scratch, attack: impl FnOnce(&Pando) -> Finding) -> Finding 
     under_attack(scratch, Start::new(scratch).arguments(&["--anonymous-read"]), BOUNDS, attack)
 }
 
-/// Reads answers until this many searches are done: how many entries came, or why they did not.
+/// Reads answers until this many searches are done; returns the number of entries, or the reason of a failure.
 fn read_answers(
     stream: &mut TcpStream,
     searches: usize,
@@ -119,7 +119,7 @@ fn half_closed(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Each asks for a large result several times and reads it slowly: it is complete all the same.
+/// Each requests a large result several times and reads it slowly: it is complete all the same.
 fn slow_reader(pando: &Pando, count: usize) -> Finding {
     const SEARCHES: usize = 3;
     let size_limit = 1_000;
@@ -150,13 +150,13 @@ fn slow_reader(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Connections that come and go as quickly as they can, some of them in the middle of a message or of a result.
+/// Connections that open and close as quickly as possible, some of them in the middle of a message or of a result.
 fn storm(pando: &Pando, count: usize) -> Finding {
     let large = search(1, MANY, "(objectClass=device)");
     let started = Instant::now();
     for index in 0..count {
         let mut stream = open(pando.address(), index);
-        // One that the server has closed already has had its way.
+        // The server may have closed it already.
         let _ = match index % 4 {
             0 => Ok(()),
             1 => stream.write_all(&large[..large.len() / 2]),
@@ -170,7 +170,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
     ))
 }
 
-/// Half a message, and answers that nobody reads: both are closed in time.
+/// Half a message, and answers that the client does not read: both connections are closed in time.
 fn stalled(pando: &Pando) -> Finding {
     const COUNT: usize = 50;
     let before = descriptors(pando.id());

@@ -1,4 +1,4 @@
-//! Those helpers of the black-box tests that start a server and write to it.
+//! The helpers of the black-box tests that start a server and write to it.
 #![allow(dead_code, unreachable_pub, reason = "the tests use the rest")]
 
 #[path = "../../pando/tests/support/clients.rs"]

@@ -1,4 +1,5 @@
-//! What the time of a failing bind tells about names and passwords, and what binds cost whose client has gone.
+//! Information that the time of a failing bind reveals about names and passwords, and the cost of binds of disconnected
+//! clients.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -18,10 +19,10 @@ use crate::support::pando::{Pando, Start};
 use crate::support::{ADMIN_DN, SUFFIX};
 use crate::wire;
 
-/// How far medians may differ, with [`SAMPLES`] binds of each kind.
+/// Largest difference of medians, with [`SAMPLES`] binds of each kind.
 const MEDIANS_MAX: f64 = 0.05;
 
-/// How well a threshold may tell two kinds apart, with as many: half is guessing.
+/// Largest share of binds, with as many, that a threshold may classify correctly: half is guessing.
 const TELLS_MAX: f64 = 0.55;
 
 /// Failing binds of each kind in the full run. With fewer both bounds are wider, by the root of how many times fewer.
@@ -30,13 +31,13 @@ const SAMPLES: usize = 1_000;
 /// The same in the quick run.
 const SAMPLES_QUICK: usize = 30;
 
-/// How often the quick run measures before it believes that times tell something.
+/// Repetitions of the quick run before it concludes that times reveal something.
 const QUICK_TRIES: usize = 3;
 
-/// How long a right bind may take behind many whose clients have gone.
+/// Longest time of a bind after many from disconnected clients.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
-/// Those many.
+/// Number of disconnected clients.
 const GONE: usize = 1_500;
 
 /// The attacks.
@@ -59,7 +60,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(names[2], || gone_clients(&pando));
 }
 
-/// In the quick run, whose few samples a busy machine moves: what a time tells, it tells each time it is asked.
+/// Measures again in the quick run, whose few samples vary on a busy machine: a real difference shows each time.
 fn measured_again(plan: &Plan, measure: impl Fn() -> Finding) -> Finding {
     let mut finding = measure();
     for _ in 1..if plan.is_quick() { QUICK_TRIES } else { 1 } {
@@ -71,7 +72,7 @@ fn measured_again(plan: &Plan, measure: impl Fn() -> Finding) -> Finding {
     finding
 }
 
-/// A way in which a bind fails: what it is, and the name. The password is wrong in each.
+/// A kind of failing bind: description and name. The password is wrong in each.
 type Kind = (&'static str, String);
 
 fn kinds(pando: &Pando) -> Vec<Kind> {
@@ -99,7 +100,7 @@ fn kinds(pando: &Pando) -> Vec<Kind> {
     kinds
 }
 
-/// Somebody whose password is stored by this scheme; it is [`PERSON_PASSWORD`].
+/// Returns a user whose password, [`PERSON_PASSWORD`], is stored by this scheme.
 fn person_with(scheme: &str) -> String {
     format!("uid=with-{scheme},ou=people,{SUFFIX}")
 }
@@ -110,8 +111,8 @@ fn set_scheme(admin: &mut Connection, scheme: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// Failing binds of all kinds, in turn in random order, on one connection: medians and the best threshold between any
-/// two.
+/// Sends failing binds of all kinds, in turn in random order, on one connection. Compares medians and the best
+/// threshold between any two kinds.
 fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Finding {
     let samples = plan.count(SAMPLES_QUICK, SAMPLES);
     let wider = (SAMPLES as f64 / samples as f64).sqrt();
@@ -167,7 +168,7 @@ fn worst(
     pairs.map(|pair| (pair, how(pair))).max_by(|one, other| one.1.total_cmp(&other.1)).unwrap()
 }
 
-/// The share of all times, both sorted, that the best threshold puts on the right side.
+/// Returns the share of all times, both sorted, that the best threshold classifies correctly.
 fn best_threshold(one: &[f64], other: &[f64]) -> f64 {
     let below =
         |times: &[f64], limit: f64| times.partition_point(|time| *time <= limit) as f64 / times.len() as f64;
@@ -205,7 +206,7 @@ impl Load {
                 }
             })
         };
-        // Few enough binds that most of those that are measured wait for none of them.
+        // Few enough binds that most of the measured ones wait for none of them.
         let (searching, binding) = (Duration::from_micros(300), Duration::from_millis(250));
         let threads = vec![thread(searching, false), thread(searching, false), thread(binding, true)];
         Load { stop, threads }
@@ -217,7 +218,7 @@ impl Load {
     }
 }
 
-/// Binds of clients that go without waiting, and then one of a client that stays.
+/// Binds of clients that disconnect without waiting, and then one of a client that stays.
 fn gone_clients(pando: &Pando) -> Finding {
     let count = GONE.min(connections_possible());
     let name = person_with("argon2id");

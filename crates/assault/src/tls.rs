@@ -1,5 +1,5 @@
-//! TLS against the server: handshakes that stop or come slowly, octets that are no TLS, octets behind StartTLS, storms
-//! of handshakes and of new keys, and readers under TLS that do not read.
+//! TLS against the server: handshakes that stop or are slow, octets that are no TLS, octets after StartTLS, storms of
+//! handshakes and of key updates, and clients under TLS that do not read.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -17,20 +17,20 @@ use crate::support::{SUFFIX, Scratch};
 use crate::under_attack::{Bounds, under_attack};
 use crate::wire::{bind, closed, endings, open, search, secure_address, start_tls};
 
-/// Seconds that the server of these attacks gives a connection for its handshake, and then for its first request.
+/// Seconds that the server of these attacks permits for a handshake, and then for a first request.
 const FIRST_REQUEST: u64 = 3;
 
-/// How much later than that connections are closed that say nothing: the server looks at them once a second.
+/// Additional time until silent connections are closed: the server checks them once a second.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// How soon a connection is closed that is at fault, long before it runs into a timeout.
+/// Longest time until a faulty connection is closed, long before a timeout.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
-/// Entries of one search, as many as others than the administrator get.
+/// Entries of one search: the size limit of other users than the administrator.
 const ENTRIES: usize = 1_000;
 
-/// What a connection under TLS may hold that does not read: 256 KiB of searches and one more, 336 KiB of answers, 64
-/// KiB encrypted, and its session of TLS.
+/// Memory of a connection under TLS that does not read: 256 KiB of searches and one more, 336 KiB of answers, 64 KiB
+/// encrypted, and its TLS session.
 const UNREAD_COST: u64 = MIB;
 
 const BOUNDS: Bounds = Bounds { cost: 64 * MIB, slowest: Duration::from_secs(2) };
@@ -60,7 +60,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[6], || attack(unread_answers, unread, usual, unread_bounds));
 }
 
-/// A server that gives so many seconds for the first request, except to somebody else than the attackers.
+/// Returns a server that permits so many seconds for the first request of attackers.
 fn start(scratch: &Scratch, first_request: u64) -> Start {
     let node = format!("trusted_networks = [\"127.0.0.0/24\"]\nfirst_request_seconds = {first_request}\n");
     let node = scratch.write("node.toml", node);
@@ -72,21 +72,21 @@ fn tls() -> Tls {
     Tls::insecure().unwrap()
 }
 
-/// What a client says first.
+/// Returns the first message of a client.
 fn client_hello() -> Vec<u8> {
     let mut hello = Vec::new();
     tls().session("localhost").unwrap().write_tls(&mut hello).unwrap();
     hello
 }
 
-/// A socket with a session of TLS over it, each write of which goes out as it is.
+/// A socket with a TLS session, each write of which is sent at once.
 struct Secured<S> {
     socket: S,
     session: rustls::ClientConnection,
 }
 
 impl<S: Read + Write> Secured<S> {
-    /// Does the handshake.
+    /// Performs the handshake.
     fn over(socket: S) -> std::io::Result<Secured<S>> {
         let mut secured = Secured { socket, session: tls().session("localhost")? };
         while secured.session.is_handshaking() {
@@ -103,7 +103,7 @@ impl<S: Read + Write> Secured<S> {
         Ok(())
     }
 
-    /// Reads some octets; none at the end.
+    /// Reads some octets; returns 0 at the end.
     fn receive(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         rustls::Stream::new(&mut self.session, &mut self.socket).read(buffer)
     }
@@ -128,8 +128,8 @@ impl Write for Dripping {
     }
 }
 
-/// Half of what a client says first, all of it without what follows, the beginning of what follows, and handshakes that
-/// are done and then nothing: the server closes each of them.
+/// Half of a client's first message, all of it and no more, the beginning of its next one, and handshakes followed by
+/// silence: the server closes each of them.
 fn half_done(pando: &Pando, count: usize) -> Finding {
     let (server, hello) = (secure_address(pando), client_hello());
     let begun = [&hello[..], &[0x17, 3, 3, 0x40, 0], &[7; 100]].concat();
@@ -153,7 +153,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Handshake, search and answer, one octet at a time: all the same.
+/// Handshake, search and answer, one octet at a time: they succeed all the same.
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let server = secure_address(pando);
     let request = search(1, SUFFIX, "(uid=ahuber)");
@@ -170,7 +170,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     )
 }
 
-/// Records that are none, or too many: what they are, and the octets.
+/// Returns malformed records, and too many records, with a description.
 fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
     let hello = client_hello();
     let record = |kind: u8, body: &[u8]| {
@@ -195,7 +195,7 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-/// What is no TLS: the server closes at once, and says no more than an alert.
+/// Octets that are no TLS: the server closes at once, and sends no more than an alert.
 fn garbage(pando: &Pando, each: usize) -> Finding {
     let (server, shapes) = (secure_address(pando), broken_records());
     let (mut left, mut said) = (Vec::new(), Vec::new());
@@ -232,7 +232,7 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
         )
 }
 
-/// Octets that somebody between client and server puts behind the request for TLS: they are never carried out.
+/// Octets that an attacker in the middle appends to the request for TLS: the server never carries them out.
 fn behind_start_tls(pando: &Pando, each: usize) -> Finding {
     let behind = [
         search(2, SUFFIX, "(uid=ahuber)"),
@@ -257,7 +257,7 @@ fn behind_start_tls(pando: &Pando, each: usize) -> Finding {
     )
 }
 
-/// StartTLS again and again, under TLS: refused each time, and the connection goes on.
+/// StartTLS repeatedly, under TLS: refused each time, and the connection goes on.
 fn start_tls_again(pando: &Pando, count: usize) -> Finding {
     let mut connection = pando.connect().start_tls(&tls(), "localhost").unwrap();
     let again = |_: &usize| {
@@ -270,7 +270,8 @@ fn start_tls_again(pando: &Pando, count: usize) -> Finding {
         .bounded(goes_on, if goes_on { "an answer afterwards" } else { "no answer afterwards" }, "one")
 }
 
-/// Handshakes that come and go: dropped when done, in their middle, with a goodbye, and with new keys a thousand times.
+/// Handshakes that come and go: dropped when done, in their middle, with a closing alert, and with a thousand key
+/// updates.
 fn storm(pando: &Pando, count: usize) -> Finding {
     const NEW_KEYS: usize = 1_000;
     let (server, hello) = (secure_address(pando), client_hello());
@@ -287,7 +288,7 @@ fn storm(pando: &Pando, count: usize) -> Finding {
                 secured.session.send_close_notify();
                 secured.send(&[]).unwrap();
             }
-            // The server may have had enough of it.
+            // The server may have closed it.
             _ => drop((0..if index % 40 == 3 { NEW_KEYS } else { 1 }).try_for_each(|_| {
                 secured.session.refresh_traffic_keys().map_err(std::io::Error::other)?;
                 secured.send(&[])
@@ -300,10 +301,10 @@ fn storm(pando: &Pando, count: usize) -> Finding {
         .bounded(served, if served { "another is served" } else { "another is not served" }, "by TLS")
 }
 
-/// Each asks under TLS for far more than its socket takes, and reads nothing.
+/// Each requests far more under TLS than its socket takes, and reads nothing.
 fn unread_answers(pando: &Pando, count: usize) -> Finding {
     const SEARCHES: i32 = 100;
-    /// How long the server has to make answers.
+    /// Time for the server to produce answers.
     const ANSWERED: Duration = Duration::from_millis(1_500);
     let server: SocketAddr = secure_address(pando);
     let requests: Vec<u8> = (1..=SEARCHES).flat_map(|id| search(id, MANY, "(objectClass=device)")).collect();

@@ -1,4 +1,5 @@
-//! A server under attack: somebody else uses it meanwhile, and when the attackers have gone, so has what they cost.
+//! A server under attack: another client uses it meanwhile, and its memory and descriptors are released after the
+//! attack.
 
 use std::time::Duration;
 
@@ -8,26 +9,27 @@ use crate::report::Finding;
 use crate::support::Scratch;
 use crate::support::pando::{Pando, Start};
 
-/// What an attack may do to a server.
+/// Limits of an attack's effects on a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Octets that the server may hold more than before, meanwhile.
+    /// Most octets above the initial that the server may hold during the attack.
     pub(crate) cost: u64,
-    /// How long another client's answer may take.
+    /// Longest time of another client's answer.
     pub(crate) slowest: Duration,
 }
 
-/// How much more than before the server may hold when the attackers have gone.
+/// Most memory above the initial that the server may hold after the attack.
 const KEPT_MAX: u64 = 40 * MIB;
 
-/// The same of descriptors: those of the other client, which comes and goes, and of the store, which has written.
+/// Most descriptors above the initial after the attack: those of the other client, which reconnects, and of the store,
+/// which has written.
 const DESCRIPTORS_KEPT_MAX: usize = 12;
 
-/// How long descriptors of connections that have gone may stay in use: some of them have a bind before their end that
-/// waits for its turn to be hashed.
+/// Longest time until the descriptors of closed connections are released: some of them have a bind that waits to be
+/// hashed.
 const CLEAN_UP: Duration = Duration::from_secs(30);
 
-/// Starts a server and attacks it. The connections of `attack` have gone when it returns.
+/// Starts a server and attacks it. `attack` closes its connections before it returns.
 pub(crate) fn under_attack(
     scratch: &Scratch,
     start: Start,

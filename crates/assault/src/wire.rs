@@ -1,4 +1,4 @@
-//! Octets of LDAP, connections to send them over, and what became of those.
+//! Octets of LDAP, connections to send them over, and the ends of these connections.
 
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
@@ -13,13 +13,13 @@ use crate::horde::{connect_from, hostile_source};
 use crate::process::wait_until;
 use crate::support::pando::Pando;
 
-/// Octets that are kept of what a server says.
+/// Most octets of a server's output that are kept.
 const SAID_MAX: usize = 4 << 10;
 
-/// Addresses that hostile connections have.
+/// Addresses of hostile connections.
 const SOURCES: usize = 60_000;
 
-/// A hostile connection, each number from an address of its own.
+/// Opens a hostile connection; each number has an address of its own.
 pub(crate) fn open(server: SocketAddr, index: usize) -> TcpStream {
     let stream = connect_from(hostile_source(index % SOURCES), server).unwrap();
     stream.set_nodelay(true).unwrap();
@@ -27,7 +27,7 @@ pub(crate) fn open(server: SocketAddr, index: usize) -> TcpStream {
     stream
 }
 
-/// Where a server takes TLS, that was started with a listener for it.
+/// Returns the TLS listener of a server that was started with one.
 pub(crate) fn secure_address(pando: &Pando) -> SocketAddr {
     let rest = pando.ready_line.split_once("ldaps://").expect("a listener for TLS").1;
     rest.split_whitespace().next().and_then(|text| text.parse().ok()).expect("its address")
@@ -59,18 +59,18 @@ pub(crate) fn start_tls(id: i32) -> Vec<u8> {
     message(id, Request::Extended(ExtendedRequest { name: ldap::oids::START_TLS, value: None }))
 }
 
-/// What became of a connection.
+/// End of a connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending {
-    /// The first octets that the server said.
+    /// The first octets that the server sent.
     pub(crate) said: Vec<u8>,
     /// Whether the server has closed it.
     pub(crate) is_closed: bool,
 }
 
 impl Ending {
-    /// Messages in what the server said, by their ids, with the result where they have one. A notice of disconnection
-    /// has the id 0 (RFC 4511 section 4.4.1).
+    /// Returns the messages in the server's output: their ids, and their result codes if they have one. A notice of
+    /// disconnection has the id 0 (RFC 4511 section 4.4.1).
     pub(crate) fn answers(&self) -> Vec<(i32, Option<ResultCode>)> {
         let (limits, mut rest, mut answers) = (ldap::DecodeLimits::AUTHENTICATED, &self.said[..], Vec::new());
         while let Ok(Some(len)) = ldap::frame_len(rest)
@@ -84,7 +84,7 @@ impl Ending {
     }
 }
 
-/// Reads from all of them until the server has closed each, or until so long has passed.
+/// Reads from all connections until the server has closed each, at most for `longest`.
 pub(crate) fn endings(streams: &mut [TcpStream], longest: Duration) -> Vec<Ending> {
     let mut endings = vec![Ending::default(); streams.len()];
     streams.iter().for_each(|stream| stream.set_nonblocking(true).unwrap());
@@ -111,7 +111,7 @@ fn read_some(stream: &mut TcpStream, ending: &mut Ending) {
     }
 }
 
-/// How many of them the server has closed.
+/// Returns how many of them the server has closed.
 pub(crate) fn closed(endings: &[Ending]) -> usize {
     endings.iter().filter(|ending| ending.is_closed).count()
 }

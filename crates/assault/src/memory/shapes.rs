@@ -11,7 +11,7 @@ use ldap::{
 use crate::data::{MANY, PERSON, PERSON_PASSWORD};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX};
 
-/// Gives the message of a number, from 0, or none behind the last.
+/// Returns the message of a number, from 0, or `None` after the last.
 pub(super) type Messages = Box<dyn Fn(usize) -> Option<Vec<u8>>>;
 
 /// A kind of requests, sent by so many connections.
@@ -28,13 +28,13 @@ pub(super) struct Shape {
     pub(super) messages: fn() -> Messages,
 }
 
-/// As many as one connection may have outstanding, as a default.
+/// Most outstanding requests of a connection by default.
 const OUTSTANDING: usize = 1_024;
 
-/// Nearly what a message may have before a bind.
+/// Nearly the largest message before a bind.
 const LARGE: usize = 1_900_000;
 
-/// Nearly what a message may have behind one.
+/// Nearly the largest message after a bind.
 const HUGE: usize = 15 << 20;
 
 const PERSON_BIND: Option<(&str, &str)> = Some((PERSON, PERSON_PASSWORD));
@@ -260,14 +260,14 @@ pub(super) const SHAPES: &[Shape] = &[
     },
 ];
 
-/// `(|(cn=*q0*)(cn=*q1*)...)`.
+/// Returns `(|(cn=*q0*)(cn=*q1*)...)`.
 pub(super) fn substrings_filter(terms: usize) -> String {
     let mut text = "(|".to_owned();
     (0..terms).for_each(|number| write!(text, "(cn=*q{number}*)").unwrap());
     text + ")"
 }
 
-/// As deep as it may be, and at the bottom wide; nothing in it that an index knows.
+/// Returns a filter of the greatest depth, wide at the bottom, without any indexed item.
 fn nested_filter() -> String {
     let depth = 60;
     let (mut text, mut end) = (String::new(), String::new());
@@ -279,7 +279,7 @@ fn nested_filter() -> String {
     text + &substrings_filter(1_000) + &end
 }
 
-/// Names of attributes with options, each some octets longer than `length`.
+/// Returns names of attributes with options, each some octets longer than `length`.
 fn names(count: usize, length: usize) -> Vec<String> {
     (0..count).map(|number| format!("cn;lang-x{number}-{}", "a".repeat(length))).collect()
 }
@@ -315,7 +315,7 @@ fn big_names() -> Messages {
     let filter = FilterBuf::parse(&substrings_filter(10)).unwrap();
     let selection = SelectionBuf::new();
     let long = format!("cn={},{SUFFIX}", "x".repeat(LARGE));
-    // As many names as there may be, each as long as fits.
+    // As many names as permitted, each as long as fits.
     let part = format!("cn={},", "x".repeat(LARGE / 1_100));
     let deep = format!("{}{SUFFIX}", part.repeat(1_000));
     Box::new(move |number| {
@@ -366,7 +366,7 @@ fn candidates() -> Messages {
     })
 }
 
-/// Searches that keep the keys of all that they find, to sort it, every second one for a page.
+/// Searches that keep the sort keys of all their results, every second one for a page.
 fn sorted() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["1.1"]);
@@ -384,7 +384,7 @@ fn sorted() -> Messages {
     })
 }
 
-/// Searches that hold each value of what they find against as many items as there may be, of which none passes.
+/// Searches that compare each value of their candidates with as many items as permitted, of which none matches.
 fn matched() -> Messages {
     let filter = FilterBuf::parse("(objectClass=device)").unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -400,7 +400,7 @@ fn matched() -> Messages {
     })
 }
 
-/// Searches that hear of changes as they come (RFC 4533), each with a long filter, and changes for them to hear of.
+/// Searches that receive changes as they come (RFC 4533), each with a long filter, and changes for them to receive.
 fn followers() -> Messages {
     let filter = FilterBuf::parse(&format!("(|(objectClass=*){})", substrings_filter(500))).unwrap();
     let selection = SelectionBuf::from_iter(["*", "+"]);
@@ -419,7 +419,7 @@ fn followers() -> Messages {
     })
 }
 
-/// Changes whose answers have the entry before and after them (RFC 4527): a large one, which the first message adds.
+/// Changes whose answers contain the entry before and after them (RFC 4527): a large one, which the first message adds.
 fn copies() -> Messages {
     let entry = format!("cn=large,{SUFFIX}");
     let mut attributes = AttributesBuf::new();
@@ -440,7 +440,7 @@ fn copies() -> Messages {
     })
 }
 
-/// Changes of another's entry. With a password each waits for the hash pool first.
+/// Changes of another user's entry. With a password each waits for the hash pool first.
 fn changes(attribute: &'static str) -> Messages {
     let mut list = ChangesBuf::new();
     list.push(ChangeOperation::Replace, "description", ["x".repeat(HUGE)]);
@@ -464,7 +464,7 @@ fn adds() -> Messages {
     })
 }
 
-/// Binds with a password as long as one may be, and far longer, in turn.
+/// Binds with the longest permitted password, and with a far longer one, in turn.
 fn binds(count: usize) -> Messages {
     let passwords = [vec![b'x'; 4_000], vec![b'x'; LARGE]];
     Box::new(move |number| {

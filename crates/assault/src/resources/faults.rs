@@ -1,5 +1,5 @@
-//! System calls that fail for a while, of each thread and kind: what a machine is like that is short of descriptors,
-//! memory or room, or has a bad disk.
+//! System calls of each thread and kind that fail for a while, as on a machine that is short of descriptors, memory or
+//! room, or has a bad disk.
 
 use std::fs;
 use std::path::Path;
@@ -26,18 +26,18 @@ const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const EDQUOT: i32 = 122;
 
-/// What the server has to do when the fault is over.
+/// Expected behaviour of the server after the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
     /// Changes go on: nothing of a group was written when the call failed.
     GoesOn,
-    /// Changes have stopped, loudly: nobody knows what the disk has.
+    /// Changes have stopped with an error message, because the state of the disk is unknown.
     Stops,
     /// One of them.
     Either,
 }
 
-/// Calls of a thread on files, and the errors that each gives in turn.
+/// File calls of a thread, and the errors that each returns in turn.
 struct Case {
     call: FaultCall,
     /// Patterns, as [`Fault`] has them.
@@ -63,7 +63,7 @@ const CASES: &[Case] = &[
         errors: &[EIO],
         wanted: Wanted::Either,
     },
-    // A group: what the kernel does with its pages after an error is not known.
+    // A group: the state of the kernel's pages after an error is unknown.
     Case {
         call: FaultCall::Sync,
         thread: "pando-writer",
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         errors: &[EIO, ENOSPC, EDQUOT],
         wanted: Wanted::Either,
     },
-    // A checkpoint of what is in the redo log into the data file.
+    // A checkpoint of the redo log into the data file.
     Case {
         call: FaultCall::Write,
         thread: "store-fold",
@@ -94,7 +94,7 @@ const CASES: &[Case] = &[
         wanted: Wanted::Either,
     },
     Case { call: FaultCall::Rename, thread: "*", path: "*", errors: &[EIO, ENOSPC], wanted: Wanted::Either },
-    // Threads, descriptors, memory of those who serve clients.
+    // Threads, descriptors and memory of threads that serve clients.
     Case {
         call: FaultCall::Accept,
         thread: "*",
@@ -123,7 +123,7 @@ const CASES: &[Case] = &[
 /// How long a fault lasts: long enough for a checkpoint, which comes every two seconds.
 const FAULT: Duration = Duration::from_millis(2_600);
 
-/// How long the server may take to go on when it is over.
+/// Longest time until the server goes on after the fault.
 const RECOVERY: Duration = Duration::from_secs(10);
 
 /// Octets of some changes: enough of them need new segments.
@@ -168,14 +168,14 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     writer.plant(&mut admin);
     let mut bulk = pando.administrator();
     let acknowledged = write_meanwhile(&pando, &mut writer, &mut bulk, &switch);
-    // The fault is over. Reads have gone on, changes do or do not.
+    // The fault is over. Reads went on; changes may or may not.
     assert!(admin.entry(SUFFIX, &["dc"]).unwrap().is_some(), "reads go on");
     let mut last = None;
     let goes_on = wait_until(RECOVERY, || {
         let outcome = admin.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["again"])]).unwrap();
         let is_done = outcome.is_success();
         last = Some(outcome);
-        // What is stopped until a restart does not go on by waiting.
+        // Changes that are stopped until a restart do not go on by waiting.
         is_done || last.as_ref().is_some_and(|outcome| outcome.diagnostic.contains("restart"))
     }) && last.as_ref().is_some_and(client::Outcome::is_success);
     let (said, came) = (pando.log(), fs::read_to_string(&log).is_ok_and(|log| !log.is_empty()));
@@ -203,7 +203,8 @@ fn attack(case: &Case, error: i32, seed: u64) -> Tally {
     Tally { came, went_on, stopped, complaints, ..Tally::default() }
 }
 
-/// Changes data while the fault lasts, connects anew, and binds: the names of large entries that were acknowledged.
+/// Changes data while the fault lasts, connects anew, and binds. Returns the names of large entries that were
+/// acknowledged.
 fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, switch: &Path) -> Vec<String> {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
@@ -214,7 +215,7 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
         fs::write(switch, "").unwrap();
         let started = Instant::now();
         let (filling, mut acknowledged) = ("x".repeat(FILLING), Vec::new());
-        // A name each, because one that was refused may be there.
+        // Each has a new name, because a refused entry may be there.
         for number in 0.. {
             if started.elapsed() > FAULT {
                 break;
@@ -223,10 +224,10 @@ fn write_meanwhile(pando: &Pando, writer: &mut Writer, bulk: &mut Connection, sw
             let attributes = [("objectClass", "device"), ("description", &filling[..])];
             match bulk.add(&format!("cn={name},{SUFFIX}"), &attributes).unwrap() {
                 outcome if outcome.is_success() => acknowledged.push(name),
-                // Refused for as long as the fault lasts, or stopped: the others are asked meanwhile.
+                // Refused as long as the fault lasts, or stopped: other requests are sent meanwhile.
                 _ => std::thread::sleep(Duration::from_millis(20)),
             }
-            // Somebody who connects may have to wait, and nothing else.
+            // A new client may have to wait, but must be served.
             if let Ok(mut other) = Connection::open(address) {
                 let _ = other.set_timeout(Duration::from_millis(50));
                 let _ = other.search(SUFFIX, Scope::WholeSubtree, "(cn=*arge*)", &["1.1"]);

@@ -293,7 +293,7 @@ impl Measure for Driven<'_> {
 
 impl Driven<'_> {
     /// Runs a workload in windows that are not measured, once for each start of a server, until what an operation costs
-    /// is steady. Not if that would use the workload up, or if the server must be cold or freshly started.
+    /// is steady. Not if that would use the workload up, if the server must be freshly started, or without a warm-up.
     fn warm_until_steady(&mut self, number: usize, fitted: &Fitted, target: &Target<'_>) -> Option<WarmUp> {
         let Fitted { workload, options, .. } = fitted;
         let wants_none = workload.needs.fresh_start
