@@ -1,4 +1,4 @@
-//! Compiles the preloaded library beside the crate's other output and tells the crate where it is.
+//! Compiles the preloaded library next to the crate's other output, and sets its path for the crate.
 
 use std::path::PathBuf;
 use std::process::exit;

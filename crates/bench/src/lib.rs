@@ -1,10 +1,10 @@
-//! Data to serve and to measure with: the sample organisation ([`sample`]), anything from a template ([`template`]);
-//! and what it takes to measure a directory server: workloads ([`workload`]), the load driver ([`driver`]), a server
-//! that does nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]); other servers to measure beside
-//! ([`peers`]), and files of what to measure in one go with its goals ([`suite`]).
+//! Test data and measurements of directory servers. Data: the sample organisation ([`sample`]), or any data from a
+//! template ([`template`]). Measurements: workloads ([`workload`]), the load driver ([`driver`]), a server that does
+//! nothing ([`responder`]), results ([`result`]), CPU time ([`cpu`]), other servers to compare with ([`peers`]), and
+//! suites of measurements with goals ([`suite`]).
 //!
-//! Measuring speaks LDAP over the wire, so it measures any server: Pando, and those it is compared with. Data and keys
-//! come from seeds ([`Seeded`]), never from the clock.
+//! The driver uses LDAP over the network, so it measures any server: Pando, and those it is compared with. Data and
+//! keys come from seeds ([`Seeded`]), never from the clock.
 #![forbid(unsafe_code)]
 
 pub mod agents;

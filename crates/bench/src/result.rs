@@ -50,7 +50,7 @@ pub struct RunResult {
     pub format: u32,
     /// The program that measured.
     pub tool: Tool,
-    /// When the run began (RFC 3339, UTC).
+    /// Start of the run (RFC 3339, UTC).
     pub started: String,
     /// The command that repeats it.
     pub command: String,

@@ -1,12 +1,12 @@
-//! The sample organisation: what `pando serve --sample` loads, the same on every machine and at every start.
+//! The sample organisation, which `pando serve --sample` loads: the same on every machine and at every start.
 //!
 //! "Sample Works" has a thousand people in twelve departments, and somewhere in it an example of most things that
 //! directories hold: nested, unique-name, dynamic and POSIX groups, names in a dozen scripts with language options,
 //! portraits, certificates, SSH keys, hosts, service accounts, an alias and a referral. It is there to be looked at
 //! with any LDAP client, and to be searched by tests that want answers they can rely on.
 //!
-//! Everybody's password is [`PASSWORD`], service accounts' too: **never load this where it could be reached by
-//! others**. The passwords come as {SSHA}, not as Pando's Argon2id, so that a thousand of them cost no time to load.
+//! The password of every user and service account is [`PASSWORD`]: **never load this where others could reach it**.
+//! Passwords are stored as {SSHA}, not as Pando's Argon2id, so that a thousand of them load quickly.
 //!
 //! ```text
 //! <suffix>
@@ -47,7 +47,7 @@ use people::Person;
 /// The password of everyone in the sample.
 pub const PASSWORD: &str = "password";
 
-/// Changing it changes every sample anybody remembers.
+/// Changing it changes every sample, and with it results that users know.
 const SEED: u64 = 20_261_120;
 
 const ORGANISATION_NAME: &str = "Sample Works";
@@ -57,11 +57,11 @@ const ORGANISATION_NAME: &str = "Sample Works";
 pub struct SampleEntry {
     /// The DN as text (RFC 4514).
     pub dn: String,
-    /// Descriptions, with options where there are any, and at least one value each; objectClass first.
+    /// Descriptions, some with options, and at least one value each; objectClass first.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
-/// Why there is no sample for a suffix.
+/// Reason why there is no sample for a suffix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnsupportedSuffix {
     /// It is not a DN, or the empty one.
@@ -72,7 +72,8 @@ pub enum UnsupportedSuffix {
     NamingAttribute(String),
 }
 
-/// The sample organisation below `suffix`, which is its first entry; 1,106 entries, made at once (2 MB).
+/// Returns the sample organisation below `suffix`, which is its first entry; 1,106 entries (2 MB), all created by this
+/// call.
 ///
 /// # Errors
 /// The suffix does not begin with an RDN of dc, o, ou, c, l or st.
@@ -98,7 +99,7 @@ pub fn organisation(suffix: &str) -> Result<impl Iterator<Item = SampleEntry> + 
     Ok(entries.into_iter())
 }
 
-/// Writes the sample as LDIF (RFC 2849), for other servers and for looking at.
+/// Writes the sample as LDIF (RFC 2849), for other servers and for readers.
 ///
 /// # Errors
 /// An [`UnsupportedSuffix`], as an invalid input; those of `out`.
@@ -115,7 +116,7 @@ pub fn write_ldif(out: impl Write, suffix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Everything the parts need to name each other.
+/// Facts by which the parts refer to each other.
 struct Sample {
     suffix: String,
     mail_domain: String,
@@ -154,7 +155,7 @@ impl Sample {
         })
     }
 
-    /// Departments and, below each, its teams.
+    /// Returns the departments and, below each, its teams.
     fn departments(&self) -> Vec<SampleEntry> {
         let mut entries = Vec::new();
         for (number, department) in COMPANY.departments.iter().enumerate() {
@@ -187,7 +188,7 @@ impl Sample {
     }
 }
 
-/// The suffix's own entry, of the class that its naming attribute asks for.
+/// Returns the suffix's own entry, of the class that its naming attribute needs.
 fn suffix_entry(suffix: &str, dn: &Dn<'_>) -> Result<SampleEntry, UnsupportedSuffix> {
     let Some(naming) = dn.rdn().and_then(|rdn| rdn.avas.first()) else {
         return Err(UnsupportedSuffix::NotADn(suffix.to_owned()));
@@ -210,7 +211,7 @@ fn suffix_entry(suffix: &str, dn: &Dn<'_>) -> Result<SampleEntry, UnsupportedSuf
     Ok(builder.text("description", "The sample organisation: nothing here is real").done())
 }
 
-/// `dc=example,dc=com` mails from example.com, everything else does too.
+/// Returns the mail domain: example.com for `dc=example,dc=com`, and for a suffix of other attributes.
 fn mail_domain(suffix: &Dn<'_>) -> String {
     let labels: Option<Vec<String>> = suffix
         .rdns()
@@ -223,7 +224,7 @@ fn mail_domain(suffix: &Dn<'_>) -> String {
     labels.map_or_else(|| "example.com".to_owned(), |labels| labels.join("."))
 }
 
-/// {SSHA} of [`PASSWORD`], with a salt from the generator.
+/// Returns {SSHA} of [`PASSWORD`], with a salt from the generator.
 fn password_value(seeded: &mut Seeded) -> String {
     let salt: [u8; 8] = seeded.bytes();
     let mut raw = Sha1::new().chain_update(PASSWORD).chain_update(salt).finalize().to_vec();
@@ -231,7 +232,7 @@ fn password_value(seeded: &mut Seeded) -> String {
     format!("{{SSHA}}{}", STANDARD.encode(raw))
 }
 
-/// Puts an entry together, value by value.
+/// Builder of an entry, value by value.
 struct Builder(SampleEntry);
 
 impl Builder {
@@ -248,7 +249,7 @@ impl Builder {
         self.octets(description, values)
     }
 
-    /// No values, no attribute.
+    /// Adds an attribute, unless it has no values.
     fn octets(mut self, description: &str, values: Vec<Vec<u8>>) -> Builder {
         if !values.is_empty() {
             self.0.attributes.push((description.to_owned(), values));

@@ -139,7 +139,7 @@ pub enum SuiteError {
     Form {
         /// The file.
         file: String,
-        /// What, with its line.
+        /// The error, with its line.
         error: Box<toml::de::Error>,
     },
     /// It is of the form, and contradicts itself.
@@ -147,7 +147,7 @@ pub enum SuiteError {
     Content {
         /// The file.
         file: String,
-        /// What, and what would be right.
+        /// The error, and the correct form.
         message: String,
     },
 }
@@ -166,9 +166,9 @@ pub enum Outcome {
 /// A goal with its outcome.
 #[derive(Clone, Debug)]
 pub struct Verdict<'s> {
-    /// What was wanted.
+    /// The goal as text.
     pub goal: &'s Goal,
-    /// What came.
+    /// The outcome.
     pub outcome: Outcome,
     /// The figures that it was computed from, by their sources.
     pub figures: Vec<(&'s Source, f64)>,
@@ -363,7 +363,7 @@ fn rates(result: &WorkloadResult, kind: Option<OperationKind>) -> Vec<f64> {
     result.seconds.iter().map(|second| of(second) as f64).collect()
 }
 
-/// How near to the median a steady second's rate is, as a part of it.
+/// Largest distance of a steady second's rate from the median, as a share of it.
 const STEADY: f64 = 0.15;
 
 fn steady_share(rates: &[f64]) -> Option<f64> {

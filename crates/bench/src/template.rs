@@ -1,5 +1,5 @@
 //! LDIF of any size from a template, in the language that SLAMD's MakeLDIF began and OpenDJ's and UnboundID's make-ldif
-//! continued; `docs/how-to/generate.md` describes it, and where we differ.
+//! continued. `docs/how-to/generate.md` describes it, and our differences.
 //!
 //! A [`Template`] is read once (`source` makes lines of files, `parse` blocks of lines, `tag` parts of values, `plan`
 //! resolves names and counts) and then generated as often as wanted (`entry` makes one entry, `generate` all, by
@@ -7,7 +7,7 @@
 //! whatever the number of threads, and nothing is kept of what was written: neither entries nor the members of a group.
 //! Only a single value other than a group's members is held in memory whole.
 //!
-//! Nothing here knows a schema; a test holds the shipped templates against Pando's.
+//! Templates are not checked against a schema; a test checks the shipped ones against Pando's.
 
 mod certificate;
 mod entry;
@@ -32,10 +32,10 @@ use std::sync::Arc;
 pub use error::{TemplateError, TemplateFault, TemplateLine};
 pub use shipped::{SHIPPED, ShippedTemplate, find as shipped};
 
-/// How deep files may include each other.
+/// Most levels of files that include each other.
 pub const INCLUDE_DEPTH_MAX: u32 = 16;
 
-/// What is given from outside the template.
+/// Parameters from outside the template.
 #[derive(Clone, Debug, Default)]
 pub struct Parameters {
     /// Constants that replace those of the template, which must define them. Names in any case.
@@ -44,7 +44,7 @@ pub struct Parameters {
     pub entries: Option<u64>,
 }
 
-/// A template that was read and found to be right.
+/// A template that was read and checked.
 pub struct Template {
     plan: plan::Plan,
 }
@@ -54,7 +54,7 @@ impl Template {
     /// from.
     ///
     /// # Errors
-    /// The first thing that is wrong, with file and line.
+    /// The first error, with file and line.
     pub fn read(name_or_path: &str, parameters: &Parameters) -> Result<Template, TemplateError> {
         if let Some(shipped) = shipped::find(name_or_path) {
             return Template::of_text(name_or_path, shipped.text, None, parameters);
@@ -78,13 +78,13 @@ impl Template {
         Ok(Template { plan: plan::Plan::new(blocks, &whole)? })
     }
 
-    /// How many entries it makes.
+    /// Returns the number of entries that it generates.
     pub fn entry_count(&self) -> u64 {
         self.plan.entry_count()
     }
 
     /// Writes all entries as LDIF (RFC 2849), superiors first, without a version line so that documents can be joined.
-    /// Gives the number of octets. Memory does not grow with the document.
+    /// Returns the number of octets. Memory does not grow with the document.
     ///
     /// # Errors
     /// Those of `out`.

@@ -144,7 +144,7 @@ fn closed_connections_are_failures_and_are_made_anew() {
     let (result, report) = run(Faults { close_every: Some(10), ..Faults::default() }, options);
     let (closed, noticed) = (report.closed, result.connections_closed);
     assert!(!result.is_clean() && noticed >= 2, "{closed} {noticed}");
-    // Those that were closed after the end did not disturb anybody.
+    // Those that were closed after the end affected no request.
     assert!(closed >= noticed && closed - noticed <= 5, "{closed} {noticed}");
     assert_eq!(result.unanswered, result.connections_closed);
     assert_eq!(result.failures, ["the server closed a connection"]);

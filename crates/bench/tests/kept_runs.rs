@@ -1,4 +1,4 @@
-//! What `bench-runs/` keeps is small, whole, and enough for the reports.
+//! The files in `bench-runs/` are small, complete, and enough for the reports.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use bench::report::Report;

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 const HOLD: Duration = Duration::from_millis(100);
 const CONNECTIONS: usize = 200;
-/// What the responder can do: connections divided by the time of an answer.
+/// Highest rate of the responder: connections divided by the time of an answer.
 const SPEED: f64 = 2_000.0;
 
 fn run_at(times_speed: f64) -> WorkloadResult {
@@ -109,7 +109,7 @@ fn requests_that_wait_within_many_connections_are_no_answers() {
 
 #[test]
 fn refused_requests_are_no_operations() {
-    // Nobody is there who could be asked for this name: the answer is not the entry asked for.
+    // There is no entry of this name, so the answer is not the wanted entry.
     let faults = Faults { wrong_every: Some(1), ..Faults::default() };
     let responder = Responder::start(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), faults).unwrap();
     let targets = Targets::resolve(&[format!("ldap://{}", responder.address())]).unwrap();

@@ -95,7 +95,7 @@ fn browser(folder: &Path, arguments: &[&str], page: &Path) -> Output {
     output
 }
 
-/// What the browser sees of a page in a frame of this width.
+/// Layout of a page in a browser frame of this width.
 fn look(name: &str, html: &str, width: u32, arguments: &[&str]) -> Value {
     let folder = Folder::new(&format!("{name}-{width}"));
     let framed = html.replace('&', "&amp;").replace('<', "&lt;");

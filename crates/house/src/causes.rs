@@ -1,8 +1,8 @@
-//! Causes of unwillingToPerform: every place of the program that makes an outcome of this code has a text, and
-//! docs/reference/errors.md quotes how the text begins, with what to do. A quote that no place gives is an offence.
+//! Causes of unwillingToPerform: every place of the program that creates an outcome with this code has a text, and
+//! docs/reference/errors.md quotes its beginning, with advice. A quote that matches no place is an offence.
 //!
-//! The text of a place is the literal beside the code, or in the `let` or the `const` that is named beside it. A
-//! function or a closure that is given the text makes a place of each call. What this does not find is in [`OTHERS`].
+//! The text of a place is the literal next to the code, or in the `let` or the `const` that is named next to it. For a
+//! function or a closure that receives the text, each call is a place. [`OTHERS`] lists what this does not find.
 
 use std::collections::BTreeSet;
 
@@ -24,7 +24,7 @@ const DEFINITION: &str = "crates/ldap/src/result_code.rs";
 /// Least number of words of a text that the page must quote.
 const QUOTED_WORDS: usize = 4;
 
-/// Places whose text stands elsewhere: the file below `crates/`, the function, and the text. Each is of one place.
+/// Places whose text is in another file: the file below `crates/`, the function, and the text. Each is one place.
 const OTHERS: [(&str, &str, &str); 5] = [
     ("directory/src/model/outcome.rs", "from", "writes are stopped until restart: {cause}"),
     (
@@ -37,14 +37,14 @@ const OTHERS: [(&str, &str, &str); 5] = [
     ("directory/src/write/modify_dn.rs", "decide", "{what} is made by the server"),
 ];
 
-/// A token and, of a group, those within.
+/// A token, with the tokens inside if it is a group.
 #[derive(Debug)]
 struct Tree {
     token: TokenTree,
     inner: Vec<Tree>,
 }
 
-/// The groups around a token, from the outermost, and where in each it is.
+/// The groups around a token, from the outermost, and its position in each.
 type Place<'t> = Vec<(&'t [Tree], usize)>;
 
 #[derive(Debug)]
@@ -53,7 +53,7 @@ struct Source {
     trees: Vec<Tree>,
 }
 
-/// A function or closure that is given the text.
+/// A function or closure that receives the text.
 #[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
 struct Helper {
     name: String,
@@ -63,14 +63,14 @@ struct Helper {
     is_public: bool,
 }
 
-/// What is beside the code.
+/// Text, or name of a text, next to the code.
 enum Beside {
     Texts(Vec<String>),
     Helper(Helper),
     Nothing,
 }
 
-/// A place whose text is known, or is not.
+/// A place, with its text if that was found.
 #[derive(Clone, Debug)]
 struct Cause {
     file: String,
@@ -79,7 +79,7 @@ struct Cause {
     texts: Vec<String>,
 }
 
-/// Causes that the page does not tell, and what it tells that is none.
+/// Returns causes that the page lacks, and quotes of the page that match none.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut sources = Vec::new();
     for name in files.names.iter().filter(|name| is_program(name)) {
@@ -95,7 +95,7 @@ fn is_program(name: &str) -> bool {
     is_source && !name.contains("/tests") && name != DEFINITION
 }
 
-/// The places of sources that are given by name and text, and helpers that nobody calls.
+/// Returns the places of sources, which are given by name and text, and helpers without a call.
 fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), String> {
     let (mut found, mut offences) = (Vec::new(), Vec::new());
     let mut helpers: BTreeSet<Helper> = BTreeSet::new();
@@ -154,7 +154,7 @@ fn take(
 }
 
 impl Helper {
-    /// Whether a file may call it: one that can see it and has no other of the name.
+    /// Returns true if a file may call it: it is visible there, and the file has no other function of the name.
     fn may_be_in(&self, name: &str, text: &str) -> bool {
         let own = [format!("fn {}(", self.name), format!("let {} =", self.name)];
         let is_below =
@@ -174,7 +174,7 @@ impl Helper {
     }
 }
 
-/// The tokens without the items of tests.
+/// Returns the tokens without the items of tests.
 fn trees(stream: TokenStream) -> Vec<Tree> {
     let (mut all, mut is_test) = (Vec::new(), false);
     for token in stream {
@@ -239,13 +239,13 @@ fn is_word(place: &Place<'_>, name: &str) -> bool {
     place.last().is_some_and(|(level, index)| is_ident(&level[*index], name))
 }
 
-/// Whether marks stand at this place of the tokens.
+/// Returns true if the tokens have these marks at this position.
 fn has_marks(level: &[Tree], index: usize, marks: &str) -> bool {
     let mut rest = level.get(index..).unwrap_or_default().iter();
     marks.chars().all(|mark| rest.next().is_some_and(|tree| is_mark(tree, mark)))
 }
 
-/// Whether an outcome is only compared with the code: in a pattern, or with `==` or `!=`.
+/// Returns true if an outcome is only compared with the code: in a pattern, or with `==` or `!=`.
 fn is_compared(place: &Place<'_>) -> bool {
     let [above @ .., (level, index)] = place.as_slice() else { return false };
     let mut start = *index;
@@ -264,7 +264,7 @@ fn is_compared(place: &Place<'_>) -> bool {
     is_equal || is_pattern(level, *index) || is_matched
 }
 
-/// Tokens in the same brackets.
+/// Returns the text among the tokens in the same brackets.
 fn beside(source: &Source, place: &Place<'_>) -> Beside {
     let [above @ .., (level, index)] = place.as_slice() else { return Beside::Nothing };
     let is_block = above.last().is_none_or(|(level, index)| is_group(&level[*index], Delimiter::Brace))
@@ -290,7 +290,7 @@ fn beside(source: &Source, place: &Place<'_>) -> Beside {
     Beside::Nothing
 }
 
-/// The first literal, or that of each block and arm where the tokens decide between some.
+/// Returns the first literal, or that of each block and arm if the tokens decide between several.
 fn texts(trees: &[Tree]) -> Vec<String> {
     for (index, tree) in trees.iter().enumerate() {
         let found = match &tree.token {
@@ -320,7 +320,7 @@ fn arms(block: &[Tree]) -> Vec<String> {
     starts.iter().zip(ends).flat_map(|(start, end)| texts(&block[*start..end])).collect()
 }
 
-/// What a name is at a place: a variable or a constant with a text, or the parameter of a helper.
+/// Returns the meaning of a name at a place: a variable or a constant with a text, or the parameter of a helper.
 fn named(source: &Source, place: &Place<'_>, name: &str) -> Beside {
     let is_given = |parameters: &[Tree]| parameters.iter().any(|tree| is_ident(tree, name));
     let helper = |name: String, is_method, is_public| {
@@ -377,7 +377,7 @@ impl Beside {
     }
 }
 
-/// The function whose body is the group at `index`: its name, its parameters, and whether others see it.
+/// Returns the function whose body is the group at `index`: its name, its parameters, and whether it is public.
 fn function_of(level: &[Tree], index: usize) -> Option<(String, &[Tree], bool)> {
     level.get(index).filter(|tree| is_group(tree, Delimiter::Brace))?;
     let before = &level[..index];
@@ -389,7 +389,7 @@ fn function_of(level: &[Tree], index: usize) -> Option<(String, &[Tree], bool)> 
     Some((head.get(at + 1)?.token.to_string(), &parameters.inner, is_public))
 }
 
-/// The beginning of a text, with `…` for what is put in.
+/// Returns the beginning of a text, with `…` for inserted values.
 fn beginning(text: &str) -> String {
     let mut shown = String::new();
     let mut rest = text;
@@ -409,7 +409,7 @@ fn beginning(text: &str) -> String {
     words.join(" ").trim_end_matches([':', ',', ';']).to_owned()
 }
 
-/// First quotation of each item of the section.
+/// Returns the first quotation of each item of the section.
 fn quotes(page: &str) -> Vec<String> {
     let lines = page.lines().skip_while(|line| *line != HEADING).skip(1);
     let section: Vec<&str> = lines.take_while(|line| !line.starts_with("## ")).collect();
@@ -418,7 +418,7 @@ fn quotes(page: &str) -> Vec<String> {
     quotes.map(|quote| quote.split_whitespace().collect::<Vec<_>>().join(" ")).collect()
 }
 
-/// Offences of the causes, the page and the list of other places.
+/// Returns offences of the causes, the page and the list of other places.
 fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec<String> {
     let quotes = quotes(page);
     let (mut offences, mut used, mut open) = (Vec::new(), BTreeSet::new(), others.to_vec());
@@ -458,7 +458,7 @@ fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec
 mod tests {
     use super::*;
 
-    /// The beginnings of what the places of a source say, `?` where that is not seen.
+    /// Returns the beginnings of the texts of a source's places, `?` for those not found.
     fn told(files: &[(&str, &str)]) -> String {
         let files: Vec<_> =
             files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();

@@ -12,7 +12,7 @@ const SCRIPTS: [&str; 2] = [".ci/run", "dev"];
 /// Files that keep their form: results of measurements, fuzzing corpora, tables of publishers.
 const DATA: [&str; 3] = ["bench-runs/", "crates/bench/documents/", "fuzz/corpus/"];
 
-/// The lines that are too wide.
+/// Returns the lines that are too wide.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     for name in files.names.iter().filter(|name| is_checked(name)) {

@@ -47,11 +47,11 @@ impl Floor {
 struct Edge {
     from: ModulePath,
     to: ModulePath,
-    /// Where, for a person: `file:line uses a::b`.
+    /// Line of the use, for a person: `file:line uses a::b`.
     place: String,
 }
 
-/// What `floors.toml` forbids and the source does.
+/// Returns the uses that `floors.toml` forbids.
 pub(crate) fn check(root: &Path) -> Result<Vec<String>, String> {
     let file = root.join("crates/house/floors.toml");
     let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -91,7 +91,7 @@ fn without_floors(root: &Path, crates: &BTreeMap<String, Crate>) -> Result<Vec<S
     Ok(offences)
 }
 
-/// Every use between files of one crate.
+/// Returns every use between files of one crate.
 pub(crate) fn list_uses(root: &Path, name: &str) -> Result<Vec<String>, String> {
     let modules = Modules::read(&root.join("crates").join(name).join("src"))?;
     Ok(edges(&modules, root)
@@ -166,7 +166,8 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge], circle_max: usiz
     (offences, largest)
 }
 
-/// Sets of modules each of which reaches all others of its set. Tens of modules: plain walking is enough.
+/// Returns sets of modules each of which reaches all others of its set. A crate has tens of modules, so plain traversal
+/// is enough.
 fn circles<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>) -> Vec<BTreeSet<&'a str>> {
     let reaches: BTreeMap<&str, BTreeSet<&str>> =
         used.keys().map(|from| (*from, reachable(used, from))).collect();

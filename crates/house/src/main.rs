@@ -1,9 +1,9 @@
-//! Checks of the source that no kept tool does: `house floors` holds the modules of each crate against `floors.toml`,
-//! `house columns` looks for lines that are too wide, `house corpora` for fuzz corpora that no test replays,
-//! `house named-tests` for tests that a page of the documentation names and nobody has, `house settings` for names of
-//! settings in messages and pages that are none, `house pages` for pages that docs/README.md does not list,
-//! `house causes` for causes of unwillingToPerform that the page of errors lacks, `house words` for wording that has to
-//! be read twice, `house lengths` for functions that are too long.
+//! Checks of the source that no existing tool does: `house floors` compares the modules of each crate with
+//! `floors.toml`, `house columns` finds lines that are too wide, `house corpora` fuzz corpora that no test replays,
+//! `house named-tests` tests that a page of the documentation names and that do not exist, `house settings` unknown
+//! names of settings in messages and pages, `house pages` pages that docs/README.md does not list, `house causes`
+//! causes of unwillingToPerform that the page of errors lacks, `house words` wording that has to be read twice, `house
+//! lengths` functions that are too long.
 //!
 //! An offence is a line on standard output, and makes the exit code 1. The last argument of `floors` may be another
 //! checkout.

@@ -19,7 +19,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-/// The tests that a page names: the line, the file and the name of each.
+/// Returns the tests that a page names: the line, the file and the name of each.
 fn named(page: &str) -> Vec<(usize, String, String)> {
     let spans = (1..).zip(page.lines()).flat_map(|(line, text)| {
         let spans = text.split('`').skip(1).step_by(2);
@@ -28,7 +28,7 @@ fn named(page: &str) -> Vec<(usize, String, String)> {
     spans.map(|(line, (file, test))| (line, format!("{file}.rs"), test.to_owned())).collect()
 }
 
-/// Whether a source has a function of that name with the attribute of a test.
+/// Returns true if a source has a test of that name.
 fn has_test(source: &str, name: &str) -> bool {
     let head = format!("fn {name}(");
     let lines: Vec<&str> = source.lines().map(str::trim_start).collect();

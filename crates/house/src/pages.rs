@@ -23,7 +23,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     Ok(offences)
 }
 
-/// The path below docs/ of a page that is to be listed.
+/// Returns the path below docs/ of a page that must be listed.
 fn page(name: &str) -> Option<&str> {
     let page = name.strip_prefix("docs/").filter(|page| page.ends_with(".md"))?;
     (!page.ends_with("README.md") && page != "SUMMARY.md").then_some(page)

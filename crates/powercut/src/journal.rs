@@ -16,7 +16,7 @@ const MAGIC: &[u8; 8] = b"PWRCUT1\n";
 const SECTOR_LEN: usize = 512;
 const SECTORS_PER_PAGE: u64 = 8;
 
-/// What [`discard_unsynced`] did.
+/// Result of [`discard_unsynced`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Discarded {
     /// Sectors that were not synced when the power went.
@@ -32,11 +32,11 @@ struct Unsynced<'a> {
     sectors: Vec<(u64, &'a [u8])>,
 }
 
-/// Takes back writes that were not synced when the power went: all of them, none, or any part, as `seed` has it. The
-/// same journal, files and seed give the same result.
+/// Takes back writes that were not synced at the power cut: all of them, none, or some, chosen by `seed`. The same
+/// journal, files and seed give the same result.
 ///
 /// # Errors
-/// Of reading the journal and of reading and writing the files it names; `InvalidData` for a journal that is none.
+/// The journal, or a file that it names, cannot be read or written; `InvalidData` if the journal is malformed.
 pub fn discard_unsynced(journal: &Path, seed: u64) -> io::Result<Discarded> {
     let bytes = fs::read(journal)?;
     let files =

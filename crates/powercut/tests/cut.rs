@@ -1,4 +1,4 @@
-//! The library itself: what is synced stays, what is not may go, and errors come where they are asked for.
+//! Tests of the library: synced data stays, other data may be lost, and errors come at the chosen calls.
 //!
 //! The process under test is this binary again, with [`SCRIPT`] set.
 

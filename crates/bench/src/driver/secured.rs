@@ -1,4 +1,4 @@
-//! TLS between the driver and the servers: which targets speak it, and how it begins.
+//! TLS between the driver and the servers: the targets that have it, and how it starts.
 
 use client::{ClientError, Connection, Tls};
 
@@ -7,22 +7,22 @@ use super::{DriveError, Options, Targets};
 /// The request for TLS (RFC 4511 section 4.14.1) as message 1.
 pub(super) const START_TLS: [u8; 31] = *b"0\x1d\x02\x01\x01w\x18\x80\x161.3.6.1.4.1.1466.20037";
 
-/// How TLS is spoken with a target.
+/// TLS settings of a target.
 #[derive(Clone, Debug)]
 pub(crate) struct Secured {
     pub(crate) tls: Tls,
-    /// Whose certificate it must be.
+    /// Name that the certificate must have.
     pub(crate) host: String,
-    /// By StartTLS, or from the first octet.
+    /// Whether TLS starts by StartTLS, and not with the first octet.
     pub(crate) starts_plain: bool,
 }
 
-/// For each target, how.
+/// Returns the TLS settings of each target; `None` without TLS.
 ///
 /// # Errors
-/// When TLS is asked for and nobody said whom to trust.
+/// TLS is wanted, but the options name no trusted authorities.
 pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option<Secured>>, DriveError> {
-    // The null responder is asked without.
+    // The null responder is contacted without TLS.
     let asks = |is_ldaps: bool| (is_ldaps || options.start_tls) && !options.canned;
     let of = |(uri, (host, is_ldaps)): (&String, &(String, bool))| {
         if !asks(*is_ldaps) {
@@ -36,7 +36,7 @@ pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option
     targets.uris.iter().zip(&targets.hosts).map(of).collect()
 }
 
-/// A connection to the first target, for what is asked before and after measuring.
+/// Opens a connection to the first target, for requests before and after measuring.
 pub(crate) fn connect(targets: &Targets, options: &Options) -> Result<Connection, DriveError> {
     let address = targets.addresses[0];
     let connected = match secured(targets, options)?.first() {
@@ -52,7 +52,7 @@ pub(crate) fn connect(targets: &Targets, options: &Options) -> Result<Connection
     })
 }
 
-/// What a result says of it: what was agreed on, how it began, and whether the certificate was checked.
+/// Describes TLS for a result: protocol and cipher, how it started, and whether the certificate was checked.
 pub(crate) fn stated(agreed: Option<&str>, secured: &[Option<Secured>]) -> String {
     let (Some(agreed), Some(secured)) = (agreed, secured.iter().flatten().next()) else {
         return "none".to_owned();

@@ -12,9 +12,9 @@ const NANOS_PER_SECOND: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) enum Ending<'a> {
     Right,
-    /// A result code that was not expected, and what the server said.
+    /// An unexpected result code, with the server's diagnostic message.
     Error(&'a [u8]),
-    /// The right code and the wrong content: what, in words.
+    /// The right code and the wrong content, with a description.
     Wrong(&'static str),
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     kinds: Vec<(OperationKind, OperationTotals)>,
     second: Second,
     second_latency: Latency,
-    /// When measuring begins and ends, in nanoseconds since the run began.
+    /// Start and end of the measurement, in nanoseconds since the run began.
     pub(crate) from: u64,
     pub(crate) to: u64,
     pub(crate) connections_closed: u64,
@@ -31,7 +31,7 @@ pub(crate) struct Tally {
     pub(crate) failures: Vec<String>,
     seconds: Sender<Second>,
     counts: Vec<u64>,
-    /// CPU time of this thread when the second began, and when measuring did.
+    /// CPU time of this thread at the beginning of the second, and of the measurement.
     cpu_second: u64,
     cpu_from: Option<u64>,
     cpu_to: u64,
@@ -58,7 +58,7 @@ impl Tally {
         }
     }
 
-    /// Measuring has begun; what is said again is not heard.
+    /// Starts the measurement; later calls have no effect.
     pub(crate) fn begin_once(&mut self) {
         if self.cpu_from.is_none() {
             let cpu = thread_cpu_micros();
@@ -67,14 +67,14 @@ impl Tally {
         }
     }
 
-    /// The share of the measured time that this thread was working.
+    /// Returns the share of the measured time that this thread was working.
     pub(crate) fn busy(&self) -> f64 {
         let Some(from) = self.cpu_from else { return 0.0 };
         let seconds = self.handed_in.max(1);
         (self.cpu_to.saturating_sub(from)) as f64 / 1e6 / seconds as f64
     }
 
-    /// Whether a moment is measured.
+    /// Returns true if a moment is measured.
     pub(crate) fn is_measured(&self, at: u64) -> bool {
         (self.from..self.to).contains(&at)
     }
@@ -106,7 +106,7 @@ impl Tally {
         }
     }
 
-    /// Notes how long a right answer took.
+    /// Records the latency of a right answer.
     pub(crate) fn took(&mut self, kind: usize, nanos: u64) {
         let micros = nanos.div_ceil(1000);
         self.second_latency.record_micros(micros);
@@ -120,14 +120,14 @@ impl Tally {
         self.fail(why);
     }
 
-    /// Notes what went wrong; the same thing once.
+    /// Records a failure; the same one only once.
     pub(crate) fn fail(&mut self, why: String) {
         if self.failures.len() < EXAMPLES_MAX && !self.failures.contains(&why) {
             self.failures.push(why);
         }
     }
 
-    /// When the second that is being counted ends.
+    /// Returns the end of the current second.
     pub(crate) fn second_end(&self) -> u64 {
         self.from.saturating_add((self.second.second + 1) * NANOS_PER_SECOND)
     }

@@ -2,8 +2,8 @@
 //!
 //! A client has one connection for everything but binds, one for binds, or both, and as many slots as it may have
 //! requests outstanding. A slot takes an operation and a key, sends the operation's requests one after the other,
-//! checks what comes back and counts. In a closed loop it starts again at once; in an open loop it waits for the next
-//! intended start, and when it comes late the latency counts from the intended one all the same.
+//! checks the answers and counts them. In a closed loop it starts again at once. In an open loop it waits for the next
+//! intended start; latency counts from the intended start even if the request is sent late.
 
 mod answering;
 mod asking;
@@ -30,28 +30,28 @@ use crate::Seeded;
 
 /// Octets read at a time.
 const READ_SIZE: usize = 64 * 1024;
-/// The longest message of a server that is read: larger entries than any here.
+/// Longest message from a server: longer than any entry here.
 const MESSAGE_LEN_MAX: usize = 64 << 20;
-/// Connections that are being made at the same time by one thread.
+/// Most connections that one thread opens at the same time.
 const CONNECTING_MAX: usize = 128;
-/// How often in a row a connection may fail before it is given up.
+/// Failures of a connection in a row after which it is given up.
 const ATTEMPTS_MAX: u32 = 6;
-/// How long until a second attempt; doubled for each further one.
+/// Time until a second attempt; doubled for each further one.
 const RETRY_NANOS: u64 = 50_000_000;
-/// How long connecting may take altogether.
+/// Longest time for connecting, all attempts together.
 const CONNECT_NANOS_MAX: u64 = 60_000_000_000;
-/// How long answers are waited for after the end.
+/// Longest time for which answers are awaited after the end.
 const DRAIN_NANOS_MAX: u64 = 10_000_000_000;
 /// The longest wait for anything.
 const TICK: Duration = Duration::from_millis(50);
 /// The result code of a bind that goes on (RFC 4511 section 4.2.2).
 const SASL_BIND_IN_PROGRESS: u32 = 14;
-/// Draws of an operation before it is taken that none can be done.
+/// Draws of an operation after which none counts as possible.
 const DRAWS_MAX: usize = 64;
 
 const TIMER: Token = Token(usize::MAX);
 
-/// When what happens, in nanoseconds since the run began.
+/// Schedule of a run, in nanoseconds since it began.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Schedule {
     pub(crate) start: u64,
@@ -61,7 +61,7 @@ pub(crate) struct Schedule {
 }
 
 impl Schedule {
-    /// Everything is over already.
+    /// Returns a schedule that is over already.
     pub(crate) fn nothing(now: Duration) -> Schedule {
         let now = now.as_nanos() as u64;
         Schedule { start: now, warm_up_end: now, from: now, to: now }
@@ -72,19 +72,19 @@ impl Schedule {
     }
 }
 
-/// The threads that clients belong to, one client after the other: they take turns.
+/// Returns the thread of each client; clients are dealt to the threads in turn.
 pub(crate) fn threads_of_clients(threads: usize) -> impl Iterator<Item = usize> {
     (1..).map(move |number| number % threads)
 }
 
-/// What all threads of a run have in common.
+/// State that all threads of a run share.
 pub(crate) struct Shared<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) targets: &'a [SocketAddr],
-    /// For each of them, how TLS is spoken with it; `None` for not at all.
+    /// TLS settings of each target; `None` without TLS.
     pub(crate) secured: &'a [Option<Secured>],
     pub(crate) sources: &'a [IpAddr],
-    /// What connections that are not bound by the workload begin with.
+    /// Name and password of the bind with which connections begin that the workload does not bind.
     pub(crate) identity: Option<(String, String)>,
     pub(crate) seed: u64,
     pub(crate) threads: usize,
@@ -94,7 +94,7 @@ pub(crate) struct Shared<'a> {
     pub(crate) schedule: OnceLock<Schedule>,
 }
 
-/// What a thread has to say at its end.
+/// Results of a thread at its end.
 pub(crate) struct Finished {
     pub(crate) tally: TallyTotals,
     /// Entries that it added and did not delete.
@@ -102,15 +102,15 @@ pub(crate) struct Finished {
     pub(crate) connections: u64,
     /// Share of the measured time in which the thread was working, 0 to 1.
     pub(crate) busy: f64,
-    /// When the last operation that counts was done.
+    /// Moment at which the last counted operation was done.
     pub(crate) last: u64,
     /// Open loop: operations that were to start in the measured time.
     pub(crate) due: u64,
     /// Those of them that were not sent.
     pub(crate) unsent: u64,
-    /// How long answers were waited for after the end.
+    /// Time for which answers were awaited after the end.
     pub(crate) drain_nanos: u64,
-    /// What TLS agreed on with the first server, if it was asked for.
+    /// Protocol and cipher of TLS with the first server, if it was used.
     pub(crate) tls: Option<String>,
 }
 
@@ -118,7 +118,7 @@ struct Client {
     job: usize,
     main: Option<usize>,
     bind: Option<usize>,
-    /// Its first slot and how many there are.
+    /// Its first slot and its number of slots.
     slots: usize,
     slot_count: usize,
     next_sequence: i32,
@@ -133,13 +133,13 @@ struct Slot {
     step: usize,
     key: u64,
     id: i32,
-    /// The connection that the answer comes over; `None` while nothing is asked.
+    /// The connection of the outstanding request; `None` without one.
     line: Option<usize>,
-    /// When the operation was, or was to be, started.
+    /// Intended start of the operation.
     intended: u64,
     entries: u32,
     is_found: bool,
-    /// Where the next page of a search begins; empty where there is none.
+    /// Cookie of the next page of a search; empty if there is none.
     cookie: Vec<u8>,
     exchange: Option<Box<Exchange>>,
     /// Further steps of operations that this slot has begun: at most one of each operation.
@@ -154,10 +154,10 @@ struct Owed {
     key: u64,
 }
 
-/// A job's part in this thread.
+/// State of a job in this thread.
 struct JobState {
     streams: Vec<Option<KeyStream>>,
-    /// Slots with nothing to do.
+    /// Idle slots.
     free: VecDeque<usize>,
     /// Open loop: nanoseconds between starts of this thread, and the next intended one.
     interval: Option<f64>,
@@ -168,7 +168,7 @@ struct JobState {
 }
 
 impl JobState {
-    /// Starts of an open loop are due from here on.
+    /// Sets the moment from which starts of an open loop are due.
     fn begin(&mut self, origin: u64) {
         self.origin = origin;
         self.sent = 0;
@@ -195,7 +195,7 @@ pub(crate) struct Worker<'a> {
     tally: Tally,
     schedule: Schedule,
     connecting: usize,
-    /// Whether a connection may be down: with thousands of them, looking for one takes longer than an answer.
+    /// Whether a connection may be down: with thousands of them, a search for one takes longer than an answer.
     may_be_down: bool,
     next_source: usize,
     active: usize,
@@ -254,7 +254,7 @@ impl<'a> Worker<'a> {
         Ok(worker)
     }
 
-    /// This thread's share of the clients of every job.
+    /// Creates this thread's share of the clients of every job.
     fn make_clients(&mut self) {
         let mut numbers = (1..).zip(threads_of_clients(self.shared.threads));
         for (index, job) in self.shared.plan.jobs.iter().enumerate() {
@@ -306,10 +306,10 @@ impl<'a> Worker<'a> {
         self.shared.base.elapsed().as_nanos() as u64
     }
 
-    /// From connecting to the last answer.
+    /// Runs from connecting to the last answer.
     pub(crate) fn run(mut self) -> io::Result<Finished> {
         let connected = self.connect_all();
-        // Whatever happened, the others must not wait for this one.
+        // Whatever happens, the other threads must not wait for this one.
         self.shared.connected.wait();
         self.shared.scheduled.wait();
         connected?;
@@ -361,7 +361,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Begins to connect what is down, as far as may be at the same time.
+    /// Starts to connect closed connections, up to the limit.
     fn reconnect(&mut self, now: u64) {
         if !self.may_be_down {
             return;
@@ -396,7 +396,7 @@ impl<'a> Worker<'a> {
         let Schedule { start, from, to, .. } = self.schedule;
         let mut is_running = false;
         for job in &mut self.jobs {
-            // Threads take turns.
+            // The threads' starts are evenly spaced.
             let offset = job.interval.unwrap_or_default() * self.index as f64 / self.shared.threads as f64;
             job.begin(start + offset as u64);
         }
@@ -431,7 +431,7 @@ impl<'a> Worker<'a> {
         self.drain()
     }
 
-    /// Everything that waits is started again: the first time, and after a pause.
+    /// Starts all waiting slots: at first, and after a pause.
     fn resume(&mut self, phase_start: u64, now: u64) {
         for index in 0..self.jobs.len() {
             if self.jobs[index].interval.is_some() {
@@ -447,7 +447,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Open loop: starts what is due.
+    /// Open loop: starts operations that are due.
     fn pump(&mut self, now: u64) {
         for index in 0..self.jobs.len() {
             let Some(interval) = self.jobs[index].interval else { continue };
@@ -472,7 +472,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Intended starts before the end that were never sent.
+    /// Returns the number of intended starts before the end that were never sent.
     fn unsent(&self) -> u64 {
         let unsent = |job: &JobState| match job.interval {
             Some(interval) if job.next_due < self.schedule.to && self.schedule.to != u64::MAX => {
@@ -483,7 +483,7 @@ impl<'a> Worker<'a> {
         self.jobs.iter().map(unsent).sum()
     }
 
-    /// Intended starts in the measured time.
+    /// Returns the number of intended starts in the measured time.
     fn due(&self) -> u64 {
         let Schedule { from, to, .. } = self.schedule;
         let intervals = self.jobs.iter().filter_map(|job| job.interval);
@@ -494,7 +494,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// No slot does anything and none ever will.
+    /// Returns true if no slot is active and none ever will be.
     fn is_used_up(&self) -> bool {
         self.active == 0
             && self.jobs.iter().all(|job| job.interval.is_none())
@@ -505,8 +505,8 @@ impl<'a> Worker<'a> {
         [client.main, client.bind].into_iter().flatten().all(|line| self.lines[line].state != State::GivenUp)
     }
 
-    /// Waits for what is under way, and puts back what has to be put back. What was due and could not be sent is not
-    /// sent any more: nobody would measure it.
+    /// Waits for outstanding requests, and sends the requests that restore changed entries. Operations that were due
+    /// and could not be sent are dropped, because they would not be measured.
     fn drain(&mut self) -> io::Result<()> {
         self.is_draining = true;
         let began = self.now();
@@ -529,7 +529,8 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Starts the further steps that free slots owe. They put back what the workload changed and count no more.
+    /// Starts the further steps that free slots owe. They restore entries that the workload changed and are not
+    /// counted.
     fn give_back(&mut self) {
         for index in 0..self.jobs.len() {
             let free = std::mem::take(&mut self.jobs[index].free);
@@ -545,7 +546,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Waits for events, at most until the next thing that is to happen at a time.
+    /// Waits for events, at most until the next scheduled moment.
     fn wait(&mut self, now: u64) -> io::Result<()> {
         let due = |job: &JobState| {
             (job.interval.is_some() && !job.free.is_empty() && job.next_due < self.schedule.to)
@@ -581,7 +582,7 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// One pass over what is ready.
+    /// Handles all ready events once.
     fn turn(&mut self, timeout: Option<Duration>) -> io::Result<()> {
         let mut events = Events::with_capacity(1024);
         match self.poll.poll(&mut events, timeout) {
@@ -615,7 +616,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// A connection can be read, or written, or both, or is at its end.
+    /// Handles a connection that is readable or writable, or has ended.
     fn serve(&mut self, index: usize) {
         match self.lines[index].state {
             State::Down | State::GivenUp => return,
@@ -637,7 +638,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// The socket is there; TLS comes first where it was asked for.
+    /// Handles a new socket; TLS starts first if it is wanted.
     fn on_connected(&mut self, index: usize) {
         let line = &mut self.lines[index];
         match &self.shared.secured[line.target] {
@@ -651,7 +652,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Begins the handshake of TLS.
+    /// Starts the TLS handshake.
     fn secure(&mut self, index: usize) {
         let Some(secured) = &self.shared.secured[self.lines[index].target] else { return };
         match secured.tls.session(&secured.host) {
@@ -676,7 +677,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// LDAP can be spoken from now on.
+    /// Handles a connection that is ready for LDAP.
     fn on_open(&mut self, index: usize) {
         self.connecting -= 1;
         let line = &mut self.lines[index];
@@ -720,7 +721,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether a client has all connections that it keeps.
+    /// Returns true if a client has all connections that it keeps.
     fn is_ready(&self, client: usize) -> bool {
         let Client { main, bind, .. } = self.clients[client];
         [main, bind].into_iter().flatten().all(|line| {

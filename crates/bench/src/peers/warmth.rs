@@ -15,7 +15,7 @@ pub(super) fn is_steady(windows: &[f64]) -> bool {
     before.min(now) > 0.0 && before.max(now) <= before.min(now) * CHANGE_MAX
 }
 
-/// Lets `window` measure until its figures are steady; `None` where it cannot tell what operations cost.
+/// Has `measure` run until its figures are steady. Returns `None` if the cost of operations is not known.
 pub(super) fn warm_up(mut window: impl FnMut(usize) -> Option<(f64, f64)>) -> Option<WarmUp> {
     let mut done = WarmUp::default();
     for number in 0..WINDOWS_MAX {

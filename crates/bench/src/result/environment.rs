@@ -9,7 +9,7 @@ use std::time::Duration;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// A machine. What it does not say is absent.
+/// A machine. Unknown fields are absent.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Environment {
     /// The processor's model.
@@ -18,13 +18,13 @@ pub struct Environment {
     /// Processors that the kernel schedules on.
     #[serde(default)]
     pub cpus: Option<u64>,
-    /// Cores, where two processors may share one.
+    /// Cores, which two processors may share.
     #[serde(default)]
     pub cores: Option<u64>,
     /// Whether it is a virtual machine.
     #[serde(default)]
     pub is_virtual: Option<bool>,
-    /// How the processor's clock is governed ("performance", "schedutil").
+    /// Governor of the processor's clock ("performance", "schedutil").
     #[serde(default)]
     pub frequency_governor: Option<String>,
     /// The kernel's name and release.
@@ -88,7 +88,7 @@ pub struct Tool {
 }
 
 impl Tool {
-    /// This program.
+    /// Returns this program.
     pub fn this() -> Tool {
         Tool {
             version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -98,7 +98,7 @@ impl Tool {
     }
 }
 
-/// Now, as RFC 3339 text in UTC, to the second.
+/// Returns the present time as RFC 3339 text in UTC, to the second.
 pub fn now_text() -> String {
     let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
     now.format(&Rfc3339).unwrap_or_default()
@@ -145,7 +145,7 @@ fn parse_cpuinfo(text: &str) -> Environment {
     }
 }
 
-/// The value of a `name : value` line.
+/// Returns the value of a `name : value` line.
 fn field<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     let (key, value) = line.split_once(':')?;
     (key.trim() == name).then(|| value.trim())
@@ -155,7 +155,7 @@ fn status_field(status: &str, name: &str) -> Option<String> {
     status.lines().find_map(|line| field(line, name)).map(str::to_owned)
 }
 
-/// How many processors a list such as `0-2,5` names.
+/// Returns the number of processors in a list such as `0-2,5`.
 fn count_of(list: &str) -> usize {
     let count = |range: &str| -> Option<usize> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -12,7 +12,7 @@ use std::collections::BTreeSet;
 use std::io::Read;
 use std::time::Duration;
 
-/// The longest latency that is told from longer ones: 600 s.
+/// Longest latency that is distinguished from longer ones: 600 s.
 pub const HISTOGRAM_MAX_MICROS: u64 = 600_000_000;
 /// Significant decimal digits that are kept of a latency.
 pub const HISTOGRAM_DIGITS: u8 = 3;
@@ -48,7 +48,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// None yet.
+    /// Returns an empty histogram.
     pub fn new() -> Latency {
         Latency(
             Histogram::new_with_bounds(1, HISTOGRAM_MAX_MICROS, HISTOGRAM_DIGITS).expect("constant bounds"),
@@ -79,7 +79,7 @@ impl Latency {
         self.0.reset();
     }
 
-    /// How many there are.
+    /// Returns the number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
@@ -90,18 +90,18 @@ impl Latency {
         (!self.0.is_empty()).then(|| self.0.value_at_quantile(quantile).min(self.0.max()))
     }
 
-    /// The mean in microseconds.
+    /// Returns the mean in microseconds.
     pub fn mean_micros(&self) -> Option<f64> {
         (!self.0.is_empty()).then(|| self.0.mean())
     }
 
-    /// The longest, in microseconds.
+    /// Returns the longest, in microseconds.
     pub fn max_micros(&self) -> Option<u64> {
         (!self.0.is_empty()).then(|| self.0.max())
     }
 
-    /// The distribution as reports plot it: number of nines, and the latency in microseconds that so many operations
-    /// did not exceed. It goes as far as there are operations to tell them from the longest.
+    /// Returns the distribution as reports plot it: number of nines, and the latency in microseconds that so many
+    /// operations did not exceed. It ends where there are too few operations to distinguish them from the longest.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;

@@ -1,4 +1,4 @@
-//! Results of several load machines become one.
+//! Merging of the results of several load machines.
 
 use super::{OperationTotals, Second, WorkloadResult};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// Examples of errors that are kept of one kind of operation.
 const EXAMPLES_MAX: usize = 10;
 
-/// Why two results cannot be merged.
+/// Reason why two results cannot be merged.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
@@ -21,7 +21,7 @@ pub enum MergeError {
     /// Percentiles of percentiles would be wrong.
     #[error("second {second} has latencies but no histogram of them, so percentiles cannot be merged")]
     NoHistogram {
-        /// Which second.
+        /// The second.
         second: u64,
     },
 }

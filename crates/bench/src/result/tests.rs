@@ -8,7 +8,7 @@ fn latency(micros: &[u64]) -> Latency {
     latency
 }
 
-/// What one load machine measured: `base` makes two of them differ.
+/// Returns the result of one load machine: `base` makes two of them differ.
 fn part(base: u64) -> WorkloadResult {
     let micros: Vec<u64> = (1..=100).map(|step| base * step).collect();
     let totals = OperationTotals {

@@ -1,4 +1,4 @@
-//! What is not people: contractors with odd names apart, hosts, service accounts, an alias, a referral.
+//! Other entries than people: contractors with unusual names, hosts, service accounts, an alias, a referral.
 
 use super::names::COMPANY;
 use super::{Builder, Sample, SampleEntry, password_value};

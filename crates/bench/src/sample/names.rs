@@ -1,4 +1,4 @@
-//! Who works at Sample Works, and where: `sample/company.toml`, read once.
+//! Names and offices of the people at Sample Works: `sample/company.toml`, read once.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -53,7 +53,7 @@ pub(super) struct Office {
     pub(super) language: String,
 }
 
-/// A department: its name, number of people, what its people are called, and its teams.
+/// A department: its name, number of people, title of its people, and its teams.
 #[derive(Deserialize)]
 pub(super) struct Department {
     pub(super) name: String,

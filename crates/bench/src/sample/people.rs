@@ -1,4 +1,4 @@
-//! The people: who they are and whom they report to, and their entries.
+//! The people: their ranks, managers and entries.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ static PORTRAITS: [&[u8]; 6] = [
 static CERTIFICATES: [&[u8]; 2] =
     [include_bytes!("../../sample/certificate-1.der"), include_bytes!("../../sample/certificate-2.der")];
 
-/// What is decided about a person before any entry is written, since entries name other people.
+/// Properties of a person that are set before any entry is written, since entries refer to other people.
 pub(super) struct Person {
     pub(super) uid: String,
     name: Name,
@@ -49,7 +49,7 @@ pub(super) struct Post {
     secretary: Option<usize>,
 }
 
-/// Where a person stands in the department.
+/// Rank of a person in the department.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Rank {
     Head,
@@ -58,17 +58,17 @@ pub(super) enum Rank {
     Staff,
 }
 
-/// The person who heads a department; the first department's heads the company.
+/// Returns the person who heads a department; the first department's heads the company.
 pub(super) fn head_of(department: usize) -> usize {
     COMPANY.departments[..department].iter().map(|before| before.people).sum()
 }
 
-/// The person who leads a team.
+/// Returns the person who leads a team.
 pub(super) fn lead_of(department: usize, team: usize) -> usize {
     head_of(department) + 2 + team
 }
 
-/// All people, by department: its head, the head's assistant, the leads of its teams, the rest.
+/// Returns all people, by department: its head, the head's assistant, the leads of its teams, the rest.
 pub(super) fn roster(seeded: &mut Seeded) -> Vec<Person> {
     let mut namesakes = HashMap::new();
     let mut people = Vec::new();
@@ -118,7 +118,7 @@ impl Name {
     }
 }
 
-/// `name`, or with a number behind it when others have it.
+/// Returns `name`, with a number appended if others have it.
 fn unique(name: String, namesakes: &mut HashMap<String, usize>) -> String {
     let count = namesakes.entry(name.clone()).or_insert(0);
     *count += 1;
@@ -158,7 +158,7 @@ impl Post {
 }
 
 impl Sample {
-    /// The entry of a person: who, where, and as what the hosts know them.
+    /// Returns the entry of a person: name, office and POSIX account.
     pub(super) fn person(&self, index: usize, seeded: &mut Seeded) -> SampleEntry {
         let person = &self.people[index];
         let has_key = index % 5 == 1;
@@ -251,7 +251,8 @@ fn unix_account(builder: Builder, index: usize, person: &Person, seeded: &mut Se
         .text("userPassword", &password_value(seeded))
 }
 
-/// An Ed25519 key line: two length-prefixed strings in base64 (RFC 8709 section 4). Nobody has the private half.
+/// Returns an Ed25519 key line: two length-prefixed strings in base64 (RFC 8709 section 4). The private half does not
+/// exist.
 fn ssh_key(person: &Person, seeded: &mut Seeded) -> String {
     const ALGORITHM: &[u8] = b"ssh-ed25519";
     let mut blob = Vec::with_capacity(4 + ALGORITHM.len() + 4 + 32);

@@ -20,9 +20,9 @@ use crate::Seeded;
 /// Entries of a plan under a seed. One for each thread.
 pub(super) struct Renderer<'p> {
     plan: &'p Plan,
-    /// The entry that is written.
+    /// The current entry.
     here: Entry<'p>,
-    /// Another one that it names.
+    /// Another entry, which the current one refers to.
     other: Entry<'p>,
 }
 
@@ -93,7 +93,7 @@ impl<'p> Renderer<'p> {
             if let Some(target) = line.members() {
                 self.members(&line.label, target, self.plan.members(step, target), out);
             } else if let Some(fixed) = &line.fixed {
-                // The same on every entry, and written out once.
+                // A fixed line is the same on every entry, and encoded once.
                 out.extend_from_slice(fixed);
             } else if let Some(value) = self.here.value(at) {
                 put_ldif_line(out, &line.label, value);
@@ -102,18 +102,18 @@ impl<'p> Renderer<'p> {
     }
 }
 
-/// An entry's place, name and values.
+/// Location, name and values of an entry.
 struct Entry<'p> {
     plan: &'p Plan,
     base: u64,
     location: Location,
-    /// Whose DN `parent_dn` is.
+    /// The entry whose DN is in `parent_dn`.
     parent: Option<u64>,
     parent_dn: String,
     dn: String,
-    /// How much of `dn` is the RDN.
+    /// Length of the RDN in `dn`.
     rdn_len: usize,
-    /// All values one behind the other, and where each line's is.
+    /// All values, one after the other, and the range of each line's.
     text: Vec<u8>,
     values: Vec<Option<Range<usize>>>,
 }
@@ -134,7 +134,7 @@ impl<'p> Entry<'p> {
     }
 
     fn step(&self) -> Step {
-        // A location that was looked up has a path; before, this is the first entry.
+        // A location after a look-up has a path; before, this is the first entry.
         self.location.path.last().copied().unwrap_or(Step { node: 0, index: 0, ordinal: 0, in_parent: 0 })
     }
 
@@ -142,7 +142,7 @@ impl<'p> Entry<'p> {
         self.values.get(line)?.clone().map(|range| &self.text[range])
     }
 
-    /// Makes the DN of the entry at `location`, and the values that it takes.
+    /// Computes the DN of the entry at `location`, and the values that it needs.
     fn name(&mut self) {
         let depth = self.location.path.len();
         let parent = depth.checked_sub(2).and_then(|at| self.location.path.get(at)).map(|step| step.index);
@@ -158,7 +158,7 @@ impl<'p> Entry<'p> {
         self.name_step(self.step());
     }
 
-    /// Makes the DN of an entry below `parent_dn`.
+    /// Computes the DN of an entry below `parent_dn`.
     fn name_step(&mut self, step: Step) {
         let node = &self.plan.nodes[step.node];
         self.text.clear();
@@ -195,7 +195,7 @@ impl<'p> Entry<'p> {
         self.evaluate_of(self.step(), line, other);
     }
 
-    /// Makes the value of one line, if the entry has it.
+    /// Computes the value of one line, if the entry has it.
     fn evaluate_of(&mut self, step: Step, at: usize, mut other: Option<&mut Entry<'p>>) {
         let line: &'p Line = &self.plan.nodes[step.node].lines[at];
         let start = self.text.len();
@@ -230,7 +230,7 @@ impl<'p> Entry<'p> {
         }
     }
 
-    /// Appends a piece of a value; false if the entry does not have the attribute.
+    /// Appends a part of a value; returns false if the entry does not have the attribute.
     fn put(&mut self, part: &Part, step: Step, seeded: &mut Seeded) -> bool {
         let out = &mut self.text;
         match part {
@@ -274,8 +274,7 @@ impl<'p> Entry<'p> {
             Part::Rdn => out.extend_from_slice(&self.dn.as_bytes()[..self.rdn_len]),
             Part::ParentDn { has_underscores } => put_dn(&self.parent_dn, None, *has_underscores, out),
             Part::AttributeCertificate => certificate::put_attribute_certificate(step.index, seeded, out),
-            // Members are written where the line is; names of others are made where there is another entry to make them
-            // with.
+            // Members are written with their line. Names of others need another entry to compute them with.
             Part::Members(_) | Part::DnOf(_) => return false,
         }
         true
@@ -311,7 +310,7 @@ fn random_length(seeded: &mut Seeded, lengths: &RangeInclusive<usize>) -> usize 
     if min == max { min } else { min + seeded.below(max - min + 1) }
 }
 
-/// A number of a range, both ends included.
+/// Returns a number of a range, both ends included.
 fn between(seeded: &mut Seeded, min: i64, max: i64) -> i64 {
     let size = (i128::from(max) - i128::from(min) + 1) as u128;
     let offset = (u128::from(seeded.next_u64()) * size) >> 64;
@@ -327,10 +326,10 @@ fn put_telephone(seeded: &mut Seeded, out: &mut Vec<u8>) {
     }
 }
 
-/// The given name or surname of an entry. No two entries have the same two, as far as the number behind the surname
-/// reaches.
+/// Appends the given name or surname of an entry. No two entries have the same pair, within the range of the number
+/// appended to the surname.
 fn put_name(is_first: bool, base: u64, index: u64, out: &mut Vec<u8>) {
-    // A step without a common divisor visits all pairs, in what looks like no order.
+    // A step without a common divisor visits all pairs, in an order that looks random.
     static STEP: LazyLock<u64> = LazyLock::new(|| {
         let size = (FIRST_NAMES.len() * LAST_NAMES.len()) as u64;
         (size * 618 / 1000..).find(|step| common_divisor(*step, size) == 1).unwrap_or(1)
@@ -352,7 +351,7 @@ fn common_divisor(left: u64, right: u64) -> u64 {
     if right == 0 { left } else { common_divisor(right, left % right) }
 }
 
-/// A random UUID (RFC 9562 section 5.4).
+/// Appends a random UUID (RFC 9562 section 5.4).
 fn put_guid(seeded: &mut Seeded, out: &mut Vec<u8>) {
     let (high, low) = (u128::from(seeded.next_u64()), u128::from(seeded.next_u64()));
     let uuid = uuid::Builder::from_random_bytes((high << 64 | low).to_be_bytes()).into_uuid();
@@ -360,7 +359,7 @@ fn put_guid(seeded: &mut Seeded, out: &mut Vec<u8>) {
     let _ = write!(out, "{uuid}");
 }
 
-/// All of a DN, its first RDNs, or its last; with underscores for the commas between RDNs if wanted.
+/// Appends a DN, its first RDNs, or its last, with underscores instead of commas between RDNs if wanted.
 fn put_dn(dn: &str, rdn_count: Option<i64>, has_underscores: bool, out: &mut Vec<u8>) {
     if rdn_count.is_none() && !has_underscores {
         out.extend_from_slice(dn.as_bytes());
@@ -383,7 +382,7 @@ fn put_dn(dn: &str, rdn_count: Option<i64>, has_underscores: bool, out: &mut Vec
     }
 }
 
-/// Appends an RDN's value, escaped where it must be (RFC 4514 section 2.4).
+/// Appends an RDN's value, with escapes as needed (RFC 4514 section 2.4).
 fn put_escaped(value: &[u8], out: &mut String) {
     let is_plain = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'.' | b'-' | b'_' | b'@');
     match std::str::from_utf8(value) {

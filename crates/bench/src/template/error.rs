@@ -1,4 +1,4 @@
-//! What can be wrong with a template, and where.
+//! Errors of a template, with their lines.
 
 use std::io;
 use std::path::PathBuf;
@@ -28,17 +28,17 @@ impl TemplateLine {
     }
 }
 
-/// A template that says nothing that could be generated, with the line that is to blame.
+/// Error of a template, with its line.
 #[derive(Debug, thiserror::Error)]
 #[error("{place}: {fault}")]
 pub struct TemplateError {
-    /// Where.
+    /// The line.
     pub place: TemplateLine,
-    /// What.
+    /// The error.
     pub fault: TemplateFault,
 }
 
-/// What is wrong with a line.
+/// Error of a line.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateFault {
@@ -47,7 +47,7 @@ pub enum TemplateFault {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         error: io::Error,
     },
     /// Files include each other, or more deeply than [`super::INCLUDE_DEPTH_MAX`].
@@ -71,16 +71,16 @@ pub enum TemplateFault {
     /// Neither an attribute line nor a keyword.
     #[error("write NAME: VALUE")]
     NotALine,
-    /// An attribute line with nothing above it that it could belong to.
+    /// An attribute line with no block above it to belong to.
     #[error("this line belongs to no branch and no template: an empty line ends one")]
     Stray,
-    /// Something that a branch has no use for.
+    /// A keyword that a branch does not take.
     #[error("{0} is for templates, not for branches")]
     NotInABranch(&'static str),
     /// Two templates of one name.
     #[error("template {0} is already defined")]
     Duplicate(String),
-    /// A template that is not there.
+    /// A reference to a template that does not exist.
     #[error("no template {0}")]
     UnknownTemplate(String),
     /// A template that contains or extends itself.
@@ -103,7 +103,7 @@ pub enum TemplateFault {
     /// More entries than a number holds.
     #[error("more entries than can be counted")]
     TooMany,
-    /// Nothing to generate.
+    /// No branch, so no entry to generate.
     #[error("the template has no branch, so there is nothing to generate")]
     NoBranch,
     /// A template without `rdnAttr`.
@@ -133,11 +133,11 @@ pub enum TemplateFault {
     /// Groups that would have no member.
     #[error("{members} entries of {template} cannot be shared out over {groups} groups")]
     TooFewMembers {
-        /// Where members come from.
+        /// Template of the members.
         template: String,
-        /// How many there are.
+        /// Number of members.
         members: u64,
-        /// How many entries want at least one.
+        /// Number of groups, which need at least one member each.
         groups: u64,
     },
 }

@@ -22,7 +22,7 @@ const MEMBERS_PER_PIECE: u64 = 4096;
 /// Pieces that wait for an earlier one to be written.
 const PIECES_AHEAD_MAX: usize = 32;
 
-/// Writes the document; gives the number of octets.
+/// Writes the document; returns the number of octets.
 pub(super) fn generate(
     plan: &Plan,
     seed: u64,
@@ -48,7 +48,7 @@ pub(super) fn generate(
             });
         }
         let mut octets = 0;
-        // The first thread that has none when it is its turn is at the end of the document.
+        // The first thread that has no part when it is its turn has reached the end of the document.
         for text in receivers.iter().cycle().map_while(|receiver| receiver.recv().ok()) {
             out.write_all(&text)?;
             octets += text.len() as u64;
@@ -57,7 +57,7 @@ pub(super) fn generate(
     })
 }
 
-/// What one thread generates at a time.
+/// Part of the document that a thread generates at a time.
 enum Piece {
     Entries(Range<u64>),
     Lines { index: u64, lines: Range<usize> },
@@ -85,7 +85,7 @@ struct Pieces<'p> {
     total: u64,
     /// The next entry of a large node.
     next_large: Option<u64>,
-    /// What is left of the one begun.
+    /// Rest of the group that was begun.
     begun: Option<Group>,
     location: Location,
 }
@@ -95,7 +95,7 @@ struct Group {
     step: Step,
     /// The first line that is not written yet.
     next_line: usize,
-    /// The line of members that is being written, whose, and which are left.
+    /// The current line of members, their node, and the remaining range.
     members: Option<(usize, usize, Range<u64>)>,
 }
 
@@ -135,7 +135,7 @@ impl<'p> Pieces<'p> {
         }
     }
 
-    /// The next piece of a group; what is left stays begun.
+    /// Returns the next part of a group; the rest stays begun.
     fn piece_of(&mut self, mut group: Group) -> Piece {
         let Step { node, index, .. } = group.step;
         if let Some((line, target, left)) = &mut group.members

@@ -1,4 +1,4 @@
-//! Names and places to choose from: files beside the template, and our own where there is no such file.
+//! Names and places to choose from: files in the template's folder, or our own lists.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
@@ -19,8 +19,8 @@ fn plain(names: &'static [String]) -> Vec<&'static str> {
     names
 }
 
-/// The lines of a file for `<file:NAME>`: beside the template if it is there, else of the lists that OpenDJ's templates
-/// expect to find.
+/// Returns the lines of a file for `<file:NAME>`: in the template's folder if it is there, else of the lists that
+/// OpenDJ's templates expect.
 pub(super) fn lines(
     name: &str,
     folder: Option<&Path>,

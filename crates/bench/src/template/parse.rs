@@ -37,7 +37,7 @@ pub(super) struct Subordinate {
 /// The line of one attribute value.
 #[derive(Clone)]
 pub(super) struct Line {
-    /// As it is written, with options; with a colon behind it if what follows is base64 already.
+    /// The description as written, with options; followed by a colon if the value is base64 already.
     pub(super) label: String,
     pub(super) is_base64: bool,
     pub(super) parts: Vec<Part>,

@@ -1,4 +1,4 @@
-//! Which entries there are, in which order, and where each is: answered without generating any of them.
+//! The entries of a document, their order and their locations, computed without generating any of them.
 //!
 //! Branches and templates become nodes of a small graph. As counts are fixed, the number of entries of each node below
 //! each other node is too, so that the n-th entry of the document, or the n-th entry of one template, is found by a few
@@ -10,12 +10,12 @@ use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::parse::{Block, BlockKind, Line};
 use super::tag::{Attribute, Part, Target};
 
-/// What is generated: checked and resolved.
+/// Checked and resolved form of a template.
 pub(super) struct Plan {
     pub(super) nodes: Vec<Node>,
     /// The nodes that are branches, in the order of the document.
     branches: Vec<usize>,
-    /// For each node, how many entries of each node are in one of its subtrees; the last column is of all nodes.
+    /// For each node, the number of entries of each node in one of its subtrees; the last column is of all nodes.
     totals: Vec<Vec<u64>>,
 }
 
@@ -29,7 +29,7 @@ pub(super) struct Node {
     /// The lines with the naming attributes' values.
     pub(super) naming: Vec<usize>,
     pub(super) lines: Vec<Line>,
-    /// The order in which lines are evaluated; the first `naming_len` are what the name depends on.
+    /// The order in which lines are evaluated; the name depends on the first `naming_len`.
     pub(super) order: Vec<usize>,
     pub(super) naming_len: usize,
     children: Vec<Child>,
@@ -38,7 +38,7 @@ pub(super) struct Node {
 struct Child {
     node: usize,
     count: u64,
-    /// How many entries of the same node the parent has before these.
+    /// Number of entries of the same node that the parent has before these.
     before: u64,
 }
 
@@ -54,19 +54,19 @@ pub(super) struct Step {
     pub(super) in_parent: u64,
 }
 
-/// Where an entry is. Reused from one look-up to the next.
+/// Location of an entry. Reused from one look-up to the next.
 #[derive(Default)]
 pub(super) struct Location {
     /// From the branch to the entry itself.
     pub(super) path: Vec<Step>,
-    /// How many entries of each node, and in the last place of all, come before it in the document.
+    /// Number of entries of each node, and in the last column of all, that come before it in the document.
     pub(super) before: Vec<u64>,
-    /// How many entries like this one, without any below them, follow it directly.
+    /// Number of entries like this one, without any below them, that follow it directly.
     siblings_left: u64,
 }
 
 impl Location {
-    /// Goes to the next entry if that is a sibling of the same kind, which costs nothing. `before` is then out of date.
+    /// Moves to the next entry if that is a sibling of the same kind, without a look-up. `before` is then out of date.
     pub(super) fn step(&mut self) -> bool {
         let Some(last) = self.path.last_mut().filter(|_| self.siblings_left > 0) else { return false };
         last.index += 1;
@@ -78,7 +78,7 @@ impl Location {
 }
 
 impl Plan {
-    /// Puts the blocks together.
+    /// Compiles the blocks.
     pub(super) fn new(blocks: Vec<Block>, whole: &TemplateLine) -> Result<Plan, TemplateError> {
         let mut compiler = Compiler { templates: BTreeMap::new(), nodes: HashMap::new(), plan: Vec::new() };
         let mut branches = Vec::new();
@@ -105,17 +105,17 @@ impl Plan {
         Ok(plan)
     }
 
-    /// How many entries a node has in the whole document.
+    /// Returns the number of entries of a node in the whole document.
     pub(super) fn count(&self, node: usize) -> u64 {
         self.branches.iter().map(|branch| self.totals[*branch][node]).sum()
     }
 
-    /// How many entries the document has.
+    /// Returns the number of entries of the document.
     pub(super) fn entry_count(&self) -> u64 {
         self.count(self.all())
     }
 
-    /// The column that counts entries of all nodes.
+    /// Returns the column that counts entries of all nodes.
     pub(super) fn all(&self) -> usize {
         self.nodes.len()
     }
@@ -169,8 +169,8 @@ impl Plan {
         }
     }
 
-    /// The members of one of the groups of a node: a range of ordinals of the target. All groups together have each
-    /// once.
+    /// Returns the members of one of the groups of a node, as a range of ordinals of the target. All groups together
+    /// have each once.
     pub(super) fn members(&self, group: Step, target: usize) -> std::ops::Range<u64> {
         let (members, groups) = (u128::from(self.count(target)), u128::from(self.count(group.node)).max(1));
         let start = |ordinal: u64| (u128::from(ordinal) * members / groups) as u64;
@@ -291,7 +291,7 @@ impl Compiler {
         Ok(children)
     }
 
-    /// The block with the lines of those that it extends before its own.
+    /// Returns the block, with the lines of those that it extends before its own.
     fn extended(
         &self,
         name: &str,
@@ -321,7 +321,7 @@ impl Compiler {
         Ok(whole)
     }
 
-    /// A mistake in a template is reported even if no entry is made from it, as a base of others or not at all.
+    /// Checks templates without entries too, so that their errors are reported.
     fn check_unused(&self) -> Result<(), TemplateError> {
         for block in self.templates.values() {
             for (base, place) in &block.extends {
@@ -332,7 +332,7 @@ impl Compiler {
     }
 }
 
-/// A branch's own lines, with the naming attributes and a class where they do not give them.
+/// Returns a branch's own lines, and adds the naming attributes and a class if they are missing.
 fn branch_lines(dn: &str, block: &Block) -> Result<Vec<Line>, TemplateError> {
     let bad = || block.place.fault(TemplateFault::BranchName(dn.to_owned()));
     let parsed = ldap::Dn::parse(dn).map_err(|_| bad())?;
@@ -383,7 +383,7 @@ fn resolve_attributes(node: &mut Node) -> Result<(), TemplateError> {
     Ok(())
 }
 
-/// Decides in which order lines are evaluated, those of the name first.
+/// Computes the order in which lines are evaluated, those of the name first.
 fn order_lines(node: &mut Node) -> Result<(), TemplateError> {
     let mut visits = vec![Visit::Not; node.lines.len()];
     let mut order = Vec::new();

@@ -8,11 +8,11 @@ use crate::Seeded;
 /// Characters to draw from, all ASCII.
 pub(super) struct Alphabet {
     characters: Vec<u8>,
-    /// How many one draw of 64 bits gives with a bias nobody can measure.
+    /// Number of characters from one draw of 64 bits, with a bias too small to measure.
     per_draw: usize,
 }
 
-// Lower case alone, as with OpenDJ: most attributes do not tell case apart.
+// Only lower case, as OpenDJ: most attributes ignore case.
 pub(super) const ALPHA: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 pub(super) const ALPHANUMERIC: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 pub(super) const DIGITS: &[u8] = b"0123456789";
@@ -52,8 +52,8 @@ impl Alphabet {
     }
 }
 
-/// Appends base64 text of `count` characters that decodes: rounded up to whole groups by `=`, where a single character
-/// over becomes two.
+/// Appends base64 text of `count` characters that decodes. It is padded to whole groups by `=`; a single remaining
+/// character becomes two.
 pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     let alphabet = &*BASE64;
     let (characters, unused_bits, padding) = match count % 4 {
@@ -73,7 +73,7 @@ pub(super) fn put_base64(seeded: &mut Seeded, count: usize, out: &mut Vec<u8>) {
     out.extend(std::iter::repeat_n(b'=', padding));
 }
 
-/// How a number is written: a part of Java's DecimalFormat (digits, grouping, zeros after the point, text around).
+/// Format of a number: a part of Java's DecimalFormat (digits, grouping, zeros after the point, text around).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct NumberFormat {
     prefix: String,

@@ -1,11 +1,11 @@
-//! The templates that come with Pando: the data of the published benchmarks that we measure ourselves against.
+//! The templates that come with Pando: the data of the published benchmarks that we repeat.
 
 /// A template by name.
 #[derive(Clone, Copy, Debug)]
 pub struct ShippedTemplate {
-    /// What it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it makes, in a line.
+    /// Its entries, in a line.
     pub description: &'static str,
     /// The template itself.
     pub text: &'static str,

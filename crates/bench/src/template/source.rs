@@ -10,12 +10,12 @@ use super::error::{TemplateError, TemplateFault, TemplateLine};
 /// A line with its constants replaced; backslashes are as they were. Empty ones are kept: they end a block.
 pub(super) struct SourceLine {
     pub(super) place: TemplateLine,
-    /// Where relative names of files begin; none in a shipped template.
+    /// Folder of relative file names; `None` in a shipped template.
     pub(super) folder: Option<Arc<Path>>,
     pub(super) text: String,
 }
 
-/// Reads a template and what it includes.
+/// A reader of a template and the files that it includes.
 pub(super) struct Source {
     pub(super) lines: Vec<SourceLine>,
     constants: BTreeMap<String, String>,
@@ -24,7 +24,7 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Reads all of it. `given` constants win over those of the template, and must be in it.
+    /// Reads all of it. Constants in `given` replace those of the template, which must define them.
     pub(super) fn read(
         name: &str,
         text: &str,
@@ -116,7 +116,7 @@ impl Source {
         self.add_text(&text, &file, Some(folder_of(&path)), depth + 1)
     }
 
-    /// Puts the values of `[NAME]` in. What a backslash protects stays as it is, with the backslash.
+    /// Replaces `[NAME]` by its value. Characters after a backslash stay as they are, with the backslash.
     fn replace_constants(&self, line: &str, place: &TemplateLine) -> Result<String, TemplateError> {
         let mut out = String::with_capacity(line.len());
         let mut rest = line;
@@ -158,7 +158,7 @@ fn logical_lines(text: &str, file: &Arc<str>) -> Vec<(TemplateLine, String)> {
     lines
 }
 
-/// `define` and `include` are followed by a space, attribute lines by a colon.
+/// Returns the keyword of a line: `define` and `include` are followed by a space, attribute lines by a colon.
 fn keyword(line: &str) -> Option<(&'static str, &str)> {
     ["define", "include"].into_iter().find_map(|word| {
         let (head, rest) = line.split_at_checked(word.len())?;
@@ -177,7 +177,7 @@ pub(super) fn read_file(path: &Path, place: &TemplateLine) -> Result<String, Tem
         .map_err(|error| place.fault(TemplateFault::Read { path: path.to_owned(), error }))
 }
 
-/// Where the names of a file's own files begin.
+/// Returns the folder of the relative names in a file.
 pub(super) fn folder_of(path: &Path) -> Arc<Path> {
     path.parent().unwrap_or(Path::new("")).into()
 }

@@ -10,7 +10,7 @@ use super::error::{TemplateError, TemplateFault, TemplateLine};
 use super::lists;
 use super::random::{ALPHA, ALPHANUMERIC, Alphabet, DIGITS, HEX, NumberFormat};
 
-/// A piece of a value.
+/// A part of a value.
 #[derive(Clone)]
 pub(super) enum Part {
     Text(Vec<u8>),
@@ -39,7 +39,7 @@ pub(super) enum Part {
         is_sequential: bool,
     },
     Guid,
-    /// Ends the value unless the attribute is there (or not there), with the value if one is given.
+    /// Ends the value unless the attribute is present (or absent), and has the given value if there is one.
     Condition {
         is_present: bool,
         attribute: Attribute,
@@ -217,7 +217,7 @@ fn tag(content: &str, folder: Option<&Path>, place: &TemplateLine) -> Result<Par
     Ok(part)
 }
 
-/// How a tag is written that is known but has the wrong arguments.
+/// Returns the form of a known tag, for the message about wrong arguments.
 fn usage(name: &str) -> Option<&'static str> {
     [
         "list:A;WEIGHT:B;WEIGHT",
@@ -313,7 +313,7 @@ fn presence(percent: &str) -> Option<Part> {
     (0.0..=100.0).contains(&percent).then_some(Part::Presence((percent * 10_000.0).round() as usize))
 }
 
-/// OpenDJ's `a;2:b;1` and SLAMD's `a:2,b:1`. A comma makes it SLAMD's, if every colon then has a number behind it.
+/// Parses OpenDJ's `a;2:b;1` and SLAMD's `a:2,b:1`. A list with a comma is SLAMD's if a number follows every colon.
 fn list(text: &str) -> Option<WeightedList> {
     let slamd: Option<Vec<(&str, usize)>> = if text.contains(',') && !text.contains(';') {
         text.split(',')

@@ -1,4 +1,4 @@
-//! The language, tag by tag; errors with their lines; and what makes it stream.
+//! Tests of the language, tag by tag; of errors with their lines; and of streaming.
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ fn read(ldif: &[u8]) -> Vec<Read> {
     entries
 }
 
-/// What `COUNT` entries with the line `value: TEXT` have for values. `sn` and `cn` are there to be referred to.
+/// Returns the values of `COUNT` entries with the line `value: TEXT`, which may refer to `sn` and `cn`.
 fn values(count: u64, text: &str) -> Vec<Vec<String>> {
     let template = template(&format!(
         "branch: ou=p,o=x\nsubordinateTemplate: e:{count}\n\ntemplate: e\nrdnAttr: cn\n\

@@ -125,7 +125,7 @@ fn entries_default() -> u64 {
     100_000
 }
 
-/// What a server needs for a workload.
+/// Requirements of a workload on the server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Needs {

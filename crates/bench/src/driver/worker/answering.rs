@@ -1,4 +1,4 @@
-//! What comes back: answers are matched with what was asked, checked and counted; connections break.
+//! Answers: they are matched with their requests, checked and counted; broken connections are handled.
 
 use super::asking::{SlotKey, put_sasl_bind};
 use super::{ATTEMPTS_MAX, MESSAGE_LEN_MAX, Owed, READ_SIZE, RETRY_NANOS, SASL_BIND_IN_PROGRESS, Worker};
@@ -38,7 +38,7 @@ impl Worker<'_> {
         }
     }
 
-    /// Takes the messages of one read. Their time is that of the read.
+    /// Handles the messages of one read, whose time is that of the read.
     pub(super) fn take(&mut self, index: usize, octets: &[u8]) -> Result<(), String> {
         let now = self.now();
         let mut rest = octets;
@@ -58,7 +58,7 @@ impl Worker<'_> {
                     if self.lines[index].state == State::Handshaking && !rest.is_empty() {
                         return Err("the server sent octets between StartTLS and TLS".to_owned());
                     }
-                    // It may be another connection by now, whose answers these are not.
+                    // It may be a new connection by now, and these answers are of the old one.
                     if !self.lines[index].state.is_open() {
                         break;
                     }
@@ -189,7 +189,7 @@ impl Worker<'_> {
             Ending::Right
         };
         if step.page.is_some() {
-            // Nobody turns pages when time is up.
+            // No further pages are requested after the end.
             let goes_on = matches!(ending, Ending::Right) && !self.is_draining && self.schedule.is_open(now);
             let cookie = answer.cookie().filter(|_| goes_on).unwrap_or_default();
             let kept = &mut self.slots[slot].cookie;
@@ -200,7 +200,7 @@ impl Worker<'_> {
         Ok(())
     }
 
-    /// Counts, and goes on with the next step or the next operation.
+    /// Counts a step, and goes on with the next step or the next operation.
     pub(super) fn end_step(
         &mut self,
         index: usize,
@@ -221,8 +221,8 @@ impl Worker<'_> {
         let job = self.clients[state.client].job;
         let is_open_loop = self.jobs[job].interval.is_some();
         if !operation.is_one || is_last {
-            // A rate is what was answered in the measured time. Latencies of an open loop are those of what was due in
-            // it, however late the answer: leaving out the late ones would flatter the server.
+            // A rate counts the answers in the measured time. Latencies of an open loop are those of operations that
+            // were due in it, however late the answer: without the late ones the server would look better than it is.
             let is_answered_in_time = self.tally.is_measured(now);
             let was_due =
                 if is_open_loop { self.tally.is_measured(state.intended) } else { is_answered_in_time };
@@ -249,7 +249,7 @@ impl Worker<'_> {
         }
         let state = &mut self.slots[slot];
         if !is_last && operation.is_one {
-            // The entries of a search count with the operation it is part of.
+            // The entries of a search count with its operation.
             state.is_found = false;
             state.step = next;
             return self.issue(slot);
@@ -278,7 +278,7 @@ impl Worker<'_> {
         }
     }
 
-    /// The bind connection is free for the next one.
+    /// Marks the bind connection as free, and sends the next bind.
     pub(super) fn next_bind(&mut self, index: usize) {
         let line = &mut self.lines[index];
         line.is_busy = false;
@@ -288,7 +288,7 @@ impl Worker<'_> {
         }
     }
 
-    /// A connection is gone, with everything that was asked over it.
+    /// Handles the loss of a connection with all its outstanding requests.
     pub(super) fn lost(&mut self, index: usize, why: &str) {
         let line = &mut self.lines[index];
         if matches!(line.state, State::GivenUp) {
@@ -350,5 +350,5 @@ impl Worker<'_> {
     }
 }
 
-/// An unbind as message 1. Whatever was asked before is answered, so the id is free.
+/// An unbind as message 1. Earlier requests are answered, so the id is free.
 const UNBIND: [u8; 7] = [0x30, 0x05, 0x02, 0x01, 0x01, 0x42, 0x00];

@@ -1,4 +1,4 @@
-//! What is asked: operations are drawn, keys taken, requests written.
+//! Requests: operations are drawn, keys taken, messages written.
 
 use std::sync::atomic::Ordering;
 
@@ -31,7 +31,7 @@ impl Worker<'_> {
         self.issue(slot);
     }
 
-    /// An operation by weight, and a key for it; or the step of it that the slot owes.
+    /// Draws an operation by weight, and a key for it; or returns the step of it that the slot owes.
     fn draw(&mut self, job: usize, slot: usize) -> Option<Owed> {
         let planned = &self.shared.plan.jobs[job];
         for _ in 0..DRAWS_MAX {
@@ -64,7 +64,7 @@ impl Worker<'_> {
         None
     }
 
-    /// Sends a slot's request, or queues it where there may be one at a time.
+    /// Sends a slot's request, or queues it if the connection allows one at a time.
     pub(super) fn issue(&mut self, slot: usize) {
         self.active += 1;
         let client = &self.clients[self.slots[slot].client];
