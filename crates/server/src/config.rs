@@ -1,9 +1,8 @@
-//! The node's settings: command line over environment over file over default.
+//! The node's settings. Precedence: command line, environment, node file, default.
 //!
-//! A node file is TOML, everything in it is optional, and a key that is not known is refused, because a misspelt limit
-//! that is silently ignored is worse than a server that does not start. Values are checked while they are read, so an
-//! error names file, line and what is wrong. What belongs to the directory rather than to this machine is in
-//! [`crate::admin::settings`].
+//! A node file is TOML, and every key is optional. An unknown key is refused, because a misspelt limit that is silently
+//! ignored is worse than a server that does not start. Values are checked while they are read, so an error names file,
+//! line and problem. Settings of the directory, as opposed to this machine, are in [`crate::admin::settings`].
 
 pub mod audit;
 pub mod backup;
@@ -51,7 +50,7 @@ fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
 
-/// The administrator's DN unless told otherwise. No entry of that name is needed.
+/// Default DN of the administrator. No entry of that name is needed.
 pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
 
 /// The environment variable that holds the administrator's password.
@@ -69,44 +68,44 @@ pub enum ConfigError {
         /// Why.
         error: std::io::Error,
     },
-    /// A node file is not TOML, has a key that is not known, or a value that does not fit.
+    /// A node file is not TOML, or has an unknown key or an invalid value.
     #[error("{}:{line}: {what}", file.display())]
     File {
         /// The file.
         file: PathBuf,
         /// The line, counted from 1.
         line: usize,
-        /// What is wrong there.
+        /// Description of the problem.
         what: String,
     },
-    /// Several of a file.
+    /// Several errors of one file.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Several(Vec<ConfigError>),
-    /// Nothing says where the data is.
+    /// No setting names the data directory.
     #[error("no data directory: give --data DIR, or `data = \"DIR\"` in the node file")]
     NoDataDirectory,
-    /// More places to listen on than a connection can tell apart.
+    /// There are more addresses to listen on than a [`ListenerIndex`] can distinguish.
     #[error("too many places to listen on: {} at most", limits::LISTENERS_MAX)]
     TooManyListeners,
     /// The administrator's password is empty.
     #[error("the administrator's password from {origin} is empty")]
     EmptyPassword {
-        /// Where it came from.
+        /// Source of the password.
         origin: String,
     },
     /// A group without a user.
     #[error("group goes with user: say whom to run as")]
     GroupWithoutUser,
-    /// The table `[oauth]` says some of what it takes, and not all.
+    /// The table `[oauth]` has some of its required keys, but not all.
     #[error("[oauth] takes issuer, audience and keys together")]
     OauthInPart,
-    /// The table `[pass_through]` says some of what it takes, and not all.
+    /// The table `[pass_through]` has some of its required keys, but not all.
     #[error(
         "[pass_through] takes server and authorities, because passwords go over TLS alone, but to ldapi://; or \
          saslauthd, which may have a service"
     )]
     PassThroughInPart,
-    /// The table `[kerberos]` says something, but not by which keys.
+    /// The table `[kerberos]` has keys, but no keytab.
     #[error("[kerberos] needs keytab, the file with the key of the server's principal")]
     KerberosWithoutKeytab,
     /// The keytab cannot be used.
@@ -114,27 +113,27 @@ pub enum ConfigError {
     Keytab {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
-    /// The keys of who gives tokens out cannot be used.
+    /// The keys of the token issuer cannot be used.
     #[error("{}: {what}", file.display())]
     TokenKeys {
         /// The file.
         file: PathBuf,
-        /// What is wrong with it.
+        /// Description of the problem.
         what: String,
     },
     /// The table `[cluster]` lacks a key that it needs.
     #[error("the table [cluster] of the node file needs the key {0:?}")]
     ClusterKey(&'static str),
-    /// Keys of the table `[cluster]` about Kafka do not go together.
+    /// Keys of the table `[cluster]` about Kafka contradict each other.
     #[error("the table [cluster] of the node file: {0}")]
     ClusterKafka(&'static str),
-    /// Keys of the table `[metrics]` do not go together.
+    /// Keys of the table `[metrics]` contradict each other.
     #[error("the table [metrics] of the node file: {0}")]
     Metrics(&'static str),
-    /// A table of the node file has keys that would be without effect, since another is not there.
+    /// A table of the node file has keys that have no effect, because another key is missing.
     #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
     Idle {
         /// The table.
@@ -164,7 +163,7 @@ pub struct Arguments {
     pub admin_password_file: Option<PathBuf>,
     /// Account to run as after the ports are bound.
     pub user: Option<String>,
-    /// The group, where it is not the user's own.
+    /// Group to run as, if it is not the user's own.
     pub group: Option<String>,
     /// The administrator's password itself, from the environment.
     pub admin_password: Option<Secret>,
@@ -176,7 +175,7 @@ pub struct Arguments {
     pub log_operations: bool,
 }
 
-/// A password. Shows itself to nobody by accident, and leaves no copy in freed memory.
+/// A password. Its `Debug` output hides it, and it leaves no copy in freed memory.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
 
@@ -205,28 +204,29 @@ pub struct Config {
     pub hash_threads: usize,
     /// Threads for long searches; with none, those run in slices on the event loops.
     pub scan_threads: usize,
-    /// Threads that wait for the disk where data is larger than memory, at most; with none, event loops wait
-    /// themselves.
+    /// Maximum number of prefetch threads, which wait for the disk if data is larger than memory; with none, event
+    /// loops wait themselves.
     pub read_ahead_threads: usize,
-    /// Bytes that all event loops together spend on remembering where rows are; 0 for none.
+    /// Bytes for the row caches of all event loops together; 0 for none.
     pub row_cache_bytes: usize,
-    /// Bytes of data, at most, that are read into memory at the start; larger data is not, and with 0 none is.
+    /// Maximum size of data that is read into memory at the start; with 0, none is read.
     pub warm_up_bytes: u64,
-    /// Bytes that requests of all connections may hold; administrators have a reserve besides.
+    /// Bytes that requests of all connections may hold; administrators have a reserve in addition.
     pub request_memory_bytes: usize,
-    /// Suffixes to serve, besides those that the data directory knows; those of a new one, in place of the default.
+    /// Suffixes to serve, in addition to those of the data directory; for a new directory, these replace the default.
     pub suffixes: Vec<DnText>,
     /// The directory-wide settings of a new data directory; `None` are the defaults.
     pub initial: Option<DirectorySettings>,
     /// The administrator's DN.
     pub admin_dn: DnText,
-    /// The administrator's password in clear; `None` is the one that the data directory keeps.
+    /// The administrator's password in clear; `None` uses the one stored in the data directory.
     pub admin_password: Option<Secret>,
     /// The file that it was read from.
     pub admin_password_file: Option<PathBuf>,
     /// Account to run as after the ports are bound; `None` keeps the account that started the process.
     pub run_as: Option<RunAs>,
-    /// Whether anonymous may read the tree on this node (never userPassword), whatever the directory says.
+    /// Whether anonymous clients may read the tree on this node (never userPassword), in addition to the directory's
+    /// access rules.
     pub anonymous_read: bool,
     /// Settings that can change while connections are open.
     pub online: OnlineSettings,
@@ -240,7 +240,7 @@ pub struct Config {
     pub audit: AuditSettings,
     /// Listener of the metrics.
     pub metrics: Option<MetricsSettings>,
-    /// The backup that the server keeps by itself.
+    /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
     pub cluster: Option<ClusterSettings>,
@@ -270,7 +270,7 @@ pub struct TlsSettings {
     pub client_authorities: Option<PathBuf>,
     /// Whether a client without a certificate is refused.
     pub client_certificates_required: bool,
-    /// The oldest version that is spoken.
+    /// The oldest version that is accepted.
     pub minimum_version: TlsVersion,
 }
 
@@ -297,14 +297,14 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
 /// Level, format and destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// The least important that is logged.
+    /// The lowest level that is logged.
     pub level: LogLevel,
     /// The file; `None` is standard error.
     pub file: Option<PathBuf>,
 }
 
 impl Config {
-    /// The defaults, with that data directory.
+    /// Returns the defaults, with that data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Config {
@@ -336,10 +336,10 @@ impl Config {
         }
     }
 
-    /// Reads the node file, if there is one, and puts everything together.
+    /// Reads the node file, if there is one, and combines all sources.
     ///
     /// # Errors
-    /// Whatever [`ConfigError`] names.
+    /// See [`ConfigError`].
     pub fn load(arguments: &Arguments) -> Result<Config, ConfigError> {
         let file = match &arguments.node_file {
             Some(path) => NodeFile::read(path)?,
@@ -463,7 +463,7 @@ impl Config {
         })
     }
 
-    /// Takes over what a reload applies, and keeps what needs a restart.
+    /// Takes the settings that a reload applies from `new`, and keeps those that require a restart.
     pub(crate) fn take_online(&mut self, new: Config) {
         self.initial = new.initial;
         self.admin_dn = new.admin_dn;
@@ -476,7 +476,7 @@ impl Config {
         self.tls = new.tls;
     }
 
-    /// The names of the settings in which `new` differs, with whether a reload applies them.
+    /// Returns the names of the settings in which `new` differs, each with whether a reload applies it.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log_changed = self.log != new.log || self.online.log_operations != new.online.log_operations;
         let tls_of = |config: &Config| {
@@ -484,7 +484,7 @@ impl Config {
             (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
         };
         let listeners_of = |config: &Config| (config.online.usual.weakest_bind, config.online.stated.clone());
-        // What is compared by itself.
+        // These are compared separately.
         let others = |online: &OnlineSettings| OnlineSettings {
             log_operations: false,
             usual: ListenerRules::default(),
@@ -532,7 +532,7 @@ impl Config {
     }
 }
 
-/// Memory for remembering rows where nothing is said.
+/// Returns the default size of the row caches.
 fn default_row_cache_bytes() -> usize {
     let share = system::available_memory_bytes().map(|bytes| bytes / limits::ROW_CACHE_MEMORY_DIVISOR);
     share
@@ -540,20 +540,20 @@ fn default_row_cache_bytes() -> usize {
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
 }
 
-/// Memory for requests where nothing is said; the least that it may be where the system does not say how much there is.
+/// Returns the default memory for requests; the minimum if the system does not report its memory.
 fn default_request_memory_bytes() -> usize {
     let share = system::available_memory_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
     let share = share.and_then(|share| usize::try_from(share).ok());
     share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
 
-/// Data that is read into memory at the start where nothing is said. None where the system does not say how much memory
-/// there is.
+/// Returns the default size of data to read into memory at the start; 0 if the system does not report its memory.
 fn default_warm_up_bytes() -> u64 {
     system::available_memory_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }
 
-/// The administrator's password: from the file of the command line, the environment, or the file the node file names.
+/// Returns the administrator's password: from the file of the command line, the environment, or the file that the node
+/// file names.
 fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Option<Secret>, ConfigError> {
     let (secret, origin) = if let Some(file) = &arguments.admin_password_file {
         (read_password(file)?, file.display().to_string())
@@ -564,7 +564,7 @@ fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Opt
     } else {
         return Ok(None);
     };
-    // An empty password would be an unauthenticated bind (RFC 4513 section 5.1.2), so nobody could ever use it.
+    // An empty password would be an unauthenticated bind (RFC 4513 section 5.1.2), so it could never be used.
     if secret.0.is_empty() { Err(ConfigError::EmptyPassword { origin }) } else { Ok(Some(secret)) }
 }
 

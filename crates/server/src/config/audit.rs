@@ -1,4 +1,4 @@
-//! What of the operations is kept in an audit trail, where, and for how long: the table `[audit]` of the node file.
+//! Contents, place and retention of the audit trail: the table `[audit]` of the node file.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,21 +16,21 @@ const MIB: u64 = 1 << 20;
 pub struct AuditSettings {
     /// Its folder; `None` keeps no trail.
     pub folder: Option<PathBuf>,
-    /// What is kept.
+    /// Kinds of events to keep.
     pub what: Kinds,
-    /// What is not.
+    /// Exceptions.
     pub except: Vec<AuditRule>,
-    /// Which values of changes are kept.
+    /// Values of changes to keep.
     pub values: AuditValues,
-    /// What happens when the trail cannot keep up, or its disk is full.
+    /// Behaviour if the trail cannot keep up, or its disk is full.
     pub overload: Overload,
-    /// Bytes from which a segment is followed by another.
+    /// Size in bytes at which a new segment begins.
     pub segment_bytes: u64,
-    /// Hours after which it is.
+    /// Hours after which a new segment begins.
     pub segment_hours: u64,
-    /// Bytes that are kept; 0 for all.
+    /// Bytes to keep; 0 for all.
     pub keep_bytes: u64,
-    /// Days that are kept; 0 for all.
+    /// Days to keep; 0 for all.
     pub keep_days: u64,
 }
 
@@ -55,7 +55,7 @@ impl Default for AuditSettings {
 pub struct Kinds(u64);
 
 impl Kinds {
-    /// All of them.
+    /// Returns the set of all kinds.
     pub fn all() -> Kinds {
         Kinds(u64::MAX)
     }
@@ -64,7 +64,7 @@ impl Kinds {
         Kinds(kinds.iter().fold(0, |all, &kind| all | 1 << kind as u8))
     }
 
-    /// Whether a kind is among them.
+    /// Whether the set contains a kind.
     pub fn contains(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
@@ -74,7 +74,7 @@ impl Kinds {
     }
 }
 
-/// The groups of kinds that [`AuditSettings::what`] is put together from.
+/// The groups of kinds for [`AuditSettings::what`].
 const GROUPS: [(&str, &[Kind]); 6] = [
     ("binds", &[Kind::Bind, Kind::Unbind]),
     ("reads", &[Kind::Search, Kind::Compare, Kind::Abandon]),
@@ -101,26 +101,26 @@ impl FromStr for KindGroup {
     }
 }
 
-/// Operations that are not kept: all that is stated applies.
+/// Exception: operations that meet all stated conditions are not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRule {
-    /// Of these kinds.
+    /// Kinds of the operations.
     pub what: Kinds,
-    /// By those at or below one of these; of anybody where there are none.
+    /// DNs at or below which the requester is; empty for any requester.
     pub who: Vec<DnText>,
-    /// On entries at or below one of these; on any where there are none.
+    /// DNs at or below which the target is; empty for any target.
     pub targets: Vec<DnText>,
 }
 
-/// Which values of changes are kept. Secret ones never are.
+/// Values of changes to keep. Secret values are never kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditValues {
-    /// None: the names of attributes alone.
+    /// No values, only the names of attributes.
     #[default]
     None,
-    /// Those that came.
+    /// New values.
     New,
-    /// Those that went besides.
+    /// New and removed values.
     All,
 }
 
@@ -133,13 +133,13 @@ impl FromStr for AuditValues {
     }
 }
 
-/// What happens when the trail cannot keep up.
+/// Behaviour if the trail cannot keep up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Overload {
-    /// Requests wait until it can.
+    /// Requests wait.
     #[default]
     Hold,
-    /// They go on, and the trail says how many events are missing.
+    /// Requests continue, and the trail records the number of missing events.
     Count,
 }
 
@@ -175,14 +175,14 @@ struct RuleKeys {
     targets: Option<Vec<FromText<DnText>>>,
 }
 
-/// Shorter segments would be little but headers and anchors.
+/// Shorter segments would consist mostly of headers and anchors.
 const SEGMENT_BYTES_MIN: u64 = 65_536;
 
 impl AuditKeys {
-    /// The settings; without a folder nothing is kept.
+    /// Returns the settings; without a folder nothing is kept.
     ///
     /// # Errors
-    /// There are other keys and no folder.
+    /// There are other keys but no folder.
     pub(crate) fn settings(self) -> Result<AuditSettings, ConfigError> {
         let has_more = self.what.is_some()
             || self.except.is_some()

@@ -1,4 +1,4 @@
-//! Where a server backs up its data by itself, and how often: the table `[backup]` of the node file.
+//! Place and interval of a server's own backups: the table `[backup]` of the node file.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,16 +10,16 @@ use super::ConfigError;
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
-/// The backup that a server keeps.
+/// Settings of the backup that a server keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupSettings {
     /// Its folder.
     pub folder: PathBuf,
-    /// How often what is new is added.
+    /// Interval at which new changes are added.
     pub interval: Duration,
-    /// After which time all entries are written again.
+    /// Time after which all entries are written again.
     pub full_after: Duration,
-    /// For how long moments are kept; `None` for ever.
+    /// Time for which points in time stay restorable; `None` for ever.
     pub keep: Option<Duration>,
 }
 
@@ -34,10 +34,10 @@ pub(crate) struct BackupKeys {
 }
 
 impl BackupKeys {
-    /// The settings; without a folder there is no backup.
+    /// Returns the settings; without a folder there is no backup.
     ///
     /// # Errors
-    /// There are other keys and no folder.
+    /// There are other keys but no folder.
     pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
         let Some(folder) = self.folder else {
             return match (self.minutes, self.full_days, self.keep_days) {

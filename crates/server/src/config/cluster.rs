@@ -1,4 +1,4 @@
-//! The table `[cluster]` of a node file: how a node takes part in its cluster.
+//! The table `[cluster]` of a node file: the settings of a node of a cluster.
 
 mod kafka_security;
 
@@ -39,47 +39,47 @@ pub(crate) struct ClusterKeys {
     pub(crate) kafka: Option<Vec<FromText<KafkaProperty>>>,
 }
 
-/// How a node takes part in its cluster.
+/// Settings of a node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
     /// `host:port` of some of Kafka's brokers, separated by commas.
     pub brokers: String,
-    /// The topic that is the cluster's log.
+    /// The topic that contains the cluster's log.
     pub topic: String,
-    /// Where other nodes are listened for, `host:port`.
+    /// Address to listen on for other nodes, `host:port`.
     pub listen: String,
-    /// Where other nodes reach this one, where that is not the same.
+    /// Address at which other nodes reach this one, if it differs from `listen`.
     pub address: Option<String>,
     /// The folder with the node's identity.
     pub keys: PathBuf,
-    /// After how many milliseconds without a sign of life another node writes.
+    /// Milliseconds of the writer's silence after which another node becomes the writer.
     pub session_timeout_ms: Option<u32>,
-    /// For how many milliseconds an append is tried.
+    /// Milliseconds for which an append is retried.
     pub append_timeout_ms: Option<u32>,
-    /// How many milliseconds a change waits before its client is told that nobody makes it now.
+    /// Milliseconds that a change waits for a writer before its client receives `unavailable`.
     pub change_timeout_ms: Option<u32>,
-    /// How often, in minutes, the writer has a slice of the data of all nodes compared; 0 is never.
+    /// Minutes between comparisons of a slice of the data of all nodes, which the writer starts; 0 is never.
     pub compare_minutes: Option<u32>,
-    /// What a slice costs at most, in bytes of rows.
+    /// Maximum size of a slice, in bytes of rows.
     pub compare_bytes: Option<u32>,
-    /// How old what this node shows may be; `None` is any age.
+    /// Maximum age of data that this node returns; `None` is any age.
     pub read_age: Option<Duration>,
     /// Whether the groups that this node writes are sealed.
     pub seal: bool,
-    /// Where this node keeps snapshots that it makes by itself, and how often, in minutes.
+    /// Folder for snapshots that this node makes at intervals.
     pub snapshots: Option<PathBuf>,
-    /// See above.
+    /// Minutes between these snapshots.
     pub snapshot_minutes: Option<u32>,
     /// Further settings of the clients of Kafka, names and values.
     pub kafka: Vec<(String, Secret)>,
-    /// Whether some of these stand in the node file as they are, so that there may be a secret in it.
+    /// Whether the node file contains some of these directly, so that it may contain a secret.
     pub is_kafka_given: bool,
     /// Files with secrets for the brokers.
     pub secret_files: Vec<PathBuf>,
 }
 
 impl ClusterKeys {
-    /// The keys that name files and folders.
+    /// Returns the keys that name files and folders.
     pub(super) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let own = [&mut self.keys, &mut self.kafka_ca, &mut self.kafka_certificate, &mut self.kafka_key];
         own.into_iter().chain([&mut self.kafka_password_file, &mut self.snapshots]).flatten()
@@ -87,9 +87,9 @@ impl ClusterKeys {
 }
 
 impl ClusterSettings {
-    /// The folder with the node's identity, in its data directory, unless told otherwise.
+    /// Default folder of the node's identity, in its data directory.
     const FOLDER: &str = "cluster";
-    /// The topic, unless told otherwise.
+    /// Default topic.
     const TOPIC: &str = "pando";
 
     pub(super) fn of(keys: ClusterKeys, data: &Path) -> Result<ClusterSettings, ConfigError> {

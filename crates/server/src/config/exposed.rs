@@ -1,21 +1,21 @@
-//! Files of this machine that others can use and should not: passwords and keys that they can read, names of who may
-//! vouch for somebody that they can change.
+//! Files of this machine with too wide permissions: passwords and keys that other users can read, and certificates or
+//! keys of trusted authorities that they can change.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 use crate::config::Config;
 
-/// Read or replaced, by others than the owner. A folder that they may only pass shows them nothing.
+/// Permission of others than the owner to read or write. A folder that they may only pass shows them nothing.
 const READ_OR_WRITTEN: u32 = 0o066;
-/// Replaced, by others than the owner.
+/// Permission of others than the owner to write.
 const WRITTEN: u32 = 0o022;
-/// What the process's own group may: read.
+/// Permission that the process's own group may have: to read.
 const OF_OWN_GROUP: u32 = 0o050;
 
 impl Config {
-    /// What is wrong with the modes of the files that the settings name, and of the data directory: each with its mode
-    /// and the command that mends it. The group counts as others unless the process is in it.
+    /// Returns the problems with the modes of the files that the settings name, and of the data directory: each with
+    /// the mode and the command that corrects it. The group counts as others unless the process is in it.
     pub(crate) fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
@@ -57,7 +57,8 @@ impl Config {
     }
 }
 
-/// What is wrong with the mode of a file, or a directory. Nothing of one that cannot be looked at: who opens it tells.
+/// Returns the problem with the mode of a file or directory. Ignores one that cannot be examined: opening it reports
+/// the error.
 fn exposure(what: &str, path: &Path, harm: u32) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
     let (group, mode) = (found.gid(), found.mode() & 0o777);
@@ -93,7 +94,7 @@ mod tests {
         }
     }
 
-    /// The story: a password file of mode 0644 was taken without a word.
+    /// Regression: a password file of mode 0644 was accepted without a warning.
     #[test]
     fn names_exposed_files_with_mode_and_remedy() {
         let folder = Folder(std::env::temp_dir().join(format!("pando-exposed-{}", std::process::id())));

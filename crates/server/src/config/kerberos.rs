@@ -1,4 +1,4 @@
-//! The table `[kerberos]`: what tickets are taken by, and whose they are.
+//! The table `[kerberos]`: acceptance of tickets, and the mapping of principals to users.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use system::gss::{Acceptor, GssMechanism};
 use crate::config::ConfigError;
 use crate::config::values::FromText;
 
-/// The first part of the principals that LDAP servers have.
+/// First part of the principals of LDAP servers.
 const SERVICE: &str = "ldap/";
 
 /// The table `[kerberos]`.
@@ -25,7 +25,7 @@ pub(crate) struct KerberosKeys {
     listeners: Option<Vec<FromText<ServerUrl>>>,
 }
 
-/// What a node says of Kerberos.
+/// Kerberos settings as stated in the node file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stated {
     keytab: PathBuf,
@@ -35,24 +35,24 @@ struct Stated {
     listeners: Option<Vec<ServerUrl>>,
 }
 
-/// How tickets are taken.
+/// Rules for accepting tickets.
 pub struct KerberosRules {
     stated: Stated,
     kerberos: Arc<Acceptor>,
     negotiating: Arc<Acceptor>,
 }
 
-/// Whom a principal may be.
+/// Mapping of a principal to a user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mapped<'a> {
-    /// Whoever has the principal as the value of this attribute.
+    /// The user that has the principal as the value of this attribute.
     Attribute(&'a str),
-    /// Whoever has this name.
+    /// The user with this name.
     Name(&'a str),
 }
 
 impl KerberosRules {
-    /// The file with the server's key.
+    /// Returns the file with the server's key.
     pub(crate) fn keytab(&self) -> &Path {
         &self.stated.keytab
     }
@@ -63,7 +63,7 @@ impl KerberosRules {
         listeners.is_none_or(|listeners| listener.is_some_and(|url| listeners.contains(url)))
     }
 
-    /// What clients of a mechanism are accepted by.
+    /// Returns the acceptor for clients of a mechanism.
     pub(crate) fn acceptor(&self, mechanism: GssMechanism) -> &Arc<Acceptor> {
         match mechanism {
             GssMechanism::Kerberos => &self.kerberos,
@@ -71,10 +71,10 @@ impl KerberosRules {
         }
     }
 
-    /// Whom a principal may be that has a ticket for `service`.
+    /// Maps a principal that has a ticket for `service` to a user.
     ///
     /// # Errors
-    /// Nobody: for the operator, why.
+    /// The principal maps to no user; the text gives the operator the reason.
     pub(crate) fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
         self.stated.mapped(client, service)
     }
@@ -82,7 +82,7 @@ impl KerberosRules {
 
 impl Stated {
     fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
-        // A keytab may have keys of other services too, whose tickets are not for us.
+        // A keytab may also have keys of other services, whose tickets are not for this server.
         if self.principal.is_none() && !service.starts_with(SERVICE) {
             return Err(format!("its ticket is for {service:?}, which is no {SERVICE} principal"));
         }
@@ -102,7 +102,7 @@ impl Stated {
 }
 
 impl PartialEq for KerberosRules {
-    /// Keys are looked up in the keytab for each ticket, so what is stated is all that differs.
+    /// Keys are looked up in the keytab for each ticket, so only the stated settings can differ.
     fn eq(&self, other: &KerberosRules) -> bool {
         self.stated == other.stated
     }
@@ -116,7 +116,7 @@ impl std::fmt::Debug for KerberosRules {
     }
 }
 
-/// What the table says.
+/// Returns the rules of the table.
 pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosRules>>, ConfigError> {
     let KerberosKeys { keytab, principal, realms, attribute, listeners } = table;
     let Some(keytab) = keytab else {
@@ -131,7 +131,7 @@ pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosR
             .map(Arc::new)
             .map_err(|error| ConfigError::Keytab { file: keytab.clone(), what: error.to_string() })
     };
-    // Its error tells of the keytab; that of SPNEGO only that there is nothing to negotiate.
+    // Its error describes the keytab; that of SPNEGO only reports that there is no mechanism to negotiate.
     let kerberos = open(GssMechanism::Kerberos)?;
     let negotiating = open(GssMechanism::Spnego)?;
     let stated = Stated { keytab, principal, realms, attribute, listeners };

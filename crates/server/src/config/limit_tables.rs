@@ -1,5 +1,5 @@
-//! The tables `[[limit]]`: limits for some of all clients. The first table that fits a client and states a limit
-//! decides that limit.
+//! The tables `[[limit]]`: limits for some clients. The first table that applies to a client and states a limit decides
+//! that limit.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -13,25 +13,25 @@ use ldap::ServerUrl;
 
 use crate::config::values::DnText;
 
-/// One table.
+/// A table `[[limit]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTable {
-    /// Whom it is for.
+    /// Clients that it applies to.
     pub who: Arc<[LimitedWho]>,
-    /// What it states.
+    /// Limits that it states.
     pub limits: StatedLimits,
 }
 
-/// Whom limits are for.
+/// Clients that a table applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LimitedWho {
-    /// Who has not bound.
+    /// Clients that have not bound.
     Anonymous,
-    /// Who has.
+    /// Clients that have bound.
     Users,
     /// The user of an entry.
     Entry(DnText),
-    /// The members of a group, those of groups in it, too.
+    /// The members of a group, including those of nested groups.
     MembersOf(DnText),
     /// Clients of a network.
     Network(IpNet),
@@ -39,10 +39,10 @@ pub enum LimitedWho {
     Listener(ServerUrl),
 }
 
-/// Limits of a client; what is `None` is not stated.
+/// Limits of a client; `None` is not stated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatedLimits {
-    /// Those of its searches.
+    /// Limits of its searches.
     pub search: AskerLimits,
     /// Unanswered requests of one connection.
     pub outstanding: Option<usize>,
@@ -50,22 +50,22 @@ pub struct StatedLimits {
     pub message_size: Option<usize>,
     /// Silence after which a connection is closed; zero is never.
     pub idle: Option<Duration>,
-    /// Bytes of answers of one connection that wait for its client.
+    /// Unsent bytes of answers of one connection.
     pub slow_reader_bytes: Option<usize>,
-    /// How many connections there may be.
+    /// Limit on the number of connections.
     pub connections: Option<ConnectionsLimit>,
 }
 
-/// How many connections all those together may have that a table is for.
+/// Limit on the connections of all clients of a table together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionsLimit {
-    /// So many.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Whom the table is for.
+    /// Clients that the table applies to.
     pub who: Arc<[LimitedWho]>,
 }
 
-/// A text that names nobody whom limits can be for.
+/// Error of a text that names no clients of a limit table.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{text}\": write anonymous, users, a DN, members of and a DN, network and such as 10.0.0.0/8, or listener and \
@@ -76,7 +76,7 @@ pub struct LimitedWhoError {
     why: String,
 }
 
-/// What is known of a client from its connection alone.
+/// Facts about a client from its connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitedClient<'a> {
     pub(crate) address: Option<IpAddr>,
@@ -118,7 +118,7 @@ impl fmt::Display for LimitedWho {
 }
 
 impl fmt::Display for ConnectionsLimit {
-    /// What the log says of a connection too many.
+    /// Writes the text for the log about an excess connection.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the table [[limit]] for ")?;
         for (index, who) in self.who.iter().enumerate() {
@@ -129,7 +129,7 @@ impl fmt::Display for ConnectionsLimit {
 }
 
 impl LimitedWho {
-    /// Whether this is the client; `is_named` decides about entries and groups.
+    /// Whether this includes the client; `is_named` decides about entries and groups.
     pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
         match self {
             LimitedWho::Anonymous => client.is_anonymous,
@@ -145,7 +145,7 @@ impl LimitedWho {
 }
 
 impl StatedLimits {
-    /// Takes over what `others` state and these do not.
+    /// Adds limits that `others` state and these do not.
     pub(crate) fn fill_up(&mut self, others: &StatedLimits) {
         let search = &mut self.search;
         search.size = search.size.or(others.search.size);

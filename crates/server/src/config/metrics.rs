@@ -1,4 +1,4 @@
-//! Where a server says its metrics, and to whom: the table `[metrics]` of the node file.
+//! Address and clients of the metrics: the table `[metrics]` of the node file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -10,13 +10,13 @@ use super::{ConfigError, Secret, read_password};
 /// The listener of the metrics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricsSettings {
-    /// Where it is.
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Whether it speaks TLS, by the server's certificate.
+    /// Whether it uses TLS, with the server's certificate.
     pub tls: bool,
-    /// What its clients have to say.
+    /// Token that clients must send.
     pub token: Option<Secret>,
-    /// The file that has it.
+    /// File of the token.
     pub token_file: Option<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct MetricsKeys {
 }
 
 impl MetricsSettings {
-    /// What the table says; without an address there is no listener.
+    /// Returns the settings of the table; without an address there is no listener.
     pub(super) fn of(table: MetricsKeys) -> Result<Option<MetricsSettings>, ConfigError> {
         let MetricsKeys { listen, tls, token_file } = table;
         let Some(listen) = listen else {
@@ -52,7 +52,7 @@ impl MetricsSettings {
         Ok(Some(MetricsSettings { listen, tls, token, token_file }))
     }
 
-    /// Where the metrics are, listening on this address.
+    /// Returns the URL of the metrics, listening on this address.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
         format!("{}://{address}/metrics", if self.tls { "https" } else { "http" })
     }

@@ -1,4 +1,4 @@
-//! The node file: its keys, and errors with the line they stand on.
+//! The node file: its keys, and errors with their lines.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -28,7 +28,7 @@ use crate::config::pass_through::PassThroughKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 use crate::config::{BadPasswordFiles, ConfigError};
 
-/// What a node file says. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
+/// Content of a node file. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NodeFile {
@@ -86,7 +86,7 @@ pub(crate) struct OauthKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerKeys {
-    /// Always there in a file without problems.
+    /// Present in every file without problems.
     pub(crate) url: Option<FromText<ServerUrl>>,
     pub(crate) name: Option<FromText<ListenerName>>,
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
@@ -98,7 +98,7 @@ pub(crate) struct ListenerKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitTableKeys {
-    /// Always there in a file without problems.
+    /// Present in every file without problems.
     #[serde(rename = "for")]
     who: Option<Vec<FromText<LimitedWho>>>,
     size: Option<u32>,
@@ -165,7 +165,7 @@ pub(crate) struct TlsKeys {
     pub(crate) needed_for: Option<FromText<TlsNeed>>,
 }
 
-/// Whether a node file has this key; those of the table `[limits]` stand behind its name.
+/// Whether this is a key of the node file; keys of the table `[limits]` have its name as prefix.
 pub(crate) fn is_node_key(name: &str) -> bool {
     match name.strip_prefix("limits.") {
         Some(key) => keys_of::<LimitKeys>().contains(&key),
@@ -173,15 +173,15 @@ pub(crate) fn is_node_key(name: &str) -> bool {
     }
 }
 
-/// The keys of a table: serde tells whoever is to give a table which fields it looks for.
+/// Returns the keys of a table: serde passes the names of the expected fields to the deserializer.
 fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut keys: &[&str] = &[];
-    // Nothing is given.
+    // The deserializer returns no value.
     let _ = T::deserialize(FieldNames(&mut keys));
     keys
 }
 
-/// Notes the names of the fields that it is asked for.
+/// Deserializer that records the names of the requested fields.
 struct FieldNames<'n>(&'n mut &'static [&'static str]);
 
 impl<'de> Deserializer<'de> for FieldNames<'_> {
@@ -211,7 +211,7 @@ impl NodeFile {
     /// Reads a node file.
     ///
     /// # Errors
-    /// It cannot be read, or does not say what a node file says.
+    /// It cannot be read, or is not a valid node file.
     pub(crate) fn read(path: &Path) -> Result<NodeFile, ConfigError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| ConfigError::Read { file: path.to_owned(), error })?;
@@ -229,7 +229,7 @@ impl NodeFile {
             Ok(file) if problems.is_empty() => file,
             Ok(_) => NodeFile::default(),
             Err(error) => {
-                // What is no TOML has no keys to look at.
+                // A text that is not TOML has no keys to check.
                 if problems.is_empty() {
                     problems.push((error.span().map_or(0, |span| span.start), error.message().to_owned()));
                 }
@@ -270,8 +270,8 @@ impl NodeFile {
     }
 }
 
-/// All that is wrong with the keys of a file, each by itself, with the octet where it stands. Nothing where the text is
-/// no TOML at all: who reads the file tells that.
+/// Returns all problems with the keys of a file, each with its offset in octets. Returns none if the text is not TOML
+/// at all: reading the file reports that.
 fn problems(text: &str) -> Vec<(usize, String)> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -304,7 +304,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
     problems
 }
 
-/// The same of the keys in a table.
+/// Returns the problems with the keys in a table.
 fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> Vec<(usize, String)> {
     let problem = |(key, value): (&Spanned<_>, &Spanned<_>)| {
         let full = format!("{name}.{}", key.get_ref());
@@ -313,7 +313,7 @@ fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> 
     inner.iter().flat_map(problem).collect()
 }
 
-/// What is wrong with the value of one key, which is read as the only one of a file.
+/// Returns the problem with the value of one key, which is read as the only one of a file.
 fn problem(
     text: &str,
     name: &str,
@@ -343,13 +343,12 @@ fn problem(
     problems
 }
 
-/// The line of an octet of a text, counted from 1.
+/// Returns the line of an offset in a text, counted from 1.
 pub(super) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// The values of a list that can be read; what is wrong with the others goes to `report`, with the octet where it
-/// stands.
+/// Returns the valid values of a list; reports the problems with the others, with their offsets in octets.
 fn parse_list<T: FromStr<Err: Display>>(
     list: Option<&[Spanned<String>]>,
     mut report: impl FnMut(usize, String),
@@ -387,7 +386,7 @@ mod tests {
             ("tls", keys_of::<TlsKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
-            // Tables are explained by their keys.
+            // The page explains the keys of tables.
             let keys = match tables.iter().find(|(table, _)| table == key) {
                 Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
                 None => vec![format!("`{key}`")],
@@ -397,7 +396,7 @@ mod tests {
                 assert!(page.contains(&key), "{key}");
             }
         }
-        // And no other is: messages and pages are held against this one (`house settings`).
+        // The page explains no other key: messages and pages are compared with it (`house settings`).
         let heads = page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`"));
         for (table, name) in heads.filter_map(|(key, _)| key.split_once('.')) {
             let is_key = tables.iter().any(|(of, keys)| *of == table && keys.contains(&name));
@@ -446,13 +445,13 @@ mod tests {
         check("[[limit]]\nsize = 3\n", 1, "whom it is for");
         check("[[limit]]\nfor = [\"nobody\"]\nsize = 3\n", 2, "write anonymous, users, a DN");
         check("[[limit]]\nfor = [\"users\"]\nsizes = 3\n", 3, "unknown field `sizes`");
-        // All at once.
+        // All problems are reported at once.
         let text = "lisen = []\nthreads = 0\nlisten = [\"nonsense\", \"http://x\"]\nsuffixes = []\n\
                     [tls]\nneeded_for = \"nothing\"\nkey = 1\n[limits]\nsize_limit = 3\n";
         let errors = NodeFile::parse(text, Path::new("node.toml")).unwrap_err().to_string();
         let lines: Vec<_> = errors.split("\npando: ").map(|line| line.split(':').nth(1).unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "3", "4", "6", "7", "9"], "{errors}");
-        // What was here once and is the directory's now.
+        // A former key of the node file that is now a setting of the directory.
         check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
         check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
         check(

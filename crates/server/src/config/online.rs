@@ -1,4 +1,4 @@
-//! What a reload applies to connections at once, and what each listener demands.
+//! Settings that a reload applies to connections at once, and the rules of each listener.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
@@ -22,9 +22,9 @@ use crate::limits;
 pub struct OnlineSettings {
     /// Connections open at a time.
     pub connections_max: usize,
-    /// Those of one address, once half of all are in use; `None` is an eighth of all.
+    /// Connections of one address, once half of all are in use; `None` is an eighth of all.
     pub connections_per_address_max: Option<usize>,
-    /// New ones of one address within a second; `None` are any.
+    /// New connections of one address within a second; `None` is any number.
     pub connects_per_second_max: Option<usize>,
     /// Unanswered requests of one connection.
     pub outstanding_max: usize,
@@ -38,39 +38,39 @@ pub struct OnlineSettings {
     pub idle_timeout: Option<Duration>,
     /// Time within which a new connection has to send its first request; `None` is any.
     pub first_request_timeout: Option<Duration>,
-    /// How long a password that was verified is known; `None` is not at all.
+    /// Time for which a verified password is cached; `None` is not at all.
     pub bind_cache: Option<Duration>,
-    /// Limits for some of all clients.
+    /// Limits for some clients.
     pub limits: Vec<LimitTable>,
-    /// Where the server listens, in the order of `listeners`.
+    /// Addresses that the server listens on, in the order of `listeners`.
     pub(crate) listen: Vec<ServerUrl>,
     /// The networks whose clients have neither timeout.
     pub trusted_networks: Vec<IpNet>,
-    /// The networks of proxies: what their connections begin with says who the client is.
+    /// The networks of proxies, whose connections begin with a header that names the client.
     pub proxy_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
-    /// What holds where a listener says nothing else.
+    /// Rules for listeners without their own.
     pub usual: ListenerRules,
-    /// What holds on each listener, in the order of [`Config::listen`](crate::config::Config::listen); fewer where
-    /// those behind have the usual.
+    /// Rules of each listener, in the order of [`Config::listen`](crate::config::Config::listen). The list may be
+    /// shorter if the last listeners have the usual rules.
     pub listeners: Vec<ListenerRules>,
-    /// What the file says of listeners.
+    /// Rules of listeners as the file states them.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
-    /// What tokens have to say with which clients bind; `None` takes none.
+    /// Requirements on tokens with which clients bind; `None` accepts none.
     pub token_rules: Option<Arc<TokenRules>>,
-    /// The file that has the keys of those tokens.
+    /// The file of the keys that verify those tokens.
     pub(crate) token_key_file: Option<PathBuf>,
-    /// How tickets of Kerberos are taken; `None` takes none.
+    /// Rules for Kerberos tickets; `None` accepts none.
     pub kerberos: Option<Arc<KerberosRules>>,
 }
 
-/// How many searches may listen for changes.
+/// Limits on the number of searches that listen for changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentSearchLimits {
-    /// All of them.
+    /// Maximum number of all such searches.
     pub count_max: usize,
-    /// Those of one identity, and those of one source, once there are half of all; `None` is an eighth of all.
+    /// Maximum number for one identity and for one source, once half of all are in use; `None` is an eighth of all.
     pub share_max: Option<usize>,
 }
 
@@ -106,13 +106,13 @@ impl Default for OnlineSettings {
 }
 
 impl OnlineSettings {
-    /// The rules of a connection's listener.
+    /// Returns the rules of a connection's listener.
     #[inline]
     pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
-    /// The name of a connection's listener: that of the node file, or the scheme of its URL.
+    /// Returns the name of a connection's listener: that of the node file, or the scheme of its URL.
     pub(crate) fn listener_name(&self, listener: ListenerIndex) -> ListenerName {
         let stated = self.rules(listener).name;
         stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {
@@ -122,8 +122,8 @@ impl OnlineSettings {
         })
     }
 
-    /// Limits of a client of its own, by the tables; `None` where none of them fits. `is_named` says whether it is the
-    /// user of an entry, or with `true` in a group.
+    /// Returns the limits that tables set for a client; `None` if none applies. `is_named` decides whether the client
+    /// is the user of an entry, or with `true` a member of a group.
     pub(crate) fn limits_of(
         &self,
         address: Option<IpAddr>,
@@ -142,7 +142,7 @@ impl OnlineSettings {
         found
     }
 
-    /// Finds the rules of each listener that there is. After a reload these are still those of the start.
+    /// Finds the rules of each present listener. After a reload the listeners are still those of the start.
     pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
         let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
         let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
@@ -150,27 +150,27 @@ impl OnlineSettings {
         self.listen = listen.to_vec();
     }
 
-    /// Whether a client of this address may be silent for as long as it likes.
+    /// Whether a client of this address has no timeouts for silence.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         is_in(address, &self.trusted_networks)
     }
 
-    /// Whether a connection from this address begins with what a proxy says.
+    /// Whether a connection from this address begins with a proxy header.
     pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
         is_in(address, &self.proxy_networks)
     }
 }
 
-/// What a listener demands of its clients.
+/// Requirements of a listener on its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListenerRules {
-    /// What access rules call it; `None` is by the scheme of its URL.
+    /// Name of the listener in access rules; `None` uses the scheme of its URL.
     pub name: Option<ListenerName>,
     /// The networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
-    /// What the other clients need TLS for.
+    /// Uses for which the other clients need TLS.
     pub tls_needed_for: TlsNeed,
-    /// The weakest bind that is good enough.
+    /// The weakest bind that is accepted.
     pub weakest_bind: BindStrength,
 }
 
@@ -191,7 +191,7 @@ impl ListenerRules {
         is_in(address, &self.clear_networks)
     }
 
-    /// These rules, but for what a listener says.
+    /// Returns these rules with the changes that a listener states.
     pub(super) fn with(&self, keys: ListenerKeys) -> ListenerRules {
         ListenerRules {
             name: keys.name.map(|name| name.0),
@@ -207,11 +207,11 @@ impl ListenerRules {
 pub(crate) struct ListenerIndex(pub(crate) u8);
 
 impl ListenerIndex {
-    /// The socket in the data directory, of which no setting tells.
+    /// The socket in the data directory, for which there is no setting.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 }
 
-/// A timeout of the node file, where 0 is none.
+/// Returns a timeout of the node file, in which 0 means none.
 pub(super) fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
     let timeout = seconds.map_or(default, Duration::from_secs);
     (timeout > Duration::ZERO).then_some(timeout)
@@ -222,7 +222,7 @@ fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// The networks that are exempt unless told otherwise: this machine.
+/// Returns the networks that are exempt by default: this machine.
 pub(super) fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()

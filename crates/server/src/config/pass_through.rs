@@ -1,4 +1,4 @@
-//! The table `[pass_through]`: who verifies passwords that are kept elsewhere.
+//! The table `[pass_through]`: the service that verifies passwords kept elsewhere.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -23,38 +23,38 @@ pub(crate) struct PassThroughKeys {
     threads: Option<NonZeroUsize>,
 }
 
-/// Who verifies passwords that are kept there.
+/// Settings of the service that verifies passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PassThroughSettings {
-    /// Who it is.
+    /// The service.
     pub verifier: Verifier,
-    /// How long each step of asking may take.
+    /// Timeout of each step of a verification.
     pub timeout_seconds: u64,
-    /// Questions at a time.
+    /// Number of verifications at a time.
     pub threads: usize,
 }
 
-/// Who says whether a password is right.
+/// Service that verifies passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verifier {
     /// An LDAP server, by a bind there.
     Ldap {
-        /// Where it is.
+        /// URL of the server.
         server: ServerUrl,
-        /// Who may vouch for it, in PEM form; `None` only for a socket of the file system.
+        /// Authorities that sign its certificate, in PEM form; `None` only for a socket of the file system.
         authorities: Option<PathBuf>,
     },
-    /// The daemon of Cyrus SASL on this machine, which asks PAM or whatever it is set to.
+    /// The daemon of Cyrus SASL on this machine, which uses PAM or another configured method.
     Saslauthd {
         /// Its socket, `mux` in its folder.
         socket: PathBuf,
-        /// The name by which it and PAM know what asks.
+        /// Service name that identifies this server to the daemon and to PAM.
         service: String,
     },
 }
 
 impl Verifier {
-    /// The file of who may vouch for a server.
+    /// Returns the file of the authorities.
     pub(crate) fn authorities(&self) -> Option<&Path> {
         match self {
             Verifier::Ldap { authorities, .. } => authorities.as_deref(),
@@ -73,7 +73,7 @@ impl fmt::Display for Verifier {
 }
 
 impl PassThroughSettings {
-    /// What the table says.
+    /// Returns the settings of the table.
     pub(super) fn of(table: PassThroughKeys) -> Result<Option<PassThroughSettings>, ConfigError> {
         let PassThroughKeys { server, authorities, saslauthd, service, timeout_seconds, threads } = table;
         let verifier = match (server.map(|server| server.0), authorities, saslauthd, service) {

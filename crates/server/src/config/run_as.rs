@@ -1,4 +1,4 @@
-//! Whom the process runs as once it has what only root can give it.
+//! Account that the process runs as after it has taken the privileged ports.
 
 use crate::config::ConfigError;
 
@@ -7,7 +7,7 @@ use crate::config::ConfigError;
 pub struct RunAs {
     /// The user's name.
     pub user: String,
-    /// The group's name, where it is not the user's own.
+    /// The group's name, if it is not the user's own.
     pub group: Option<String>,
 }
 

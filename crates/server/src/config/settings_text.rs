@@ -1,9 +1,8 @@
 //! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables
 //! `[indexes]` and `[schema]`.
 //!
-//! It is read as a tree in which everything knows its place, so that whatever turns out to be wrong later, in the
-//! schema or in the directory, is told with its line. All problems are found, not the first alone. Text of any kind
-//! never panics.
+//! It is read as a tree in which every item keeps its position, so that problems found later, in the schema or in the
+//! directory, are reported with their lines. All problems are reported, not only the first. No text causes a panic.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +15,10 @@ use toml::de::{DeTable, DeValue};
 
 use crate::config::node_file::{is_node_key, line_of};
 
-/// Longest text that is looked at, in octets.
+/// Longest text that is accepted, in octets.
 pub const TEXT_SIZE_MAX: usize = 8 << 20;
 
-/// Settings read from a text, with the lines on which they stand.
+/// Settings read from a text, with their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsText {
     /// The settings, as stated.
@@ -27,26 +26,26 @@ pub struct SettingsText {
     lines: BTreeMap<SettingPath, usize>,
 }
 
-/// What is wrong with a text, and where.
+/// Problem in a text, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct TextProblem {
     /// The line, counted from 1.
     pub line: usize,
-    /// What is wrong there, and what would be right.
+    /// Description of the problem, and of valid input.
     pub what: String,
 }
 
-/// Gives the text of a schema file by its name in the settings and its path, or says why not.
+/// Returns the text of a schema file by its name in the settings and its path, or the reason why it cannot.
 pub type ReadSchema<'r> = dyn FnMut(&str, &str) -> Result<String, String> + 'r;
 
 impl SettingsText {
-    /// Whether the text says which suffixes there are; else they are the default.
+    /// Whether the text states the suffixes; otherwise the default applies.
     pub fn names_suffixes(&self) -> bool {
         self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
     }
 
-    /// The line on which a setting stands; where it is not in the text, that of its table, else the first.
+    /// Returns the line of a setting; if the text does not contain it, the line of its table, else the first line.
     pub fn line(&self, place: &SettingPath) -> usize {
         let line = |place: &SettingPath| self.lines.get(place).copied();
         if let Some(line) = line(place) {
@@ -58,7 +57,7 @@ impl SettingsText {
                 table.and_then(|table| line(&table)).unwrap_or(1)
             }
             SettingPath::Member(key, _) => self.line(&SettingPath::Key(key.clone())),
-            // Where an inline text begins is kept as the place of its first line.
+            // The position of an inline text is that of its first line.
             SettingPath::Line(key, number) => match line(&SettingPath::Line(key.clone(), 1)) {
                 Some(first) => first + number.saturating_sub(1),
                 None => self.line(&SettingPath::Key(key.clone())),
@@ -70,8 +69,8 @@ impl SettingsText {
 /// Reads the text of a settings file.
 ///
 /// # Errors
-/// Everything that is wrong with it by itself: no TOML, or keys that are not known, values that do not fit, and of what
-/// could be read, settings that cannot be. Without such problems the latter is for [`directory::settings::check()`].
+/// All problems of the text itself: it is not TOML, or has unknown keys, invalid values, or settings that contradict
+/// each other. If only the last kind is left, [`directory::settings::check()`] reports it.
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -96,7 +95,7 @@ pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsTex
     if problems.is_empty() { Ok(read) } else { Err(problems) }
 }
 
-/// A text while it is read.
+/// State of reading a text.
 struct Reading<'t, 'r, 's> {
     text: &'t str,
     read: SettingsText,
@@ -160,7 +159,7 @@ impl Reading<'_, '_, '_> {
             DeValue::Boolean(on) => Ok(SettingValue::Switch(*on)),
             DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Ok(SettingValue::Number(number)),
-                // What is wrong with it, the setting says.
+                // The setting reports the problem with it.
                 Err(_) => Ok(SettingValue::Word(number.to_string())),
             },
             DeValue::String(word) => Ok(SettingValue::Word(word.to_string())),
@@ -178,7 +177,7 @@ impl Reading<'_, '_, '_> {
 
     fn indexes(&mut self, value: &Value<'_>) {
         let Some(table) = self.table("indexes", value) else { return };
-        // A table that is there states all of them.
+        // A table `[indexes]` states all indexes.
         self.read.settings.indexes.clear();
         for (key, value) in table {
             let attribute = key.get_ref().to_string();
@@ -248,7 +247,7 @@ impl Reading<'_, '_, '_> {
         self.read.settings.schema.insert(name, text);
     }
 
-    /// The texts of a list.
+    /// Reads the texts of a list.
     fn texts(&mut self, key: &str, value: &Value<'_>, example: &str) -> Option<Vec<String>> {
         let DeValue::Array(members) = value.get_ref() else {
             let what = format!("{key} is a list of texts such as {example}, not {}", kind(value.get_ref()));
@@ -299,9 +298,9 @@ impl Reading<'_, '_, '_> {
         self.problem(key.span().start, what);
     }
 
-    /// Where something is wrong already: tells what else cannot be, so that one run tells all. A value that could not
-    /// be read has its default here, which contradicts nothing; without all of the schema, names would be unknown that
-    /// are not.
+    /// If there are problems already, also checks the settings that were read, so that one run reports everything. A
+    /// value that could not be read has its default here, which contradicts nothing. Without the whole schema nothing
+    /// is checked, because names would be unknown only for that reason.
     fn check_rest(&mut self) {
         if self.problems.is_empty() || !self.has_schema {
             return;
@@ -326,7 +325,7 @@ impl Reading<'_, '_, '_> {
     }
 }
 
-/// Where the first line of a text value begins: TOML drops a line end right behind three quotes.
+/// Returns the offset of the first line of a text value: TOML drops a line end directly after three quotes.
 fn first_line_at(text: &str, start: usize) -> usize {
     let value = text.get(start..).unwrap_or_default();
     let rest = value.strip_prefix("'''").or_else(|| value.strip_prefix("\"\"\""));
@@ -337,7 +336,7 @@ fn first_line_at(text: &str, start: usize) -> usize {
     }
 }
 
-/// What a value is, for messages.
+/// Returns the kind of a value, for messages.
 fn kind(value: &DeValue<'_>) -> String {
     match bare_kind(value) {
         kind @ "integer" => format!("an {kind}"),
@@ -357,7 +356,7 @@ fn bare_kind(value: &DeValue<'_>) -> &'static str {
     }
 }
 
-/// The text of a file that states these settings.
+/// Returns the text of a file that states these settings.
 pub fn write(settings: &DirectorySettings) -> String {
     let mut text = String::from(
         "# Settings of a Pando directory: `pando plan FILE` says what they would change, `pando apply FILE` puts them \
@@ -414,7 +413,7 @@ fn value_text(value: &SettingValue) -> String {
     }
 }
 
-/// A list; a long one has a line for each member.
+/// Returns the text of a list; a long one has a line for each member.
 fn list(words: &[String]) -> String {
     if words.len() > 1 && words.iter().map(String::len).sum::<usize>() > LINE_MAX {
         let lines: String = words.iter().map(|word| format!("  {},\n", quoted(word))).collect();
@@ -427,13 +426,13 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// A key, which is on one line whatever is in it: a value need not be.
+/// Returns the text of a key. A key must be on one line, unlike a value.
 fn key_text(name: &str) -> String {
     let line = toml::Table::from_iter([(name.to_owned(), toml::Value::Boolean(true))]).to_string();
     line.trim_end().strip_suffix(" = true").unwrap_or_default().to_owned()
 }
 
-/// A text of several lines: as it is, where TOML allows that, else with escapes.
+/// Returns a text of several lines: unchanged if TOML allows that, else with escapes.
 fn long_text(text: &str) -> String {
     let is_plain = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     if text.contains('\n') && !text.contains("'''") && !text.ends_with('\'') && text.chars().all(is_plain) {

@@ -1,5 +1,5 @@
-//! Values of settings that are more than text: DNs, log levels, versions and uses of TLS. Each is checked where it is
-//! read, be that the command line or the node file.
+//! Values of settings with a syntax of their own: DNs, log levels, versions and uses of TLS. Each is checked when it is
+//! read, from the command line or the node file.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnText(pub(crate) String);
 
-/// A text that is no DN, or the empty one where an entry must be named.
+/// Error of a text that is not a DN, or is empty although an entry must be named.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is no DN: {why}")]
 pub struct DnTextError {
@@ -20,7 +20,7 @@ pub struct DnTextError {
 }
 
 impl DnText {
-    /// The text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,14 +45,14 @@ impl fmt::Display for DnText {
     }
 }
 
-/// How important something must be to be logged.
+/// Level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// What stops something from working.
+    /// Failures that stop something from working.
     Error,
-    /// What an operator should look at.
+    /// Conditions that an operator should check.
     Warn,
-    /// Starts, stops, reloads, and operations where they are asked for.
+    /// Starts, stops, reloads, and operations if the settings request them.
     Info,
     /// Each connection.
     Debug,
@@ -60,7 +60,7 @@ pub enum LogLevel {
     Trace,
 }
 
-/// A text that is no [`LogLevel`].
+/// Error of a text that is not a [`LogLevel`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown log level \"{0}\": choose error, warn, info, debug or trace")]
 pub struct LogLevelError(String);
@@ -90,13 +90,13 @@ pub enum TlsVersion {
     Tls13,
 }
 
-/// What clients beyond the networks that need no TLS need it for.
+/// Uses for which clients need TLS, unless their network is exempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsNeed {
     /// Sending passwords.
     #[default]
     Passwords,
-    /// Everything but asking for TLS.
+    /// Everything except StartTLS.
     Everything,
 }
 
@@ -114,11 +114,11 @@ impl FromStr for WeakestBind {
     }
 }
 
-/// The weakest bind that is good enough, as a word.
+/// The weakest bind that is accepted, as a word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeakestBind(pub(crate) BindStrength);
 
-/// A text that is none of the words that a setting takes.
+/// Error of a text that is none of the words of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\": choose {choices}")]
 pub struct ChoiceError {
@@ -132,7 +132,7 @@ impl ChoiceError {
     }
 }
 
-/// The value that a word stands for.
+/// Returns the value of a word.
 pub(super) fn choose<T: Copy>(
     text: &str,
     choices: &'static str,
@@ -163,7 +163,7 @@ impl FromStr for TlsNeed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KafkaProperty(pub(crate) (String, String));
 
-/// How a node says to Kafka who it is.
+/// SASL mechanism with which a node authenticates to Kafka.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SaslMechanism {
     Plain,
@@ -171,7 +171,7 @@ pub(crate) enum SaslMechanism {
     ScramSha512,
 }
 
-/// A text that names none.
+/// Error of a text that names no mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\": write PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")]
 pub(crate) struct SaslMechanismError(String);
@@ -198,7 +198,7 @@ impl FromStr for SaslMechanism {
     }
 }
 
-/// A text that is no such setting.
+/// Error of a text that is not `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\": write name=value, such as security.protocol=ssl")]
 pub(crate) struct KafkaPropertyError(String);
@@ -211,13 +211,13 @@ impl FromStr for KafkaProperty {
             Some((name, value)) if !name.trim().is_empty() => {
                 Ok(KafkaProperty((name.trim().to_owned(), value.trim().to_owned())))
             }
-            // Not the value: it may be a password.
+            // The error omits the value: it may be a password.
             _ => Err(KafkaPropertyError(text.split('=').next().unwrap_or_default().to_owned())),
         }
     }
 }
 
-/// A value that a node file writes as text, and any [`FromStr`] reads.
+/// A value that is text in a node file and is parsed by [`FromStr`].
 #[derive(Debug)]
 pub(crate) struct FromText<T>(pub(crate) T);
 
