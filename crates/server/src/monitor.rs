@@ -1,5 +1,4 @@
-//! What the server says of itself: figures, which `cn=monitor` has as entries made for each search, and the metrics as
-//! time series.
+//! Figures about the server: `cn=monitor` shows them as entries made for each search, the metrics as time series.
 
 mod entries;
 mod figure;
@@ -36,7 +35,7 @@ use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::writer::WriteQueue;
 
-/// The release that runs.
+/// Version of the running server.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
 /// Makes the entries and the metrics.
@@ -52,7 +51,7 @@ pub(crate) struct Monitor {
 pub(crate) struct Sources {
     #[cfg(feature = "kafka")]
     pub(crate) cluster: Option<Arc<cluster::figures::Figures>>,
-    /// Which data positions are of.
+    /// Generation of the data that positions belong to.
     pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
     pub(crate) acceptor: Arc<AcceptorControl>,
@@ -65,11 +64,11 @@ pub(crate) struct Sources {
     pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
     pub(crate) certificates: Arc<Certificates>,
-    /// Bounds how old what is read here may be; `None` where nothing does.
+    /// Bounds the age of data that this node returns; `None` if the settings set no bound.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
-    /// The backup that is kept, if one is.
+    /// State of the backup, if there is one.
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
@@ -109,7 +108,7 @@ impl MonitorSource for Monitor {
 }
 
 impl Monitor {
-    /// A page of the metrics' listener, for somebody who knows the token or not.
+    /// Returns a page of the metrics' listener, for a client that knows the token or not.
     pub(crate) fn page(&self, path: &str, knows_token: bool) -> Page {
         match path {
             "/metrics" if !knows_token => Page::NeedsToken,
@@ -123,7 +122,7 @@ impl Monitor {
         }
     }
 
-    /// The page of the metrics. It asks the store for its figures.
+    /// Returns the page of the metrics. It queries the store for its figures.
     pub(crate) fn metrics_page(&self) -> Page {
         match metrics::metrics(self.groups(), self.operations()) {
             Ok(text) => Page::Found(metrics::MEDIA_TYPE, text),
@@ -131,7 +130,7 @@ impl Monitor {
         }
     }
 
-    /// Why requests should go to another server now, if they should.
+    /// Returns the reason to send requests to another server now, if there is one.
     fn not_ready(&self) -> Option<String> {
         let Some(sources) = self.sources.get() else { return Some("the server is starting".to_owned()) };
         if sources.acceptor.is_stopping() {
@@ -150,7 +149,7 @@ impl Monitor {
         self.sources.get().map_or_else(Vec::new, |sources| operation_totals(&sources.counters))
     }
 
-    /// All figures.
+    /// Returns all figures.
     fn groups(&self) -> Vec<Group> {
         let mut groups = vec![self.time(), process()];
         let Some(sources) = self.sources.get() else { return groups };
@@ -183,7 +182,7 @@ impl Monitor {
     }
 }
 
-/// What a counter of several threads has come to.
+/// Returns the value of a counter of several threads.
 fn load(counter: &AtomicU64) -> u64 {
     counter.load(Ordering::Relaxed)
 }
@@ -246,7 +245,7 @@ fn scans(scans: &ScanFigures) -> Group {
     group
 }
 
-/// What the pool that hashes passwords did.
+/// Returns the figures of the hash pool.
 fn hashes(hashes: &HashFigures) -> Group {
     let mut group = Group::new("Passwords");
     group.count("Jobs", "Passwords that were to be hashed", load(&hashes.submitted));
@@ -257,7 +256,7 @@ fn hashes(hashes: &HashFigures) -> Group {
     group
 }
 
-/// Password policies, and the first of those that do not hold as they are written.
+/// Returns figures of password policies, with the first notice about a policy that does not work as written.
 fn policies(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Password Policies");
     let Some(directory) = directory.upgrade() else { return group };
@@ -273,7 +272,7 @@ fn policies(directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// Requests that other threads went through first, because data was not in memory.
+/// Returns the figures of prefetching for data that was not in memory.
 fn read_ahead(figures: &ReadAheadFigures) -> Group {
     let mut group = Group::new("Read Ahead");
     group.level("Threads", "Threads that read ahead", load(&figures.threads));
@@ -282,7 +281,7 @@ fn read_ahead(figures: &ReadAheadFigures) -> Group {
     group
 }
 
-/// Bytes that requests hold, and how often a bound was met.
+/// Returns the bytes that requests hold, and the number of times that a bound was reached.
 fn request_memory(memory: &RequestMemory) -> Group {
     let mut group = Group::new("Request Memory");
     group.level("Used Bytes", "Octets that requests and answers hold", memory.used() as u64);
@@ -309,7 +308,7 @@ fn listening(places: &ListeningPlaces) -> Group {
     group
 }
 
-/// The audit trail, and what of it is missing or was held back for it.
+/// Returns figures of the audit trail, with lost events and held requests.
 fn audit(feed: &AuditFeed) -> Group {
     let mut group = Group::new("Audit");
     let figures = &feed.figures;
@@ -324,7 +323,7 @@ fn audit(feed: &AuditFeed) -> Group {
     group
 }
 
-/// What the backup has, and what it lacks. Without a time none was made since the start.
+/// Returns figures of the backup. Without a time, none was made since the start.
 fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Backup");
     let BackupState { last, error } = figures.get();
@@ -339,12 +338,12 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     group
 }
 
-/// The position that reads show; 0 where there is nothing to read.
+/// Returns the position that reads show; 0 if it cannot be read.
 fn newest_position(directory: &Weak<Directory>) -> u64 {
     directory.upgrade().and_then(|directory| directory.newest_position().ok()).unwrap_or(0)
 }
 
-/// What this node is in its cluster, and how far it is behind.
+/// Returns the role of this node in its cluster, and its lag.
 #[cfg(feature = "kafka")]
 fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Cluster");
@@ -382,7 +381,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
             state.round.ended_at,
         );
     }
-    // What reads show, which the node's thread says of itself only after it has answered.
+    // The position that reads show; the node's thread reports it only after it has answered.
     group.level("Position", "The last change that reads show", newest_position(directory));
     group.level("Next Offset", "The message of the log that is read next", state.next_offset);
     group.level("Log Start Offset", "The first message that the log has", state.start_offset);
@@ -391,7 +390,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
     group.level("Log Bytes", "About what the log takes", state.log_bytes);
     if let Some(bytes) = state.log_bytes_per_day {
         group.level("Log Bytes Per Day", "What a day adds to the log", bytes);
-        // As if nothing were deleted: for disks.
+        // Assumes that nothing is deleted, for sizing disks.
         let in_30_days = state.log_bytes.saturating_add(bytes.saturating_mul(30));
         group.level("Log Bytes In 30 Days", "What the log takes then if nothing is deleted", in_30_days);
     }
@@ -435,7 +434,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
     group
 }
 
-/// How far the comparison of all data is.
+/// Returns the progress of the comparison of all data.
 #[cfg(feature = "kafka")]
 fn round_text(round: &replication::Round) -> String {
     let last = match round.ended {
@@ -453,7 +452,7 @@ fn round_text(round: &replication::Round) -> String {
     }
 }
 
-/// What the log says of a node.
+/// Returns the figures of a node from the log.
 #[cfg(feature = "kafka")]
 fn member_text(row: &replication::MemberRow) -> String {
     if row.has_left {
@@ -463,7 +462,7 @@ fn member_text(row: &replication::MemberRow) -> String {
     format!("committed up to offset {}, snapshot of offset {}", offset(row.durable), offset(row.snapshot))
 }
 
-/// The log and the data file, and what indexes do.
+/// Returns the figures of the log, the data file and the indexes.
 fn storage(sources: &Sources) -> Vec<Group> {
     let mut log = Group::new("Log");
     let waiting = sources.writes.reserved_count() as u64;
@@ -498,7 +497,7 @@ fn storage(sources: &Sources) -> Vec<Group> {
     vec![log, storage, indexes(&directory)]
 }
 
-/// One figure for each part of an index that is being built or removed.
+/// Returns one figure for each part of an index that is being built or removed.
 fn indexes(directory: &Directory) -> Group {
     let mut group = Group::new("Indexes");
     let progress = directory.index_progress().unwrap_or_else(|error| {

@@ -2,7 +2,7 @@
 //!
 //! The tree has the shape and the attribute names of OpenLDAP's, so that existing monitoring tools can read it:
 //! `cn=Operations` with received and finished operations by type, `cn=Connections`, `cn=Statistics`, `cn=Time`. Below
-//! each operation are counts by result code. The other containers are our own. `description` says what a figure is.
+//! each operation are counts by result code. The other containers are Pando's. `description` explains a figure.
 
 use directory::csn::generalized_time;
 use directory::virtual_entries::VirtualEntry;
@@ -13,7 +13,7 @@ use crate::telemetry::counters::OperationTotal;
 /// The name of the tree.
 const ROOT: &str = "cn=monitor";
 
-/// All entries, parents first.
+/// Returns all entries, parents first.
 pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<VirtualEntry> {
     let mut tree = Tree::default();
     tree.add(ROOT.to_owned(), "monitorServer", vec![("monitoredInfo", format!("Pando {}", super::RELEASE))]);
@@ -30,7 +30,7 @@ pub(super) fn entries(groups: &[Group], totals: &[OperationTotal]) -> Vec<Virtua
     tree.entries
 }
 
-/// The class of a value's entry, and the attribute that has it.
+/// Returns the object class of a value's entry, and the attribute with the value.
 fn entry_value(value: &Value) -> (&'static str, &'static str, String) {
     let info = |text| ("monitoredObject", "monitoredInfo", text);
     match value {

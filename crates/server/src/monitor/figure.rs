@@ -1,5 +1,4 @@
-//! The figures that the server says of itself, in groups. `cn=monitor` shows them as entries, the metrics as time
-//! series.
+//! Figures about the server, in groups. `cn=monitor` shows them as entries, the metrics as time series.
 
 use std::borrow::Cow;
 
@@ -9,15 +8,15 @@ pub(super) struct Group {
     pub(super) figures: Vec<Figure>,
 }
 
-/// A number or a text that the server says of itself.
+/// A number or a text about the server.
 pub(super) struct Figure {
     pub(super) name: Cow<'static, str>,
-    /// What it is.
+    /// Explanation for people.
     pub(super) help: &'static str,
     pub(super) value: Value,
 }
 
-/// What a [`Figure`] says.
+/// Value of a [`Figure`].
 pub(super) enum Value {
     /// A number that only grows while the server runs.
     Count(u64),
@@ -27,17 +26,17 @@ pub(super) enum Value {
     Time(u64),
     /// Yes or no.
     Flag(bool),
-    /// What is wrong, or what is said where nothing is.
+    /// A fault, or the text shown without one.
     Fault(Result<&'static str, String>),
-    /// One of a few states: the word for it, and the same for people.
+    /// One of a few states: its word, and its text for people.
     #[cfg_attr(
         not(any(feature = "kafka", test)),
         expect(dead_code, reason = "only nodes of a cluster have states")
     )]
     State(&'static str, String),
-    /// So many are done, of so many.
+    /// Number done, and total number.
     Progress(u64, u64),
-    /// What is no number.
+    /// A text.
     Text(String),
 }
 

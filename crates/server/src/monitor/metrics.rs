@@ -1,7 +1,7 @@
-//! The figures as metrics, in Prometheus' text format 0.0.4, which all that gather metrics read.
+//! The figures as metrics, in Prometheus' text format 0.0.4, which all common collectors read.
 //!
 //! The name of a metric is that of the figure's entry: `cn=Jobs Dropped,cn=Passwords,cn=monitor` is
-//! `pando_passwords_jobs_dropped_total`. Times are in seconds. Texts are no metrics, but for states and faults.
+//! `pando_passwords_jobs_dropped_total`. Times are in seconds. Texts are not metrics, except states and faults.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -19,7 +19,7 @@ use crate::telemetry::latency::Latency;
 /// The media type of [`metrics`].
 pub(super) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// All metrics.
+/// Returns all metrics.
 ///
 /// # Errors
 /// The library cannot write them.
@@ -59,7 +59,7 @@ impl Collector for Figures {
     }
 }
 
-/// The figures of one kind of operation each, by label.
+/// Encodes the figures of operations, with the kind as label.
 fn encode_operations(encoder: &mut DescriptorEncoder<'_>, operations: &[OperationTotal]) -> fmt::Result {
     let help = "Requests received, by operation";
     let mut metric = encoder.encode_descriptor("operations_received", help, None, MetricType::Counter)?;
@@ -102,7 +102,7 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
     let name = format!("{}_{}", snake_case(group.name), snake_case(name));
     match value {
         Value::Count(number) => {
-            // The library says `total` at the end of every counter.
+            // The library appends `total` to every counter.
             let name = name.replace("_total", "");
             match name.strip_suffix("_milliseconds") {
                 Some(name) => {
@@ -128,7 +128,7 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
     }
 }
 
-/// What is under way in a group, as one metric.
+/// Encodes the progress values of a group as one metric.
 fn encode_progress(encoder: &mut DescriptorEncoder<'_>, group: &Group) -> fmt::Result {
     let progress = |figure: &Figure| match figure.value {
         Value::Progress(done, of) => Some((figure.name.to_string(), figure.help, ratio(done, of))),
@@ -164,7 +164,7 @@ fn count(metric: &mut MetricEncoder<'_>, number: u64) -> fmt::Result {
     metric.encode_counter::<NoLabelSet, _, u64>(&number, None)
 }
 
-/// The name of an entry as a part of a metric's.
+/// Returns the name of an entry as a part of a metric's name.
 fn snake_case(name: &str) -> String {
     name.to_ascii_lowercase().replace(|other: char| !other.is_ascii_alphanumeric(), "_")
 }

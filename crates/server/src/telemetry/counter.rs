@@ -12,7 +12,7 @@ impl Counter {
         self.0.store(self.0.load(Ordering::Relaxed).wrapping_add(count), Ordering::Relaxed);
     }
 
-    /// Begins at 0 again. Only its own thread may call this.
+    /// Resets the counter to 0.
     pub(crate) fn clear(&self) {
         self.0.store(0, Ordering::Relaxed);
     }

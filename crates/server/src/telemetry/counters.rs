@@ -38,7 +38,7 @@ impl Operation {
     pub(crate) const ABANDON: Operation = Operation(8);
     pub(crate) const EXTENDED: Operation = Operation(9);
 
-    /// The kind of a request with this tag.
+    /// Returns the kind of a request with this tag.
     pub(crate) fn of(tag: Tag) -> Option<Operation> {
         Some(match tag {
             request_tag::BIND => Operation::BIND,
@@ -55,7 +55,7 @@ impl Operation {
         })
     }
 
-    /// The final response of this kind; abandon and unbind have none.
+    /// Returns the final response of this kind; abandon and unbind have none.
     pub(crate) fn response(self) -> Option<ResponseOp> {
         Some(match self {
             Operation::BIND => ResponseOp::Bind,
@@ -118,12 +118,12 @@ impl Default for KindCounters {
 }
 
 impl Counters {
-    /// The acceptor gives this loop a connection.
+    /// Counts a connection that the acceptor gives to this loop.
     pub(crate) fn connection_opened(&self) {
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The loop has closed a connection.
+    /// Counts a connection that the loop has closed.
     pub(crate) fn connection_closed(&self) {
         self.connections.fetch_sub(1, Ordering::Relaxed);
     }
@@ -140,8 +140,8 @@ impl Counters {
         }
     }
 
-    /// Counts a finished operation, which began so long before this pass of the loop: none at all for one that finishes
-    /// in the turn that it began in. [`turn_ended`](Counters::turn_ended) says how long those took.
+    /// Counts a finished operation, which began `waited` before this pass of the loop: zero for one that finishes in
+    /// the turn in which it began. [`turn_ended`](Counters::turn_ended) adds the time of those.
     pub(crate) fn completed(&self, operation: Operation, code: ResultCode, waited: Duration) {
         let Some(kind) = self.kinds.get(operation.0) else { return };
         if let Some(counter) = kind.completed.get(code.0.min(CODES) as usize) {
@@ -155,7 +155,7 @@ impl Counters {
         }
     }
 
-    /// A connection's turn is over, in the pass of the loop that began at `began`.
+    /// Ends a connection's turn, in the pass of the loop that began at `began`.
     #[inline]
     pub(crate) fn turn_ended(&self, began: Instant) {
         if self.in_turn.value() > 0 {
@@ -184,7 +184,7 @@ pub(crate) struct OperationTotal {
     pub(crate) received: u64,
     /// Result codes that occurred, with their counts. `None` stands for the codes that are counted together.
     pub(crate) results: Vec<(Option<ResultCode>, u64)>,
-    /// How long those that finished took, from when the loop took the request up to the answer.
+    /// Durations of finished operations, from the pass in which the request arrived up to the answer.
     pub(crate) latency: Latency,
 }
 

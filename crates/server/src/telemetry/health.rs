@@ -1,10 +1,9 @@
-//! [`Health`]: faults of the server itself, and how its operator learns of them.
+//! [`Health`]: faults of the server itself, and their reports to its operator.
 //!
-//! Nobody repairs an error that only a client sees. So every fault comes here, in one of two ways. A change of the
-//! whole server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service
-//! manager, to `cn=monitor` and into the exit code. An operation that fails by no fault of the client
-//! ([`Health::log_failure`]) goes to the log where it is answered: a few lines a minute for each kind of fault,
-//! however many clients meet it.
+//! An error that only a client sees is never repaired. So every fault comes here, in one of two ways. A change of the
+//! whole server's state ([`Health::stop_changes`] and the events of the store) goes to the log, to the service manager,
+//! to `cn=monitor` and into the exit code. An operation that fails by no fault of the client ([`Health::log_failure`])
+//! is logged when it is answered: a few lines a minute for each kind of fault, however many clients meet it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -100,7 +99,7 @@ impl Health {
     /// Counts a failure. `None` if it gets no line, else the number of failures before it that got none.
     fn count_failure(&self, now: Instant, fault: ServerFault, text: &str) -> Option<u64> {
         let text = match fault {
-            // Their texts differ only in how much is free or what failed first, so they count as one text.
+            // Their texts differ only in the free space or the first failure, so they count as one text.
             ServerFault::DiskFull | ServerFault::WritesStopped => 0,
             _ => hash(text),
         };

@@ -13,7 +13,7 @@ const BOUNDED: usize = 21;
 /// A histogram that one thread writes and any thread reads.
 #[derive(Debug, Default)]
 pub(super) struct LatencyCounters {
-    /// By bucket; the last has all that took longer.
+    /// By bucket; the last has all longer operations.
     buckets: [Counter; BOUNDED + 1],
     micros: Counter,
 }
@@ -29,13 +29,13 @@ impl LatencyCounters {
     }
 }
 
-/// The first bucket whose upper bound is not below.
+/// Returns the first bucket whose upper bound is at least this.
 fn bucket_of(micros: u64) -> usize {
     let bits = u64::BITS - micros.saturating_sub(1).leading_zeros();
     (bits.saturating_sub(FIRST_BITS) as usize).min(BOUNDED)
 }
 
-/// How long operations took, of all loops.
+/// Durations of operations, of all loops.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Latency {
     buckets: [u64; BOUNDED + 1],
@@ -43,7 +43,7 @@ pub(crate) struct Latency {
 }
 
 impl Latency {
-    /// The sum of those of all loops.
+    /// Returns the sum over all loops.
     pub(super) fn of<'c>(all: impl Iterator<Item = &'c LatencyCounters>) -> Latency {
         let mut sum = Latency::default();
         for counters in all {
@@ -55,17 +55,17 @@ impl Latency {
         sum
     }
 
-    /// Operations that were counted.
+    /// Returns the number of operations.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().sum()
     }
 
-    /// The time that all of them took.
+    /// Returns the total duration.
     pub(crate) fn seconds(&self) -> f64 {
         Duration::from_micros(self.micros).as_secs_f64()
     }
 
-    /// The upper bound of each bucket in seconds, with its operations.
+    /// Returns the upper bound of each bucket in seconds, with its number of operations.
     pub(crate) fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         let bound = |bits| Duration::from_micros(1_u64 << bits).as_secs_f64();
         let bounds = (FIRST_BITS..).map(bound).take(BOUNDED).chain([f64::INFINITY]);

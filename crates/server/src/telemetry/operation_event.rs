@@ -1,8 +1,8 @@
-//! How an operation is described: once, as the fields of an event. The audit trail keeps them, and a line of the
-//! operation log is made of them.
+//! Description of an operation as the fields of an event. The audit trail keeps them, and the operation log makes a
+//! line of them.
 //!
-//! The fields of a request are made when it arrives, because the request is gone when its operation ends. A value that
-//! may be secret is left out here, so that nothing behind can tell it.
+//! The fields of a request are made when it arrives, because the request is not kept until its operation ends. A value
+//! that may be secret is omitted here, so that no later step can reveal it.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -29,13 +29,13 @@ pub(crate) struct OperationEvent {
     pub(crate) kind: Kind,
     /// Fields that were known when it began.
     pub(crate) fields: Vec<u8>,
-    /// Whether the trail is to have it.
+    /// Whether it is audited.
     pub(crate) is_audited: bool,
-    /// Why it failed, where more is known than the answer tells.
+    /// Reason for the failure, if it is more precise than the answer.
     pub(crate) reason: Option<String>,
 }
 
-/// The kind of an operation.
+/// Returns the kind of an operation.
 pub(crate) fn kind_of(operation: Operation) -> Kind {
     match operation {
         Operation::BIND => Kind::Bind,
@@ -51,7 +51,7 @@ pub(crate) fn kind_of(operation: Operation) -> Kind {
     }
 }
 
-/// The DN that a request is about, as sent.
+/// Returns the DN that a request is about, as sent.
 pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
     match request {
         Request::Bind(bind) => bind.name,
@@ -76,11 +76,11 @@ pub(crate) enum TypeNamed {
     Secret,
 }
 
-/// By what names and filters are shown.
+/// Rules for the disclosure of names and filters in events.
 pub(crate) struct Disclosure<'a> {
-    /// What the directory says of an attribute type.
+    /// Returns what the schema knows about an attribute type.
     pub(crate) type_named: &'a dyn Fn(&str) -> TypeNamed,
-    /// The last base of a search that could be shown: clients ask below the same one again and again.
+    /// The last base of a search that could be shown, kept because clients often search below the same base.
     pub(crate) last_base: &'a RefCell<String>,
 }
 
@@ -96,7 +96,7 @@ impl Disclosure<'_> {
     }
 }
 
-/// Appends what a request says, without values that may be secret.
+/// Appends the fields of a request, without values that may be secret.
 pub(crate) fn describe(
     request: &Request<'_>,
     controls: &Controls<'_>,
@@ -112,7 +112,8 @@ pub(crate) fn describe(
     }
 }
 
-/// Appends what session tracking controls say, all parts of each in order, so that they can be told apart.
+/// Appends the content of session tracking controls, all parts of each in order, so that the controls can be
+/// distinguished.
 pub(crate) fn put_tracking(tracking: &[[String; 4]], event: &mut EventWriter<'_>) {
     for parts in tracking {
         for (field, text) in TRACKING.iter().zip(parts) {
@@ -132,7 +133,7 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
     };
     match request {
         Request::Bind(bind) => {
-            // Of others it is found out later who it is.
+            // The user of other binds is determined later.
             if !bind.name.is_empty() || !matches!(bind.authentication, Authentication::Sasl { .. }) {
                 event.text(Field::Target, &name_text(bind.name, disclosure));
             }
@@ -194,7 +195,7 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
 
 const WITHHELD_ATTRIBUTE: &str = "withheld, the schema does not know it";
 
-/// A filter in BER, which costs a copy and no more; as text where it is cut or withheld.
+/// Appends a filter in BER, which costs only a copy; as text if it is shortened or withheld.
 fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut EventWriter<'_>) {
     if filter.encoded_len() > AUDIT_TEXT_SIZE_MAX || may_assert_password(filter, disclosure) {
         event.text(Field::FilterText, &filter_text(filter, disclosure));
@@ -203,9 +204,9 @@ fn describe_filter(filter: &Filter<'_>, disclosure: &Disclosure<'_>, event: &mut
     event.put(Field::Filter, filter.encoded_len(), |out| filter.encode(out));
 }
 
-/// The session tracking controls of a request (draft-wahl-ldap-session section 2.1): source address, source name, OID
-/// of the format, identifier of each. One that is not well formed is left out, as section 2.3 has it; each part is
-/// cut where it is long.
+/// Returns the session tracking controls of a request (draft-wahl-ldap-session section 2.1): source address, source
+/// name, OID of the format, identifier of each. A malformed one is omitted, as section 2.3 demands; long parts are
+/// shortened.
 pub(crate) fn session_tracking(controls: &Controls<'_>) -> Vec<[String; 4]> {
     let tracking = controls.iter().filter(|control| control.oid == ldap::oids::SESSION_TRACKING);
     tracking.take(TRACKING_MAX).filter_map(|control| tracking_parts(control.value?)).collect()
@@ -222,7 +223,7 @@ fn tracking_parts(value: &[u8]) -> Option<[String; 4]> {
     Some(parts)
 }
 
-/// The line of the operation log about an event.
+/// Returns the line of the operation log about an event.
 pub(crate) fn operation_line(event: Event<'_>) -> String {
     let mut line = String::new();
     let number = |field| event.number(field).unwrap_or(0);
@@ -240,8 +241,8 @@ pub(crate) fn operation_line(event: Event<'_>) -> String {
     line
 }
 
-/// What an event says of its request. Text of the peer is quoted, with control characters escaped, so that it cannot
-/// forge a line.
+/// Appends the event's description of its request. Text of the peer is quoted, with control characters escaped, so that
+/// it cannot forge a line.
 fn operation_text(event: Event<'_>, line: &mut String) {
     let mut put = |name: &str, field| {
         if let Some(text) = event.text(field) {
@@ -275,7 +276,7 @@ fn operation_text(event: Event<'_>, line: &mut String) {
     }
 }
 
-/// The name of a scope, as `ldapsearch -s` takes it.
+/// Returns the name of a scope, as `ldapsearch -s` accepts it.
 pub fn scope_name(scope: u64) -> &'static str {
     match scope {
         0 => "base",
@@ -285,7 +286,7 @@ pub fn scope_name(scope: u64) -> &'static str {
     }
 }
 
-/// The filter of an event as text (RFC 4515).
+/// Returns the filter of an event as text (RFC 4515).
 pub fn logged_filter(event: Event<'_>) -> String {
     match event.bytes(Field::Filter) {
         Some(bytes) => Filter::from_bytes(bytes, &DecodeLimits::AUTHENTICATED)
@@ -294,7 +295,7 @@ pub fn logged_filter(event: Event<'_>) -> String {
     }
 }
 
-/// The method of a bind. The name of a mechanism that there is not may be anything, and is not told.
+/// Returns the method of a bind. The name of an unknown mechanism may be anything, and is omitted.
 fn method(authentication: &Authentication<'_>) -> &'static str {
     match authentication {
         Authentication::Simple(b"") => "none",
@@ -314,8 +315,8 @@ fn filter_text(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> String {
     cut(filter.to_string())
 }
 
-/// A DN or RDN, or a note if it may contain a password: if it is no name (people type their password where the name
-/// belongs), or has a password attribute or a type that the schema does not know.
+/// Returns a DN or RDN, or a note if it may contain a password: if it is not a name (users type passwords in the place
+/// of names), or has a password attribute or a type that the schema does not know.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
@@ -325,7 +326,7 @@ fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
     if text.len() > AUDIT_TEXT_SIZE_MAX { cut(text.to_owned()).into() } else { text.into() }
 }
 
-/// The name of an extended operation, or a note if it is no numeric OID.
+/// Returns the name of an extended operation, or a note if it is not a numeric OID.
 fn oid_text(name: &str) -> &str {
     let is_oid = name.len() <= OID_SIZE_MAX && name.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if is_oid { name } else { "withheld, it is no OID" }
@@ -361,7 +362,7 @@ fn may_assert_password(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> bool
     }
 }
 
-/// An attribute description without its options.
+/// Returns an attribute description without its options.
 fn base_of(description: &str) -> &str {
     description.split(';').next().unwrap_or(description)
 }
@@ -383,12 +384,12 @@ mod tests {
         }
     }
 
-    /// Calls `use_it` with what these say.
+    /// Calls `use_it` with the rules of these tests.
     fn disclosure<T>(use_it: impl FnOnce(&Disclosure<'_>) -> T) -> T {
         use_it(&Disclosure { type_named: &type_named, last_base: &RefCell::default() })
     }
 
-    /// The part of a line that tells the request.
+    /// Returns the part of a line that describes the request.
     fn described(request: &Request<'_>) -> String {
         let mut fields = Vec::new();
         let mut event = EventWriter::new(&mut fields);
@@ -400,7 +401,7 @@ mod tests {
         line
     }
 
-    /// The story: names with a password in them, and passwords where a name belongs, were logged.
+    /// Regression: names with a password in them, and passwords in the place of a name, were logged.
     #[test]
     fn names_that_may_hold_passwords_are_withheld() {
         let bind =

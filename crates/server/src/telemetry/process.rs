@@ -42,8 +42,8 @@ impl ProcessUsage {
     }
 }
 
-/// utime and stime of `/proc/PID/stat`, fields 14 and 15. The second field is the name in parentheses, which may hold
-/// any character, so counting starts behind the last closing parenthesis.
+/// Returns utime and stime of `/proc/PID/stat`, fields 14 and 15. The second field is the name in parentheses, which
+/// may contain any character, so counting starts after the last closing parenthesis.
 fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace().skip(11);
@@ -54,16 +54,16 @@ fn processor_time(stat: &str) -> Option<(Duration, Duration)> {
     Some((next()?, next()?))
 }
 
-/// Bytes that were read from a disk: what was not in memory when somebody wanted it. Not by `/proc/self/io`, which only
-/// root may open in a process that has no core dumps.
+/// Returns the bytes that were read from a disk because they were not in memory. `/proc/self/io` is not used: only root
+/// may open it in a process that has no core dumps.
 pub(crate) fn bytes_read(whose: UsageWho) -> Option<u64> {
-    /// The unit of getrusage(2), whatever the disk's is.
+    /// The unit of getrusage(2), independent of the disk.
     const BLOCK_SIZE: u64 = 512;
     Some(u64::try_from(getrusage(whose).ok()?.block_reads()).ok()? * BLOCK_SIZE)
 }
 
-/// Nanoseconds that a thread had a processor, and waited for one, of `/proc/PID/task/TID/schedstat`. The rest of its
-/// time it slept.
+/// Returns the nanoseconds for which a thread had a processor or waited for one, from `/proc/PID/task/TID/schedstat`.
+/// For the rest of its time it slept.
 pub(crate) fn time_used(schedstat: &str) -> Option<u64> {
     let mut numbers = schedstat.split_ascii_whitespace().map(|number| number.parse::<u64>().ok());
     numbers.next()??.checked_add(numbers.next()??)

@@ -1,4 +1,4 @@
-//! Warnings about what strangers can bring about as often as they like: counted always, logged seldom.
+//! Warnings that untrusted clients can cause any number of times: always counted, rarely logged.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -6,24 +6,25 @@ use std::time::Instant;
 
 use crate::limits::WARNING_INTERVAL;
 
-/// One kind of trouble.
+/// One kind of warning.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     count: AtomicU64,
-    /// When it was logged, and the count by then.
+    /// Time of the last log line, and the count at that time.
     logged: Mutex<Option<(Instant, u64)>>,
 }
 
 impl Seldom {
-    /// Number of occurrences.
+    /// Returns the number of occurrences.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Counts that it happened again. `Some` where that is to be logged: an end for the line, how often it was not.
+    /// Counts an occurrence. Returns `Some` if it must be logged, with an ending for the line: the number of
+    /// occurrences that were not.
     pub(crate) fn happened(&self, now: Instant) -> Option<String> {
         let count = self.count.fetch_add(1, Ordering::Relaxed) + 1;
-        // A time and a count are set together, so a poisoned lock is fit for use.
+        // A time and a count are set together, so a poisoned lock is usable.
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         match *logged {
             Some((at, _)) if now.saturating_duration_since(at) < WARNING_INTERVAL => None,
