@@ -1,4 +1,5 @@
-//! What requests may hold: a connection, a source, everybody; and that nobody pays for what others hold.
+//! Bounds on the memory of requests: per connection, per source, and in total; and clients that hold little are not
+//! affected by others.
 
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 
@@ -19,7 +20,7 @@ use socket2::{Domain, Socket, Type};
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// A filter of 8 KB that nothing matches and that every entry has to be held against.
+/// Returns a filter of 8 KB that matches nothing and has to be evaluated on every entry.
 fn long_filter() -> String {
     format!("(|{})", (0..600).map(|number| format!("(cn=*q{number}*)")).collect::<String>())
 }
@@ -42,7 +43,7 @@ fn add_message(id: i32, name: &str) -> Vec<u8> {
     encode(id, Request::Add(AddRequest { entry: &dn, attributes: attributes.as_attributes() }))
 }
 
-/// Entries with descriptions of that many letters.
+/// Adds entries with descriptions of `letters` letters.
 fn add_devices(running: &Running, count: usize, letters: usize) {
     let mut admin = running.administrator();
     let text = "x".repeat(letters);
@@ -53,14 +54,14 @@ fn add_devices(running: &Running, count: usize, letters: usize) {
     }
 }
 
-/// A figure of `cn=Request Memory,cn=monitor`.
+/// Returns a figure of `cn=Request Memory,cn=monitor`.
 fn figure(admin: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Request Memory,cn=monitor");
     let entry = admin.entry(&dn, &["*", "+"]).unwrap().unwrap();
     entry.text("monitorCounter").unwrap().parse().unwrap()
 }
 
-/// Asks for a figure until it is as it should be: it has 60 seconds.
+/// Reads a figure until `is_reached` accepts it, for at most 60 seconds.
 fn wait_for(admin: &mut Connection, name: &str, is_reached: impl Fn(u64) -> bool) -> u64 {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -72,7 +73,7 @@ fn wait_for(admin: &mut Connection, name: &str, is_reached: impl Fn(u64) -> bool
     }
 }
 
-/// A connection from an address of this machine's own.
+/// Returns a connection from a loopback address.
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> TcpStream {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -171,8 +172,8 @@ fn reads_abandon_and_unbind_after_a_waiting_request() {
     assert!(answers.len() < 6 << 20, "{}: the search went on to its end", answers.len());
 }
 
-/// What a client has asked to be changed before it says goodbye is changed. The last change may be made after the
-/// connection is closed: an Unbind waits for no answer.
+/// Changes that a client sent before its Unbind are made. The last change may be made after the connection is closed:
+/// an Unbind waits for no answer.
 #[test]
 fn an_unbind_does_not_overtake_changes() {
     let folder = Folder::new();
@@ -224,7 +225,7 @@ fn a_used_budget_is_the_trouble_of_those_who_use_it() {
     greedy.write_all(&search_message(1, "(cn=x)")).unwrap();
     let mut answer = [0; 64];
     let count = greedy.read(&mut answer).unwrap();
-    // Behind the id: searchResDone, its length, its code.
+    // After the id: searchResDone, its length, its code.
     let code = answer[..count].iter().skip_while(|octet| **octet != 0x65).nth(4);
     assert_eq!(code.copied(), Some(ResultCode::BUSY.0 as u8), "{answer:?}");
     let mut modest = Connection::open(running.address).unwrap();

@@ -1,4 +1,5 @@
-//! Settings files: what is applied is what is exported, for any settings; and no text, however broken, is a problem.
+//! Settings files: exported settings equal the applied ones, for any settings; and no text, however broken, causes a
+//! panic.
 //!
 //! A failure prints its seed; `PANDO_SEED=n cargo test -p server --test settings` replays that run alone.
 
@@ -28,7 +29,7 @@ fn seed() -> u64 {
     seed
 }
 
-/// Attribute types that can be indexed and two that can only sometimes.
+/// Attribute types that can be indexed, and two that can be only in some kinds.
 const INDEXED: [&str; 8] =
     ["cn", "sn", "mail", "description", "uidNumber", "telephoneNumber", "memberUid", "jpegPhoto"];
 
@@ -101,7 +102,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
     stated
 }
 
-/// A schema text of odd letters that defines nothing.
+/// Returns a schema text of odd letters that defines nothing.
 fn comments(rng: &mut Rng) -> String {
     let letters = ['a', '\'', '"', '\\', '\t', '#', 'ü', '木', '\u{7f}', '=', ']'];
     let mut text = String::new();

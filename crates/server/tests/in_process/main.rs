@@ -1,7 +1,7 @@
-//! A server in this process: what depends on its threads, limits and settings. The protocol itself is tested over the
-//! real binary, in `crates/pando/tests`.
+//! Tests of a server in this process: behaviour that depends on its threads, limits and settings. The protocol itself
+//! is tested over the real binary, in `crates/pando/tests`.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! One binary, so that it is linked once and tests that wait run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic in a test is the failure we want to see")]
 
 #[path = "../running/mod.rs"]

@@ -1,5 +1,5 @@
-//! Paged results (RFC 2696) over connections: the server keeps nothing between pages, so cookies know no connection,
-//! and thousands of sequences that nobody ends cost nothing.
+//! Paged results (RFC 2696) over connections: the server keeps no state between pages, so cookies work on any
+//! connection, and thousands of unfinished sequences cost nothing.
 
 use crate::running;
 
@@ -35,7 +35,7 @@ fn people(config: Config) -> Running {
 const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 
-/// Somebody whom limits bind: one more entry.
+/// Returns a connection of an ordinary user, to which limits apply. Adds the user's entry.
 fn user(running: &Running) -> Connection {
     let dn = format!("uid=u,{SUFFIX}");
     assert!(running.administrator().add(&dn, &USER).unwrap().is_success());
@@ -44,7 +44,7 @@ fn user(running: &Running) -> Connection {
     user
 }
 
-/// All pages of a search below the suffix, each over the next of some connections.
+/// Returns all pages of a search below the suffix, each over the next of some connections.
 fn pages(connections: &mut [Connection], scope: Scope, filter: &str, size: u32) -> Vec<Vec<Entry>> {
     let (mut all, mut cookie) = (Vec::new(), Vec::new());
     loop {
@@ -67,7 +67,7 @@ fn pages_over_any_connections_and_scan_threads_are_the_whole_answer() {
         let folder = Folder::new();
         let running = people(Config { scan_threads, ..config(&folder) });
         let mut connections = [running.administrator(), running.administrator(), running.administrator()];
-        // One scans and finds few, one scans and finds much, one goes by an index, and the last level is scanned.
+        // One scans and finds few, one scans and finds many, one uses an index, and a search of one level scans.
         for (scope, filter) in [
             (Scope::WholeSubtree, "(description=*99*)"),
             (Scope::WholeSubtree, "(!(sn=odd))"),
@@ -103,7 +103,7 @@ fn a_cookie_outlives_its_connection_and_the_server() {
     let second = page(&mut admin, &cookie);
     assert_eq!(second.entries.len(), 1_000);
     assert!(second.entries.iter().all(|entry| !first.entries.contains(entry)));
-    // Not for somebody else.
+    // Another user may not use the cookie.
     let refused = page(&mut user(&running), &cookie);
     assert_eq!(refused.outcome.code, ResultCode::UNWILLING_TO_PERFORM);
     assert!(refused.entries.is_empty() && refused.outcome.diagnostic.contains("begin again"));
@@ -121,7 +121,7 @@ fn users_get_everything_in_pages_of_the_size_limit() {
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [500, 500, 500, 500, 500, 500, 2]);
 }
 
-/// A request for a page as the octets of a message.
+/// Returns a request for a page as the octets of a message.
 fn page_message(id: i32, filter: &str, value: &[u8]) -> Vec<u8> {
     let (filter, selection) = (FilterBuf::parse(filter).unwrap(), SelectionBuf::from_iter(["1.1"]));
     let request =
@@ -153,7 +153,7 @@ fn thousands_of_sequences_on_one_connection() {
             cookies.push(reply.page().unwrap().1);
         }
     }
-    // All of them can go on, whatever was asked and deleted since.
+    // All of them can continue, despite later requests and deletes.
     assert!(admin.delete(&format!("uid=p2,{SUFFIX}")).unwrap().is_success());
     for (number, cookie) in (0..SEQUENCES).zip(&cookies).step_by(7) {
         let value = PagedResults { size: 9, cookie }.encode();

@@ -1,4 +1,4 @@
-//! Long searches, which scan threads share: the same answers, nobody held up, and bounds on what waits.
+//! Long searches, which scan threads share: the same answers, no delay for other clients, and bounds on waiting pieces.
 
 use crate::running;
 
@@ -102,7 +102,7 @@ fn limits_hold_as_without_threads() {
     assert!(user.bind(&format!("uid=u,{SUFFIX}"), "secret").unwrap().is_success());
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 2_500));
-    // No index answers this, and none that is missing would: it is refused when it has looked at too much.
+    // No index can answer this: it is refused after too many entries were examined.
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(objectClass=*))", &["1.1"]).unwrap();
     assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 0), "it needs no look");
     let reply = user.search(SUFFIX, Scope::WholeSubtree, "(!(description=*of*))", &["1.1"]).unwrap();
@@ -123,13 +123,13 @@ fn a_slow_reader_stops_only_its_own_scan() {
     let (mut slow, mut admin) = (running.administrator(), running.administrator());
     let ids = send_searches(&mut slow, SEARCHES, "(objectClass=person)", &[]);
     wait_until(&mut admin, "Total", |begun| begun == SEARCHES as u64);
-    // Scans that pause do not hold up others. The pool serves its scans in turn, a range each: while it makes the
-    // pieces of two such searches, each of the twelve gets more turns than its own pieces need, unless it pauses.
+    // Scans that pause do not delay others. The pool serves its scans in turn, a range each: while it makes the pieces
+    // of two such searches, each of the twelve gets more turns than its own pieces need, unless it pauses.
     for _ in 0..2 {
         let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=person)", &[]).unwrap();
         assert_eq!((found.outcome.code, found.entries.len()), (ResultCode::SUCCESS, PEOPLE));
     }
-    // Nobody has read any of the 130 MB. Sockets and pieces that wait hold less than half of it.
+    // The clients have read none of the 130 MB. Sockets and waiting pieces hold less than half of it.
     assert!(monitored(&mut admin, "Entries Examined") < ((SEARCHES / 2 + 2) * PEOPLE) as u64);
     assert_eq!(monitored(&mut admin, "Running"), SEARCHES as u64);
     for id in ids {
@@ -154,8 +154,8 @@ fn an_abandoned_scan_ends() {
     for id in ids {
         connection.send(Request::Abandon(id), Controls::NONE).unwrap();
     }
-    // The answer to what comes behind tells that they are abandoned. All together would not have gone into the sockets,
-    // so one of them at least was under way.
+    // The answer to the next request shows that they are abandoned. Together they would not have fitted into the
+    // sockets, so at least one was still running.
     let last = connection.send(who_am_i(), Controls::NONE).unwrap();
     let (mut entries, mut done) = (1, 0);
     loop {
@@ -252,7 +252,7 @@ fn a_stop_waits_for_scans() {
     for id in ids {
         match connection.reply(id) {
             Ok(reply) => assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::SUCCESS, 1)),
-            // Not read before the stop: told so by the notice.
+            // Not read before the stop: the notice reports that.
             Err(ClientError::Closed { .. }) => break,
             Err(error) => panic!("{error}"),
         }

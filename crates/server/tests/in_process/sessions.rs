@@ -1,4 +1,4 @@
-//! Connections and requests: deadlines, limits, and whose turn it is.
+//! Connections and requests: deadlines, limits, and turns.
 
 use crate::running;
 
@@ -13,7 +13,7 @@ use ldap::{
 use running::{Folder, Running, SUFFIX, config};
 use server::{Config, Opened};
 
-/// What a check of the data directory finds.
+/// Returns the findings of a check of the data directory.
 fn findings(config: &Config) -> Vec<String> {
     let mut findings = Vec::new();
     server::verify(config, &mut |finding| findings.push(finding.text.clone())).unwrap();
@@ -36,7 +36,7 @@ fn add_person(connection: &mut Connection, name: &str, description: &str) {
     assert!(outcome.is_success(), "{outcome:?}");
 }
 
-/// An add of a person as the octets of a message.
+/// Returns an add of a person as the octets of a message.
 fn add_message(id: i32, name: &str) -> Vec<u8> {
     let (dn, mut attributes) = (person_dn(name), AttributesBuf::new());
     for (description, value) in [("objectClass", "inetOrgPerson"), ("uid", name), ("cn", name), ("sn", name)]
@@ -136,7 +136,7 @@ fn a_slow_reader_gets_everything_and_delays_no_other_client() {
     for id in 0..100 {
         slow.send_bytes(&search_message(1_000 + id, "(objectClass=person)")).unwrap();
     }
-    // The loop that both share goes on.
+    // The loop that both share continues.
     for _ in 0..50 {
         assert!(admin.entry(&person_dn("p1"), &["cn"]).unwrap().is_some());
     }
@@ -169,7 +169,7 @@ fn closes_idle_connections_with_a_notice() {
     assert!(notice.as_deref().is_some_and(|notice| notice.starts_with("adminLimitExceeded")), "{notice:?}");
 }
 
-/// Octets that make no request do not help, and whoever asks in time is left alone.
+/// Octets without a complete request do not extend the time, and a client that sends a request in time stays connected.
 #[test]
 fn the_first_request_has_a_deadline() {
     let folder = Folder::new();
@@ -181,7 +181,7 @@ fn the_first_request_has_a_deadline() {
     let mut asks = running.connect();
     assert!(asks.entry("", &[]).unwrap().is_some());
     let mut slow = TcpStream::connect(running.address).unwrap();
-    // Half of a message, an octet at a time, for as long as the server takes them.
+    // Half of a message, an octet at a time, for as long as the server accepts them.
     let mut answer = Vec::new();
     slow.set_read_timeout(Some(std::time::Duration::from_millis(20))).unwrap();
     for octet in [0x30_u8, 0x81, 200].into_iter().chain(std::iter::repeat(0)) {
@@ -200,7 +200,7 @@ fn the_first_request_has_a_deadline() {
     assert!(asks.entry("", &[]).unwrap().is_some(), "it has asked");
 }
 
-/// A connection that comes from this address.
+/// Returns a connection from this address.
 fn connect_from(source: [u8; 4], running: &Running) -> Connection {
     let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
     socket.bind(&std::net::SocketAddr::from((source, 0)).into()).unwrap();
@@ -223,7 +223,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
     }
     let told = connect_from(greedy, &running).closed().unwrap();
     assert!(told.is_some_and(|why| why.contains("too many connections from this address")));
-    // Others get theirs: an eighth of all.
+    // Other sources get their share: an eighth of all.
     for source in [[127, 0, 0, 10], [127, 0, 0, 11]] {
         for _ in 0..2 {
             held.push(connect_from(source, &running));
@@ -231,7 +231,7 @@ fn an_address_has_its_share_once_half_of_the_connections_are_in_use() {
         }
         assert!(!is_served(&mut connect_from(source, &running)), "{source:?}");
     }
-    // What closes makes room.
+    // Closed connections make room.
     held.clear();
     while !is_served(&mut connect_from(greedy, &running)) {}
 }
@@ -242,7 +242,7 @@ fn an_address_has_so_many_new_connections_a_second() {
     let mut config = config(&folder);
     (config.online.connects_per_second_max, config.online.trusted_networks) = (Some(1), Vec::new());
     let running = Running::start(config);
-    // One a second, and this takes no minute.
+    // One per second is allowed, and this takes less than a minute.
     let served = (0..60).filter(|_| connect_from([127, 0, 0, 9], &running).entry("", &[]).is_ok()).count();
     assert!((1..60).contains(&served), "{served}");
     assert!(connect_from([127, 0, 0, 10], &running).entry("", &[]).is_ok(), "another address");
@@ -296,7 +296,7 @@ fn a_stop_answers_what_was_taken_and_keeps_it() {
         bytes.extend(add_message(id, &format!("p{id}")));
     }
     admin.send_bytes(&bytes).unwrap();
-    // Once one is answered the others are outstanding or done; none of them is lost without a word.
+    // Once one is answered the others are outstanding or done; each of them is answered.
     assert!(admin.reply(MessageId(100)).unwrap().outcome.is_success());
     running.stop();
     let mut answered = vec![100];
@@ -323,7 +323,7 @@ fn the_monitor_counts() {
     for _ in 0..3 {
         assert!(admin.entry(&person_dn("nobody"), &[]).unwrap().is_none());
     }
-    // No attribute is asked for: the figures are user attributes.
+    // No attribute is requested: the figures are user attributes.
     let mut number = |dn: &str, attribute: &str| -> u64 {
         let entry = admin.entry(dn, &[]).unwrap().unwrap_or_else(|| panic!("no {dn}"));
         entry
@@ -417,13 +417,13 @@ fn a_check_finds_nothing_in_a_sound_directory_and_makes_none() {
     assert!(server::verify(&Config::new(&missing), &mut |_| {}).is_err());
     assert!(!missing.exists());
     let mut running = Running::start(config(&folder));
-    // Only another process can look at what this one serves.
+    // Only another process can check the data that this one serves.
     assert!(server::verify(&config(&folder), &mut |_| {}).is_err());
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());
 }
 
-/// Texts for people repeat what a client sent, and once did so however long it was: two megabytes in every answer.
+/// Regression: diagnostic messages repeated a client's text of any length, two megabytes in every answer.
 #[test]
 fn diagnostic_texts_repeat_little_of_what_a_client_sends() {
     let folder = Folder::new();

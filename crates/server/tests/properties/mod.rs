@@ -1,4 +1,4 @@
-//! What must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
+//! Properties that must hold for any bytes. The fuzz target calls this, and so does `corpus_replay.rs` on stable.
 
 #![allow(dead_code)]
 
@@ -6,8 +6,8 @@ use directory::settings::{self, Difference};
 use server::config::settings_text as text;
 use server::proxy_header::{ProxyHeader, ProxyHeaderError, SIZE_MAX};
 
-/// Any text as a settings file: it is read, or refused with lines that exist; what is read is written so that it reads
-/// back; what can be is in canonical form, which is the same once more.
+/// Checks any text as a settings file. It is read, or refused with lines that exist. Settings that were read are
+/// written so that they read back. Valid settings have a canonical form, which is its own canonical form.
 pub(crate) fn settings_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = 1..=text.bytes().filter(|&byte| byte == b'\n').count() + 1;
@@ -41,8 +41,8 @@ pub(crate) fn settings_text(bytes: &[u8]) {
     }
 }
 
-/// Any octets as the beginning of a proxy's connection: a header that is found is the same whatever follows, is not
-/// found before it is complete, and no more is waited for than a header may have.
+/// Checks any octets as the beginning of a proxy's connection. A header that is found is the same whatever follows, and
+/// is not found before it is complete. No more octets are awaited than a header may have.
 pub(crate) fn proxy_header(bytes: &[u8]) {
     match ProxyHeader::decode(bytes) {
         Ok(Some((header, size))) => {
@@ -53,7 +53,7 @@ pub(crate) fn proxy_header(bytes: &[u8]) {
         Ok(None) => assert!(bytes.len() < SIZE_MAX),
         Err(error) => {
             assert!(error != ProxyHeaderError::Absent || !ProxyHeader::is_at_start_of(bytes));
-            // However it goes on.
+            // Whatever follows.
             assert_eq!(ProxyHeader::decode(&[bytes, b"\r\n\r\n0"].concat()), Err(error));
         }
     }

@@ -14,7 +14,7 @@ use server::{Config, Handle, Opened, Server};
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const PASSWORD: &str = "secret";
 
-/// A folder of a test's own, gone when it ends.
+/// A test's own folder, which is removed when the test ends.
 pub(crate) struct Folder(PathBuf);
 
 impl Folder {
@@ -37,12 +37,12 @@ impl Drop for Folder {
     }
 }
 
-/// Settings for tests: two event loops, a free port, quick hashes.
+/// Returns settings for tests: two event loops, a free port, quick hashes.
 pub(crate) fn config(folder: &Folder) -> Config {
     config_with(folder, GeneralSettings::default())
 }
 
-/// The same with other settings of the directory.
+/// Returns the same with other settings of the directory.
 #[allow(dead_code, reason = "each test binary uses its own part")]
 pub(crate) fn config_with(folder: &Folder, general: GeneralSettings) -> Config {
     let general = GeneralSettings { password_scheme: StorageScheme::Ssha256, ..general };
