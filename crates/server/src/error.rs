@@ -1,4 +1,4 @@
-//! What goes wrong with a server or its data as a whole, and whose fault that is.
+//! Errors of a server or its data as a whole, and their classification for exit codes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,28 +16,28 @@ use crate::net::listener::ListenError;
 use crate::workers::bad_passwords::BadPasswordsError;
 use crate::workers::pass_through::PassThroughError;
 
-/// Why a server does not start, or stopped by itself.
+/// Error that prevents a start, or stops a running server.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The settings are not usable.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// A server that was asked refused.
+    /// A running server refused a request.
     #[error("{code}: {diagnostic}")]
     Refused {
-        /// Why.
+        /// The cause.
         code: ResultCode,
-        /// For a person to read.
+        /// Diagnostic message for people.
         diagnostic: String,
     },
-    /// Directory-wide settings cannot be.
+    /// Directory-wide settings are invalid.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("\npando: "))]
     Settings(Vec<ConfigError>),
     /// The process cannot run as the user of the settings.
     #[error(transparent)]
     RunAs(#[from] RunAsError),
-    /// There is no log.
+    /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
     /// A schema file is not usable.
@@ -48,10 +48,10 @@ pub enum ServeError {
     Open {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: directory::OpenError,
     },
-    /// There is no data where it should be.
+    /// The directory contains no database.
     #[error("{} contains no Pando database", path.display())]
     NoData {
         /// The directory.
@@ -63,18 +63,18 @@ pub enum ServeError {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] store::StoreError),
-    /// A place cannot be listened on.
+    /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
     /// The listener of the metrics cannot be opened.
     #[error("cannot serve metrics on {address}: {error}")]
     Metrics {
-        /// Where.
+        /// Address of the listener.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The files of TLS are of no use.
+    /// The files of TLS are not usable.
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// The audit trail cannot be written.
@@ -90,10 +90,10 @@ pub enum ServeError {
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]
     Cluster(#[from] cluster::ClusterError),
-    /// The node file speaks of a cluster.
+    /// The node file has a table `[cluster]`, which this build does not support.
     #[error("the node file has a table [cluster], but this program was built without the feature `kafka`")]
     NoKafka,
-    /// The data directory is that of a node, and the node file does not speak of a cluster.
+    /// The data directory belongs to a node of a cluster, but the node file has no table `[cluster]`.
     #[error(
         "{} is a node of a cluster: add the table [cluster] to the node file, or run `pando cluster \
          leave`",
@@ -103,19 +103,20 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
-    /// The system gives no random bytes.
+    /// The system provides no random bytes.
     #[error("the system provides no random numbers: {0}")]
     Random(#[from] getrandom::Error),
-    /// The system gives no thread or event queue.
+    /// The system provides no thread or event queue.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
     /// An event loop ended by itself.
     #[error(transparent)]
     EventLoop(#[from] EventLoopError),
-    /// Changes were stopped while it served. What was answered is on disk; the next start says what it finds.
+    /// Changes were stopped while the server ran. All answered changes are on disk; the next start reports what it
+    /// finds.
     #[error("changes were stopped: {0}")]
     ChangesStopped(String),
-    /// New connections could not be waited for.
+    /// Waiting for new connections failed.
     #[error("waiting for new connections failed: {0}")]
     Accepting(String),
     /// A thread ended by a defect.
@@ -129,7 +130,7 @@ pub enum ServeError {
     Import {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: directory::import::ImportError,
     },
     /// A text to import cannot be read.
@@ -137,13 +138,13 @@ pub enum ServeError {
     Text {
         /// Its name.
         name: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Not one entry of the texts can be taken, and data is not replaced by nothing.
+    /// None of the entries in the texts can be imported, so the existing data is not replaced.
     #[error("no entry can be imported, so nothing is changed: {reason}{}", all_reasons(rejects.as_deref()))]
     NothingImported {
-        /// What is wrong with the first record.
+        /// Problem with the first record.
         reason: String,
         /// The file with all records and reasons.
         rejects: Option<PathBuf>,
@@ -153,24 +154,24 @@ pub enum ServeError {
     Rejects {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// The file for rejected records is there already.
+    /// The file for rejected records already exists.
     #[error("{} already exists: choose another file for --rejects", path.display())]
     RejectsExist {
         /// The file.
         path: PathBuf,
     },
-    /// A backup cannot be made, or is of no use.
+    /// A backup cannot be made or used.
     #[error(transparent)]
     Backup(#[from] BackupError),
-    /// Data that was to be loaded before the start was refused.
+    /// Entries to load before the start were refused.
     #[error(transparent)]
     Load(#[from] LoadError),
 }
 
-/// Why the process cannot run as the user of the settings.
+/// Error of running as the user of the settings.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunAsError {
@@ -180,31 +181,31 @@ pub enum RunAsError {
     /// There is no such group.
     #[error("group {0:?} does not exist on this machine")]
     NoGroup(String),
-    /// Somebody else than root has started it.
+    /// A user other than root started the server.
     #[error(
         "only root can become {user}; the server was started by user id {own}: start it as root or as {user}"
     )]
     NotRoot {
         /// The user of the settings.
         user: String,
-        /// Who it is.
+        /// Id of that user.
         own: u32,
     },
-    /// The system refuses.
+    /// The system refuses the change of user.
     #[error("cannot become {user}: {error}")]
     Refused {
         /// The user of the settings.
         user: String,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Root could be had back.
+    /// The process could become root again.
     #[error("{user} can become root again: choose another user")]
     Root {
         /// The user of the settings.
         user: String,
     },
-    /// A file of the data directory is somebody else's.
+    /// A file of the data directory is not accessible to the user.
     #[error(
         "{} cannot be read and written as {user}, the user of the server: chown -R {user}: {}",
         file.display(), data.display()
@@ -223,29 +224,29 @@ fn all_reasons(rejects: Option<&Path>) -> String {
     rejects.map_or_else(String::new, |file| format!("; all reasons: {}", file.display()))
 }
 
-/// What is wrong with a data directory, with its name: some errors have it in them already.
+/// Returns the problem with a data directory, with its path unless the error already contains it.
 fn in_directory(path: &Path, error: &directory::OpenError) -> String {
     let (path, error) = (path.display().to_string(), error.to_string());
     if error.contains(&path) { error } else { format!("cannot use the data directory {path}: {error}") }
 }
 
-/// Whose fault a [`ServeError`] is, for exit codes.
+/// Origin of a [`ServeError`], for exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The settings, the schema files, or what the command line says.
+    /// The settings, the schema files, or the command line.
     Settings,
     /// Another process has the data directory.
     InUse,
     /// The data directory cannot be used as it is.
     Data,
-    /// A place cannot be listened on.
+    /// An address cannot be listened on.
     Listen,
     /// Anything else: the system, or a defect.
     Other,
 }
 
 impl ServeError {
-    /// Whose fault it is.
+    /// Returns the origin of the error.
     pub fn fault(&self) -> Fault {
         use directory::OpenError;
         match self {
@@ -275,7 +276,7 @@ impl ServeError {
 }
 
 impl ServeError {
-    /// Whether acknowledged changes are missing or damaged: what a check of the data is to find.
+    /// Whether acknowledged changes are missing or damaged, which a check of the data must report.
     pub fn is_lost_data(&self) -> bool {
         let error = match self {
             ServeError::Open {
@@ -295,8 +296,7 @@ impl ServeError {
     }
 }
 
-/// Whether a data directory cannot be opened, or made anew, only because there is no room for it, or no descriptor or
-/// memory.
+/// Whether a data directory cannot be opened or created only because disk space, descriptors or memory are exhausted.
 fn is_passing(error: &directory::OpenError) -> bool {
     use rustix::io::Errno;
     let is_exhausted = |code: i32| {
@@ -343,24 +343,24 @@ fn import_fault(error: &directory::import::ImportError) -> Fault {
     }
 }
 
-/// Why entries were not loaded. None of them was.
+/// Error of loading entries. None of them was loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// The directory refused one.
+    /// The directory refused an entry.
     #[error("loading {dn:?}: {code}: {diagnostic}")]
     Refused {
         /// Its DN.
         dn: String,
-        /// Why.
+        /// The cause.
         code: ResultCode,
-        /// For a person to read.
+        /// Diagnostic message for people.
         diagnostic: String,
     },
-    /// The directory is a node of a cluster, and a start changes nothing there.
+    /// The directory belongs to a node of a cluster, and a start must not change it.
     #[error("the directory is a node of a cluster: load the entries while the server runs")]
     Node,
-    /// There are more than a start may load.
+    /// There are more entries than a start may load.
     #[error("cannot load more than {LOAD_ENTRIES_MAX} entries at a start: use `pando import`")]
     TooMany,
 }

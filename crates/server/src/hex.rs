@@ -1,11 +1,11 @@
 //! Octets as hexadecimal digits.
 
-/// The digits, in lower case.
+/// Returns the digits, in lower case.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The octets of digits in pairs; `None` where something else is among them.
+/// Returns the octets of pairs of digits; `None` if there is anything else.
 pub(crate) fn unhex(text: &str) -> Option<Vec<u8>> {
     let digits: Option<Vec<u8>> =
         text.chars().map(|digit| digit.to_digit(16).and_then(|digit| u8::try_from(digit).ok())).collect();

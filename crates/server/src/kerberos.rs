@@ -1,8 +1,8 @@
-//! Exchanges of Kerberos (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): what a message of the client comes to.
+//! Kerberos exchanges (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178): the handling of a client's message.
 //!
-//! The library reads the keytab and writes the replay cache meanwhile, so this runs on the hash pool. An exchange is
-//! the job's while it runs, and between messages the session's. GSS-SPNEGO ends with the context: whether its messages
-//! are protected is what the client asked of Kerberos, where GSSAPI has the client choose from what the server offers.
+//! The library reads the keytab and writes the replay cache, so this runs on the hash pool. An exchange belongs to the
+//! job while it runs, and to the session between messages. GSS-SPNEGO ends with the context: protection of messages is
+//! what the client requested from Kerberos. With GSSAPI, the client chooses from what the server offers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ use system::gss::{Acceptor, GssContext, GssError, GssMechanism, GssPeers};
 
 use crate::limits::{KERBEROS_EXCHANGES_MAX, KERBEROS_TOKENS_MAX};
 
-/// How many exchanges there are.
+/// Count of present exchanges.
 #[derive(Debug, Default)]
 pub(crate) struct KerberosExchanges(Arc<AtomicUsize>);
 
-/// One of those that are counted.
+/// A counted exchange. Dropping it subtracts it.
 struct Counted(Arc<AtomicUsize>);
 
 /// The server's end of an exchange.
@@ -30,14 +30,14 @@ pub(crate) struct KerberosExchange {
     _counted: Counted,
 }
 
-/// What the client says next.
+/// Message expected from the client next.
 #[derive(Clone, Copy)]
 enum Expected {
     /// A token.
     Token,
-    /// Nothing: it has the server's last token.
+    /// An empty message: the client has the server's last token.
     Nothing,
-    /// What it chooses of the offer.
+    /// Its choice from the offer.
     Choice,
 }
 
@@ -45,39 +45,39 @@ enum Expected {
 pub(crate) struct KerberosJob {
     pub(crate) exchange: KerberosExchange,
     pub(crate) message: Vec<u8>,
-    /// What the client may have bound its ticket to; `None` without TLS.
+    /// Channel binding data that the client may have bound its ticket to; `None` without TLS.
     pub(crate) channel: Option<Vec<u8>>,
 }
 
-/// What a message came to.
+/// Result of a message.
 pub(crate) enum KerberosTurn {
-    /// The client is to go on.
+    /// The exchange continues with this message of the server.
     Say(KerberosExchange, Vec<u8>),
-    /// The client has shown who it is.
+    /// The client is authenticated.
     Authenticated(Authenticated),
-    /// It has not.
+    /// Authentication failed.
     Refused(GssError),
-    /// The message is none of the mechanism, or wants what is not offered.
+    /// The message is malformed, or requests something that is not offered.
     Unfit(SaslError),
 }
 
-/// Who a client has shown to be.
+/// Identity of an authenticated client.
 pub(crate) struct Authenticated {
     pub(crate) peers: GssPeers,
-    /// As whom it wants to work; empty for itself.
+    /// Authorization identity that it requests; empty for its own.
     pub(crate) authorization: String,
     /// The server's last token.
     pub(crate) last: Option<Vec<u8>>,
 }
 
 impl KerberosExchanges {
-    /// Begins one; `None` when there are too many.
+    /// Begins an exchange; returns `None` if there are too many.
     pub(crate) fn begin(
         &self,
         mechanism: GssMechanism,
         acceptor: &Arc<Acceptor>,
     ) -> Option<KerberosExchange> {
-        // Counted before it is known whether it may be, so that two at once are not one too many.
+        // Counted before the check, so that two concurrent calls cannot exceed the bound.
         let counted = Counted(Arc::clone(&self.0));
         let before = self.0.fetch_add(1, Ordering::Relaxed);
         (before < KERBEROS_EXCHANGES_MAX).then(|| KerberosExchange {
@@ -97,12 +97,12 @@ impl Drop for Counted {
 }
 
 impl KerberosExchange {
-    /// By what the two ends agree.
+    /// Returns the mechanism.
     pub(crate) fn mechanism(&self) -> GssMechanism {
         self.mechanism
     }
 
-    /// The server's next message, and the exchange that waits for the answer.
+    /// Returns the server's next message, and the exchange that waits for the answer.
     fn say(self, next: Expected, message: Vec<u8>) -> KerberosTurn {
         KerberosTurn::Say(KerberosExchange { next, ..self }, message)
     }
@@ -126,7 +126,7 @@ impl KerberosExchange {
         }
     }
 
-    /// Tells what the server has: no layer.
+    /// Sends the server's offer: no security layer.
     fn offer(mut self) -> Result<KerberosTurn, GssError> {
         let offer = self.context.wrap(&OFFER)?;
         Ok(self.say(Expected::Choice, offer))
@@ -146,7 +146,7 @@ impl KerberosExchange {
         last: Option<Vec<u8>>,
     ) -> Result<KerberosTurn, GssError> {
         let peers = self.context.peers()?;
-        // Such a client would protect all that it sends from here on, which nobody here could read.
+        // Such a client would protect all later messages, which the server could not read.
         if self.mechanism == GssMechanism::Spnego && peers.wants_protection {
             let text =
                 "GSS-SPNEGO with a security layer is not offered: use TLS, and ask for none (-O maxssf=0)";
@@ -157,7 +157,7 @@ impl KerberosExchange {
 }
 
 impl KerberosJob {
-    /// Takes the message. It may wait for the disk.
+    /// Handles the message. It may wait for the disk.
     pub(crate) fn run(self) -> KerberosTurn {
         let KerberosJob { exchange, message, channel } = self;
         let taken = match exchange.next {

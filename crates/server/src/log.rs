@@ -1,4 +1,4 @@
-//! The log: where it goes, what is important enough, and how both change while the server runs.
+//! The log: its destination, its level, and changing both while the server runs.
 //!
 //! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a
 //! log rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
@@ -17,14 +17,14 @@ use tracing_subscriber::{Registry, reload};
 use crate::config::LogSettings;
 use crate::config::values::LogLevel;
 
-/// Changes the log of this process.
+/// Handle that changes the log of this process.
 #[derive(Clone, Debug)]
 pub struct LogHandle {
     sink: Sink,
     level: reload::Handle<LevelFilter, Registry>,
 }
 
-/// Why there is no log.
+/// Error of the log.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
@@ -33,10 +33,10 @@ pub enum LogError {
     File {
         /// The file.
         file: std::path::PathBuf,
-        /// Why.
+        /// The cause.
         error: io::Error,
     },
-    /// Somebody else in this process logs already.
+    /// This process has a log already.
     #[error("this process has a log already")]
     AlreadyStarted,
 }
@@ -49,7 +49,7 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
     let sink = Sink::default();
     sink.open(settings.file.as_deref())?;
     let (level, handle) = reload::Layer::new(level_filter(settings.level));
-    // A line that cannot be written is lost. To tell of it on standard error would panic when that is a closed pipe.
+    // A line that cannot be written is lost. Reporting that on standard error would panic if it is a closed pipe.
     let lines = tracing_subscriber::fmt::layer()
         .with_target(false)
         .with_ansi(false)
@@ -64,7 +64,7 @@ impl LogHandle {
     /// Applies new settings, and opens the file anew even if its name is the same.
     ///
     /// # Errors
-    /// The file cannot be opened; the log then goes where it went before.
+    /// The file cannot be opened; the log then keeps its destination.
     pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
         self.sink.open(settings.file.as_deref())?;
         // Fails only when the subscriber is gone, which lives as long as the process.
@@ -83,7 +83,7 @@ fn level_filter(level: LogLevel) -> LevelFilter {
     }
 }
 
-/// Where lines go. `None` is standard error.
+/// Destination of lines. `None` is standard error.
 #[derive(Clone, Debug, Default)]
 struct Sink(Arc<Mutex<Option<File>>>);
 

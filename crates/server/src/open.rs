@@ -59,7 +59,7 @@ use crate::workers::writer::{self, WriteQueue};
 #[cfg(feature = "kafka")]
 use cluster::Cluster;
 
-/// An open data directory that nobody is served from yet.
+/// An open data directory that is not served yet.
 pub struct Opened {
     config: Config,
     directory: Arc<Directory>,
@@ -83,7 +83,7 @@ impl Opened {
         let is_clustered = config.cluster.is_some();
         let mut opened = Opened::open_to(config, is_clustered)?;
         if is_clustered {
-            // Its password is the cluster's, and nothing is written but by the cluster's log.
+            // The password comes from the cluster, and only the cluster's log may write.
             return Ok(opened);
         }
         if !opened.directory.log_rows()?.is_empty() {
@@ -97,7 +97,7 @@ impl Opened {
 
     /// Opens a data directory that exists, without changing it.
     pub(crate) fn open_for_reading(mut config: Config) -> Result<Opened, ServeError> {
-        // A suffix that is not there yet would be written down.
+        // A new suffix would be written to the directory.
         config.suffixes.clear();
         Opened::open_as_is(config)
     }
@@ -106,7 +106,7 @@ impl Opened {
         Opened::open_to(config, false)
     }
 
-    /// Opens it, for following the cluster's log or not.
+    /// Opens the data directory, as a node that follows the cluster's log or not.
     pub(crate) fn open_to(config: Config, follows_log: bool) -> Result<Opened, ServeError> {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
@@ -130,7 +130,7 @@ impl Opened {
                                                     aside");
         }
         if let Some(Secret(clear)) = &config.admin_password {
-            // Only now is known how the directory stores passwords.
+            // The password scheme of the directory is known only now.
             let stored =
                 password::hash(directory.settings().general.password_scheme, clear, &random.bytes()?);
             let node = NodeSettings { admin_password: Some(stored), ..node_settings(&config) };
@@ -141,23 +141,23 @@ impl Opened {
         Ok(Opened { config, directory, writer, monitor, health, random, generated_password, bound_ports })
     }
 
-    /// Has it listen with sockets that are bound already.
+    /// Sets sockets that are already bound, to listen with.
     pub(crate) fn with_ports(mut self, bound_ports: BoundPorts) -> Opened {
         self.bound_ports = bound_ports;
         self
     }
 
-    /// The administrator's password, if this start generated one. To be shown once: it is kept as a hash only.
+    /// Returns the administrator's password, if this start generated one. Show it once: only a hash is stored.
     pub fn generated_password(&self) -> Option<&str> {
         self.generated_password.as_deref()
     }
 
-    /// The directory.
+    /// Returns the directory.
     pub fn directory(&self) -> &Arc<Directory> {
         &self.directory
     }
 
-    /// The settings.
+    /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.config
     }
@@ -179,7 +179,7 @@ impl Opened {
     /// Listens and starts to serve.
     ///
     /// # Errors
-    /// A place cannot be listened on, or the system gives no thread.
+    /// An address cannot be listened on, or the system cannot start a thread.
     pub fn start(self) -> Result<Server, ServeError> {
         let threads = self.config.threads.clamp(1, usize::from(u16::MAX));
         let mut polls = Vec::with_capacity(threads);
@@ -392,7 +392,7 @@ fn open_metrics(
     Ok((listener, Arc::new(rules)))
 }
 
-/// Stops the server when one of its loops ends, however: the others cannot take over its connections.
+/// Stops the server when one of its loops ends for any reason: the others cannot take over its connections.
 struct StopsWithLoop(Handle);
 
 impl Drop for StopsWithLoop {
@@ -404,7 +404,7 @@ impl Drop for StopsWithLoop {
     }
 }
 
-/// A server at work.
+/// A running server.
 pub struct Server {
     handle: Handle,
     urls: Vec<ServerUrl>,
@@ -413,43 +413,43 @@ pub struct Server {
     health: Arc<Health>,
     loops: Vec<JoinHandle<Result<(), EventLoopError>>>,
     others: Vec<JoinHandle<()>>,
-    /// The thread of the last logins, which ends before the writer, and what ends it when it is dropped.
+    /// The thread of the last logins, which ends before the writer, and the sender that ends it when it is dropped.
     logins: (mpsc::Sender<()>, JoinHandle<()>),
-    /// The thread of the audit trail, which ends behind those that it hears of.
+    /// The thread of the audit trail, which ends after the threads that send it events.
     audit: Option<(Arc<AuditFeed>, JoinHandle<()>)>,
-    /// For threads that nobody waits for.
+    /// Stops threads that are not joined.
     is_stopping: Arc<AtomicBool>,
     /// Dropped to end the watch over the files of certificates.
     certificate_watch: mpsc::Sender<()>,
-    /// The same for the backup.
+    /// Dropped to end the backup.
     backup_stop: mpsc::Sender<()>,
-    /// The same for the listener of the metrics.
+    /// Dropped to end the listener of the metrics.
     metrics_stop: UnixStream,
 }
 
 impl Server {
-    /// Where it listens, with the real ports; the socket in the data directory last.
+    /// Returns the addresses that it listens on, with the real ports; the socket in the data directory last.
     pub fn listeners(&self) -> &[ServerUrl] {
         &self.urls
     }
 
-    /// The network addresses it listens on.
+    /// Returns the network addresses that it listens on.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The certificate by which clients verify this server, if its own authority signs its certificate.
+    /// Returns the certificate by which clients verify this server, if its own authority signs its certificate.
     pub fn authority(&self) -> Option<AuthorityFile> {
         self.handle.certificates.authority()
     }
 
-    /// What stops it and changes its settings, from any thread.
+    /// Returns a handle that stops it and changes its settings, from any thread.
     pub fn handle(&self) -> Handle {
         self.handle.clone()
     }
 
-    /// Waits until the server has stopped: everything that was outstanding is answered, as far as the time allowed, and
-    /// everything that was answered is on disk.
+    /// Waits until the server has stopped: outstanding operations are answered, as far as time allowed, and all
+    /// answered changes are on disk.
     ///
     /// # Errors
     /// It stopped by itself.
@@ -463,7 +463,7 @@ impl Server {
                 Err(_) => result = Err(ServeError::Panicked(name)),
             }
         }
-        // Only the loops bring changes, so now nothing more comes.
+        // Only the loops submit changes, so no more can arrive now.
         self.handle.stop();
         let (login_stop, logins) = self.logins;
         drop(login_stop);
@@ -504,7 +504,7 @@ pub struct Handle {
     config: Arc<Mutex<Config>>,
 }
 
-/// What a reload did.
+/// Result of a reload.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Reloaded {
     /// Settings that changed and apply now.
@@ -514,15 +514,16 @@ pub struct Reloaded {
 }
 
 impl Handle {
-    /// Lets the server finish what is outstanding and stop.
+    /// Makes the server finish its outstanding operations and stop.
     pub fn stop(&self) {
         self.acceptor.stop();
     }
 
-    /// Applies what of `new` can be applied to a running server. Nothing once the server has stopped.
+    /// Applies those settings of `new` that can be applied to a running server. Does nothing once the server has
+    /// stopped.
     ///
     /// # Errors
-    /// A setting of the directory cannot be, or there is no random salt for the administrator's password; then nothing
+    /// A setting of the directory is invalid, or there is no random salt for the administrator's password; then nothing
     /// is applied.
     pub fn reload(&self, new: Config) -> Result<Reloaded, ServeError> {
         let mut reloaded = Reloaded::default();
@@ -558,7 +559,7 @@ impl Handle {
         }
         drop(in_force);
         config.take_online(new);
-        // Who is told that the reload is over can rely on it. Nothing is ever sent.
+        // Waits until all loops have the settings, so that the end of the reload is reliable. Nothing is ever sent.
         if ended.recv_timeout(RELOAD_PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
             tracing::warn!("an event loop has not taken the new settings yet");
         }
@@ -570,7 +571,8 @@ impl Handle {
     }
 }
 
-/// Which data positions are of: in a cluster its generation, which all nodes share, and else the directory's own.
+/// Returns the generation of the data: in a cluster the cluster's, which all nodes share, otherwise the directory's
+/// own.
 fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
     #[cfg(feature = "kafka")]
     if let Some(cursor) = replication::Cursor::of_rows(&directory.log_rows()?) {
@@ -579,7 +581,7 @@ fn generation(directory: &Directory) -> Result<[u8; 16], ServeError> {
     Ok(directory.generation()?)
 }
 
-/// The certificate that the settings name, or the server's own.
+/// Opens the certificate that the settings name, or the server's own.
 fn open_certificates(config: &Config) -> Result<Certificates, TlsError> {
     let hosts = config.listen.iter().filter_map(|url| match url {
         ServerUrl::Internet { host, .. } => Some(host.clone()),
@@ -599,7 +601,7 @@ fn spawn<T: Send + 'static>(
     std::thread::Builder::new().name(name.to_owned()).spawn(run)
 }
 
-/// The shipped schema with the texts of settings, by name, and with files.
+/// Returns the shipped schema with the schema texts of the settings, by name, and with files.
 ///
 /// # Errors
 /// A file cannot be read, or definitions cannot be used.
@@ -619,10 +621,10 @@ pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Resul
     Ok(builder.build()?)
 }
 
-/// The stored form of a clear password.
+/// Returns the stored form of a clear password.
 ///
 /// # Errors
-/// The system gives no random salt.
+/// The system provides no random salt.
 pub fn hash_password(scheme: password::StorageScheme, clear: &[u8]) -> Result<Vec<u8>, ServeError> {
     Ok(password::hash(scheme, clear, &Random::default().bytes()?))
 }
@@ -636,8 +638,7 @@ pub fn node_settings(config: &Config) -> NodeSettings {
     }
 }
 
-/// The directory-wide settings that a new data directory begins with. Suffixes of the command line stand for the
-/// default one.
+/// Returns the directory-wide settings of a new data directory. Suffixes of the command line replace the default one.
 fn initial_settings(config: &Config) -> DirectorySettings {
     match &config.initial {
         Some(stated) => stated.clone(),
@@ -646,7 +647,7 @@ fn initial_settings(config: &Config) -> DirectorySettings {
     }
 }
 
-/// What the clock and the random source give to an operation of the start itself.
+/// Returns a stamp for an operation of the start itself.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }

@@ -1,4 +1,4 @@
-//! Serving as a process does: settings, log, signals, the service manager.
+//! A server process: settings, log, signals, the service manager.
 
 pub(crate) mod privileges;
 
@@ -21,7 +21,7 @@ use crate::telemetry::health::notify;
 
 /// Serves until SIGTERM or SIGINT. SIGHUP reads the node file again.
 ///
-/// `prepare` may look at the directory and load entries before anybody is served; `ready` is called once the server
+/// `prepare` may read the directory and load entries before any client is served; `ready` is called once the server
 /// listens. Both run on the calling thread.
 ///
 /// # Errors
@@ -36,7 +36,7 @@ pub fn serve(
     let account = config.run_as.as_ref().map(Account::of).transpose()?.flatten();
     let mut ports = BoundPorts::default();
     if let Some(account) = &account {
-        // What only root may take. Everything else is opened as the user, as a reload opens it.
+        // Ports that only root may take. Everything else is opened as the user, as a reload opens it.
         ports = BoundPorts::bind(&config.listen)?;
         account.assume()?;
         account.can_use(&config.data)?;
@@ -73,7 +73,7 @@ pub fn serve(
     result
 }
 
-/// Says what was not said before.
+/// Logs the warnings that were not logged before.
 fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
     for warning in warnings {
         if !told.contains(&warning) {
@@ -83,7 +83,7 @@ fn warn_once(told: &mut HashSet<String>, warnings: Vec<String>) {
     }
 }
 
-/// Handles signals on a thread of their own, which blocks until one comes.
+/// Handles signals on a separate thread, which blocks until one arrives.
 fn watch_signals(
     mut signals: Signals,
     server: Handle,
@@ -106,7 +106,7 @@ fn watch_signals(
     Ok((handle, thread))
 }
 
-/// Reads the node file again and says what that changed. What is wrong in it changes nothing.
+/// Reads the node file again and logs the changes. An invalid file changes nothing.
 fn reload(server: &Handle, arguments: &Arguments, (log, told): (&LogHandle, &mut HashSet<String>)) {
     match NotifyState::monotonic_usec_now() {
         Ok(now) => notify(&[NotifyState::Reloading, now]),

@@ -18,7 +18,7 @@ pub(crate) fn now_seconds() -> i64 {
     i64::try_from(now_micros() / 1_000_000).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since 1970, as the directory reckons with times of passwords.
+/// Microseconds since 1970, in the type of the directory's password times.
 pub(crate) fn password_time() -> i64 {
     i64::try_from(now_micros()).unwrap_or(i64::MAX)
 }
@@ -43,7 +43,7 @@ impl Default for Random {
 }
 
 impl Random {
-    /// Sixteen random bytes, never given out twice.
+    /// Returns sixteen random bytes, never the same ones twice.
     ///
     /// # Errors
     /// The system has no random bytes. That happens only early after boot.
@@ -58,7 +58,7 @@ impl Random {
         }
     }
 
-    /// A random UUID (version 4, RFC 9562 section 5.4).
+    /// Returns a random UUID (version 4, RFC 9562 section 5.4).
     ///
     /// # Errors
     /// As [`bytes`](Random::bytes).
@@ -70,14 +70,14 @@ impl Random {
     }
 }
 
-/// The outcome of an operation that needs random numbers when the system gives none.
+/// Returns the outcome of an operation that needs random numbers if the system provides none.
 pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
     let text = format!("no random numbers: {error}");
     Outcome::new(ResultCode::UNAVAILABLE, text).by_fault(ServerFault::Random)
 }
 
-/// A password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four, without
-/// those that look alike.
+/// Returns a password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four,
+/// without similar-looking ones.
 pub(crate) fn readable_password(random: &[u8; 16]) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut text = String::new();

@@ -1,8 +1,8 @@
-//! Files that have their temporary name until they are whole, and are removed if their process is interrupted.
+//! Files that keep a temporary name until they are complete, and are removed if their process is interrupted.
 //!
 //! A command that is ended by SIGINT, SIGTERM or SIGHUP runs no destructors, so a registry of such files is kept and
 //! [`remove_when_interrupted`] removes them before the process ends. SIGKILL and a power failure leave them: their name
-//! says what they are.
+//! shows what they are.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -16,7 +16,7 @@ use signal_hook::low_level::emulate_default_handler;
 /// The unfinished files of the process: a signal belongs to the process, not to one of its parts.
 static UNFINISHED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// A file in the making. Dropped before [`rename`](UnfinishedFile::rename), it is removed.
+/// An incomplete file. If it is dropped before [`rename`](UnfinishedFile::rename), the file is removed.
 #[derive(Debug)]
 pub struct UnfinishedFile {
     path: PathBuf,
@@ -37,7 +37,7 @@ impl UnfinishedFile {
     /// Gives the file its final name.
     ///
     /// # Errors
-    /// The system refuses to; the file is removed.
+    /// The system refuses; the file is removed.
     pub fn rename(self, target: &Path) -> io::Result<()> {
         // Under the lock: a signal finds the file under its temporary name, or no longer in the registry.
         let mut registry = registry();
@@ -50,7 +50,7 @@ impl UnfinishedFile {
 impl Drop for UnfinishedFile {
     fn drop(&mut self) {
         if registry().remove(&self.path) {
-            // There may be no such file yet; should it stay, its name says what it is.
+            // There may be no such file yet; if it stays, its name shows what it is.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -63,14 +63,14 @@ fn ignored_signals() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// Whole paths are inserted and removed, so a panic elsewhere leaves nothing half done.
+/// Paths are inserted and removed in one step, so a panic elsewhere leaves the registry consistent.
 fn registry() -> MutexGuard<'static, BTreeSet<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Has SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as they do by default. For
-/// commands that have no orderly end of their own. A signal that the process was started to ignore, as by `nohup` or by
-/// a shell in the background, is still ignored.
+/// Makes SIGINT, SIGTERM and SIGHUP remove the unfinished files and then end the process as they do by default. For
+/// commands without an orderly end of their own. A signal that the process was started to ignore, as by `nohup` or by a
+/// shell in the background, is still ignored.
 ///
 /// # Errors
 /// The handlers or their thread cannot be set up.
@@ -80,7 +80,7 @@ pub fn remove_when_interrupted() -> io::Result<()> {
     let mut signals = Signals::new(heeded)?;
     let wait = move || {
         for signal in signals.forever() {
-            // The lock is kept: from here on nobody creates, renames or finishes a file.
+            // The lock is kept: from here on no thread creates, renames or finishes a file.
             let registry = registry();
             for path in registry.iter() {
                 let _ = std::fs::remove_file(path);

@@ -1,8 +1,8 @@
-//! What the process may do, and what others may do with it.
+//! Privileges of the process, and of other processes towards it.
 //!
-//! Root is needed for ports below 1024 only. So a start as root takes the ports, becomes the user of the settings, and
-//! then opens the data directory, the log and the keys as that user: what it cannot open is told at once, and not when
-//! a certificate is renewed.
+//! Root is needed only for ports below 1024. A start as root takes the ports, becomes the user of the settings, and
+//! then opens the data directory, the log and the keys as that user. So a file that the user cannot open is reported at
+//! once, and not when a certificate is renewed.
 
 use std::ffi::CString;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::error::RunAsError;
 /// The environment variable that lets developers have core dumps and attach debuggers.
 pub const CORE_DUMPS_VARIABLE: &str = "PANDO_CORE_DUMPS";
 
-/// Keeps what is in memory, passwords among it, out of core dumps, and from debuggers and other processes of the same
+/// Keeps the memory, which contains passwords, out of core dumps, and from debuggers and other processes of the same
 /// user, unless [`CORE_DUMPS_VARIABLE`] is set.
 ///
 /// # Errors
@@ -28,7 +28,7 @@ pub fn forbid_core_dumps() -> io::Result<()> {
     if wants_core_dumps() {
         return Ok(());
     }
-    // A core that a program is piped does not ask for the limit.
+    // A core that is piped to a program ignores the limit.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
     Ok(setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?)
 }
@@ -37,8 +37,8 @@ fn wants_core_dumps() -> bool {
     std::env::var_os(CORE_DUMPS_VARIABLE).is_some_and(|value| !value.is_empty() && value != "0")
 }
 
-/// Nothing that this process ever runs gets more than it has itself: no set-user-ID program is of any use. For threads
-/// that are started afterwards as well.
+/// Prevents programs that this process runs from gaining privileges, as by set-user-ID. Also applies to threads that
+/// are started afterwards.
 pub(super) fn forbid_new_privileges() -> io::Result<()> {
     Ok(rustix::thread::set_no_new_privs(true)?)
 }
@@ -51,10 +51,10 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// The user that the settings name. `None` where the process is that user already.
+    /// Returns the user that the settings name; `None` if the process is that user already.
     ///
     /// # Errors
-    /// There is none of that name, or only root could become it.
+    /// There is no user of that name, or only root could become it.
     pub(super) fn of(run_as: &RunAs) -> Result<Option<Account>, RunAsError> {
         let RunAs { user, group } = run_as;
         let found = User::from_name(user).ok().flatten().ok_or_else(|| RunAsError::NoUser(user.clone()))?;
@@ -73,10 +73,10 @@ impl Account {
         }
     }
 
-    /// Makes the process this user's, for good.
+    /// Makes the process run as this user permanently.
     ///
     /// # Errors
-    /// The system refuses, or it would not be for good.
+    /// The system refuses, or the change would not be permanent.
     pub(super) fn assume(&self) -> Result<(), RunAsError> {
         let user = || self.user.clone();
         let name = CString::new(self.user.as_str()).map_err(|_| RunAsError::NoUser(user()))?;
@@ -94,10 +94,10 @@ impl Account {
         Ok(())
     }
 
-    /// Looks whether this user, whom the process runs as, can read and write all of the data directory.
+    /// Checks that this user, which the process runs as, can read and write all of the data directory.
     ///
     /// # Errors
-    /// A file cannot be used. A directory that is not there, or cannot be listed, is left to who opens it.
+    /// A file cannot be used. A missing directory, or one that cannot be listed, is reported when it is opened.
     pub(super) fn can_use(&self, data: &Path) -> Result<(), RunAsError> {
         let refused = |file| Err(RunAsError::Data { file, data: data.to_owned(), user: self.user.clone() });
         let mut left = vec![data.to_owned()];
@@ -107,7 +107,7 @@ impl Account {
                 true => Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK,
                 false => Access::READ_OK | Access::WRITE_OK,
             };
-            // A link may lead out of it, to a key that is only read.
+            // A link may point outside, to a key that is only read.
             if !found.is_symlink() && rustix::fs::access(&path, wanted).is_err() {
                 return refused(path);
             }
@@ -119,7 +119,7 @@ impl Account {
         Ok(())
     }
 
-    /// What of these files a reload could not read again, as this user.
+    /// Returns a text for each of these files that a reload, as this user, could not read.
     pub(super) fn unreadable<'a>(&self, files: impl IntoIterator<Item = &'a Path>) -> Vec<String> {
         let is_refused = |file: &&Path| rustix::fs::access(*file, Access::READ_OK).is_err();
         let told = |file: &Path| {

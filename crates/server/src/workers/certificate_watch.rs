@@ -16,7 +16,7 @@ pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut since_warning = std::time::Duration::ZERO;
     while stop.recv_timeout(CERTIFICATE_WATCH) == Err(RecvTimeoutError::Timeout) {
         let now = now_seconds();
-        // The files are read even if the own certificate cannot be renewed.
+        // The files are read even if the server's own certificate cannot be renewed.
         let renewed = certificates.renew(now);
         match certificates.reload(None, now).and_then(|changed| renewed.map(|_| changed)) {
             Ok(changed) => {
