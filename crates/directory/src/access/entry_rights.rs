@@ -1,4 +1,4 @@
-//! What somebody may do with an entry: what the rules that hold there come to.
+//! Rights of a requester at an entry: the result of the rules that apply there.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Rights, SEARCH, WRITE,
 };
 
-/// The rights that are of entries.
+/// Rights that concern entries and not attributes.
 const OF_ENTRY: Rights = Rights(BROWSE.0 | ADD.0 | DELETE.0 | RENAME.0 | EXPLAIN.0 | PROXY.0 | RESET.0);
 
-/// What the asker may do with an entry. The sets are of types of which all values are meant.
+/// Rights of the requester at an entry. The sets contain types of which all values are covered.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryRights {
     entry: Rights,
@@ -24,15 +24,15 @@ pub(crate) struct EntryRights {
     write: TypeSet,
     join: TypeSet,
     leave: TypeSet,
-    /// What depends on the value; `None` where nothing does.
+    /// Rights that depend on the value; `None` if there are none.
     by_value: Option<Arc<ByValue>>,
 }
 
-/// Over how much of an attribute a right extends.
+/// Extent of a right over an attribute.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RightExtent<'r> {
     Nothing,
-    /// Those values that these rules allow and do not deny; others too where the first is true.
+    /// The values that these rules allow and do not deny; other values too if the first field is true.
     Some(bool, Vec<&'r ValueRule>),
     All,
 }
@@ -44,8 +44,8 @@ impl From<bool> for RightExtent<'static> {
 }
 
 impl EntryRights {
-    /// What these rules come to, each with what it says of single values. `is_uniform` where the same holds for every
-    /// entry.
+    /// Computes the rights of these rules, each with its restriction to single values. `is_uniform` if the rights are
+    /// the same at every entry.
     pub(super) fn of(
         rules: &[(&Rule, Option<&Arc<ValueRule>>)],
         catalog: &Catalog,
@@ -91,87 +91,87 @@ impl EntryRights {
         [(COMPARE, compare), (SEARCH, search), (READ, read), (WRITE, write), (JOIN, join), (LEAVE, leave)]
     }
 
-    /// Whether the entry is there for the asker.
+    /// Returns true if the requester may see the entry.
     pub(crate) fn may_browse(&self) -> bool {
         self.entry.has(BROWSE)
     }
 
-    /// Whether all values of the type may be compared with.
+    /// Returns true if all values of the type may be compared.
     pub(crate) fn may_compare(&self, type_id: TypeId) -> bool {
         self.compare.contains(type_id)
     }
 
-    /// Whether a filter may ask for all values of the type.
+    /// Returns true if a filter may test all values of the type.
     pub(crate) fn may_search(&self, type_id: TypeId) -> bool {
         self.search.contains(type_id)
     }
 
-    /// Whether all values of the type may be returned.
+    /// Returns true if all values of the type may be returned.
     pub(crate) fn may_read(&self, type_id: TypeId) -> bool {
         self.read.contains(type_id)
     }
 
-    /// Whether the entry may be added here.
+    /// Returns true if the entry may be added here.
     pub(crate) fn may_add(&self) -> bool {
         self.entry.has(ADD)
     }
 
-    /// Whether the entry may be deleted.
+    /// Returns true if the entry may be deleted.
     pub(crate) fn may_delete(&self) -> bool {
         self.entry.has(DELETE)
     }
 
-    /// Whether the entry may be renamed, and moved away.
+    /// Returns true if the entry may be renamed, and moved away.
     pub(crate) fn may_rename(&self) -> bool {
         self.entry.has(RENAME)
     }
 
-    /// Whether the own name may be added to values of the type.
+    /// Returns true if the requester may add its own name to the values of the type.
     pub(crate) fn may_join(&self, type_id: TypeId) -> bool {
         self.join.contains(type_id)
     }
 
-    /// Whether the own name may be deleted from values of the type.
+    /// Returns true if the requester may delete its own name from the values of the type.
     pub(crate) fn may_leave(&self, type_id: TypeId) -> bool {
         self.leave.contains(type_id)
     }
 
-    /// Whether requests may run as the user of the entry.
+    /// Returns true if requests may run as the user of the entry.
     pub(crate) fn may_proxy(&self) -> bool {
         self.entry.has(PROXY)
     }
 
-    /// Whether the password of the entry may be set by somebody whose it is not.
+    /// Returns true if the requester may reset this entry's password.
     pub(crate) fn may_reset(&self) -> bool {
         self.entry.has(RESET)
     }
 
-    /// Whether the rules that hold here may be asked for.
+    /// Returns true if the requester may ask for the rules that apply here.
     pub(crate) fn may_explain(&self) -> bool {
         self.entry.has(EXPLAIN)
     }
 
-    /// Whether all values of any type may be changed.
+    /// Returns true if all values of at least one type may be changed.
     pub(crate) fn may_write_some(&self) -> bool {
         !self.write.is_empty()
     }
 
-    /// Whether all values of the type may be changed.
+    /// Returns true if all values of the type may be changed.
     pub(crate) fn may_write(&self, type_id: TypeId) -> bool {
         self.write.contains(type_id)
     }
 
-    /// What tells values apart, where rights over some attribute depend on the value.
+    /// Returns the rights that depend on values, if there are any.
     pub(crate) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref()
     }
 
-    /// What tells values of the type apart, where this right depends on the value.
+    /// Returns the rights that depend on values, if this right over this type does.
     pub(crate) fn over_values(&self, right: Rights, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
     }
 
-    /// Over how much a right extends: all or nothing for one that is about no attribute.
+    /// Returns the extent of a right: all or nothing for a right that concerns no attribute.
     pub(crate) fn extent(&self, right: Rights, type_id: Option<TypeId>) -> RightExtent<'_> {
         if let Some(type_id) = type_id
             && let Some(by_value) = self.over_values(right, type_id)
@@ -182,7 +182,7 @@ impl EntryRights {
         self.has(right, type_id).into()
     }
 
-    /// Whether a right extends to the whole entry, or to all values of the type that it is about.
+    /// Returns true if a right extends to the whole entry, or to all values of its type.
     pub(crate) fn has(&self, right: Rights, type_id: Option<TypeId>) -> bool {
         match (right, type_id) {
             (JOIN, Some(type_id)) => self.may_join(type_id),

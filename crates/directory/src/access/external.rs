@@ -1,44 +1,44 @@
-//! Whom the layers below LDAP find at the other end of a connection, and the SASL mechanisms that it offers.
+//! Identity of a client as the layers below LDAP establish it, and the SASL mechanisms that a connection offers.
 
 use crate::model::sasl_mechanisms::{GSS_SPNEGO, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN};
 use crate::model::settings::GeneralSettings;
 
-/// The SASL mechanism of whoever the layers below know (RFC 4422 appendix A).
+/// The SASL mechanism for the identity that the layers below LDAP establish (RFC 4422 appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
-/// What a connection offers to whoever binds on it.
+/// Binds that a connection offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
-    /// The identity that the layers below know.
+    /// Identity established by the layers below LDAP.
     pub external: ExternalIdentity,
-    /// Passwords may come in clear, because something protects the connection, or the settings say so.
+    /// Whether plaintext passwords are accepted, because the connection is protected or the settings permit them.
     pub clear_passwords: bool,
-    /// There is a channel to bind a proof to.
+    /// Whether the connection supports channel binding.
     pub channel_binding: bool,
-    /// Tokens may come, because TLS protects the connection, and the server knows whose.
+    /// Whether bearer tokens are accepted, because TLS protects the connection and the server knows their issuer.
     pub bearer_tokens: bool,
-    /// Tickets of Kerberos may come, because the server has a key.
+    /// Whether Kerberos tickets are accepted, because the server has a key.
     pub kerberos: bool,
-    /// The weakest bind that is good enough here.
+    /// The weakest bind that is accepted here.
     pub weakest_bind: BindStrength,
 }
 
-/// How well a bind shows who somebody is, the weakest first (RFC 4513 section 6).
+/// Strength of a bind, the weakest first (RFC 4513 section 6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum BindStrength {
-    /// Not at all.
+    /// No authentication.
     #[default]
     Anonymous,
-    /// By a password, or a token that is as good, that the server gets to see.
+    /// A password, or an equivalent token, that the server receives.
     Password,
-    /// By a proof of a password, which nobody can use again.
+    /// A proof of a password, which cannot be replayed.
     Proof,
-    /// By a certificate, or by the system below.
+    /// A certificate, or the operating system.
     Certificate,
 }
 
 impl BindStrength {
-    /// That of a SASL mechanism.
+    /// Returns the strength of a SASL mechanism.
     pub fn of_mechanism(name: &str) -> BindStrength {
         let proofs = ["SCRAM-", "GSS", "CRAM-MD5", "DIGEST-MD5"];
         let name = name.to_ascii_uppercase();
@@ -52,7 +52,7 @@ impl BindStrength {
 }
 
 impl Offered {
-    /// The mechanisms of the settings that can work here: what the root DSE names.
+    /// Returns the mechanisms of the settings that can work here, which the root DSE lists.
     pub fn mechanisms(self, settings: &GeneralSettings) -> Vec<&'static str> {
         let works = |mechanism: &&str| match *mechanism {
             EXTERNAL => self.external.mechanism().is_some(),
@@ -67,24 +67,24 @@ impl Offered {
     }
 }
 
-/// What lies below LDAP on a connection says of who is at its other end (RFC 4513 section 5.2.3).
+/// Identity of a client as the layers below LDAP establish it (RFC 4513 section 5.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExternalIdentity {
-    /// Nothing, ever, on connections of this kind: EXTERNAL is no mechanism here.
+    /// Connections of this kind never establish an identity: EXTERNAL is not offered.
     #[default]
     NotOffered,
-    /// It should, but does not.
+    /// The client could have shown an identity and did not.
     Unknown,
-    /// Somebody who is nobody in the directory.
+    /// An identity without an entry.
     Stranger,
-    /// Somebody who may be the administrator.
+    /// An identity that may act as the administrator.
     Administrator,
-    /// Whoever the client's certificate names.
+    /// The identity that the client's certificate names.
     Certificate,
 }
 
 impl ExternalIdentity {
-    /// The mechanism that the root DSE names: only where a bind by it may succeed.
+    /// Returns the mechanism for the root DSE, only if a bind by it may succeed.
     pub(crate) fn mechanism(self) -> Option<&'static str> {
         matches!(self, ExternalIdentity::Administrator | ExternalIdentity::Certificate).then_some(EXTERNAL)
     }

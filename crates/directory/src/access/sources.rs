@@ -1,8 +1,8 @@
-//! What a standing came from, and which records of the log touch that.
+//! Sources of effective rights, and the log records that invalidate them.
 //!
-//! Rules name entries, and put askers into groups. A standing holds until the log says otherwise of one of those: a
-//! name of a rule comes to mean another entry, somebody comes to name the asker or a group that the asker is in, or a
-//! group is changed that the asker is in. All other changes leave it as it is.
+//! Rules name entries and groups of requesters. Cached rights stay valid until the log changes one of their sources: a
+//! name in a rule denotes another entry, an entry begins to name the requester or one of its groups, or a group of the
+//! requester changes. All other changes leave them valid.
 
 use std::collections::HashSet;
 
@@ -14,32 +14,32 @@ use crate::model::record::{Change, Record, Value, ValueChange};
 use crate::model::rows::EntryId;
 use crate::tree::{Found, TreeState};
 
-/// Something that a record does to an entry.
+/// Effect of a record on an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Touch {
-    /// The entry is gone.
+    /// The entry was deleted.
     Gone(EntryId),
-    /// The entry is gone, or has other values.
+    /// The entry was deleted, or its values changed.
     Changed(EntryId),
-    /// There is a new entry below it.
+    /// An entry was added below it.
     NewBelow(EntryId),
-    /// An entry names it that may not have done so before.
+    /// Another entry may have begun to name it.
     Named(EntryId),
-    /// Something happened, whatever it was.
+    /// Any change.
     Any,
 }
 
-/// What would make a standing another one. A change of the settings, or of a name, always does.
+/// Effects that invalidate effective rights. A change of the settings, or of a name, always does.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Of the names in rules, which are the same for all askers.
+    /// Those of the names in rules, equal for all requesters.
     pub(crate) names: HashSet<Touch, RandomState>,
-    /// Of the asker.
+    /// Those of the requester.
     pub(crate) own: HashSet<Touch, RandomState>,
 }
 
 impl Sources {
-    /// The entry that a name in a rule means.
+    /// Resolves a name in a rule.
     pub(super) fn entry_of(
         &mut self,
         state: TreeState<'_>,
@@ -54,14 +54,14 @@ impl Sources {
         Ok(found)
     }
 
-    /// Whether records that touch these make the standing another one, or may; `None` is anything.
+    /// Returns true if these effects may invalidate the rights; `None` stands for any effect.
     pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<Touch, RandomState>>) -> bool {
         let Some(touched) = touched else { return true };
         let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
         self.own.contains(&Touch::Any) || touched.iter().any(is_one)
     }
 
-    /// The asker has these groups, which may lose members.
+    /// Adds the groups of the requester, which may lose members.
     pub(super) fn add_groups(&mut self, own: EntryId, groups: &[u64]) {
         self.own.insert(Touch::Named(own));
         for group in groups.iter().copied().map(EntryId) {
@@ -70,7 +70,7 @@ impl Sources {
     }
 }
 
-/// What a record touches; `None` where it may change any standing.
+/// Returns the effects of a record; `None` if it may invalidate any rights.
 pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
     Some(match &record.change {
         Change::Add(add) => {

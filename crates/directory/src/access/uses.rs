@@ -1,6 +1,6 @@
-//! Who may use which controls and extended operations. Whatever rules do not name is for everybody, but for what has to
-//! be named, and what an `allow` names for those alone for whom such rules are; what a `deny` names is not for those
-//! whom it is for.
+//! Permission to use controls and extended operations. Those that no rule names are open to all requesters, except
+//! those that require a rule. Those that an `allow` names are only for its requesters; those that a `deny` names are
+//! refused to its requesters.
 
 use super::asker::AskerFacts;
 use crate::catalog::access_rules::{AccessRules, Rule};
@@ -9,16 +9,16 @@ use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::usable::Uses;
 
-/// How one rule about uses stands to an asker.
+/// Effect of a rule about uses on a requester.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     Allows,
     Denies,
-    /// It allows it to others, and so keeps it from the asker.
+    /// It allows the use to others, and so refuses it to this requester.
     AllowsOthers,
 }
 
-/// What the rules say to the asker of some uses: each rule by its place.
+/// Returns the effect of the rules on the requester's uses: each rule by its place.
 ///
 /// # Errors
 /// The store failed.
@@ -41,7 +41,7 @@ pub(super) fn said(
     Ok(said)
 }
 
-/// What the asker may not use.
+/// Returns the uses that are refused to the requester.
 ///
 /// # Errors
 /// The store failed.
