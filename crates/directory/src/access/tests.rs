@@ -17,7 +17,8 @@ fn person(name: &str, unit: &str) -> String {
     format!("uid={name},{unit}")
 }
 
-/// Anna in ou=people, bert and carl in ou=staff; anna is bert's manager; bert is in cn=inner, which is in cn=outer.
+/// Sample: anna in ou=people, bert and carl in ou=staff; anna is bert's manager; bert is in cn=inner, which is in
+/// cn=outer.
 fn sample() -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in [PEOPLE, STAFF, GROUPS] {
@@ -56,7 +57,7 @@ fn rule(directory: &mut TestDirectory, rules: &[&str]) {
     directory.change_settings(|settings| settings.general.access_rules = rules);
 }
 
-/// The user of this entry asks from here on; of "" nobody does.
+/// Sets the requester to the user of this entry; to anonymous for "".
 fn ask_as(directory: &mut TestDirectory, dn: &str) {
     directory.requester = match dn {
         "" => Requester::Anonymous,
@@ -116,7 +117,7 @@ fn an_attribute_that_is_denied_is_nowhere() {
     assert_eq!(refused.0, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(refused, compared(&directory, &bert, "telephoneNumber", "+9"));
     assert_eq!(compared(&directory, &bert, "mail", "bert@example.com").0, ResultCode::COMPARE_TRUE);
-    // Nobody who has not bound sees anything, and the administrator sees everything.
+    // An anonymous client sees nothing, and the administrator sees everything.
     ask_as(&mut directory, "");
     let nothing = all(&mut directory, "(objectClass=*)");
     assert_eq!((nothing.code, nothing.matched_dn.as_str()), (ResultCode::NO_SUCH_OBJECT, ""));
@@ -168,7 +169,7 @@ fn an_entry_that_may_not_be_seen_is_as_one_that_is_not_there() {
         assert_eq!((added.0, added.1.as_str()), (ResultCode::NO_SUCH_OBJECT, PEOPLE));
         assert_eq!(added.2, outcome(directory.add(&nobody, new)).2.replace(&nobody, &bert));
     }
-    // Nothing of it is counted.
+    // Hidden entries are not counted.
     let people = directory.read(PEOPLE).unwrap();
     assert!(people.texts("numSubordinates").is_empty() && people.texts("hasSubordinates").is_empty());
     assert_eq!(people.texts("ou"), ["people"]);
@@ -280,13 +281,13 @@ fn a_password_of_somebody_else_is_reset_and_the_own_is_written() {
     set(&mut directory, &anna, &bert, "mail", no);
     set(&mut directory, &bert, &anna, "userPassword", no);
     set(&mut directory, &bert, &bert, "userPassword", yes);
-    // A password of an application is one more way in: it takes the right to write.
+    // An application password is another credential: it needs the right to write.
     set(&mut directory, &anna, &bert, "userPassword;x-app-mail", no);
-    // To reset is not to write the own one.
+    // The right to reset does not include one's own password.
     rule(&mut directory, &[see, "all: allow reset to anyone"]);
     set(&mut directory, &anna, &anna, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // Who writes passwords of others resets them, and whoever may not do the one may not do the other.
+    // The right to write passwords of others includes the reset; a deny of either right refuses both.
     let writes = format!("desk: allow write of userPassword to user '{anna}'");
     rule(&mut directory, &[see, &writes]);
     set(&mut directory, &anna, &bert, "userPassword", yes);
@@ -300,14 +301,14 @@ fn a_password_of_somebody_else_is_reset_and_the_own_is_written() {
     rule(&mut directory, &[see, &desk, &no_write]);
     set(&mut directory, &anna, &bert, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // All attributes that a deny is about without naming them have passwords among them; an allow has not.
+    // A deny for all attributes includes passwords; an allow does not.
     rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
     rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", yes);
     rule(&mut directory, &[see, "all: allow write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
-    // What cannot be seen is not there.
+    // A hidden entry is treated as missing.
     rule(&mut directory, &[&desk, "no: deny browse of cn to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", ResultCode::NO_SUCH_OBJECT);
 }
@@ -323,7 +324,7 @@ fn somebody_goes_on_reading_the_rules() {
     };
     let see = "see: allow read to authenticated";
     let helpers = format!("helpers: allow explain to user '{anna}'");
-    // The first rules need none.
+    // The first rules need no reader.
     assert_eq!(set(&[see]), Ok(()));
     assert_eq!(set(&[see, &helpers]), Ok(()));
     for wrong in [
@@ -342,7 +343,7 @@ fn somebody_goes_on_reading_the_rules() {
         &[see, "x: allow explain to group 'cn=outer,ou=groups,dc=example,dc=com'"][..],
         &[see, &helpers, &format!("x: deny explain in '{STAFF}' to anyone")],
         &[see, "x: deny explain to anyone"],
-        // Nobody could before, so nothing is lost.
+        // No requester could read them before, so nothing is lost.
         &[see],
         &[see, &helpers],
         &[],
@@ -365,7 +366,7 @@ fn a_right_that_is_taken_away_is_gone_at_once() {
     assert_eq!(all(&mut directory, "(uid=carl)").code, ResultCode::NO_SUCH_OBJECT);
     ask_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
-    // And so it is behind a restart.
+    // The same holds after a restart.
     let mut directory = directory.reopen();
     ask_as(&mut directory, &anna);
     assert_eq!(all(&mut directory, "(uid=carl)").dns().len(), 1);
@@ -414,7 +415,7 @@ fn who_is_named_by_few_or_by_many_reads_what_names_them_and_nothing_else() {
         ask_as(directory, "cn=admin");
         found.entries.len()
     };
-    // Bert alone, whom the standing knows; then more than it keeps.
+    // First bert alone, whose entries the standing lists; then more than it keeps.
     assert_eq!(mails(&mut directory), 1);
     for number in 0..crate::limits::ENTRIES_NAMING_REQUESTER_MAX {
         let dn = format!("cn={number},{GROUPS}");
@@ -444,7 +445,7 @@ fn a_filter_says_what_may_be_added_moved_and_changed() {
     ask_as(&mut directory, &person("anna", PEOPLE));
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
-    // By the name too: it gives the entry its value.
+    // The name matches too: it gives the entry its value.
     let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
     let locked: &[(&str, &[&str])] = &[("objectClass", &["account"]), ("description", &["Locked"])];
     check(directory.add(&person("cleo", PEOPLE), account), yes);
@@ -456,7 +457,7 @@ fn a_filter_says_what_may_be_added_moved_and_changed() {
     let phone: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "telephoneNumber", &["+9"])];
     check(directory.modify(&person("bert", STAFF), phone), yes);
     check(directory.modify(&person("carl", STAFF), phone), no);
-    // Moved in is what the filter matches.
+    // An entry that the filter matches is moved in.
     check(directory.modify_dn(&person("carl", STAFF), "uid=carl", true, Some(PEOPLE)), no);
     ask_as(&mut directory, "cn=admin");
     ok(&mut directory, |of| of.add(&person("cilla", STAFF), account));
@@ -485,7 +486,7 @@ fn members_that_a_url_describes_are_members() {
         ask_as(&mut directory, &dn);
         assert_eq!(!all(&mut directory, "(uid=bert)").dns().is_empty(), is_member, "{dn}");
     }
-    // The next request goes by what the entry is then.
+    // The next request uses the new state of the entry.
     ask_as(&mut directory, "cn=admin");
     let carl = person("carl", STAFF);
     ok(&mut directory, |of| of.modify_dn(&carl, "uid=ziggy", true, None));

@@ -1,5 +1,5 @@
-//! What is wrong with a request is said of what the asker may see, and of nothing else. `crates/pando/tests/access/
-//! hidden.rs` looks for other ways by random requests; these are those that it, or somebody, has found.
+//! Errors describe only what the requester may see. `crates/pando/tests/access/hidden.rs` looks for information leaks
+//! by random requests; these tests cover the known ones.
 
 use ldap::{
     AccessQuestion, ChangeOperation, DeleteRequest, FilterBuf, MessageId, PersistentSearch, Request,
@@ -16,7 +16,7 @@ const HIDDEN: &str = "ou=hidden,dc=example,dc=com";
 const AWAY: &str = "ou=away,ou=people,dc=example,dc=com";
 const MIXED: &str = "ou=mixed,dc=example,dc=com";
 
-/// Anna, who does not see what is described as secret: there is some of it, or there is none.
+/// Directory for anna, who does not see entries described as secret, with or without such entries.
 fn directory(has_hidden: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
@@ -122,8 +122,8 @@ fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong()
     }
 }
 
-/// The limit on entries that a search looks at in vain counts those below a hidden base; that it is reached does not
-/// show that there is one.
+/// The limit on entries that a search examines in vain counts those below a hidden base; reaching it does not reveal
+/// that the base exists.
 #[test]
 fn a_limit_is_not_reached_below_a_hidden_base() {
     for filter in ["(sn=*x*)", "(!(cn=x))"] {
@@ -232,8 +232,8 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
     }
 }
 
-/// That there are entries below cannot be kept from who may delete, nor that a name is taken from who may use it; what
-/// they are, how many there are and how they are spelled can.
+/// A requester who may delete learns that subordinates exist, and one who may add learns that a name is taken. Their
+/// names, number and spelling stay hidden.
 #[test]
 fn what_stands_in_the_way_of_a_change_is_not_described() {
     let mut of = directory(true);
@@ -255,7 +255,7 @@ fn what_stands_in_the_way_of_a_change_is_not_described() {
     let added = of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]);
     assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
     assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
-    // Another kind of entry, and more of them.
+    // Entries of another kind, and more of them.
     ask_as(&mut of, "cn=admin");
     ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
     let referral: &[(&str, &[&str])] = &[

@@ -10,7 +10,7 @@ use crate::testing::{Found, SUFFIX, TestDirectory};
 
 const NONE_ALLOWS: ResultCode = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
 
-/// Bert has three addresses, of which everybody sees one; nobody sees those of carl.
+/// Bert has three addresses, of which all requesters see one. No requester sees those of carl.
 fn addresses(rules: &[&str]) -> TestDirectory {
     let mut directory = sample();
     let more = [(ChangeOperation::Add, "mail", &["bert@home.example", "B.Person@Example.com"][..])];
@@ -67,7 +67,7 @@ fn values_that_do_not_match_are_nowhere() {
     }
 }
 
-/// The story: compare asked for the rights over the named type alone, and told of its subtypes.
+/// Regression test: compare checked the rights over the named type only, and revealed its subtypes.
 #[test]
 fn a_supertype_tells_nothing_of_subtypes_that_are_denied() {
     let mut directory =
@@ -104,7 +104,7 @@ fn only_values_that_match_are_written() {
     assert_eq!(code(Delete, "mail", &["nobody@home.example"]), NONE_ALLOWS, "there or not");
     assert_eq!(code(Delete, "mail", &[]), NONE_ALLOWS, "one of them is not to be written");
     assert_eq!(code(Replace, "mail", &["bert@example.com"]), NONE_ALLOWS, "that takes one away");
-    // What stays may be named as it is, and in no other spelling.
+    // A value that stays may be named in its present spelling only.
     assert_eq!(code(Replace, "mail", &["bert@home.example", "b@example.com"]), ResultCode::SUCCESS);
     assert_eq!(code(Replace, "mail", &["BERT@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(Add, "objectClass", &["domainRelatedObject"]), NONE_ALLOWS);
@@ -115,7 +115,7 @@ fn only_values_that_match_are_written() {
         (Add, "homeDirectory", &["/home/bert"]),
     ];
     ok(&mut directory, |of| of.modify(&bert, &account));
-    // What may not be read either: naming it tells nothing.
+    // The same applies to unreadable values: naming one reveals nothing.
     rule(
         &mut directory,
         &[
@@ -126,7 +126,7 @@ fn only_values_that_match_are_written() {
     let mut code = |values: &[&str]| directory.modify(&bert, &[(Replace, "mail", values)]).code;
     assert_eq!(code(&["bert@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(&["nobody@home.example", "b@example.com"]), NONE_ALLOWS);
-    // Names of entries are another matter, and so are changes of more values than are compared.
+    // Names of entries are treated differently, and so are changes of more values than are compared.
     ask_as(&mut directory, "cn=admin");
     let many: Vec<String> = (0..1_001).map(|number| format!("{number}@example.com")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -176,7 +176,7 @@ fn names_only(directory: &mut TestDirectory, dn: &str) -> Found {
 
 #[test]
 fn an_entry_with_many_values_shows_those_that_match() {
-    // In the entry, in rows of their own, and more than are put together in memory.
+    // Values in the entry, in rows of their own, and too many for memory.
     for (count, pad) in [(10, 1), (3_000, 1), (3_000, 900)] {
         let mut directory = sample();
         let bert = person("bert", STAFF);
@@ -215,7 +215,7 @@ fn an_entry_with_many_values_shows_those_that_match() {
             let filter = format!("(description={})", value(kind, 7).trim_end());
             assert_eq!(all(&mut directory, &filter).dns().len(), count, "{kind}");
         }
-        // Where none shows the attribute is not there.
+        // If no value is visible, the attribute is absent.
         rule(
             &mut directory,
             &[
