@@ -17,7 +17,7 @@
 //! offset  size  content
 //!      0     1  3: sorted
 //!      1     8  how many entries the pages until now have returned
-//!      9     n  the key of the last of them, behind which the next page begins: see [`super::sorting`]
+//!      9     n  the key of the last of them, after which the next page begins: see [`super::sorting`]
 //!  9 + n    16  the seal, as above
 //! ```
 //!

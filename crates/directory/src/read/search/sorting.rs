@@ -8,9 +8,9 @@
 //! A key is a string of octets that compare as the results do. For each sort key:
 //!
 //! ```text
-//! 1, the normal form of the least value, of which the first SORT_VALUE_MAX octets count, with 0xff behind each zero
-//! octet, and two zero octets. Or 2, where there is no value: NULL is larger than all others (section 2.2).
-//! All of it complemented where the order is reversed.
+//! 1, the normal form of the least value, of which the first SORT_VALUE_MAX octets count, with 0xff after each zero
+//! octet, and two zero octets. Or 2, if there is no value: NULL is larger than all others (section 2.2).
+//! All of it complemented if the order is reversed.
 //! ```
 //!
 //! The entry id (8 octets) comes last, so that all keys differ and equal results are in order of ids.

@@ -1,7 +1,7 @@
-//! What each control does where it meets a bound: a row for every control that works, and for each bound a request that
-//! exceeds it with the control critical. None of them is answered with success.
+//! Behavior of each control at its bounds: a row for every supported control, and for each bound a request that exceeds
+//! it with the control critical. None of them is answered with success.
 //!
-//! A control that is new has no row here, and none in the table of docs/reference/protocol.md: this fails.
+//! A new control without a row here and in the table of docs/reference/protocol.md fails this test.
 
 use ldap::{
     AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Control, ControlsBuf, DeleteRequest,
@@ -19,10 +19,10 @@ use crate::read::controls::{
 };
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// A request that exceeds a bound: what its answer says.
+/// A request that exceeds a bound, and its answer.
 type Exceeds = fn(&mut TestDirectory) -> ResultCode;
 
-/// Every control, with what exceeds its bounds. Nothing for those that have none: they leave nothing out.
+/// All controls, with the requests that exceed their bounds; none for those without bounds.
 const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (MANAGE_DSA_IT, &[]),
     (oids::ASSERTION, &[]),
@@ -83,7 +83,7 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
         ],
     ),
     (oids::POSITION, &[]),
-    // Waiting is the server's: `at least` is busy behind 30 seconds.
+    // The server waits: `at least` ends with busy after 30 seconds.
     (oids::AT_LEAST, &[]),
     (EXPLAIN, &[(explain_the_root_dse, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION)]),
 ];
@@ -115,7 +115,7 @@ fn no_bound_of_a_critical_control_is_met_with_success() {
     }
 }
 
-/// The names in the first column of the table of controls.
+/// Returns the names in the first column of the table of controls.
 fn documented_controls() -> Vec<String> {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/protocol.md");
     let page = std::fs::read_to_string(path).unwrap();
@@ -130,7 +130,7 @@ fn critical(oid: &str, value: Option<&[u8]>, context: ControlContext) -> Result<
     RequestControls::read(&controls.as_controls(), context).map_err(|outcome| outcome.code)
 }
 
-/// How a search from a base ends that has critical controls, of which the first may be refused.
+/// Returns the result of a search with critical controls, the first of which may be refused.
 fn search(
     directory: &TestDirectory,
     (base, filter): (&str, &str),
@@ -160,7 +160,7 @@ fn change(
     directory.execute_with(request, &controls, &stamp).code
 }
 
-/// Everything that is stored.
+/// A search for all stored entries.
 const ALL: Option<&[u8]> = Some(&[0x30, 3, 4, 1, b'*']);
 
 fn delete_a_large_tree(directory: &mut TestDirectory) -> ResultCode {
@@ -208,7 +208,7 @@ fn change_a_setting(directory: &mut TestDirectory) -> ResultCode {
     change(directory, &request, oids::POST_READ, ALL)
 }
 
-/// People whose names are together more than a search may keep to sort.
+/// People whose names together exceed what a search may keep to sort.
 fn add_long_names(directory: &mut TestDirectory) {
     let long = "x".repeat(400);
     for number in 0..SORT_BYTES_MAX / 400 + 20 {
@@ -282,7 +282,7 @@ fn dereference_much(directory: &mut TestDirectory) -> ResultCode {
     dereference(directory, "(cn=large)", SUFFIX)
 }
 
-/// A GetEffectiveRights control of the own rights to so many attributes.
+/// A GetEffectiveRights control for the requester's own rights to so many attributes.
 fn rights(directory: &mut TestDirectory, attribute_count: usize, base: &str) -> ResultCode {
     let mut value = Vec::new();
     let mut writer = ber::Writer::new(&mut value);

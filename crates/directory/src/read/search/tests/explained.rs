@@ -1,4 +1,4 @@
-//! What plans go by: which terms are chosen, how many candidates they leave, what is missing, what is refused.
+//! Plans: chosen terms, numbers of candidates, missing indexes, refusals.
 
 use ldap::{
     AddRequest, AttributesBuf, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
@@ -12,8 +12,8 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 3_000;
 
-/// People below the suffix: a third of them in each of three places, a quarter with each of four titles, a number
-/// each.
+/// People below the suffix: a third of them in each of three places, a quarter with each of four titles, each with a
+/// number.
 fn crowd(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -56,7 +56,7 @@ fn start(
     Search::start(&directory.snapshot, &directory.requester.context(), MessageId(7), &request, controls)
 }
 
-/// Runs a search to the end; its answers must be those of a scan.
+/// Runs a search to the end; its results must equal those of a scan.
 fn explain(directory: &TestDirectory, filter: &str) -> Explanation {
     Question::everywhere(filter).ask(directory);
     let mut search = start(directory, filter, &RequestControls::default()).unwrap();
@@ -79,7 +79,7 @@ fn plans_go_by_what_is_indexed() {
     }
     directory.finish_indexes();
     use CandidateSource::{Indexes, Scan};
-    // Filter, where from, most entries looked at, entries found.
+    // Filter, source, maximum of entries examined, entries found.
     for (filter, source, examined_max, found) in [
         ("(cn=person 0007)", Indexes, 1, 1),
         ("(cn=*son 123*)", Indexes, 20, 10),
@@ -128,7 +128,7 @@ fn sounds_match_with_and_without_an_index() {
             ("(sn~=Meyer Smith)", 0),
             ("(sn~=family7)", 60),
             ("(sn~=-)", 0),
-            // Numbers have no sound, nor have values that are no directory strings.
+            // Numbers have no sound, and neither have values that are not directory strings.
             ("(uidNumber~=12)", 1),
         ] {
             assert_eq!(count(&directory, filter), found, "{filter}, index: {indexed}");

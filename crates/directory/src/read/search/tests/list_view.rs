@@ -23,7 +23,7 @@ pub(super) fn shown(keys: &[&str], window: WindowAsked) -> RequestControls {
     controls
 }
 
-/// What comes of a search, and what its end says of the list.
+/// Returns the results of a search, and its list view response.
 pub(super) fn ask(
     directory: &TestDirectory,
     filter: &str,
@@ -40,7 +40,7 @@ pub(super) fn ask(
     (received(&messages), told.map(|control| ListViewResult::decode(control.value.unwrap()).unwrap()))
 }
 
-/// Every part of a list is what is there of it, whichever way it is asked for.
+/// Every part of a list has the expected entries, however it is requested.
 #[test]
 fn parts_of_a_list_are_what_is_there() {
     const KEYS: [&[&str]; 5] =
@@ -60,7 +60,7 @@ fn parts_of_a_list_are_what_is_there() {
                     let place = rng.u32(1..=count.max(1));
                     (offset(before, after, place, count.max(2)), place)
                 }
-                // The client has another idea of how long the list is.
+                // The client assumes another length of the list.
                 1 => {
                     let of = rng.u32(2..500);
                     let place = rng.u32(1..=of);
@@ -134,7 +134,7 @@ fn what_is_no_part_of_a_list_is_told() {
     let controls = by_sn(offset(0, 9, 1, 0));
     let root = Question { controls, ..Question::new("", ldap::Scope::BaseObject, "(objectClass=*)") };
     assert_eq!(root.ask(&directory).code, ResultCode::VIRTUAL_LIST_VIEW_ERROR);
-    // Whoever sorts too much is told so, and the administrator may.
+    // Sorting too many entries is refused, except to the administrator.
     let general = GeneralSettings { unindexed_examined_max: 3, ..GeneralSettings::default() };
     directory.change_settings(|settings| settings.general = general);
     let requester =

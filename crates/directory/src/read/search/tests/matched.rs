@@ -1,4 +1,4 @@
-//! Values that come back because they pass an item (RFC 3876).
+//! Values that are returned because they match an item (RFC 3876).
 
 use ldap::{FilterBuf, ResultCode, Scope};
 
@@ -23,7 +23,7 @@ fn ask(directory: &TestDirectory, filter: &str, attributes: &[&str], items: &[&s
     found
 }
 
-/// The entry that has this uid or cn.
+/// Returns the entry with this uid or cn.
 fn one(directory: &TestDirectory, name: &str, attributes: &[&str], items: &[&str]) -> Entry {
     let mut found = ask(directory, &format!("(|(uid={name})(cn={name}))"), attributes, items);
     assert_eq!(found.entries.len(), 1);
@@ -48,7 +48,7 @@ fn values_come_back_that_pass_an_item() {
         assert_eq!(found.texts("mail"), ["sean.mullan@hotmail.com"]);
         assert_eq!(found.texts("telephoneNumber"), ["+ 781 442 0926", "555-9999"]);
     }
-    // A filter is what it was, and so are results without attributes and with types alone.
+    // The filter still selects the same entries, and results without attributes or with types only do not change.
     assert_eq!(ask(&directory, "(mail=*sun.com)", &["1.1"], &items).entries.len(), 1);
     let controls = passing(&items);
     let question =
@@ -65,22 +65,22 @@ fn values_come_back_that_pass_an_item() {
         2
     );
     assert_eq!(texts(&["*"], &["(givenName=augusta)"], "givenName"), ["Augusta"]);
-    // Subtypes and options are meant with what they are of, and keep their names.
+    // Subtypes and options are included with their type, and keep their names.
     let named = ada(&["name", "cn;lang-fr"], &["(name=*ada*)"]);
     assert_eq!(named.keys().collect::<Vec<_>>(), ["cn", "cn;lang-fr", "givenName"]);
     assert_eq!(ada(&["cn"], &["(cn;lang-fr=*)"]).keys().collect::<Vec<_>>(), ["cn;lang-fr"]);
-    // A class is named, not inherited.
+    // A class must be named, not inherited.
     assert_eq!(texts(&["objectClass"], &["(objectClass=inetOrgPerson)"], "objectClass"), ["inetOrgPerson"]);
     assert!(ada(&["objectClass"], &["(objectClass=person)"]).is_empty());
     assert!(!ada(&["objectClass"], &["(objectClass=*)"]).is_empty());
-    // What is made passes too, and what nobody knows passes nothing.
+    // Virtual attributes match too, and unknown ones match nothing.
     let groups = ["(memberOf=CN=few,ou=groups,dc=example,dc=com)"];
     assert_eq!(texts(&["memberOf"], &groups, "memberOf"), ["cn=few,ou=groups,dc=example,dc=com"]);
     assert_eq!(texts(&["entryDN", "sn"], &["(entryDN=*)"], "entryDN").len(), 1);
     for items in [&["(nonsense=*)"][..], &["(sn=Lovelace*x)", "(uidNumber>=0)"], &["(userPassword=*)"]] {
         assert!(ada(&["sn", "cn"], items).is_empty(), "{items:?}");
     }
-    // By rule alone: whatever it applies to.
+    // By rule alone: all types that it applies to.
     let by_rule = ada(&["*"], &["(:caseExactMatch:=Lovelace)"]);
     assert_eq!(by_rule.keys().collect::<Vec<_>>(), ["sn"]);
 }
@@ -129,7 +129,7 @@ fn a_member_of_a_large_group_is_looked_up() {
     assert_eq!(members(&[both[0], both[0], "(uniqueMember=*)"]), [bob], "once");
     assert!(members(&["(member=cn=nobody,dc=example,dc=com)"]).is_empty());
     assert!(members(&["(member=cn=all,ou=groups,dc=example,dc=com)"]).is_empty(), "an entry, and no member");
-    // All of them, and others that have to be gone through: as a stream.
+    // All of them, and others that must be scanned: as a stream.
     let all = members(&["(member=*)"]);
     assert_eq!(all.len(), 6_003);
     let found = one(&directory, "large", &["*"], &["(member=*)", "(description=D)"]);
@@ -144,7 +144,7 @@ fn a_member_of_a_large_group_is_looked_up() {
     assert_eq!(texts(&[&format!("(description={})", numbers[7])]).texts("description"), [numbers[7]]);
 }
 
-/// Each value that comes back passes as an entry that has nothing else passes a filter, and no other does.
+/// A value is returned exactly if a filter matches an entry with only this value.
 #[test]
 fn what_passes_is_what_a_filter_finds() {
     let directory = sample();

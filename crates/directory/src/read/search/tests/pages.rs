@@ -1,5 +1,5 @@
-//! Searches in pages: together the pages are the whole answer, whatever happens between them, and a cookie is good for
-//! what it was given for.
+//! Paged searches: together the pages are the whole answer, whatever happens between them, and a cookie is valid for
+//! its own search only.
 
 use ldap::{DecodeLimits, DerefAliases, PagedResults, ResponseMessage, ResultCode, Scope, oids};
 
@@ -15,7 +15,7 @@ use crate::read::search::paging::{NextPage, Paging};
 use crate::snapshot::page_key::PageKey;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
-/// A page, and what the control says of it.
+/// A page and its response control.
 #[derive(Debug, PartialEq)]
 pub(super) struct Page {
     pub(super) found: Found,
@@ -51,7 +51,7 @@ impl Question<'_> {
         Page { found: received(&messages), size, cookie: cookie.to_vec() }
     }
 
-    /// All pages, with `between` called between them.
+    /// Returns all pages, with `between` called between them.
     pub(super) fn pages_with(
         &self,
         directory: &mut TestDirectory,
@@ -76,7 +76,7 @@ impl Question<'_> {
     }
 }
 
-/// The entries of all pages, all of which succeeded.
+/// Returns the entries of all pages, which must succeed.
 pub(super) fn dns(pages: &[Page]) -> Vec<&str> {
     for page in pages {
         assert_eq!(page.found.code, ResultCode::SUCCESS, "{}", page.found.diagnostic);
@@ -84,7 +84,7 @@ pub(super) fn dns(pages: &[Page]) -> Vec<&str> {
     pages.iter().flat_map(|page| page.found.dns()).collect()
 }
 
-/// A user who is not above limits.
+/// A user to whom limits apply.
 pub(super) fn user() -> Requester {
     Requester::User { id: EntryId(1), dn: SUFFIX.to_owned() }
 }
@@ -153,12 +153,12 @@ fn pages_together_are_the_whole_answer() {
                 let pages = question.pages(&mut directory, size, ignores_indexes);
                 let about = format!("{filter} {scope:?} {base:?} in pages of {size}");
                 assert_eq!(dns(&pages), whole.dns(), "{about}");
-                // No page is short but the last one, and that one is empty only where nothing is found.
+                // Only the last page may be short, and it is empty only if nothing is found.
                 let count = whole.entries.len();
                 assert_eq!(pages.len(), count.div_ceil(size as usize).max(1), "{about}");
                 let full = pages[..pages.len() - 1].iter();
                 assert!(full.clone().all(|page| page.found.entries.len() == size as usize), "{about}");
-                // The last one says how many there were; before it is no less, where it is told at all.
+                // The last page reports the exact count; earlier pages report no less, if they report any.
                 assert_eq!(pages.last().map(|page| page.size), Some(count as u32), "{about}");
                 assert!(full.clone().all(|page| page.size == 0 || page.size >= count as u32), "{about}");
             }
@@ -214,7 +214,7 @@ fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
     other(|other| other.controls.manage_dsa_it = true, "ManageDsaIT");
     other(|other| other.controls.subentries = Some(false), "subentries");
     other(|other| other.controls.subentries = Some(true), "nothing but subentries");
-    // Of another size, and with any bit another one.
+    // Cookies of another size, and with any bit changed, are refused.
     let longer = [first.cookie.as_slice(), &[0]].concat();
     for cookie in [first.cookie[1..].to_vec(), longer, vec![0], vec![7; 1 << 20]] {
         refused(&question.page(&directory, 2, &cookie, false), "size of the cookie");
@@ -227,7 +227,7 @@ fn a_cookie_is_good_for_the_request_and_the_identity_it_was_given_for() {
     let administrator = std::mem::replace(&mut directory.requester, user());
     check(&directory, &question, "another identity");
     directory.requester = administrator;
-    // It serves again, in another page size, and after a restart.
+    // A cookie is valid again, with another page size, and after a restart.
     assert_eq!(question.page(&directory, 2, &first.cookie, false), second);
     assert_eq!(question.page(&directory, 3, &first.cookie, false).found.entries.len(), 3);
     let directory = directory.reopen();
@@ -240,7 +240,7 @@ fn one_user_does_not_go_on_for_another() {
     directory.requester = user();
     let question = Question::everywhere("(objectClass=*)");
     let cookie = question.page(&directory, 2, b"", false).cookie;
-    // The identity is the entry, whatever it is called by now.
+    // The identity is the entry, whatever its present name.
     directory.requester = Requester::User { id: EntryId(1), dn: "cn=renamed".to_owned() };
     assert_eq!(question.page(&directory, 2, &cookie, false).found.entries.len(), 2);
     directory.requester = Requester::User { id: EntryId(2), dn: SUFFIX.to_owned() };
@@ -350,11 +350,11 @@ fn where_many_match_a_page_scans_instead_of_gathering() {
     assert_eq!(source("(objectClass=*)", 5), Scan);
     assert_eq!(source("(objectClass=*)", 50), Place);
     assert_eq!(source("(cn=person 0001)", 5), Indexes);
-    // The ten entries that may be looked at in vain are none of those that the scan passes over.
+    // The limit of ten entries examined in vain does not count those that the scan skips.
     for filter in ["(objectClass=*)", "(cn=person 0*)"] {
         let pages = Question::new(&unit, Scope::SingleLevel, filter).pages(&mut directory, 5, false);
         assert_eq!(dns(&pages).len(), 100, "{filter}");
-        // What was found out for the first page is in the cookie.
+        // The plan of the first page is in the cookie.
         let kinds: Vec<u8> = pages.iter().filter_map(|page| page.cookie.first().copied()).collect();
         assert_eq!(kinds, [2; 19], "{filter}");
     }
@@ -377,7 +377,7 @@ fn references_come_with_the_first_page() {
     assert_eq!(dns(&pages).len(), 10);
     let references: Vec<usize> = pages.iter().map(|page| page.found.references.len()).collect();
     assert_eq!(references, [1, 0, 0, 0]);
-    // With ManageDsaIT it is an entry like others.
+    // With ManageDsaIT it is an ordinary entry.
     let question = Question { controls: manages, ..Question::everywhere("(objectClass=*)") };
     let pages = question.pages(&mut directory, 3, false);
     assert_eq!(dns(&pages).len(), 11);
@@ -441,7 +441,7 @@ fn an_entry_that_is_streamed_is_on_one_page() {
     }
 }
 
-/// What one change between pages may do to people from the twentieth on: those before stay as they are.
+/// Makes one change between pages to people from the twentieth on; those before stay unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let number = rng.usize(20..60);

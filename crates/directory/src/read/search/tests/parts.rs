@@ -1,4 +1,4 @@
-//! Long searches in parts: the same answers as by oneself, also while entries change under it.
+//! Long searches in parts: the same answers as on one thread, even while entries change.
 
 use ldap::{FilterBuf, MessageId, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf};
 
@@ -26,7 +26,7 @@ fn person(number: usize) -> String {
     format!("uid=p{number},{SUFFIX}")
 }
 
-/// People, every third deleted again so that ids have gaps, every fourth of those left not to be found.
+/// People, every third deleted again so that ids have gaps; every fourth of the rest does not match.
 fn people(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     add(&mut directory, SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
@@ -48,12 +48,12 @@ fn people(settings: GeneralSettings) -> TestDirectory {
     directory
 }
 
-/// How many results are wanted.
+/// Number of requested results.
 #[derive(Clone, Copy, Debug)]
 enum Wanted {
-    /// So many and no more; 0 for all.
+    /// Size limit; 0 for all.
     Limit(u32),
-    /// A page of so many.
+    /// Page size.
     Page(u32),
 }
 
@@ -80,11 +80,11 @@ fn alone(directory: &TestDirectory, filter: &str, wanted: Wanted) -> (Vec<u8>, u
     (out, search.entries_examined())
 }
 
-/// Pieces made in random order, as threads that are sometimes slow would, each on the directory as it is by then.
+/// Pieces computed in random order, as by threads of varying speed, each on the directory at that time.
 struct Threads {
     rng: fastrand::Rng,
     scanners: Vec<PartScanner>,
-    /// Ranges nobody has looked at.
+    /// Ranges that were not scanned yet.
     open: Vec<(u64, u64)>,
     done: Vec<(u64, Piece)>,
     next_id: u64,
@@ -98,7 +98,7 @@ impl Threads {
         Threads { rng, scanners: copies, open: Vec::new(), done: Vec::new(), next_id: from, ended: false }
     }
 
-    /// Makes one piece of one of the ranges.
+    /// Computes one piece of one of the ranges.
     fn work(&mut self, directory: &TestDirectory) {
         while !self.ended && self.open.len() < 3 {
             let end = self.next_id + self.rng.u64(1..25);
@@ -121,7 +121,7 @@ impl Threads {
         self.done.push((from, piece));
     }
 
-    /// The piece that comes next, once it is there.
+    /// Returns the next piece in order, once it is there.
     fn next(&mut self) -> Option<Piece> {
         let first_open = self.open.iter().map(|(from, _)| *from).min().unwrap_or(self.next_id);
         let place = (0..self.done.len()).min_by_key(|place| self.done[*place].0)?;
@@ -129,7 +129,8 @@ impl Threads {
     }
 }
 
-/// A search in parts from the first candidate on, or after a slice by itself; `change` is called between pieces.
+/// Runs a search in parts from the first candidate on, or after one slice on one thread; `change` is called between
+/// pieces.
 fn in_parts(
     directory: &mut TestDirectory,
     (filter, wanted, seed): (&str, Wanted, u64),
@@ -171,7 +172,7 @@ fn in_parts(
 fn parts_give_the_bytes_of_the_whole() {
     let mut directory = people(GeneralSettings::default());
     for filter in FILTERS {
-        // Of a page the cookie has to be the same, too, which says where it ended.
+        // For a page the cookie must be equal too, because it names the end of the page.
         let limits = [0, 1, 7, 30, 31, 40, 41].map(Wanted::Limit);
         for wanted in limits.into_iter().chain([1, 7, 30, 31, 40].map(Wanted::Page)) {
             let expected = alone(&directory, filter, wanted);
@@ -191,7 +192,7 @@ fn the_limit_on_entries_looked_at_cuts_at_the_same_place() {
             GeneralSettings { unindexed_examined_max: max, size_limit: 0, ..GeneralSettings::default() };
         let mut directory = people(settings);
         directory.requester = Requester::User { id: crate::model::rows::EntryId(1), dn: SUFFIX.to_owned() };
-        // Neither names a missing index, so both are refused on the way only.
+        // Neither names a missing index, so both are refused only during the search.
         for filter in ["(|(employeeNumber<=0)(cn:dn:=keeper))", "(!(description=*keep*))"] {
             let expected = alone(&directory, filter, Wanted::Limit(0));
             for seed in 0..12 {
@@ -203,7 +204,7 @@ fn the_limit_on_entries_looked_at_cuts_at_the_same_place() {
     }
 }
 
-/// What one change between pieces may do to people above a third: those below stay as they are.
+/// Makes one change between pieces to people above a third; those below stay unchanged.
 fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
     use ldap::ChangeOperation::Replace;
     let dn = person(rng.usize(PEOPLE / 3..PEOPLE));
@@ -245,7 +246,7 @@ fn what_matches_throughout_comes_exactly_once_whatever_changes() {
             let mut all = uids(&found);
             let staying: Vec<String> = all.iter().filter(|uid| stays(uid)).cloned().collect();
             assert_eq!(staying, before, "{filter}, seed {seed}");
-            // A renamed entry has one id under two names; one id twice would mostly be one name twice.
+            // A renamed entry has one id under two names; an id returned twice would mostly have the same name twice.
             let count = all.len();
             all.sort();
             all.dedup();

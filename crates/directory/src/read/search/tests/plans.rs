@@ -1,4 +1,4 @@
-//! Directories large enough that postings are streamed, ranges collected and subtrees walked: whatever the plan, the
+//! Directories large enough that postings are streamed, ranges gathered and subtrees traversed: with every plan, the
 //! results are those of a scan, in ascending entry id.
 
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode, Scope};
@@ -44,7 +44,8 @@ fn crowd() -> TestDirectory {
     directory
 }
 
-/// Asks everywhere, in `ou=odd` and one level below it; expects these people, and of them those with odd numbers.
+/// Searches everywhere, in `ou=odd` and one level below it; expects these people, and in `ou=odd` those with odd
+/// numbers.
 fn check(directory: &TestDirectory, filter: &str, expected: impl Fn(u32) -> bool) {
     let odd = format!("ou=odd,{SUFFIX}");
     let everywhere: Vec<u32> = (0..COUNT).filter(|number| expected(*number)).collect();

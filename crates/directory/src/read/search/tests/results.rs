@@ -1,4 +1,4 @@
-//! What is returned of an entry.
+//! Attributes and values that are returned.
 
 use ldap::{ResultCode, Scope};
 
@@ -7,7 +7,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
 
-/// Names and values returned of an entry, in the order of the names.
+/// Returns the names and values returned for an entry, in the order of the names.
 fn returned(directory: &TestDirectory, dn: &str, attributes: &[&str]) -> Vec<String> {
     let found = Question::new(dn, Scope::BaseObject, "(objectClass=*)").attributes(attributes).ask(directory);
     let entry = found.entries.first().expect("the entry is there");
@@ -33,7 +33,7 @@ fn attributes_are_returned_as_asked_for() {
     check(&["cn;binary", "SN;BINARY", "name;binary", "entryDN;binary", "uid"], &["uid: ada"]);
     check(&["sn;binary"], &[]);
     check(&["@person;binary"], &[]);
-    // The same twice, and beside what asks for more, is returned once.
+    // An attribute selected twice, or together with a wider selection, is returned once.
     check(&["uid", "UID", "uid", "1.1"], &["uid: ada"]);
     assert_eq!(returned(&directory, ADA, &["*", "+", "*", "uid"]), returned(&directory, ADA, &["+", "*"]));
     check(&["userPassword"], &["userPassword: {SSHA}AAAA"]);
@@ -93,8 +93,9 @@ fn links_are_returned_as_the_names_of_their_targets_then_text() {
     assert_eq!(members(&directory), ["member: cn=most,dc=example,dc=com | cn=ghost,dc=example,dc=com"]);
 }
 
-/// Values that name no entry came back as they were written: `uid=jsmith;o=example;c=us`, in quotes, with `OID.` before
-/// a number, with spaces. RFC 4514 is what clients can read; what it allows stays as it was written.
+/// Regression test: DN values without an entry were returned as they were written: `uid=jsmith;o=example;c=us`, in
+/// quotes, with `OID.` before a number, with spaces. Clients can read the form of RFC 4514; values in that form stay as
+/// they were written.
 #[test]
 fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     let mut directory = sample();
@@ -121,7 +122,7 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     let unique = ["cn=a;o=b#'0101'B", "cn=\"a;c\";o=b"];
     let other = "cn=unique,ou=groups,dc=example,dc=com";
     add(&mut directory, other, &[("objectClass", &["groupOfUniqueNames"]), ("uniqueMember", &unique)]);
-    // No links, one in each layout: in the entry, beside it, as a table.
+    // Values without links, one in each layout: in the entry, in rows of their own, as a table.
     let document = "cn=document,ou=groups,dc=example,dc=com";
     let long = format!("cn=\"{}\";o=x", "a, ".repeat(700));
     let many: Vec<String> = (0..200).map(|number| format!("cn={number:03};o=x")).collect();
@@ -161,7 +162,7 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     assert_eq!(values(&directory, document, "associatedName"), [long.as_str(), "uid=x,o=y"]);
     let authors = values(&directory, document, "documentAuthor");
     assert_eq!((authors.len(), authors.iter().any(|name| name.contains(';'))), (200, false));
-    // As they are handed out they can be found and deleted.
+    // The returned form can be found and deleted.
     for name in &expected[1..] {
         let filter = format!("(member={})", name.replace('\\', "\\5c"));
         assert_eq!(leaves(&Question::everywhere(&filter).ask(&directory)), ["cn=legacy"], "{filter}");
@@ -172,8 +173,8 @@ fn names_without_an_entry_are_returned_in_the_form_of_rfc_4514() {
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
 
-/// Without an equality rule two spellings of a name are two values: in one form they would be one value twice, which an
-/// import refuses.
+/// Without an equality rule two spellings of a DN are two values: one form would give a duplicate, which an import
+/// refuses.
 #[test]
 fn names_without_an_equality_rule_are_returned_as_written() {
     let mut directory = sample();

@@ -1,5 +1,4 @@
-//! What entry rows tell about a filter is what the matcher says, for random filters on values of every kind of
-//! storage.
+//! Tests on the bytes of entry rows agree with the matcher, for random filters on values of every kind of storage.
 
 use std::fmt::Write as _;
 use std::ops::Bound;
@@ -22,7 +21,7 @@ const PEOPLE: &str = "ou=people,dc=example,dc=com";
 
 const FILTERS: usize = 3_000;
 
-/// Alike under some rule or other: by case, spaces, mapping, composition, compatibility, control characters.
+/// Texts that are equal under some rule: by case, spaces, mapping, composition, compatibility, control characters.
 const TEXTS: [&str; 22] = [
     "abc",
     "ABC",
@@ -48,7 +47,7 @@ const TEXTS: [&str; 22] = [
     "over the lazy",
 ];
 
-/// Types of several rules: `name` has subtypes, `manager` and `member` are links, `carLicense` is nowhere.
+/// Types with several rules: `name` has subtypes, `manager` and `member` are links, `carLicense` occurs nowhere.
 const ATTRIBUTES: [&str; 12] = [
     "description",
     "description",
@@ -111,7 +110,7 @@ fn escaped(text: &str) -> String {
     })
 }
 
-/// A part of a text, whole characters.
+/// Returns a part of a text, in whole characters.
 fn piece(rng: &mut Rng) -> String {
     let characters: Vec<char> = rng.choice(&TEXTS).unwrap().chars().collect();
     let start = rng.usize(..characters.len());
@@ -184,6 +183,6 @@ fn rows_tell_what_the_evaluator_says() {
             }
         }
     }
-    // Enough of each for the test to mean something.
+    // Enough cases of each for a meaningful test.
     assert!(passed > 10_000 && guarded > 10_000 && told > 50_000, "{passed} {guarded} {told}");
 }

@@ -1,4 +1,4 @@
-//! Bases, scopes, aliases, referrals, and what may be seen of them.
+//! Bases, scopes, aliases, referrals, and their visibility.
 
 use ldap::{DerefAliases, ResultCode, Scope};
 
@@ -192,14 +192,14 @@ fn searches_refer_to_what_other_servers_have() {
     let found = ask(Scope::WholeSubtree, true);
     assert_eq!(leaves(&found), ["ou=away", "ou=people"]);
     assert_eq!(found.references, [""; 0]);
-    // Who wants to hear of no others gets what is here, and a referral is no entry all the same.
+    // A client that wants no referrals receives the local entries, and a referral is still not a result.
     let seldom = Some(Box::new(SeldomControls { domain_scope: true, ..SeldomControls::default() }));
     let controls = RequestControls { seldom, ..RequestControls::default() };
     let found = Question { controls, ..Question::new(PEOPLE, Scope::WholeSubtree, "(ou=*)") }.ask(&directory);
     assert_eq!((leaves(&found), found.references), (vec!["ou=people".to_owned()], Vec::new()));
 }
 
-/// An alias in scope that leads to another server was passed over, with success, as if it led nowhere.
+/// Regression test: an alias in scope that leads to another server was skipped, with success, as if it had no target.
 #[test]
 fn searches_refer_to_where_aliases_lead() {
     let mut directory = with_referrals();
@@ -235,7 +235,7 @@ fn searches_refer_to_where_aliases_lead() {
         assert_eq!(found.references.len(), 6, "{:?}", found.references);
         assert_eq!(found.references.into_iter().collect::<std::collections::BTreeSet<_>>(), to(there));
     }
-    // What is in scope by itself is told once.
+    // An entry that is in scope by itself is returned once.
     let found = ask(SUFFIX, Scope::WholeSubtree, false, false);
     assert_eq!(found.references.len(), 6, "{:?}", found.references);
     assert_eq!(ask(groups, Scope::WholeSubtree, false, true).references, [""; 0]);
@@ -257,7 +257,7 @@ fn anonymous_clients_see_the_root_dse_and_the_schema() {
     check("cn=monitor", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check("", Scope::WholeSubtree, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check(SUFFIX, Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
-    // Not even whether there is such an entry.
+    // Not even the existence of such an entry is revealed.
     check("cn=nobody,dc=example,dc=com", Scope::BaseObject, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     check("no dn", Scope::BaseObject, ResultCode::INVALID_DN_SYNTAX);
 }

@@ -137,7 +137,8 @@ fn a_search_can_be_stopped() {
     assert_eq!((found.code, found.diagnostic.is_empty()), (ResultCode::BUSY, false));
 }
 
-/// timeLimitExceeded came without a text, so nobody knew whether the client's limit or the server's was over.
+/// Regression test: timeLimitExceeded came without a text, so it was unknown whether the client's limit or the server's
+/// had passed.
 #[test]
 fn a_search_that_the_settings_stop_says_so() {
     let settings = GeneralSettings { time_limit_seconds: 5, ..GeneralSettings::default() };

@@ -1,4 +1,4 @@
-//! Results in an order (RFC 2891): that of the keys, in pages and as a whole, whatever leads to them.
+//! Sorted results (RFC 2891): in the order of the keys, in pages and as a whole, with every plan.
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
@@ -11,7 +11,7 @@ use crate::read::controls::{RequestControls, SeldomControls, SortAsked, SortKeyA
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
-/// What to sort by: descriptions, with `-` in front where the greatest comes first, and a rule behind a colon.
+/// Returns sort controls: descriptions, with the prefix `-` for descending order, and a rule after a colon.
 pub(super) fn sort(keys: &[&str]) -> RequestControls {
     let keys = keys.iter().map(|key| {
         let (reverse, key) = key.strip_prefix('-').map_or((false, *key), |key| (true, key));
@@ -31,7 +31,7 @@ fn make_critical(question: &mut Question<'_>) {
     question.controls.seldom.as_mut().and_then(|seldom| seldom.sort.as_mut()).unwrap().is_critical = true;
 }
 
-/// What the last message says of the order.
+/// Returns the sort response of the last message.
 fn told(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
     let (mut last, mut rest) = (messages, messages);
     while let Some(length) = ldap::frame_len(rest).unwrap() {
@@ -77,7 +77,7 @@ pub(super) fn mixed(rng: &mut fastrand::Rng, count: usize) -> TestDirectory {
     directory
 }
 
-/// The least of the values by which an entry is sorted, as something to compare: none is more than any.
+/// Returns the least value by which an entry is sorted, as a comparable key: no value is greater than any.
 pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i64, String) {
     let values = entry.texts(attribute).into_iter().map(|value| match value.parse() {
         Ok(number) if attribute.ends_with("Number") => (false, number, String::new()),
@@ -86,7 +86,7 @@ pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i6
     values.min().unwrap_or((true, 0, String::new()))
 }
 
-/// What should be found: the results of the plain search, put in order.
+/// Returns the expected results: those of the plain search, sorted.
 fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
     let mut entries: Vec<_> = plain.entries.iter().collect();
     entries.sort_by(|a, b| {
@@ -210,7 +210,7 @@ fn what_cannot_be_sorted_comes_as_it_is_or_not_at_all() {
     let messages = outside.answer(&directory, false).unwrap();
     assert_eq!(told(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
     assert!(received(&messages).entries.len() > 5);
-    // Nothing is told of no entries, and of a search that fails.
+    // There is no response without entries, and for a search that fails.
     assert_eq!(told(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
     let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
     assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
@@ -285,7 +285,7 @@ fn what_stays_in_its_place_is_on_exactly_one_page_whatever_changes() {
     }
 }
 
-/// Runs slices until results are about to go out, changes something, then runs the rest.
+/// Runs slices until results are about to be sent, makes a change, then runs the rest.
 fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Found {
     let mut directory = sample();
     let filter = FilterBuf::parse("(objectClass=person)").unwrap();
@@ -312,7 +312,7 @@ fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Foun
     }
     change(&mut directory);
     while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
-    // Each is counted once, however often it was looked at.
+    // Each is counted once, however often it was examined.
     assert_eq!(search.entries_examined(), 4);
     received(&out)
 }
@@ -329,7 +329,7 @@ fn what_changes_before_it_goes_out_is_looked_at_again() {
         assert!(directory.modify_dn(bob, "uid=robert", false, None).code == ResultCode::SUCCESS);
     });
     assert_eq!(renamed.dns(), [dora, carl, "uid=robert,ou=people,dc=example,dc=com", ada]);
-    // Another one is not looked for in the place of what is gone, but there are more.
+    // A deleted result is not replaced by another one, but more results exist.
     let cut = with_change(3, |directory| assert!(directory.delete(bob).code == ResultCode::SUCCESS));
     assert_eq!((cut.code, cut.dns()), (ResultCode::SIZE_LIMIT_EXCEEDED, vec![dora, carl]));
 }
@@ -351,15 +351,15 @@ fn sorting_holds_no_more_than_it_may() {
     let messages = question.answer(&directory, false).unwrap();
     assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(received(&messages).dns(), plain.dns());
-    // In pages it is no different, if they are as large.
+    // Pages of that size give the same.
     let pages = question.pages(&mut directory, count as u32 - 1, false);
     assert_eq!(dns(&pages), plain.dns());
-    // In smaller ones it is not too much.
+    // In smaller pages it is not too much.
     let mut turned = plain.dns();
     turned.reverse();
     let pages: Vec<Page> = question.pages(&mut directory, 50, false);
     assert_eq!(dns(&pages), turned);
-    // The beginning of the list, its end and what is typed are no more than goes out; a place in the middle is.
+    // The beginning of the list, its end and a typed prefix keep no more than is sent; an offset in the middle does.
     let typed = format!("{long} {:04}", count - 2);
     for (window, position) in
         [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]
@@ -390,7 +390,7 @@ fn no_more_is_sorted_than_may_be_looked_at() {
     let mut directory = crowd(settings, 60);
     directory.requester = user();
     for (filter, code) in [
-        // Twenty are found, and thirty.
+        // Twenty and thirty are found.
         ("(sn=third)", ResultCode::SUCCESS),
         ("(|(cn=person 003*)(cn=person 004*)(cn=person 005*))", ResultCode::ADMIN_LIMIT_EXCEEDED),
     ] {
@@ -400,14 +400,15 @@ fn no_more_is_sorted_than_may_be_looked_at() {
         let (found, plain) = (received(&messages), Question::everywhere(filter).ask_once(&directory, false));
         assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 5), "{filter}");
         assert_eq!(found.dns() == plain.dns(), code != ResultCode::SUCCESS, "{filter}");
-        // In pages of any size it is the same.
+        // Pages of any size give the same.
         let page = question.page(&directory, 2, b"", false);
         assert_eq!(page.found.dns() == plain.dns()[..2], code != ResultCode::SUCCESS, "{filter}");
     }
 }
 
-/// An entry with many values was sorted by the least of the first thousand, with success. Values of rows of their own
-/// are in order, so their least is found at once; by another order the search is not sorted, and says so.
+/// Regression test: an entry with many values was sorted by the least of the first thousand, with success. Values in
+/// rows of their own are ordered, so the least is found at once; by another order the search is not sorted, and reports
+/// this.
 #[test]
 fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
     let mut directory = TestDirectory::with_suffix_entry();
