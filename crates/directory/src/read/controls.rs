@@ -1,7 +1,7 @@
 //! The controls of a request, read once before it is dispatched (RFC 4511 section 4.1.11).
 //!
-//! [`SUPPORTED_CONTROLS`] is the one table: what is not in it is unknown, and the root DSE lists exactly what is. A
-//! control that is unknown, or does not fit the operation, is refused where it is critical and ignored where it is not.
+//! [`SUPPORTED_CONTROLS`] is the one table: other controls are unknown, and the root DSE lists exactly these. A control
+//! that is unknown, or that the operation does not support, is refused if it is critical and ignored otherwise.
 
 use ber::{Reader, Tag};
 use ldap::{

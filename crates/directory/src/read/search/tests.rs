@@ -32,7 +32,7 @@ use crate::model::outcome::Outcome;
 use crate::read::controls::RequestControls;
 use crate::testing::{Found, SUFFIX, TestDirectory, received, without_index};
 
-/// A search to be tried.
+/// A search to test.
 struct Question<'a> {
     base: &'a str,
     scope: Scope,
@@ -58,7 +58,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The subtree of the test suffix.
+    /// Returns a search of the subtree of the test suffix.
     fn everywhere(filter: &'a str) -> Question<'a> {
         Question::new(SUFFIX, Scope::WholeSubtree, filter)
     }
@@ -67,7 +67,7 @@ impl<'a> Question<'a> {
         Question { attributes, ..self }
     }
 
-    /// Asks with and without indexes.
+    /// Runs the search with and without indexes.
     fn ask(&self, directory: &TestDirectory) -> Found {
         let indexed = self.ask_once(directory, false);
         let scanned = self.ask_once(directory, true);
@@ -82,7 +82,7 @@ impl<'a> Question<'a> {
         }
     }
 
-    /// The messages of the answer, or why there is none.
+    /// Returns the messages of the answer, or the refusal.
     fn answer(&self, directory: &TestDirectory, ignores_indexes: bool) -> Result<Vec<u8>, Outcome> {
         let mut search = self.try_start(directory, ignores_indexes)?;
         let mut out = Vec::new();
@@ -91,7 +91,7 @@ impl<'a> Question<'a> {
         Ok(out)
     }
 
-    /// The search, to be run by the test.
+    /// Returns the search, for the test to run.
     fn start(&self, directory: &TestDirectory) -> Search {
         self.try_start(directory, false).unwrap()
     }
@@ -117,7 +117,7 @@ impl<'a> Question<'a> {
     }
 }
 
-/// The first RDNs of the entries found, sorted.
+/// Returns the first RDNs of the entries found, sorted.
 fn leaves(found: &Found) -> Vec<String> {
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let leaf = |dn: &str| dn.split(',').next().unwrap_or_default().to_owned();

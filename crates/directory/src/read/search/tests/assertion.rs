@@ -1,4 +1,4 @@
-//! Requests that are carried out only if something is true (RFC 4528).
+//! Requests that are carried out only if an assertion is true (RFC 4528).
 
 use ldap::ChangeOperation::{Add, Replace};
 use ldap::{
@@ -45,13 +45,13 @@ fn a_change_is_made_if_the_assertion_is_true_of_the_entry() {
         assert_eq!(run(&mut directory, &modify, filter), ResultCode::ASSERTION_FAILED, "{filter}");
         assert_eq!(directory.read(ADA).unwrap().texts("employeeNumber"), ["7"]);
     }
-    // Test and set: the second one comes too late.
+    // Test and set: the second change fails.
     assert_eq!(run(&mut directory, &modify, "(&(employeeNumber=7)(sn=love*))"), ResultCode::SUCCESS);
     assert_eq!(run(&mut directory, &modify, "(employeeNumber=7)"), ResultCode::ASSERTION_FAILED);
     let in_group = "(memberOf=cn=few,ou=groups,dc=example,dc=com)";
     assert_eq!(run(&mut directory, &modify, in_group), ResultCode::SUCCESS);
     assert_eq!(directory.read(ADA).unwrap().texts("employeeNumber"), ["8"]);
-    // What is refused without it is refused as without it.
+    // A request that is refused without the assertion is refused in the same way with it.
     let mut broken = ChangesBuf::new();
     broken.push(Add, "uidNumber", ["1"]);
     let broken = Request::Modify(ModifyRequest { object: ADA, changes: broken.as_changes() });
@@ -67,12 +67,12 @@ fn a_change_is_made_if_the_assertion_is_true_of_the_entry() {
     assert_eq!(run(&mut directory, &delete, "(uid=bob)"), ResultCode::ASSERTION_FAILED);
     assert_eq!(run(&mut directory, &delete, "(uid=b)"), ResultCode::SUCCESS);
     assert_eq!(run(&mut directory, &delete, "(uid=b)"), ResultCode::NO_SUCH_OBJECT);
-    // Settings are no entries of the tree: nothing is true of them.
+    // Settings are not entries of the tree, so no assertion is true of them.
     let mut rule = ChangesBuf::new();
     rule.push(Replace, "pandoAccessRule", ["all: allow read to anyone"]);
     let rule = Request::Modify(ModifyRequest { object: "cn=config", changes: rule.as_changes() });
     assert_eq!(run(&mut directory, &rule, "(objectClass=*)"), ResultCode::ASSERTION_FAILED);
-    // An entry that is to be added is as it is given, with its name.
+    // For an add, the assertion sees the given entry with its name.
     let mut attributes = AttributesBuf::new();
     attributes.push("objectClass", ["inetOrgPerson"]);
     attributes.push("cn", ["B"]);

@@ -1,4 +1,4 @@
-//! What entries are like that results name (draft-masarati-ldap-deref).
+//! The dereference control (draft-masarati-ldap-deref).
 
 use std::collections::BTreeMap;
 
@@ -23,7 +23,7 @@ fn asked(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestControls {
     RequestControls { seldom, ..RequestControls::default() }
 }
 
-/// What is told with each result: by its name, a line for each value of an attribute with names.
+/// Returns the control of each result, by the name of the result: a line for each DN.
 fn told(directory: &TestDirectory, filter: &str, controls: RequestControls) -> BTreeMap<String, Vec<String>> {
     lines_of(&Question { controls, ..Question::everywhere(filter) }.answer(directory, false).unwrap())
 }
@@ -62,25 +62,25 @@ fn each_name_comes_with_what_is_wanted_of_its_entry() {
     let expected =
         of(ALL, &[format!("member {ADA}: givenName=Ada|Augusta uid=ada"), format!("member {BOB}: uid=bob")]);
     assert_eq!(told(&directory, "(cn=all)", member(&["uid", "givenName"])), expected);
-    // Neither subtypes nor other options of what is wanted, and nothing that the schema does not know.
+    // No subtypes or further options of the requested attributes, and no attributes unknown to the schema.
     let expected = of(ALL, &[format!("member {ADA}: cn;lang-fr=Ada de Lovelace"), format!("member {BOB}:")]);
     assert_eq!(told(&directory, "(cn=all)", member(&["name", "cn;lang-fr", "nonsense"])), expected);
     let nothing = of(ALL, &[format!("member {ADA}:"), format!("member {BOB}:")]);
     for wanted in [&[][..], &["nonsense"], &["*"], &["1.1"]] {
         assert_eq!(told(&directory, "(cn=all)", member(wanted)), nothing, "{wanted:?}");
     }
-    // A name that no entry has.
+    // A DN without an entry.
     let expected = of(
         "cn=odd,ou=groups,dc=example,dc=com",
         &[format!("member {ALL}: cn=all"), "member cn=ghost,dc=example,dc=com:".to_owned()],
     );
     assert_eq!(told(&directory, "(cn=odd)", member(&["cn"])), expected);
-    // Who is named by no attribute of theirs, and attributes that are made.
+    // Entries that are named by virtual attributes, and virtual attributes of entries.
     let groups =
         told(&directory, "(uid=bob)", asked(true, &[("memberOf", &["cn"]), ("manager", &["entryDN"])]));
     let expected = of(BOB, &[format!("memberOf {ALL}: cn=all"), format!("manager {ADA}: entryDN={ADA}")]);
     assert_eq!(groups, expected);
-    // Results that name nobody have no control.
+    // Results without DNs have no control.
     assert_eq!(told(&directory, "(objectClass=domain)", member(&["uid"])), BTreeMap::new());
     let both = told(&directory, "(objectClass=groupOfNames)", member(&["uid"]));
     assert_eq!(both.len(), 3);
@@ -116,18 +116,18 @@ fn it_tells_what_a_search_for_the_entry_would_tell() {
     let controls = || asked(true, &[("member", &["uid", "cn", "userPassword"])]);
     let expected = of(ALL, &[format!("member {ADA}: uid=ada"), format!("member {BOB}:")]);
     assert_eq!(told(&directory, "(cn=all)", controls()), expected);
-    // Who may not read the names is not told of them.
+    // A requester who may not read the DNs does not receive them.
     directory.change_settings(|settings| {
         settings.general.access_rules = vec!["all: allow read of cn, uid to authenticated".to_owned()];
     });
     assert_eq!(told(&directory, "(cn=all)", controls()), BTreeMap::new());
-    // Nobody reads passwords, with rules and without.
+    // No requester reads passwords, with rules and without.
     directory.change_settings(|settings| settings.general.access_rules = Vec::new());
     let line = format!("member {ADA}: cn=Ada Lovelace uid=ada");
     assert_eq!(told(&directory, "(cn=all)", controls())[ALL][0], line);
 }
 
-/// A group, and its members where `with_entries` says so.
+/// Adds a group, and its members if `with_entries` is set.
 fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> String {
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     let dn = format!("cn={name},{SUFFIX}");
@@ -135,7 +135,7 @@ fn add_group(directory: &mut TestDirectory, name: &str, members: &[String]) -> S
     dn
 }
 
-/// Devices with a description each.
+/// Adds devices with a description each.
 fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, description: &str) -> Vec<String> {
     let dns: Vec<String> = (0..count).map(|number| format!("cn={name}{number},{SUFFIX}")).collect();
     for dn in &dns {
@@ -144,8 +144,8 @@ fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, descript
     dns
 }
 
-/// A result with many names, or much to tell of them, came without the control, with success: to the client it named
-/// nobody. It is sent as a stream now.
+/// Regression test: a result with many DNs, or with large entries, came without the control and with success, so that
+/// it seemed to name no entries. It is sent as a stream now.
 #[test]
 fn what_is_too_much_for_one_go_is_streamed() {
     let mut directory = sample();
@@ -154,7 +154,7 @@ fn what_is_too_much_for_one_go_is_streamed() {
     assert!(members.len() * long.len() > GATHERED_MAX);
     let few = add_group(&mut directory, "few-octets", &members[..3]);
     let many = add_group(&mut directory, "many-octets", &members);
-    // Names that entries have, and names that none has, which are texts.
+    // DNs with entries, and DNs without, which are stored as text.
     let mut names = add_devices(&mut directory, "n", DEREFERENCED_AT_ONCE_MAX, "short");
     names.extend((0..DEREFERENCED_AT_ONCE_MAX).map(|number| format!("cn=nobody{number},{SUFFIX}")));
     let some = add_group(&mut directory, "some-names", &names[1..DEREFERENCED_AT_ONCE_MAX]);
@@ -180,7 +180,7 @@ fn what_is_too_much_for_one_go_is_streamed() {
     assert_eq!(told.len(), 3 + 4);
 }
 
-/// An entry that a name leads to may be as large as any result.
+/// A named entry may be as large as any result.
 #[test]
 fn named_entries_may_be_large_too() {
     let mut directory = with_large_group();
@@ -194,8 +194,8 @@ fn named_entries_may_be_large_too() {
     assert_eq!(nested.split('|').count(), GHOSTS + 3);
 }
 
-/// What a stream tells is measured first: it is the same the second time, whatever changes in between, and the asker's
-/// rights hold for each entry.
+/// A stream is measured first. The second pass returns the same, whatever changes in between, and applies the
+/// requester's rights to each entry.
 #[test]
 fn a_stream_goes_by_rules_and_by_one_snapshot() {
     let mut directory = sample();
@@ -235,7 +235,7 @@ fn a_stream_goes_by_rules_and_by_one_snapshot() {
     assert_eq!(lines_of(&out)[&group], expected);
 }
 
-/// No message holds it: the search does not end with success, whether the control is critical or not.
+/// No message can hold it: the search does not end with success, whether the control is critical or not.
 #[test]
 fn what_no_message_can_hold_is_no_success() {
     let mut directory = sample();

@@ -1,5 +1,5 @@
-//! The feed of an event loop: several searches that listen, with bases of their own, under random changes of a tree.
-//! Each copy is the content after every step, though most steps wake few of them.
+//! The feed of an event loop: several listening searches, with different bases, under random changes of a tree. After
+//! every step each copy equals its content, though most steps wake few searches.
 
 use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
@@ -13,7 +13,7 @@ use crate::testing::{SUFFIX, TestDirectory};
 /// A client that keeps a copy.
 enum Client {
     Sync(Consumer),
-    /// With what is a result, as far as the client sees.
+    /// With the test for results that the client applies.
     Persistent(Listener, Keeps),
 }
 
@@ -25,7 +25,7 @@ impl Client {
         }
     }
 
-    /// Hears what there is, and begins anew, with a seat, where the search ended. How often it did.
+    /// Receives pending changes, and starts again, with a seat, if the search ended. Returns how often it ended.
     fn hear(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
         let mut ended = 0;
         let was_listening = self.search().is_some();
@@ -59,11 +59,11 @@ impl Client {
     }
 }
 
-/// All that is to be woken by now.
+/// Returns all searches to wake now.
 fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woken)> {
     let mut woken = Vec::new();
     loop {
-        // In slices as small as can be.
+        // In the smallest slices.
         match feed.advance(&directory.snapshot, 1).unwrap() {
             Advance::More => {}
             Advance::Nothing => return woken,
@@ -72,7 +72,7 @@ fn advance(feed: &mut Feed, directory: &TestDirectory) -> Vec<(ListenerKey, Woke
     }
 }
 
-/// Wakes those that have something to tell. How many were, and how many ended.
+/// Wakes searches with changes to send. Returns how many were woken and how many ended.
 fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Client]) -> (usize, usize) {
     let woken = advance(feed, directory);
     let (count, mut ended) = (woken.len(), 0);
@@ -133,12 +133,12 @@ fn every_copy_is_the_content_after_each_step() {
                 story.extend(change(&mut directory, &mut random));
             }
             steps += usize::from(!story.is_empty());
-            // Some read slowly, and make up for it later by themselves.
+            // Some clients read slowly and catch up later.
             let (count, over) = feed_all(&mut feed, &mut directory, &mut clients);
             (woken, ended) = (woken + count, ended + over);
             for (slot, client) in clients.iter_mut().enumerate() {
                 if client.search().is_none() {
-                    // Its base may be there again.
+                    // Its base may exist again.
                     client.hear(&mut directory, &feed, (slot, 0));
                 }
                 if client.search().is_some() {
@@ -151,7 +151,7 @@ fn every_copy_is_the_content_after_each_step() {
     }
 }
 
-/// A rename of any entry with others below it ended every search that listened, wherever it was.
+/// Regression test: a rename of any entry with subordinates ended every listening search, wherever it was.
 #[test]
 fn a_rename_ends_nothing_elsewhere() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -182,7 +182,7 @@ fn a_rename_ends_nothing_elsewhere() {
         slots.sort_unstable();
         slots
     };
-    // Within one content: everybody below has another name, and so has the member of the group.
+    // Within one content: all entries below have new names, and so has the member of the group.
     assert_eq!(
         directory.modify_dn(&format!("ou=deep,{here}"), "ou=low", true, None).code,
         ResultCode::SUCCESS
@@ -199,7 +199,7 @@ fn a_rename_ends_nothing_elsewhere() {
     ];
     let mut found: Vec<_> =
         changes(&told).into_iter().map(|(kind, dn, old)| (kind, dn, old.map(str::to_owned))).collect();
-    // A superior before what is below it.
+    // A superior before its subordinates.
     let place = |dn: &str| found.iter().position(|(_, other, _)| *other == dn);
     assert!(place(&low) < place(&one), "{found:?}");
     found.sort_unstable_by_key(|(_, dn, _)| *dn);
@@ -222,7 +222,7 @@ fn a_rename_ends_nothing_elsewhere() {
         [ChangeType::Modify.bit(), ChangeType::ModifyDn.bit(), ChangeType::ModifyDn.bit()]
     );
     assert_eq!(listeners[0].hear(&mut directory).1, None);
-    // A tree that is deleted is told in the content that had it, and nobody else is woken.
+    // A deleted tree is reported in its content, and no other search is woken.
     assert_eq!(directory.delete_tree(&format!("ou=low,{there}")).code, ResultCode::SUCCESS);
     assert_eq!(woken(&directory, &mut listeners), [0, 2]);
     assert_eq!(
@@ -231,7 +231,7 @@ fn a_rename_ends_nothing_elsewhere() {
     );
 }
 
-/// More than is told one by one ends those that have it in their scope, and only those.
+/// A move of too many entries ends the searches with these entries in scope, and only those.
 #[test]
 fn a_large_move_ends_those_that_it_touches() {
     let mut directory = TestDirectory::with_suffix_entry();
@@ -270,7 +270,7 @@ fn a_large_move_ends_those_that_it_touches() {
     );
 }
 
-/// Whoever waits keeps nothing of the directory, and settings that say nothing of what may be read end nothing.
+/// A waiting search holds no snapshot, and settings that do not affect reading end no search.
 #[test]
 fn those_that_wait_share_one_snapshot() {
     let mut directory = two_units(false);
@@ -291,7 +291,7 @@ fn those_that_wait_share_one_snapshot() {
         let bytes = client.search().unwrap().memory_bytes();
         assert!(bytes < 8_000, "{bytes}");
     }
-    // None of those with their base elsewhere is woken, and their copies are right.
+    // No search with its base elsewhere is woken, and their copies are right.
     person(&mut directory, &format!("cn=last,{SUFFIX}"));
     assert_eq!(feed_all(&mut feed, &mut directory, &mut clients), (150, 0));
     directory.change_settings(|settings| settings.general.size_limit = 7);
@@ -307,7 +307,7 @@ fn those_that_wait_share_one_snapshot() {
     assert_eq!(directory.snapshot.directory().shared_snapshots(), 0);
 }
 
-/// Clients that do not read keep snapshots, of which there are only so many: the slowest of them end.
+/// Clients that do not read pin snapshots, whose number is limited: the slowest of them end.
 #[test]
 fn those_that_do_not_read_are_cut_off() {
     use crate::model::limits::SHARED_SNAPSHOTS_MAX;
@@ -327,7 +327,7 @@ fn those_that_do_not_read_are_cut_off() {
             if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
                 search.take_changes(set);
             }
-            // One more of them stops to read with each change.
+            // With each change one more client stops reading.
             if key.0 > slot {
                 client.hear(&mut directory, &feed, key);
             }
@@ -341,7 +341,7 @@ fn those_that_do_not_read_are_cut_off() {
     assert!(feed.laggards(&directory.snapshot).unwrap().is_empty());
 }
 
-/// Whom access rules bind is woken where a change makes others hold, wherever that change is.
+/// A search under access rules is woken if a change anywhere affects the rules that apply to it.
 #[test]
 fn whom_rules_bind_is_fed_what_may_be_seen() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
@@ -382,7 +382,7 @@ fn whom_rules_bind_is_fed_what_may_be_seen() {
     }
 }
 
-/// A client of a part where nothing happens is told a new cookie before the one that it has is too old to poll with.
+/// A client whose content does not change receives a new cookie before its present one expires.
 #[test]
 fn who_hears_of_nothing_has_a_new_cookie_in_time() {
     use crate::model::limits::COOKIE_RECORDS_MAX;

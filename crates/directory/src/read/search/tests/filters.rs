@@ -88,8 +88,9 @@ fn subtypes_and_options_answer_to_their_supertypes() {
     );
 }
 
-/// `(description;binary=*)` found everybody with a description: RFC 4522 section 3 calls the description of a type
-/// without a binary form unrecognized, so the item is Undefined. Options were left aside on attributes that are made.
+/// Regression test: `(description;binary=*)` found all entries with a description. RFC 4522 section 3 calls the
+/// description of a type without a binary form unrecognized, so the item is Undefined. Options were ignored on virtual
+/// attributes.
 #[test]
 fn binary_needs_a_binary_form_and_made_attributes_have_no_options() {
     check(
@@ -144,7 +145,7 @@ fn logic_has_three_values() {
             ("(|)", &[]),
             ("(!(|))", ALL),
             ("(!(&))", &[]),
-            // Undefined: an unknown type, a value that is none, a rule that is missing, a password.
+            // Undefined: an unknown type, an invalid value, a missing rule, a password.
             ("(nonsense=x)", &[]),
             ("(!(nonsense=x))", &[]),
             ("(|(nonsense=x)(uid=ada))", &["uid=ada"]),

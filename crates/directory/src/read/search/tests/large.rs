@@ -1,4 +1,4 @@
-//! Entries that are too large to be put together in memory.
+//! Entries that are too large for memory.
 
 use ldap::{
     ChangeOperation, DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, Scope, SearchRequest,
@@ -13,14 +13,14 @@ use crate::testing::{SUFFIX, TestDirectory, received};
 
 const GROUP: &str = "cn=large,ou=groups,dc=example,dc=com";
 
-/// Members of the large group besides those that have entries.
+/// Members of the large group that have no entries.
 pub(super) const GHOSTS: usize = 6_000;
 
 /// The sample with a group whose member values do not fit into one result, some links, most of them text.
 pub(super) fn with_large_group() -> TestDirectory {
     let mut directory = sample();
     let ghosts = (0..GHOSTS).map(|number| match number % 3 {
-        // As older clients write it; it is handed out like the others.
+        // The spelling of older clients, returned like the others.
         1 => format!("cn=\"ghost number {number:05}\"; ou=nowhere; dc=example; dc=com"),
         _ => format!("cn=ghost number {number:05},ou=nowhere,dc=example,dc=com"),
     });
@@ -56,7 +56,7 @@ fn a_large_entry_is_streamed_and_others_come_around_it() {
         largest = largest.max(out.len() - before);
         slices += 1;
         if search.is_mid_message() && slices % 10 == 0 {
-            // What the message says of its length holds, whatever changes now.
+            // The length of the message holds, whatever changes meanwhile.
             let changes = [(
                 ldap::ChangeOperation::Delete,
                 "member",
@@ -167,7 +167,7 @@ fn a_piece_leaves_a_large_entry_to_the_search() {
     assert!(out == whole);
 }
 
-/// Whether one can bind with its password was not told of an entry that is a stream.
+/// Regression test: an entry that is sent as a stream came without the account usability control.
 #[test]
 fn a_large_entry_has_its_controls() {
     let mut directory = with_large_group();

@@ -1,4 +1,4 @@
-//! The entries that the server makes of itself.
+//! The monitor entries.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ fn attributes_unknown_to_the_schema_are_returned() {
     }
 }
 
-/// The story: every user read what other clients do.
+/// Regression test: every user could read the work of other clients.
 #[test]
 fn the_administrator_reads_it_and_whom_a_setting_names() {
     let mut directory = directory();

@@ -1,5 +1,5 @@
-//! Persistent search (draft-ietf-ldapext-psearch): what a client that keeps a copy by what it is told has of it, and
-//! what it is told of each change.
+//! Persistent search (draft-ietf-ldapext-psearch): the copy that a client keeps by notifications, and the notification
+//! of each change.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,13 @@ use crate::testing::{SUFFIX, TestDirectory};
 
 pub(super) type Attributes = BTreeMap<String, Vec<Vec<u8>>>;
 
-/// Whether an entry is a result, as far as a client sees.
+/// Test for results that the client applies.
 pub(super) type Keeps = fn(&str, &Attributes) -> bool;
 
-/// One entry that was told.
+/// One entry that was received.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Told {
-    /// `None` for what was there.
+    /// `None` for first results.
     pub(super) change: Option<(ChangeType, Option<String>)>,
     dn: String,
     attributes: Attributes,
@@ -69,7 +69,7 @@ impl Listener {
         }
     }
 
-    /// One that hears of nothing but changes.
+    /// A listener for changes only.
     fn of_changes(filter: &str, types: &[ChangeType]) -> Listener {
         let mut listener = Listener::new(SUFFIX, filter, &["*"]);
         listener.asked.changes_only = true;
@@ -98,7 +98,8 @@ impl Listener {
         started.map_err(|outcome| outcome.code)
     }
 
-    /// What there is to hear: begins where it does not yet. How the search ended, if it did.
+    /// Receives pending notifications, and starts the search if it is not running. Returns the result code if the
+    /// search ended.
     pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Vec<Told>, Option<ResultCode>) {
         let mut search = match self.search.take().map_or_else(|| self.start(directory), Ok) {
             Ok(search) => search,
@@ -112,7 +113,7 @@ impl Listener {
             }
         };
         if step == Step::Waits {
-            // Nothing new, nothing told.
+            // Without changes nothing is sent.
             let mut silence = Vec::new();
             assert_eq!(search.run(&directory.snapshot, &mut silence, &BUDGET), Step::Waits);
             assert!(silence.is_empty());
@@ -123,7 +124,7 @@ impl Listener {
         (told, code)
     }
 
-    /// Takes what it is told into its copy; begins anew, once, where the search ended. What it was told.
+    /// Applies notifications to the copy, and starts once more if the search ended. Returns the notifications.
     pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Told> {
         let (told, code) = self.hear(directory);
         let Some(code) = code else {
@@ -153,7 +154,7 @@ impl Listener {
             }
             Some(ChangeType::Modify | ChangeType::ModifyDn) => {}
         }
-        // What is no result any longer the client sees by itself.
+        // The client itself recognizes entries that no longer match.
         if keeps(&told.dn, &told.attributes) {
             let there = self.copy.insert(told.dn.clone(), told.attributes.clone());
             assert_eq!(there, None, "{told:?}");
@@ -201,10 +202,10 @@ fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
     (told, code)
 }
 
-/// What happened, to which entry, and the DN that it had.
+/// Change type, DN, and previous DN.
 pub(super) type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
 
-/// What was told, but for the attributes.
+/// Returns the notifications without attributes.
 pub(super) fn changes(told: &[Told]) -> Vec<Change<'_>> {
     let mut changes = Vec::new();
     for Told { change, dn, .. } in told {
@@ -310,7 +311,7 @@ fn each_change_is_told_as_what_it_was() {
     for listener in [&mut all, &mut some] {
         assert_eq!(changes(&hear(listener, &mut directory)), [(Add, &*one, None)]);
     }
-    // No result any longer, as the client sees; and one again.
+    // It no longer matches, as the client sees; then it matches again.
     for name in ["unseen", "seen"] {
         modify(&mut directory, &one, name);
         let told = hear(&mut some, &mut directory);
@@ -375,7 +376,7 @@ fn it_ends_with_its_base() {
     let renamed = format!("ou=y,{SUFFIX}");
     assert_eq!((changes(&told), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
 
-    // With others below it, each of them has another name.
+    // All entries below it have new names too.
     let (mut directory, mut listener) = listening();
     directory.modify_dn(&base, "ou=y", true, None);
     let (told, code) = listener.hear(&mut directory);
@@ -399,14 +400,14 @@ fn large_entries_are_told_too() {
     let (told, _) = listener.hear(&mut directory);
     assert_eq!(changes(&told), [(ChangeType::Modify, &*dn, None)]);
     assert_eq!(told[0].attributes["member"].len(), members + 1);
-    // As it was it is not there any longer to be gone through: its name alone.
+    // Its former state can no longer be streamed: only its name is sent.
     directory.delete(&dn);
     let (told, _) = listener.hear(&mut directory);
     assert_eq!(changes(&told), [(ChangeType::Delete, &*dn, None)]);
     assert!(told[0].attributes.is_empty());
 }
 
-/// One that is no result any longer came with its name alone where it was large, as if it had lost all it had.
+/// Regression test: a large entry that no longer matched came with only its name, as if it had lost all its attributes.
 #[test]
 fn what_is_no_result_any_longer_comes_whole_however_large() {
     let mut directory = with_large_group();
@@ -455,7 +456,7 @@ fn what_cannot_be_told_is_refused() {
     let sync = crate::read::controls::SyncAsked { persists: true, cookie: None };
     assert_eq!(with(&|seldom| seldom.sync = Some(sync.clone())), Some(ResultCode::PROTOCOL_ERROR));
 
-    // Clients such as JNDI follow aliases unless they are told not to; where there are none, that is nothing.
+    // Clients such as JNDI follow aliases by default; without aliases this has no effect.
     let mut following = Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]);
     following.aliases = DerefAliases::Always;
     assert_eq!(following.hear(&mut directory).1, None);
@@ -471,7 +472,7 @@ fn what_cannot_be_told_is_refused() {
     assert_eq!(code(&directory, &|_| ()), unwilling);
 }
 
-/// What is to come is not searched for.
+/// With changes only, no index is needed.
 #[test]
 fn changes_alone_take_no_index() {
     let mut directory = with_rules(&["all: allow read to authenticated"]);
@@ -480,7 +481,7 @@ fn changes_alone_take_no_index() {
         let dn = format!("cn=p{number},ou=a,{SUFFIX}");
         directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"]), ("description", &["d"])]);
     }
-    // The administrator may search for whatever it takes.
+    // The administrator may run expensive searches.
     let requester = Asker::default().find(&directory, 0).unwrap();
     let mut listener = Listener::of_changes("(description=d)", &[]);
     listener.asked.changes_only = false;
@@ -493,7 +494,7 @@ fn changes_alone_take_no_index() {
     as_asker(&mut directory, &requester, |directory| assert_eq!(listener.hear(directory).0.len(), 1));
 }
 
-/// Between two looks names go from one entry to another.
+/// Between two rounds names pass from one entry to another.
 #[test]
 fn names_that_go_round_are_free_when_they_are_told() {
     type Story<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
@@ -514,7 +515,7 @@ fn names_that_go_round_are_free_when_they_are_told() {
     };
     let (a, b, c) = (dn("a"), dn("b"), dn("c"));
     let stories: [Story<'_>; 4] = [
-        // One that comes first takes the name of one that comes later: of one that is gone, of one that is renamed.
+        // An earlier entry takes the name of a later one: of a deleted one, of a renamed one.
         (&[("b", ""), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a))]),
         (&[("b", "c"), ("a", "b")], &[(Delete, &b, None), (ModifyDn, &b, Some(&a)), (Add, &c, None)]),
         // Both at once.
@@ -539,7 +540,7 @@ fn names_that_go_round_are_free_when_they_are_told() {
     }
 }
 
-/// Whoever may not see a base is not told, by listening there, that it is there.
+/// Listening at a hidden base does not reveal that it exists.
 #[test]
 fn a_hidden_base_is_as_one_that_is_not_there() {
     let mut directory = with_rules(&BY_NAME);

@@ -1,5 +1,4 @@
-//! What a snapshot remembers changes no answer: one that has lived through all changes is asked what a new one is
-//! asked, and says the same.
+//! Caches of a snapshot change no answer: a snapshot that has lived through all changes answers like a new one.
 
 use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode, Scope};
@@ -20,7 +19,7 @@ fn person(random: &mut Rng) -> String {
     format!("cn={},{}", random.u32(..PEOPLE), unit(random))
 }
 
-/// Changes something, if it can be: most of the names that are given out do not exist, or exist already.
+/// Makes a change, which may be refused: most of the random names do not exist, or exist already.
 fn change(directory: &mut TestDirectory, random: &mut Rng) {
     let (unit, person) = (unit(random), person(random));
     match random.u32(..12) {
@@ -77,8 +76,8 @@ fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
     assert!(found_count > 150, "{found_count}");
 }
 
-/// A search that knew its DN by the spelling goes on after the entry was renamed: the name is looked up again, and
-/// nobody has it.
+/// A search whose base was found by the cached spelling continues after the entry was renamed: the name is resolved
+/// again, and no entry has it.
 #[test]
 fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
     use ldap::{FilterBuf, MessageId, SearchRequest, SelectionBuf};

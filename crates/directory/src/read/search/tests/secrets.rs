@@ -1,5 +1,5 @@
-//! Types of the setting `secret_attributes`: nothing that is answered depends on their values, but to the administrator
-//! and to whom a rule lets that names them.
+//! Types of the setting `secret_attributes`: no response depends on their values, except for the administrator and for
+//! requesters whose rule names them.
 
 use ldap::{CompareRequest, FilterBuf, ResultCode};
 
@@ -22,7 +22,7 @@ const ADA: &str = "uid=ada,dc=example,dc=com";
 const BOB: &str = "uid=bob,dc=example,dc=com";
 const HEADS: &str = "cn=heads,dc=example,dc=com";
 
-/// A directory in which ada and bob have these hashes, and what is between them has none.
+/// A directory in which ada and bob have these hashes; the entries between them have none.
 fn directory(rules: &[&str], hashes: [Option<&str>; 2]) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.change_settings(|settings| {
@@ -56,7 +56,7 @@ fn seldom(seldom: SeldomControls) -> RequestControls {
     RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
 }
 
-/// All that is told of the hashes by searches of every kind, by compares and by copies of changes.
+/// Returns all that searches of every kind, compares and copies of changes reveal of the hashes.
 fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
     const FILTERS: [&str; 12] = [
         "(objectClass=*)",
@@ -140,7 +140,7 @@ fn holds(answer: &[u8], text: &str) -> bool {
     answer.windows(text.len()).any(|window| window.eq_ignore_ascii_case(text.as_bytes()))
 }
 
-/// The story: hashes of Samba and keys of Kerberos were read by every user.
+/// Regression test: every user could read hashes of Samba and keys of Kerberos.
 #[test]
 fn nothing_tells_of_secrets_to_whom_no_rule_names_them() {
     let mine = format!("mine: allow read, write of ntHash at '{ADA}' to user '{ADA}'");
@@ -152,7 +152,7 @@ fn nothing_tells_of_secrets_to_whom_no_rule_names_them() {
         (&["all: allow read to authenticated", &mine], Some(BOB)),
         (&["all: allow read, write to authenticated", "no: deny read of ntHash to anyone"], Some(BOB)),
     ];
-    // The administrator is told of them by most of these.
+    // Most of these reveal them to the administrator.
     let of_administrator =
         [["AAAA", "BBBB"], ["BBBB", "AAAA"]].map(|hashes| answers(&mut directory(&[], hashes.map(Some))));
     let told =
@@ -177,7 +177,7 @@ fn nothing_tells_of_secrets_to_whom_no_rule_names_them() {
     }
 }
 
-/// Whom a rule lets that names the type: what the rule says of it holds, and no more.
+/// A requester whose rule names the type has exactly the rights of the rule.
 #[test]
 fn a_rule_that_names_a_secret_gives_it() {
     const RULES: [&str; 3] = [
@@ -205,7 +205,7 @@ fn a_rule_that_names_a_secret_gives_it() {
         other => panic!("{other:?}"),
     };
     assert_eq!(ask(&directory), ResultCode::COMPARE_TRUE);
-    // The same type is none of the secrets any more, and one again.
+    // The same type is removed from the secrets, and added again.
     directory.change_settings(|settings| settings.general.secret_attributes.clear());
     directory.requester = user(&directory, ADA);
     assert_eq!(found(&directory, "(uid=bob)", "ntHash"), ["BBBB"]);
@@ -214,7 +214,7 @@ fn a_rule_that_names_a_secret_gives_it() {
     assert_eq!(ask(&directory), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
     assert_eq!(found(&directory, "(uid=bob)", "ownHash"), ["BBBB"]);
-    // No rule gives what the server verifies passwords by.
+    // No rule grants the values by which the server verifies passwords.
     let rule = "pw: allow read of userPassword, ntHash to authenticated".to_owned();
     directory.change_settings(|settings| settings.general.access_rules = vec![rule]);
     let set = (ldap::ChangeOperation::Replace, "userPassword", &["{SSHA}x"][..]);
@@ -224,7 +224,7 @@ fn a_rule_that_names_a_secret_gives_it() {
     assert_eq!(found(&directory, "(ntHash=aaaa)", "ntHash"), ["AAAA"]);
 }
 
-/// A name shows what it is made of, and rules with a secret in a filter would tell of it.
+/// A DN shows its values, and rules with a secret in a filter would reveal it.
 #[test]
 fn secrets_name_nothing_and_are_in_no_filter_of_a_rule() {
     let mut directory = directory(&[], [Some("AAAA"), None]);

@@ -1,4 +1,4 @@
-//! Content synchronization by polls (RFC 4533): whatever happens between two polls, the copy of the client is the
+//! Content synchronization by polls (RFC 4533): whatever happens between two polls, the client's copy equals the
 //! content afterwards.
 
 use std::collections::BTreeMap;
@@ -27,15 +27,15 @@ pub(super) struct Consumer {
     attributes: SelectionBuf,
     pub(super) copy: BTreeMap<SyncUuid, (String, Attributes)>,
     pub(super) cookie: Option<Vec<u8>>,
-    /// What tells of changes as they come, if anything does.
+    /// The search that sends later changes, if it is running.
     pub(super) search: Option<Search>,
     /// Named or sent in this refresh.
     seen: Vec<SyncUuid>,
-    /// Whether it keeps of a cookie what OpenLDAP's consumers keep.
+    /// Whether it keeps only the part of a cookie that OpenLDAP's consumers keep.
     pub(super) keeps_csn_alone: bool,
 }
 
-/// What one poll had.
+/// Result of one poll.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Polled {
     pub(super) sent: usize,
@@ -63,7 +63,7 @@ impl Consumer {
         }
     }
 
-    /// One of the same content that has nothing yet.
+    /// Returns an empty copy of the same content.
     pub(super) fn same(&self) -> Consumer {
         Consumer {
             base: self.base.clone(),
@@ -85,7 +85,7 @@ impl Consumer {
         SearchRequest::new(&self.base, self.scope, self.filter.as_filter(), self.attributes.as_selection())
     }
 
-    /// Asks what is new, in small slices, between which `meanwhile` happens.
+    /// Polls in small slices, between which `meanwhile` runs.
     pub(super) fn poll(
         &mut self,
         directory: &mut TestDirectory,
@@ -100,7 +100,7 @@ impl Consumer {
             match Search::start(&directory.snapshot, &directory.requester.context(), id, &request, &controls)
             {
                 Ok(search) => search,
-                // The base is not there: nor is the content.
+                // The base does not exist, so the content is empty.
                 Err(Outcome { code: ResultCode::NO_SUCH_OBJECT, .. }) => {
                     (self.copy, self.cookie) = (BTreeMap::new(), None);
                     return Polled::default();
@@ -115,7 +115,7 @@ impl Consumer {
         self.take(&out)
     }
 
-    /// Asks to hear of changes, of a loop whose snapshot is this one.
+    /// Starts a persistent synchronization in a loop with this snapshot.
     pub(super) fn begin(&mut self, snapshot: &Snapshot, requester: &Requester) {
         self.seen.clear();
         let (request, controls) = (self.request(), controls(true, self.cookie()));
@@ -123,14 +123,14 @@ impl Consumer {
         self.search = Some(started.unwrap_or_else(|outcome| panic!("{outcome:?}")));
     }
 
-    /// Why it may not hear of changes.
+    /// Returns the code that refuses a persistent synchronization.
     pub(super) fn refusal(&self, snapshot: &Snapshot, requester: &Requester) -> Option<ResultCode> {
         let (request, controls) = (self.request(), controls(true, None));
         let started = Search::start(snapshot, &requester.context(), MessageId(7), &request, &controls);
         started.err().map(|outcome| outcome.code)
     }
 
-    /// Hears of changes as they come: begins with what is new, where it does not yet. Whether the search goes on.
+    /// Receives later changes, and starts the search if it is not running. Returns true if the search continues.
     pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
         let mut search = match self.search.take() {
             Some(search) => search,
@@ -164,7 +164,7 @@ impl Consumer {
         };
         let polled = self.take(&out);
         if step == Step::Waits {
-            // Nothing new, nothing told.
+            // Without changes nothing is sent.
             let mut silence = Vec::new();
             assert_eq!(search.run(&directory.snapshot, &mut silence, &budget), Step::Waits);
             assert!(silence.is_empty());
@@ -218,7 +218,7 @@ impl Consumer {
                     }
                 }
                 Response::SearchDone(result) if result.code == ResultCode::NO_SUCH_OBJECT => {
-                    // What the base is may not be seen.
+                    // The base is hidden.
                     (self.copy, self.cookie) = (BTreeMap::new(), None);
                     return polled;
                 }
@@ -227,7 +227,7 @@ impl Consumer {
                     assert!(!done.refresh_deletes);
                     match result.code {
                         ResultCode::SUCCESS => self.refreshed(done.cookie),
-                        // What was told is there; a poll is to follow.
+                        // The received entries are there; a poll must follow.
                         ResultCode::E_SYNC_REFRESH_REQUIRED => self.cookie = done.cookie.map(<[u8]>::to_vec),
                         other => panic!("{other:?}"),
                     }
@@ -239,7 +239,7 @@ impl Consumer {
         polled
     }
 
-    /// Those are gone that were not told of.
+    /// Entries that were not named are removed.
     fn refreshed(&mut self, cookie: Option<&[u8]>) {
         let seen = std::mem::take(&mut self.seen);
         self.copy.retain(|uuid, _| seen.contains(uuid));
@@ -267,7 +267,7 @@ impl Consumer {
     }
 }
 
-/// Does something at random: what it was, where it succeeded.
+/// Makes a random change. Returns its description if it succeeded.
 pub(super) fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
     let units = [SUFFIX.to_owned(), format!("ou=a,{SUFFIX}"), format!("ou=b,ou=a,{SUFFIX}")];
     let unit = random.choice(&units).unwrap().clone();
@@ -341,7 +341,7 @@ pub(super) fn change(directory: &mut TestDirectory, random: &mut fastrand::Rng) 
     (outcome.code == ResultCode::SUCCESS).then_some(what)
 }
 
-/// One unit in another; with integrity, what names an entry that is deleted vanishes.
+/// One unit in another; with integrity, values that name a deleted entry vanish.
 pub(super) fn two_units(integrity: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     for unit in ["ou=a", "ou=b,ou=a"] {
@@ -377,7 +377,7 @@ fn a_copy_follows_whatever_happens() {
             }
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let mut others = fastrand::Rng::with_seed(random.u64(..));
-            // What happens during a poll may be in it or not; after another one, without, the copy is right.
+            // Changes during a poll may be in it or not; after another poll without changes, the copy is right.
             if round % 3 == 0 {
                 consumer.poll(&mut directory, |directory| drop(change(directory, &mut others)));
             }
@@ -441,7 +441,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     directory.modify_dn(&format!("cn=p9,{SUFFIX}"), "cn=q9", true, None);
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 2, present: 1_197 });
     consumer.check(&mut directory, "three changes");
-    // A server that was restarted knows the cookie, and OpenLDAP's consumers make one of their own of it.
+    // A restarted server accepts the cookie, and OpenLDAP's consumers build their own from it.
     let mut directory = directory.reopen();
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 0);
     let cookie = String::from_utf8(consumer.cookie.clone().unwrap()).unwrap();
@@ -460,16 +460,16 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
         assert_eq!(polled.sent == 0, is_known, "{given:?}: {polled:?}");
         consumer.check(&mut directory, &given);
     }
-    // Of another content the cookie is none.
+    // A cookie of another content is invalid.
     let mut other = Consumer::new(SUFFIX, "(sn=other)", &["*"]);
     other.cookie.clone_from(&consumer.cookie);
     assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, present: 0 });
-    // Settings may change what anybody sees.
+    // Settings may change the content for any requester.
     directory.change_settings(|settings| settings.general.size_limit = 5_000);
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 1_199);
 }
 
-/// A group too large for memory has its control as well.
+/// A group too large for memory has the control too.
 #[test]
 fn a_large_entry_is_synchronized() {
     let mut directory = with_large_group();
@@ -478,7 +478,7 @@ fn a_large_entry_is_synchronized() {
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: first.sent });
-    // As a change of it comes, too.
+    // A later change of it has it too.
     assert!(consumer.hear(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
@@ -523,7 +523,7 @@ fn what_cannot_be_synchronized_is_refused() {
         "the root DSE"
     );
     assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
-    // Both go by other entries than the one that changes.
+    // Both depend on other entries than the one that changes.
     let persists = |_: &mut SearchRequest<'_>, controls: &mut RequestControls| {
         controls.seldom.as_mut().unwrap().sync = Some(SyncAsked { persists: true, cookie: None });
     };
@@ -549,7 +549,7 @@ fn what_cannot_be_synchronized_is_refused() {
         [start(false), start(true)]
     };
     assert_eq!(anonymous, [None, unwilling]);
-    // Nothing tells when what rules of the time come to is another.
+    // No record shows when rules with times have another result.
     let under = |rule: &str| {
         let mut directory = TestDirectory::with_suffix_entry();
         let rules = vec![rule.to_owned(), "base: allow browse to authenticated".to_owned()];

@@ -1,5 +1,5 @@
-//! Content synchronization for those whom access rules bind: the content is what they may see, whatever makes that more
-//! or less.
+//! Content synchronization under access rules: the content is what the requester may see, whatever extends or reduces
+//! it.
 
 use ldap::{ChangeOperation, ResultCode};
 
@@ -9,10 +9,10 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::rows::EntryId;
 use crate::testing::{SUFFIX, TestDirectory};
 
-/// The asker: a person who comes and goes, moves, and is named by others, as the random changes have it.
+/// The requester: a person who is added, deleted, moved and named by others through random changes.
 const ASKER: &str = "cn=p1,ou=a,dc=example,dc=com";
 
-/// Rules that go by the asker's own name alone.
+/// Rules that depend only on the requester's own name.
 pub(super) const BY_NAME: [&str; 7] = [
     "seen: allow read of objectClass, cn, ou, dc to authenticated",
     "all: allow read to users in 'ou=a,dc=example,dc=com'",
@@ -23,7 +23,7 @@ pub(super) const BY_NAME: [&str; 7] = [
     "hidden: deny browse matching '(description=hidden)' to authenticated",
 ];
 
-/// Rules that go by what others say of the asker.
+/// Rules that depend on other entries that name the requester.
 pub(super) const BY_OTHERS: [&str; 6] = [
     "seen: allow read of objectClass, cn, ou, dc to authenticated",
     "group: allow read of sn to group 'cn=g0,dc=example,dc=com'",
@@ -33,7 +33,7 @@ pub(super) const BY_OTHERS: [&str; 6] = [
     "hidden: deny browse matching '(description=hidden)' to authenticated",
 ];
 
-/// A rule that goes by attributes that are made.
+/// A rule that depends on virtual attributes.
 const BY_MADE: &str = "made: deny browse matching '(memberOf=cn=g0,dc=example,dc=com)' to authenticated";
 
 pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
@@ -44,11 +44,11 @@ pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
     directory
 }
 
-/// The asker, wherever the entry is by now; who has the name, if that one is gone, and now and then.
+/// The requester, wherever its entry is now; another entry with the name, if that one was deleted, and now and then.
 #[derive(Default)]
 pub(super) struct Asker {
     pub(super) id: Option<EntryId>,
-    /// The newest that had the name.
+    /// The newest entry that had the name.
     newest: Option<EntryId>,
 }
 
@@ -67,15 +67,15 @@ impl Asker {
     }
 }
 
-/// A consumer, and the asker as it last was one.
+/// A consumer, and the requester of its last synchronization.
 struct Copying {
     consumer: Consumer,
     asker: Asker,
 }
 
 impl Copying {
-    /// What keeps no more than a CSN does not tell askers apart, and begins anew with another one: but with one that
-    /// came since, or came to have the name.
+    /// A consumer that keeps only a CSN cannot distinguish requesters, and starts again with another one, except with
+    /// one that was added later or received the name later.
     fn is_now(&mut self, asker: &Asker) {
         let is_known = asker.id == self.asker.id || asker.id > self.asker.newest;
         if self.consumer.keeps_csn_alone && !is_known {
@@ -85,7 +85,7 @@ impl Copying {
     }
 }
 
-/// Does something as somebody.
+/// Runs a closure as a requester.
 pub(super) fn as_asker<T>(
     directory: &mut TestDirectory,
     asker: &Requester,
@@ -114,7 +114,7 @@ fn consumers() -> Vec<Copying> {
     all.into_iter().map(|consumer| Copying { consumer, asker: Asker::default() }).collect()
 }
 
-/// Something at random, often to the asker.
+/// Makes a random change, often to the requester.
 pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::Rng) -> Option<String> {
     let name = format!("s{}", random.u8(..3));
     let group = if random.bool() { format!("cn=g0,{SUFFIX}") } else { format!("cn=g1,ou=a,{SUFFIX}") };
@@ -135,7 +135,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             let change = (operation, "member", &[ASKER][..]);
             (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
         }
-        // Without naming whom that takes out.
+        // A replace that does not name the removed members.
         3 => {
             let change = (ChangeOperation::Replace, "member", &["cn=nobody"][..]);
             (format!("empty {group}"), directory.modify(&group, &[change]))
@@ -152,7 +152,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             (format!("{unit} is {text}"), directory.modify(&unit, &[change]))
         }
         6 => {
-            // Home, from wherever that was.
+            // Back home, from any place.
             let unit = format!("ou=a,{SUFFIX}");
             directory.add(&unit, &[("objectClass", &["organizationalUnit"])]);
             let from = if random.bool() { SUFFIX.to_owned() } else { format!("ou=b,{unit}") };
@@ -190,7 +190,7 @@ fn what_the_asker_may_see_follows_by_polls() {
             incremental[usize::from(consumer.keeps_csn_alone)] += usize::from(polled.present > 0);
         }
         assert!(incremental[0] > 20, "{incremental:?} of {polls} polls were told what is new alone");
-        // Where groups count, what the client does not say is not known.
+        // If groups matter, a cookie without the rules is not sufficient.
         assert_eq!(incremental[1] > 20, number == 0, "{incremental:?} of {polls}");
     }
 }
@@ -203,7 +203,7 @@ fn what_the_asker_may_see_follows_as_it_comes() {
         let mut random = fastrand::Rng::with_seed(random_seed(20, number));
         let (mut consumers, mut asker) = (consumers(), Asker::default());
         let (mut heard, mut polls) = (0, 0);
-        // Who was bound, and whose searches those are.
+        // The bound requester, to whom the searches belong.
         let mut bound: Option<EntryId> = None;
         for round in 0..2_000 {
             let mut story: Vec<String> = Vec::new();
@@ -266,7 +266,7 @@ fn rules_by_made_attributes_have_everything_sent() {
     assert!(whole > 10 && unchanged > 0, "{whole}, {unchanged}");
 }
 
-/// The snapshot of an event loop may be older than that of which the client is told.
+/// The snapshot of an event loop may be older than the one that the client receives.
 #[test]
 fn rules_are_those_of_what_is_told() {
     let mut directory = with_rules(&BY_OTHERS);
@@ -290,19 +290,19 @@ fn rules_are_those_of_what_is_told() {
         consumer.poll(directory, |_| ());
         consumer.check(directory, "what was told was told by those rules");
     });
-    // Without rules nobody is bound.
+    // Without rules no requester is restricted.
     let before = directory.directory.snapshot().unwrap();
     directory.change_settings(|settings| settings.general.access_rules.clear());
     assert_eq!(consumer.refusal(&before, &requester), Some(ResultCode::BUSY));
 }
 
-/// Another seed by hand.
+/// Another seed for manual runs.
 pub(super) fn random_seed(own: u64, number: usize) -> u64 {
     let shift = std::env::var("PANDO_TEST_SEED").ok().and_then(|text| text.parse::<u64>().ok());
     4_533 + own + number as u64 + shift.unwrap_or(0) * 1_000
 }
 
-/// A person whom the asker sees by the rules of `BY_NAME`, with this besides.
+/// A person whom the requester sees by the rules of `BY_NAME`, with this attribute in addition.
 fn add_person(directory: &mut TestDirectory, dn: &str, more: (&str, &[&str])) {
     let classes = &["inetOrgPerson"][..];
     let outcome = directory.add(dn, &[("objectClass", classes), ("sn", &["s"]), more]);
@@ -337,12 +337,12 @@ fn single_changes_make_other_rules_hold() {
     };
     assert!(poll(&mut directory, &mut asker, 1).sent > 0 && hear(&mut directory, &mut asker));
 
-    // The attribute that a rule asks for has no number before.
+    // The attribute in the rule has no number before.
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("manager", &[&format!("cn=p1,{SUFFIX}")]));
     assert!(hear(&mut directory, &mut asker));
     assert_eq!(poll(&mut directory, &mut asker, 1).sent, 0, "it is hidden");
 
-    // Elsewhere the asker sees little; who comes to have the name afterwards sees more.
+    // Elsewhere the requester sees little; an entry that receives the name later sees more.
     directory.modify_dn(ASKER, "cn=other", true, Some(SUFFIX));
     assert!(!hear(&mut directory, &mut asker), "the asker moved");
     let polled = poll(&mut directory, &mut asker, 1);
@@ -352,7 +352,7 @@ fn single_changes_make_other_rules_hold() {
     let polled = poll(&mut directory, &mut asker, 0);
     assert!(polled.sent > 2 && polled.present == 0, "{polled:?}");
 
-    // What is below an entry that may not be seen cannot be asked for.
+    // Entries below a hidden entry cannot be searched.
     assert!(hear(&mut directory, &mut asker));
     directory.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["hidden"])]);
     assert!(!hear(&mut directory, &mut asker), "the base may not be seen");

@@ -5,7 +5,7 @@
 //! results. After commits it takes a newer snapshot. A [`ChangeSet`] names the entries that may differ, and the search
 //! evaluates each of them on both snapshots. It reports an entry that matched and no longer matches as deleted, and
 //! sends an entry that matches now. Then the newer snapshot becomes the known one. In an event loop a [`Feed`] builds
-//! the change set for all searches and holds the snapshot while they wait. A search that lags behind the feed builds
+//! the change set for all searches and holds the snapshot while they wait. A search that is slower than the feed builds
 //! its own change set.
 //!
 //! An entry that moved with its superior is sent under its new name. The search ends if more may have changed than a
