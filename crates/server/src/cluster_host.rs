@@ -130,7 +130,7 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
 /// Services of the server for its node.
 struct ServerHost {
     queue: Arc<WriteQueue>,
-    /// Bounds the age of what this node shows.
+    /// Bounds the age of data that this node returns.
     read_age: Option<Arc<ReadAge>>,
     random: Random,
     upkeep: Upkeep,

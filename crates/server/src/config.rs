@@ -65,7 +65,7 @@ pub enum ConfigError {
     Read {
         /// The file.
         file: PathBuf,
-        /// Why.
+        /// The cause.
         error: std::io::Error,
     },
     /// A node file is not TOML, or has an unknown key or an invalid value.
@@ -225,8 +225,8 @@ pub struct Config {
     pub admin_password_file: Option<PathBuf>,
     /// Account to run as after the ports are bound; `None` keeps the account that started the process.
     pub run_as: Option<RunAs>,
-    /// Whether anonymous clients may read the tree on this node (never userPassword), in addition to the directory's
-    /// access rules.
+    /// Whether anonymous clients may read the tree on this node (never userPassword), even if the directory's setting
+    /// `anonymous_read` is off.
     pub anonymous_read: bool,
     /// Settings that can change while connections are open.
     pub online: OnlineSettings,

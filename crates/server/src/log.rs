@@ -67,7 +67,7 @@ impl LogHandle {
     /// The file cannot be opened; the log then keeps its destination.
     pub fn apply(&self, settings: &LogSettings) -> Result<(), LogError> {
         self.sink.open(settings.file.as_deref())?;
-        // Fails only when the subscriber is gone, which lives as long as the process.
+        // Fails only without a subscriber, which lives as long as the process.
         let _ = self.level.modify(|level| *level = level_filter(settings.level));
         Ok(())
     }

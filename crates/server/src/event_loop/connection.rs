@@ -54,7 +54,7 @@ pub(crate) struct Connection {
     pub(crate) has_timeouts: bool,
     /// The socket may have something to read.
     readable: bool,
-    /// The peer has sent its last byte. Reads go on until one returns the end.
+    /// The peer has sent its last byte. Reads continue until one returns the end.
     ending: bool,
     /// Both directions are closed, not only that from the peer.
     broken: bool,
@@ -210,7 +210,7 @@ impl Connection {
         self.session.wake(ticket, woken)
     }
 
-    /// Ends a search whose client reads changes slower than they come. The answer is sent in the next turn.
+    /// Ends a search whose client reads changes slower than they occur. The answer is sent in the next turn.
     pub(crate) fn cut_off(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         self.session.cut_off(context, ticket, &mut self.output);

@@ -219,7 +219,7 @@ fn accept(
         let (stream, peer) = match listener.accept() {
             Ok(accepted) => accepted,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-            // The client has gone already.
+            // The client has already disconnected.
             Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => continue,
             Err(error) => return Err(error),
         };

@@ -362,7 +362,7 @@ impl Session {
         true
     }
 
-    /// The writer has recorded what an attempt waited for.
+    /// Answers an attempt after the writer has recorded it.
     pub(super) fn recorded(
         &mut self,
         context: &mut Context,
@@ -413,7 +413,7 @@ impl Session {
         self.keep(head, waits, 0, None);
     }
 
-    /// The time of an answer that was held back has come.
+    /// Answers an attempt whose delay is over.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
             self.answer_attempt(context, head, *decided, out);

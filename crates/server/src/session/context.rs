@@ -80,7 +80,7 @@ pub(crate) struct Context {
     pub(crate) snapshot: Snapshot,
     /// [`WriteQueue::commits`] when the snapshot was renewed.
     commits_seen: u64,
-    /// When this pass of the loop began.
+    /// Start of this pass of the loop.
     pub(crate) now: Instant,
     pub(crate) settings: Arc<OnlineSettings>,
     /// The requester of every session that has not bound.

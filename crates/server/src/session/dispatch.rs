@@ -30,7 +30,7 @@ pub(super) struct Arrival<'m> {
     pub(super) refused: Option<Outcome>,
 }
 
-/// A check that leaves a request in the input until what it returns has happened.
+/// A check that leaves a request in the input until the returned event has occurred.
 type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Option<Next>;
 
 /// A check that refuses a request.
@@ -308,7 +308,7 @@ impl Session {
         })
     }
 
-    /// Answers an extended request with a value, or says why there is none.
+    /// Answers an extended request with a value, or with the reason that there is none.
     pub(super) fn answer_value(
         &self,
         context: &mut Context,

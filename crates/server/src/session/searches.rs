@@ -161,7 +161,7 @@ impl Session {
         true
     }
 
-    /// Ends a search whose client reads changes slower than they come.
+    /// Ends a search whose client reads changes slower than they occur.
     pub(crate) fn cut_off(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;

@@ -22,7 +22,7 @@ impl SharedRest {
         SharedRest { scan, ready: false }
     }
 
-    /// A piece is ready.
+    /// Notes that a piece is ready.
     pub(super) fn set_ready(&mut self) {
         self.ready = true;
     }
@@ -31,7 +31,7 @@ impl SharedRest {
         self.ready
     }
 
-    /// Most scanners that examine it at a time.
+    /// Returns the maximum number of scanners that examine it at a time.
     pub(super) fn scanners(&self) -> usize {
         self.scan.scanners()
     }

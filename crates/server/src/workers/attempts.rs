@@ -62,8 +62,8 @@ impl Attempts {
     }
 
     /// Notes a failure, like [`note`](Attempts::note). `known` are the times of other failures; this one gets a
-    /// different time, because failures are identified by their time. If the writer is far behind or cannot write, only
-    /// as many failures are kept as are enough to lock.
+    /// different time, because failures are identified by their time. If the writer is slow or cannot write, only as
+    /// many failures are kept as are enough to lock.
     pub(crate) fn note_failure(&self, id: EntryId, now: i64, known: &[i64]) -> bool {
         let mut accounts = self.lock();
         let account = match accounts.len() >= UNWRITTEN_ACCOUNTS_MAX {
@@ -119,7 +119,7 @@ impl Attempts {
         self.lock().keys().copied().collect()
     }
 
-    /// Notes are whole before and after each step, so a poisoned lock is fit for use.
+    /// Notes are consistent before and after each step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, HashMap<EntryId, Unrecorded>> {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -96,7 +96,7 @@ impl AuditFeed {
         (is_full || self.holds.load(Ordering::Relaxed)) && self.settings.overload == Overload::Hold
     }
 
-    /// Sets whether the trail lags too far behind the log.
+    /// Sets whether the trail lags too far.
     pub(crate) fn set_lagging(&self, is_lagging: bool) {
         self.holds.store(is_lagging, Ordering::Relaxed);
     }
@@ -237,7 +237,7 @@ pub(crate) struct AuditBuffer {
 
 struct Gathered {
     chunk: Chunk,
-    /// When the oldest event came.
+    /// Arrival of the oldest event.
     since: Instant,
     /// The system's clock and the monotonic one at the same time: one is cheaper to ask than two.
     clock: (Instant, u64),

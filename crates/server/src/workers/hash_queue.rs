@@ -193,7 +193,7 @@ impl<J> FairQueue<J> {
         self.add(place, cost, |jobs, waiting| jobs.push_back(waiting), job);
     }
 
-    /// Puts a job that was begun back, before the others of its source and identity, with what is left to do.
+    /// Puts a begun job back, before the others of its source and identity, with its remaining cost.
     pub(super) fn push_begun(&mut self, place: &Place, cost: u32, job: J) {
         self.add(place, cost, |jobs, waiting| jobs.push_front(waiting), job);
     }
@@ -223,7 +223,7 @@ impl<J> FairQueue<J> {
         insert(jobs, Waiting { cost, job });
     }
 
-    /// Takes the next job: of the lane and class whose turn it is, of the source there that has waited longest.
+    /// Takes the next job: of the lane and class whose turn it is, from the source that has waited longest.
     pub(super) fn pop(&mut self) -> Option<(Place, J)> {
         let [binds, changes] = &mut self.lanes;
         self.turns += 1;

@@ -28,7 +28,7 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// How long the writer may wait for changes before it runs a slice; `None` when there is no index work.
+    /// Returns how long the writer may wait for changes before it runs a slice; `None` when there is no index work.
     pub(crate) fn patience(&self, writer: &Writer) -> Option<Duration> {
         let patience = if self.has_failed { INDEX_SLICE_RETRY } else { Duration::ZERO };
         writer.maintenance_pending().then_some(patience)

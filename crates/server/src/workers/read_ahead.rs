@@ -582,7 +582,7 @@ mod tests {
         check(&delete(1), &[8]);
         check(&many[..15], &[8]);
         check(&many, &[32, 32, 16]);
-        // A message over the limit, and no message: the session says what is wrong with them.
+        // A message over the limit, and octets that are no message: the session reports the error.
         check(&[0x30, 0x7f, 2, 1], &[]);
         check(&[&delete(1), b"GET / HTTP/1.1".as_slice()].concat(), &[8]);
     }
@@ -606,7 +606,7 @@ mod tests {
         assert_eq!(reading.ready(&input, |_| Ahead { ready: 0, awaited: 1, is_all: true }), 0);
         reading.one_is_done();
         assert_eq!(reading.ready(&input, never), 30);
-        // Pages that are gone again whenever they were brought in.
+        // Pages that are evicted whenever they were prefetched.
         for _ in 0..READ_AHEAD_ROUNDS {
             assert_eq!(reading.ready(&input, pages(0, 1)), 0);
             reading.one_is_done();

@@ -68,7 +68,7 @@ pub(crate) struct Claim {
     pub(crate) has_more: bool,
 }
 
-/// What the caller does after a piece came or left.
+/// Actions of the caller after a piece arrived or left.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ScanActions {
     /// Put the scan into the pool's queue.
@@ -78,7 +78,7 @@ pub(crate) struct ScanActions {
 }
 
 impl Scan {
-    /// A scan of all ids from `from` on. The caller puts it into the queue.
+    /// Makes a scan of all ids from `from` on. The caller puts it into the queue.
     pub(crate) fn new(address: Address, scanner: PartScanner, from: u64, is_measured: bool) -> Scan {
         let progress = Progress {
             scanners: vec![scanner],
@@ -98,12 +98,12 @@ impl Scan {
         self.cancelled.load(Ordering::Relaxed)
     }
 
-    /// No step under the lock can panic halfway, so a poisoned lock is fit for use.
+    /// No step under the lock can panic halfway, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Progress> {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The next range for a thread that took the scan from the queue.
+    /// Returns the next range for a thread that took the scan from the queue.
     pub(crate) fn claim(&self) -> Option<Claim> {
         let mut progress = self.lock();
         progress.queued = false;
@@ -128,7 +128,7 @@ impl Scan {
         progress.actions()
     }
 
-    /// The next piece to leave, if it is ready, and whether to put the scan into the queue.
+    /// Returns the next piece to leave, if it is ready, and whether to put the scan into the queue.
     pub(crate) fn take(&self) -> (Option<Piece>, bool) {
         let mut progress = self.lock();
         let piece = progress.take();
@@ -157,7 +157,7 @@ impl Progress {
         }
     }
 
-    /// The first range that is to be claimed.
+    /// Returns the first range to claim.
     fn first_open(&self) -> Option<(u64, u64)> {
         self.parts.iter().find_map(|(from, part)| match part {
             Part::Open(end) => Some((*from, *end)),

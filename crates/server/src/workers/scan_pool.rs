@@ -127,12 +127,12 @@ impl Drop for ScanPool {
 }
 
 impl ScanHandle {
-    /// Most scanners that examine the search at a time: one for each thread.
+    /// Returns the maximum number of scanners that examine the search at a time: one for each thread.
     pub(crate) fn scanners(&self) -> usize {
         self.queue.figures.threads.load(Ordering::Relaxed)
     }
 
-    /// The next piece, in the order of ids. After `None`, a message announces it.
+    /// Returns the next piece, in the order of ids. After `None`, a message announces it.
     pub(crate) fn take(&self) -> Option<Piece> {
         let (piece, enqueue) = self.scan.take();
         if enqueue {
@@ -150,7 +150,7 @@ impl Drop for ScanHandle {
 }
 
 impl Queue {
-    /// Scans are pushed and popped whole, so a poisoned lock is fit for use.
+    /// Scans are pushed and popped in one step, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, WaitingScans> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -99,7 +99,7 @@ impl Queue {
         }
     }
 
-    /// A panic under the lock cannot leave half a job, so a poisoned lock is fit for use.
+    /// A panic under the lock cannot leave half a job, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -18,7 +18,7 @@ use crate::session::{ConnectionPlace, Session};
 /// State of a connection that waits for the header of a proxy.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
-    /// When the connection was opened.
+    /// Time at which the connection was opened.
     pub(super) since: Instant,
     /// The proxy.
     pub(super) peer: Peer,

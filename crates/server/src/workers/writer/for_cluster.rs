@@ -1,5 +1,5 @@
-//! The queue and the execution of changes as a node of a cluster uses them: there, another thread decides when a batch
-//! is committed, and where.
+//! The queue and the execution of changes in a node of a cluster, in which another thread decides how and when a batch
+//! is committed.
 
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
