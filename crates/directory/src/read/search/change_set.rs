@@ -175,7 +175,7 @@ pub(crate) struct ChangeSetBuilder {
 enum Work {
     /// An entry with this DN was deleted.
     Gone(EntryId, String),
-    /// An entry was added, or had this DN before a rename.
+    /// An entry was added with this DN, or had it before a rename.
     Named(EntryId, String),
     /// The entries below a container have new DNs. With `is_told` each is reported.
     Below { container: EntryId, depth: u32, is_told: bool },
@@ -348,8 +348,8 @@ impl ChangeSetBuilder {
                 self.changed.insert(id.0);
                 touch_text(told, &dn, &mut self.changed)
             }
-            // Former names of entries, which other entries may hold as text: the text becomes a link, or changes or
-            // ends with the entry.
+            // Other entries may hold these DNs as text. If an entry with the DN was added, the text becomes a link; if
+            // it was renamed or deleted, the text changes or is removed.
             Work::Named(id, dn) => {
                 touch_sources(now, id, (&mut self.changed, FOLLOWED_ENTRIES_MAX))?;
                 self.changed.insert(id.0);

@@ -191,7 +191,7 @@ impl Feed {
         }
     }
 
-    /// Returns the searches that the change set may affect, and moves the others on.
+    /// Returns the searches that the change set may affect, or whose cookie is too old, and moves the others on.
     fn hand_out(&mut self, set: Arc<ChangeSet>) -> Vec<(ListenerKey, Woken)> {
         let mut seats = self.shared.lock();
         let Seats { told, taken, by_base, alias_followers, .. } = &mut *seats;

@@ -76,7 +76,7 @@ fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
     assert!(found_count > 150, "{found_count}");
 }
 
-/// A search whose base was found by the cached spelling continues after the entry was renamed: the name is resolved
+/// A search whose filter has a DN with a cached spelling continues after the entry was renamed: the DN is resolved
 /// again, and no entry has it.
 #[test]
 fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
