@@ -15,7 +15,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let mut one = first.administrator();
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
 
-    // A copy of a node that is served.
+    // A copy of a node that is running.
     cluster.join(2);
     let second = cluster.start(2);
     let mut two = second.administrator();
@@ -25,7 +25,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
-    // The other way: forwarded, and seen at once by whoever asked for it.
+    // A forwarded change, which the client that sent it sees at once.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
     assert!(read(&mut two, &unit("on-two")).is_some(), "whoever changed it sees it");
@@ -61,20 +61,20 @@ fn a_change_on_one_node_is_read_on_all() {
     let status = command(&["cluster", "status"], Some(&cluster.data(2))).expect_code(0);
     status.expect_output("following");
 
-    // Whoever does not follow the log changes nothing.
+    // A node that does not follow the log changes nothing.
     assert!(second.stop().success());
     let refused = Start::bare(&cluster.scratch, "node-2").refused().1;
     assert!(refused.contains("is a node of a cluster"), "{refused}");
     let refused = command(&["index", "add", "description"], Some(&cluster.data(2)));
     assert!(refused.code != Some(0) && refused.stderr.contains("is a node of a cluster"), "{refused}");
 
-    // It goes on where it was.
+    // It continues from its position.
     assert_eq!(add_unit(&mut one, "meanwhile").code, ResultCode::SUCCESS);
     let second = cluster.start(2);
     until("what it missed", || read(&mut second.administrator(), &unit("meanwhile")));
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // The other node writes when the first is killed, and nothing that was answered is lost.
+    // The other node becomes the writer when the first is killed, and no acknowledged change is lost.
     for round in 0..3 {
         assert_eq!(add_unit(&mut one, &format!("last-{round}")).code, ResultCode::SUCCESS);
     }
@@ -108,8 +108,8 @@ fn a_change_on_one_node_is_read_on_all() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 }
 
-/// A node that writes is halted, and another one takes over. When it wakes up it still believes that it writes: what it
-/// decides then counts for nobody, and is decided anew by the other.
+/// The writer is halted, and another node takes over. When it wakes up it still considers itself the writer: its
+/// decisions then do not count, and the other node decides those changes again.
 #[test]
 fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     let (cluster, first) = Cluster::new("cluster-asleep");
@@ -136,7 +136,7 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     });
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // Without the log: reads go on, changes are refused, whoever asks; when it is back, so are they.
+    // Without the log, nodes answer reads and refuse all changes; with the log back, they accept changes again.
     cluster.brokers.halt(0, true).unwrap();
     for (server, connection) in [(&first, &mut one), (&second, &mut two)] {
         let refused = add_unit(connection, &format!("lost-{}", server.id()));
@@ -155,8 +155,8 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
 }
 
-/// A node that bounds how old what it shows may be answers no reads without the log, but to the administrator and about
-/// itself; and again when it has heard of it.
+/// Without the log, a node with a bound on the age of its data answers no reads, except to the administrator and of its
+/// own state. It answers again once it has received messages.
 #[test]
 fn what_may_be_too_old_is_not_shown() {
     let (cluster, first) = Cluster::new("cluster-old");

@@ -1,14 +1,14 @@
-//! Who belongs to a cluster, and what of its log may go: real nodes on a real broker.
+//! Members of a cluster, and trimming of its log: real nodes on a real broker.
 
 use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 use crate::support::pando::{Start, command};
 use ldap::ResultCode;
 
-/// Nodes come and go, and what nobody needs any longer of the log goes too.
+/// Nodes join and leave, and log messages that no node needs are deleted.
 #[test]
 fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have() {
     let (cluster, first) = Cluster::secured("cluster-members");
-    // A copy comes from the first one, while it is served. Without it there is no node, and nothing else.
+    // A copy comes from the first node while it runs. Without the copy no node is created, and nothing else either.
     let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));
     let join = |address: &str, more: &[&str]| {
         let words = [&["join", "--invitation", &invitation, "--copy-from", address][..], more].concat();
@@ -35,7 +35,7 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
     }
     cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
 
-    // Without two snapshots on two machines nothing goes.
+    // Without two snapshots on two machines nothing is deleted.
     let kept = cluster.cluster_command(2, &["trim"]);
     assert!(kept.code != Some(0) && kept.stderr.contains("0 machines have a verified snapshot"), "{kept}");
     for node in [1, 2] {
@@ -47,7 +47,7 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
         let known = |node| figure_of(&first, &format!("Node {node}")).filter(|text| !text.ends_with("none"));
         known(1).and(known(2))
     });
-    // The third node told that it was there before these changes, so they stay.
+    // The third node reported its position before these changes, so they stay.
     let says = cluster.cluster_command(1, &["trim", "--dry-run"]).expect_code(0).stdout;
     let before = figure(&first, "Log Start Offset");
     let start = until("the monitor knows it too", || figure_of(&first, "Deletable Before"));
@@ -56,11 +56,11 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
         "{says}"
     );
 
-    // Lost for good: it keeps nothing any longer, nobody lets it in, and it sees that itself.
+    // After it is unregistered, it retains no messages, other nodes refuse it, and it notices that itself.
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     gone.expect_output("node 3 is gone");
-    // Whoever has its certificate gets no copy either.
+    // A client with its certificate gets no copy either.
     let theirs = cluster.scratch.join("node-3.invitation");
     cluster.write_node_file(9);
     until("its certificate is refused", || {
@@ -76,7 +76,7 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
     assert!(twice.code != Some(0) && twice.stderr.contains("does not belong"), "{twice}");
     assert!(third.stop().success());
 
-    // A node says at its start what it has.
+    // A node reports its position at its start.
     for round in 0..5 {
         assert_eq!(add_unit(&mut one, &format!("more-{round}")).code, ResultCode::SUCCESS);
     }
@@ -103,11 +103,11 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
     });
     assert!(start > old_deletable, "{start}");
 
-    // The nodes go on, and so does one that begins from a snapshot; what is older than the log refuses.
+    // The nodes go on, and so does one that begins from a snapshot; one whose data is older than the log refuses.
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     let mut second = second;
     for _ in 0..5 {
-        // Right behind a start it still asks Kafka where it is, and it stops well all the same.
+        // Directly after a start it still asks Kafka for its position, and stops cleanly nevertheless.
         assert!(second.stop().success());
         second = cluster.start(2);
     }
@@ -121,7 +121,7 @@ fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have(
     until("too old", || figure_of(&fifth, "Role").filter(|role| role.contains("the log begins at offset")));
     assert!(fifth.stop().success());
 
-    // Who leaves says so itself, and is a directory by itself.
+    // A node that leaves reports so itself, and is then a directory by itself.
     assert!(fourth.stop().success());
     let left = cluster.cluster_command(4, &["leave"]).expect_code(0);
     left.expect_output("no node any longer");

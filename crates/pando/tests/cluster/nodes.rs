@@ -1,4 +1,4 @@
-//! What nodes of a cluster owe each other and their clients, on one broker.
+//! Guarantees of a cluster's nodes to each other and to clients, on one broker.
 
 use std::path::Path;
 
@@ -26,7 +26,7 @@ fn nodes_keep_what_they_promise() {
     all_nodes_begin_again_with_other_data(&cluster, first, [second, third]);
 }
 
-/// Rules go by the listener at which the client is, whichever node decides.
+/// Access rules apply to the client's listener, whichever node decides.
 fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: &Pando) {
     let mut admin = second.administrator();
     let ada = format!("uid=ada,{SUFFIX}");
@@ -86,7 +86,7 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
     cluster.expect_equal(&[(1, first), (2, second)]);
 }
 
-/// What a client has seen on one node it sees on another, if it says so; and its own changes without saying anything.
+/// A client that sends its position sees on another node what it has seen; it sees its own changes without that.
 fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
     // The follower sleeps while something is changed, and is asked with the position before it has read that.
@@ -99,7 +99,7 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert!(position_of(&reply).position >= seen.position);
     assert_eq!(position_of(&reply).generation, seen.generation, "of one generation on all nodes");
 
-    // What nobody has changed yet: busy at once, or as soon as the other node changes it.
+    // A position that is not reached yet: busy at once, or an answer as soon as the other node changes something.
     let reply = read(&mut two, &unit("to-come"), at_least(seen, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "{reply:?}");
     let asked = send_read(&mut two, &unit("to-come"), at_least(seen, 1, 29_000));
@@ -107,7 +107,7 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert_eq!(made.position, seen.position + 1);
     assert_eq!(two.reply(asked).unwrap().entries.len(), 1);
 
-    // A forwarded change says where it is shown. Without a word: the own connection.
+    // The answer to a forwarded change has its position. Without the control, the client's own connection waits for it.
     for round in 0..20 {
         let name = unit(&format!("own-{round}"));
         let seen = position_of(&add(&mut two, &name, None));
@@ -124,7 +124,7 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     }
 }
 
-/// The root DSE has for everybody what `cn=monitor` has for some, and `pando cluster status` prints.
+/// The root DSE shows all clients what `cn=monitor` shows administrators, and `pando cluster status` prints it.
 fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     let root_dse = |server: &Pando| -> Entry {
         let reply = server.connect().search("", Scope::BaseObject, "(objectClass=*)", &["+"]).unwrap();
@@ -138,7 +138,7 @@ fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
         let is_whole = same[..3].iter().all(is_same)
             && (own(&one, "Node"), own(&two, "Node")) == ("1".to_owned(), "2".to_owned())
             && [&one, &two].iter().all(|entry| own(entry, "LagMessages") == "0");
-        // Who writes may change on a busy machine.
+        // The writer may change on a busy machine.
         let writer = own(&one, "Writer");
         let role = |entry: &Entry| if own(entry, "Node") == writer { "writing" } else { "following" };
         let is_whole = is_whole && own(&two, "Writer") == writer;
@@ -153,8 +153,8 @@ fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     }
 }
 
-/// The directory names its administrator, whose password is changed like that of others, and holds where a node has no
-/// password of its own.
+/// The settings name the administrator, whose password is changed like that of others. It applies on nodes without a
+/// password of their own.
 fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
     let name = "cn=root,o=elsewhere";
     let mut one = first.administrator();
@@ -175,14 +175,14 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     until("the password is known on the other node", || {
         two.bind(name, "of all").unwrap().is_success().then_some(())
     });
-    // By the extended operation, on a node that passes it on; without a name it is the own one.
+    // By the extended operation, on a node that forwards it; without a name the password is the client's own.
     let value = ldap::PasswordModify { new_password: Some(b"of all, again"), ..Default::default() }.encode();
     let reply = two.extended(oids::MODIFY_PASSWORD, Some(&value)).unwrap();
     assert!(reply.outcome.is_success(), "{reply:?}");
     assert!(!second.connect().bind(name, "of all").unwrap().is_success());
     assert!(second.connect().bind(name, "of all, again").unwrap().is_success());
 
-    // Each node has its own again.
+    // Each node has its own administrator again.
     let set = two.modify("cn=config", &[(ChangeOperation::Replace, "pandoAdministrator", &[])]).unwrap();
     assert!(set.is_success(), "{set:?}");
     assert!(second.stop().success());
@@ -191,8 +191,8 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     second
 }
 
-/// A row of a node's store is altered while nobody looks. The node finds that out when it starts, says where, serves no
-/// longer, and cannot be started again before it has other data.
+/// A row of a node's store is altered while it is stopped. The node detects that when it starts, reports the place,
+/// stops serving, and cannot be started again without other data.
 fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second: &Pando) -> Pando {
     cluster.join(3);
     let third = cluster.start(3);
@@ -225,7 +225,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     let again = Start::bare(&cluster.scratch, "node-3").arguments(&["--node", node_file.to_str().unwrap()]);
     let refused = again.refused().1;
     assert!(refused.contains("must not be served") && refused.contains(&place), "{refused}");
-    // The others go on, and know.
+    // The other nodes go on, and know of it.
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS);
     until("they know", || (figure(first, "Alarms") != "0" && figure(second, "Alarms") != "0").then_some(()));
 
@@ -272,7 +272,7 @@ pub(crate) fn reseed(cluster: &Cluster, node: u32) {
         .expect_output(&format!("node {node} has the data"));
 }
 
-/// What did not come about by changes becomes the data of all nodes, by one command and a copy for each.
+/// Data that did not result from changes becomes the data of all nodes, by one command and a copy for each.
 fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others: [Pando; 2]) {
     let fresh = Start::bare(&cluster.scratch, "fresh")
         .arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
@@ -287,12 +287,13 @@ fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others
     let begin = ["cluster", "generation", "--node", node_file.to_str().unwrap(), folder.to_str().unwrap()];
     let refused = command(&begin, Some(&cluster.data(1)));
     assert!(refused.code != Some(0), "it is served: {refused}");
-    // A node takes no data but so.
+    // A node takes data in no other way.
     let import = command(&["import", "/dev/null"], Some(&cluster.data(2)));
     assert!(import.code != Some(0), "{import}");
 
     assert!(first.stop().success());
-    // It is interrupted when the log knows of it and the node does not have the data yet: here something is in the way.
+    // It is interrupted after the log has the new generation and before the node has the data: here an obstacle is in
+    // the way.
     let obstacle = cluster.data(1).join("data.new");
     std::fs::create_dir(&obstacle).unwrap();
     let broken = command(&begin, Some(&cluster.data(1)));

@@ -5,14 +5,14 @@ use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, 
 use crate::support::{Pando, SUFFIX};
 use ldap::ResultCode;
 
-/// So small that a round of some forty entries has several slices.
+/// Small enough that a round of some forty entries has several slices.
 const SLICE_BYTES: usize = 2_500;
 
 /// Most starts of a node until a round is over: each has one slice compared.
 const STARTS_MAX: usize = 30;
 
-/// A row of one node is altered, where the slice of its start does not have it, or does. The slices that follow do, and
-/// the node stops. The others know how far the round is.
+/// A row of one node is altered, inside or outside the slice that is compared at its start. A later slice contains it,
+/// and the node stops. The other nodes know the progress of the round.
 #[test]
 fn a_slice_of_a_round_finds_what_was_altered() {
     let (cluster, first) = Cluster::new("cluster-slices");
@@ -54,7 +54,7 @@ fn a_slice_of_a_round_finds_what_was_altered() {
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the others go on");
 
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
-    // Marks that are on their way when the key changes count for nobody.
+    // Digest barriers under way when the key changes do not count.
     until("the new key is in force", || {
         [&first, &second].iter().all(|node| figure(node, "Key") != "1").then_some(())
     });

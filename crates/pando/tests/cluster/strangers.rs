@@ -1,4 +1,4 @@
-//! Copies that break off while a node joins, and changes that are forwarded by somebody who is no node.
+//! Copies that break off while a node joins, and forwarded changes from senders that are no nodes.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use replication::forward::{self, BindMethod, ForwardedRequester, Link, Prepared, Work};
 use replication::{NodeId, OperationId};
 
-/// What a copy sends before it breaks off: less than the directory of this test has, packed.
+/// Octets of a copy before it breaks off: fewer than the packed directory of this test has.
 const BREAKS_AFTER: u64 = 8_000;
 
 #[test]
@@ -23,7 +23,7 @@ fn strangers_change_nothing_and_broken_copies_leave_nothing() {
     who_is_no_node_forwards_nothing(&cluster, first);
 }
 
-/// A listener before an address that passes on so much of what comes from there, and then closes, or holds the rest.
+/// Starts a listener before an address, which passes on so many octets from there, and then closes, or holds the rest.
 fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +32,7 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
         let mut server = TcpStream::connect(to).unwrap();
         let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let asking = std::thread::spawn(move || {
-            // The client may be killed: then the server is told.
+            // The client may be killed: then the server's connection is closed.
             let _ = std::io::copy(&mut asks, &mut asked);
             let _ = asked.shutdown(Shutdown::Both);
         });
@@ -45,8 +45,8 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     address
 }
 
-/// Neither the one that joins nor the one that is copied keeps anything of a copy that broke off, whether the network
-/// or the process ended it, and the next one is whole.
+/// Neither the joining node nor the copied one keeps parts of a copy that broke off, whether the network failed or the
+/// process ended, and the next copy is complete.
 fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     let mut one = first.administrator();
     for number in 0..100 {
@@ -73,7 +73,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     assert!(broken.code != Some(0) && broken.stderr.contains("no copy of node 1"), "{broken}");
     assert!(is_nothing() && !incoming.exists(), "nothing is left of it");
 
-    // The one that joins is killed.
+    // The joining node is killed.
     let node_file = cluster.node_file(2);
     let mut joining = Command::new(env!("CARGO_BIN_EXE_pando"))
         .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
@@ -88,7 +88,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     joining.wait().unwrap();
     assert!(is_nothing() && incoming.exists(), "half a copy is not yet data");
 
-    // The other side sees that at its next write; meanwhile there is another copy being sent.
+    // The other side notices that at its next write; meanwhile another copy is being sent.
     let joined = until("a copy that is whole", || {
         let run = join(address);
         assert!(run.code == Some(0) || run.stderr.contains("another copy is being sent"), "{run}");
@@ -110,7 +110,7 @@ struct Papers {
 }
 
 impl Papers {
-    /// Those of a node.
+    /// Returns those of a node.
     fn of(cluster: &Cluster, node: u32) -> Papers {
         let file = cluster.data(node).join("cluster/identity.toml");
         let text: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
@@ -118,7 +118,7 @@ impl Papers {
         Papers { authority: text("authority"), own: Some((text("certificate"), text("certificate_key"))) }
     }
 
-    /// Others, which an authority signs for a name.
+    /// Returns others, which an authority signs for a name.
     fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str) -> Papers {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
@@ -129,7 +129,7 @@ impl Papers {
         Papers { authority: self.authority.clone(), own }
     }
 
-    /// What a client with these speaks, to whoever has a certificate of `trusted`.
+    /// Returns the TLS settings of a client with these, which trusts certificates of `trusted`.
     fn tls(&self, trusted: &[u8]) -> Tls {
         match &self.own {
             Some((certificate, key)) => {
@@ -140,7 +140,7 @@ impl Papers {
     }
 }
 
-/// A frame in the name of a node: the administrator adds a unit.
+/// Forges a frame in the name of a node: the administrator adds a unit.
 fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     let entry = unit(name);
     let mut attributes = AttributesBuf::new();
@@ -181,8 +181,8 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
     }
 }
 
-/// Whoever has no certificate of a node that belongs to the cluster changes nothing, on whichever listener; and who has
-/// one, on none but that of the cluster.
+/// A sender without the certificate of a member changes nothing, on any listener. A sender with one can forward changes
+/// on the cluster's listener only.
 fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);
     let third = cluster.start(3);
@@ -206,7 +206,7 @@ fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
     let secure: SocketAddr = secure.split_whitespace().next().unwrap().parse().unwrap();
     let servers = std::fs::read(cluster.data(1).join("tls/certificate.pem")).unwrap();
 
-    // The frame is good: from the node, on the listener of the cluster, the change is made.
+    // The frame is valid: sent by the node, on the listener of the cluster, the change is applied.
     let tls = node.tls(node.authority.as_bytes());
     let stream = TcpStream::connect(for_nodes).unwrap();
     let mut connection = Connection::secured(stream, &tls, "node-1.pando-cluster").unwrap();
@@ -257,7 +257,7 @@ fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
     }
     try_all("the node", &node, &["secure one", "clear one"]);
 
-    // Once the node is gone, its own certificate is that of a stranger.
+    // After the node is unregistered, its own certificate is that of a stranger.
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0).expect_output("node 3 is gone");
     until("the node is gone", || figure(&first, "Node 3").starts_with("gone").then_some(()));
     try_all("a node that is gone", &node, &["cluster's", "secure one", "clear one"]);

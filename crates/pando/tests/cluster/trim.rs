@@ -1,4 +1,4 @@
-//! Nodes make snapshots and keep the log small by themselves: real nodes on a real broker.
+//! Nodes that create snapshots and trim the log by themselves: real nodes on a real broker.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -23,7 +23,7 @@ fn start_of(server: &crate::support::Pando) -> u64 {
     figure(server, "Log Start Offset").parse().unwrap()
 }
 
-/// Up to which offset a node has told that it has committed.
+/// Returns the last offset that a node has reported as committed.
 fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
     let text = figure_of(server, &format!("Node {node}"))?;
     text.strip_prefix("committed up to offset ")?.split(',').next()?.parse().ok()
@@ -32,14 +32,14 @@ fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
 #[test]
 fn the_log_is_kept_small_without_anybody_and_never_less_than_is_needed() {
     let (cluster, first) = Cluster::new("cluster-trim");
-    // What a node has at its start is what it tells at once.
+    // A node reports its data at its start.
     assert_eq!(add_unit(&mut first.administrator(), "before").code, ResultCode::SUCCESS);
     cluster.join(2);
     cluster.join(3);
     assert!(first.stop().success());
     let folders = [1, 2].map(|node| cluster.scratch.join(&format!("snapshots-{node}")));
     keep_snapshots(&cluster, 1, &folders[0]);
-    // One cannot: something is in the way. So nothing goes.
+    // One node cannot, because a file is in the way. So nothing is deleted.
     cluster.scratch.write("snapshots-2", "no folder");
     keep_snapshots(&cluster, 2, &folders[1]);
     let (first, second, third) = (cluster.start(1), cluster.start(2), cluster.start(3));
@@ -53,7 +53,7 @@ fn the_log_is_kept_small_without_anybody_and_never_less_than_is_needed() {
     until("one is not enough", || figure_of(&first, "Kept Whole").filter(|text| text.contains("1 machines")));
     assert_eq!(start_of(&first), 0);
 
-    // A node that is down keeps what it lacks.
+    // A node that is down retains the messages that it lacks.
     cluster.expect_equal(&[(1, &first), (3, &third)]);
     assert!(third.stop().success());
     let third = cluster.start(3);
@@ -82,12 +82,12 @@ fn the_log_is_kept_small_without_anybody_and_never_less_than_is_needed() {
     let third = cluster.start(3);
     cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
 
-    // The snapshot is one to begin from, and the next one takes its place.
+    // A node can start from the snapshot, and the next snapshot replaces it.
     let [kept] = &snapshots_in(&folders[0])[..] else { panic!("one snapshot") };
     command(&["verify"], Some(kept)).expect_code(0);
     let old = SystemTime::now() - Duration::from_secs(48 * 60 * 60);
     std::fs::File::open(kept).unwrap().set_modified(old).unwrap();
-    // Whoever starts looks how old it is.
+    // A node checks at its start how old the snapshot is.
     assert!(first.stop().success());
     let first = cluster.start(1);
     let mut newer = until("another one", || {

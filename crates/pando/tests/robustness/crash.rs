@@ -1,5 +1,5 @@
-//! Killed under load, again and again: every acknowledged change is there, none is half there, and the check of all
-//! rows against all entries passes.
+//! Repeated kills under load: every acknowledged change is there, none is applied in part, and the check of all rows
+//! against all entries passes.
 
 use crate::support;
 
@@ -12,11 +12,11 @@ use support::{SUFFIX, Scratch};
 
 const WRITERS: u64 = 12;
 const ROUNDS: u64 = 12;
-/// How many acknowledgements there are in a round before the kill, at most.
+/// Most acknowledgements in a round before the kill.
 const ACKNOWLEDGEMENTS_MAX: u64 = 400;
-/// At which of its writes and syncs the power goes, at most.
+/// Last of the writes and syncs at which the power may be cut.
 const CALLS_MAX: u64 = 600;
-/// Which sync fails.
+/// Number of the sync that fails.
 const SYNC_FAILING: u64 = 20;
 /// The system's number for an input or output error.
 const EIO: i32 = 5;
@@ -30,7 +30,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     {
         let pando = Pando::start(&scratch);
         writers = Writer::planted(WRITERS, &mut random, &mut pando.administrator());
-        // The first kill comes right behind these.
+        // The first kill comes directly after these.
         pando.kill();
     }
     for round in 0..ROUNDS {
@@ -46,7 +46,7 @@ fn nothing_acknowledged_is_lost_by_kill_9() {
     pando::command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// Lets the writers write, and kills the server once that many changes are acknowledged.
+/// Has the writers write, and kills the server once that many changes are acknowledged.
 fn write_and_kill(writers: &mut [Writer], pando: Pando, acknowledgements: u64) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
@@ -68,8 +68,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
     writers.iter_mut().for_each(|writer| writer.check(&mut admin));
 }
 
-/// The same with the power of the whole machine: what the process had written and not synced is lost, or any part of
-/// it.
+/// Cuts the power of the whole machine: all or any part of the unsynced writes is lost.
 #[test]
 fn nothing_acknowledged_is_lost_by_a_power_cut() {
     let seed = support::seed();
@@ -99,7 +98,7 @@ fn nothing_acknowledged_is_lost_by_a_power_cut() {
     }
 }
 
-/// Lets the writers write until the server loses its power.
+/// Has the writers write until the server loses its power.
 fn write_until_the_cut(writers: &mut [Writer], mut pando: Pando) {
     let address = pando.address();
     let (sender, _receiver) = mpsc::channel();
@@ -112,8 +111,8 @@ fn write_until_the_cut(writers: &mut [Writer], mut pando: Pando) {
     assert_eq!(pando.exit().code(), Some(powercut::EXIT_STATUS));
 }
 
-/// A failed sync leaves nobody knowing what is on disk: the change is not acknowledged and no other is accepted until a
-/// restart, while reading goes on.
+/// After a failed sync the content of the disk is unknown: the change is not acknowledged and no other is accepted
+/// until a restart, while reading goes on.
 #[test]
 fn a_failed_sync_stops_writes_and_not_reads() {
     let scratch = Scratch::new("failed-sync");
@@ -123,7 +122,7 @@ fn a_failed_sync_stops_writes_and_not_reads() {
         assert!(pando.stop().success());
     }
     let data = Pando::data(&scratch).canonicalize().unwrap();
-    // Far enough behind the start that the server is up, and soon enough for a few changes.
+    // Late enough that the server is up, and early enough that few changes come first.
     let failure = PowerCut::new(&data, &scratch.join("journal")).fail_at(FailKind::Sync, SYNC_FAILING, EIO);
     let pando = Start::new(&scratch).with(&failure).ready();
     let mut admin = pando.administrator();

@@ -14,7 +14,7 @@ use support::{SUFFIX, Scratch};
 
 const CHANGES: usize = 20;
 
-/// A data directory of a killed server with changes in its redo log, and the last segment of that.
+/// Returns a data directory of a killed server with changes in its redo log, and the log's last segment.
 fn killed(scratch: &Scratch) -> (PathBuf, PathBuf) {
     let pando = Start::new(scratch).ready();
     let mut admin = pando.administrator();
@@ -33,7 +33,7 @@ fn killed(scratch: &Scratch) -> (PathBuf, PathBuf) {
     (data, segment)
 }
 
-/// The files of a directory with their contents, but for the lock and what follows from it.
+/// Returns the files of a directory with their contents, without the lock and files derived from it.
 fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     let mut files = Vec::new();
     for entry in fs::read_dir(directory).unwrap() {
@@ -48,7 +48,7 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Starts and verifies a damaged directory, which must be refused by the name of `file` and left as it is.
+/// Starts and verifies a damaged directory, which must be refused with the name of `file` and left unchanged.
 fn check_refused(scratch: &Scratch, data: &Path, file: &str, about: &str) {
     let before = files(data);
     let (status, said) = Start::new(scratch).refused();
@@ -78,7 +78,7 @@ fn a_damaged_redo_log_is_named_and_refused() {
     fs::rename(&segment, &renamed).unwrap();
     check_refused(&scratch, &data, &name, "renamed");
     fs::rename(&renamed, &segment).unwrap();
-    // The payload of a group with others behind it.
+    // The payload of a group with others after it.
     let at = 5 * 4096 + 50;
     writable().write_all_at(&[whole[at] ^ 1], at as u64).unwrap();
     check_refused(&scratch, &data, &name, "a byte in the middle");
@@ -93,7 +93,7 @@ fn a_damaged_redo_log_is_named_and_refused() {
     check_refused(&scratch, &data, &name, "without the data file");
     fs::rename(&away, &data_file).unwrap();
 
-    // Everything back in its place: everything is there.
+    // With the original file, all data is there.
     let pando = Start::new(&scratch).ready();
     let mut admin = pando.administrator();
     let found = admin.entry(SUFFIX, &["description"]).unwrap().unwrap().text("description");

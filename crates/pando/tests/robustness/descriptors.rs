@@ -1,4 +1,4 @@
-//! Connections that want all file descriptors there are: the store keeps finding one, and so does the administrator.
+//! Connections that use up all file descriptors: the store still gets one, and so does the administrator.
 
 use crate::support;
 
@@ -12,14 +12,14 @@ use support::{Pando, SUFFIX, Scratch};
 
 /// Open files that the server may have.
 const OPEN_FILES: u64 = 128;
-/// A server that took more connections than it can answer would not say so.
+/// Longest wait for an answer: a server that took more connections than it can answer would be silent.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Changes that are made, and their size: together they fill several segments of the redo log, of 256 KiB, 512 KiB and
 /// so on.
 const CHANGES: usize = 60;
 const VALUE_LEN: usize = 100_000;
 
-/// Opens connections that are answered, until one is not; why.
+/// Opens connections that are answered, until one is not; returns the reason.
 fn open_all(pando: &Pando) -> (Vec<Connection>, String) {
     let mut open = Vec::new();
     loop {
@@ -57,20 +57,20 @@ fn connections_leave_descriptors_for_the_store_and_the_administrator() {
     assert!(local.bind_external(None).unwrap().is_success());
     let max = local.entry("cn=Max,cn=Connections,cn=monitor", &["monitorCounter"]).unwrap().unwrap();
     let max = max.text("monitorCounter").unwrap().parse::<usize>().unwrap();
-    // Nobody counts to the last one what else is open.
+    // The exact number of other open files is unknown.
     assert!(max.abs_diff(open.len()) < 10 && open.len() > 40, "{max} {}", open.len());
     let log = pando.log();
     assert!(log.contains(&format!("WARN at most {max} connections instead of 100000")), "{log}");
     assert!(log.contains("connections are refused"), "{log}");
 
-    // When some go, others come.
+    // When some are closed, others are accepted.
     drop(open);
     let (open, _) = open_all(&pando);
     assert!(open.len() > 40, "{}", open.len());
     assert!(pando.stop().success());
 }
 
-/// Nothing is said where there are enough.
+/// No message is logged if there are enough descriptors.
 #[test]
 fn a_limit_that_is_high_enough_is_not_worth_a_word() {
     let scratch = Scratch::new("descriptors-enough");

@@ -1,6 +1,6 @@
-//! What is wrong with the server itself is said to its operator and not only to the client who meets it: in the log, to
-//! the service manager, below `cn=monitor`, by the exit code. Faults are injected into the real binary, most of them
-//! while the file `on` is there.
+//! Faults of the server are reported to its operator and not only to the affected client: in the log, to the service
+//! manager, below `cn=monitor`, by the exit code. Faults are injected into the real binary, most of them while the file
+//! `on` exists.
 
 use crate::support;
 
@@ -18,9 +18,9 @@ const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const EMFILE: i32 = 24;
 
-/// What the log says when no more changes are taken.
+/// Beginning of the log line when the server stops to accept changes.
 const STOPPED: &str = "ERROR no more changes until a restart, reading goes on: ";
-/// Searches that meet damage; more than the log has lines for.
+/// Number of searches that meet damage: more than the log has lines for.
 const FLOOD: usize = 200;
 
 struct Trial {
@@ -44,7 +44,7 @@ impl Trial {
         std::fs::write(self.switch(), b"").unwrap();
     }
 
-    /// A server with the sample tree and a fault that comes while the switch is on.
+    /// Starts a server with the sample tree and a fault that occurs while the switch is on.
     fn start(&self, fault: Fault) -> (Pando, Connection) {
         let faults = [fault.only_while(&self.switch())];
         let start = Start::new(&self.scratch).environment("NOTIFY_SOCKET", self.scratch.join("notify"));
@@ -54,7 +54,7 @@ impl Trial {
         (pando, admin)
     }
 
-    /// Waits until the service manager hears of a state.
+    /// Waits until the service manager receives a state.
     fn hears(&self, what: &str) -> String {
         loop {
             let mut bytes = [0; 4_096];
@@ -79,7 +79,7 @@ fn code_of(status: std::process::ExitStatus) -> i32 {
     status.code().unwrap_or(-1)
 }
 
-/// Only reading is left: everybody who has to know does.
+/// Checks that only reading is left, and that it is reported everywhere.
 fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str) {
     let heard = trial.hears("STATUS=reading only");
     assert!(heard.contains(cause), "{heard}");
@@ -155,7 +155,7 @@ fn descriptors_that_are_short_for_a_while_refuse_changes_meanwhile() {
 fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
     let trial = Trial::new("no-random");
     let (pando, mut admin) = trial.start(Fault::new(FaultCall::Random, EIO).thread("pando-*"));
-    // The hash threads take their first random numbers now. What they have taken lasts a while.
+    // The hash threads take their first random numbers now, which last a while.
     trial.switch_on();
     let mut hash = || {
         let changes = [(ChangeOperation::Replace, "userPassword", &["fresh-and-secret"][..])];
@@ -170,7 +170,7 @@ fn a_password_that_cannot_be_hashed_for_want_of_random_numbers_is_in_the_log() {
     assert!(!log.contains("fresh-and-secret"), "{log}");
 }
 
-/// Overwrites what stands before `text` wherever it is in the file.
+/// Overwrites the octets before each occurrence of `text` in the file.
 fn damage_before(file: &Path, text: &[u8], length: usize) -> usize {
     let mut bytes = std::fs::read(file).unwrap();
     let places: Vec<usize> =
@@ -225,7 +225,7 @@ fn a_start_without_threads_or_descriptors_says_so_and_is_no_fault_of_the_data() 
         let (status, said) = Start::new(&scratch).with_faults(std::slice::from_ref(&fault), &log).refused();
         assert_eq!(code_of(status), 1, "{fault}: {said}");
         assert!(said.lines().any(|line| line.starts_with("pando: ")), "{fault}: {said}");
-        // Nothing is left that a start without it would mind.
+        // Nothing is left that a start without the fault would reject.
         assert_eq!(code_of(Pando::start(&scratch).stop()), 0);
     }
 }

@@ -1,5 +1,5 @@
-//! A server at work whose disk is full, or that is killed while it makes an index: changes are refused and nothing
-//! else, and everything goes on when there is room again, or after a start.
+//! A server whose disk is full, or that is killed while it builds an index: only changes are refused, and all work goes
+//! on when there is room again, or after a start.
 
 use crate::support;
 
@@ -16,18 +16,18 @@ use support::writers::Writer;
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 const WRITERS: u64 = 4;
-/// How often the disk becomes full, and how far it is from that at most.
+/// Number of times that the disk becomes full.
 const ROUNDS: u64 = 4;
 const ROOM_MAX: u64 = 200_000;
 /// Room for everything.
 const PLENTY: &str = "999999999999";
-/// How often an index is interrupted, in each way.
+/// Number of interruptions of an index, of each kind.
 const INDEX_ROUNDS: u64 = 4;
-/// How long indexes may take: their thread has the lowest priority, and other tests take the processors meanwhile.
+/// Longest time for indexes: their thread has the lowest priority, and other tests use the processors meanwhile.
 const INDEX_DEADLINE: Duration = DEADLINE.saturating_mul(5);
-/// The one who writes meanwhile.
+/// Name of the writer.
 const WRITER: &str = "w";
-/// Indexes that take some slices to make.
+/// Indexes that take several slices to build.
 const INDEXED: [(&str, &str); 4] = [
     ("cn", "equality,ordering,presence,substring,approximate"),
     ("sn", "equality,ordering,presence,substring,approximate"),
@@ -48,7 +48,7 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
     let data = Pando::data(&scratch).canonicalize().unwrap();
     let room = scratch.join("room");
     for round in 0..support::rounds(ROUNDS) {
-        // At the first start there is none at all.
+        // At the first start there is no room at all.
         let bytes = if round == 0 { 0 } else { random.u64(..ROOM_MAX) };
         println!("round {round}: room for {bytes} bytes");
         std::fs::write(&room, bytes.to_string()).unwrap();
@@ -102,7 +102,7 @@ fn write_until_refused(writers: &mut [Writer], pando: &Pando) -> Vec<Outcome> {
     })
 }
 
-/// Lets the writers write until that many changes are acknowledged.
+/// Has the writers write until that many changes are acknowledged.
 fn write_some(writers: &mut [Writer], pando: &Pando, acknowledgements: u64) {
     let address = pando.address();
     let (sender, receiver) = mpsc::channel();
@@ -123,7 +123,7 @@ fn check_all(writers: &mut [Writer], pando: &Pando) {
     writers.iter_mut().for_each(|writer| writer.check(&mut admin));
 }
 
-/// The sample organisation, with what a writer wants to be there, and indexes that are defined and not made.
+/// Creates the sample organisation, with the entries that a writer needs, and indexes that are defined and not built.
 fn with_indexes_to_make(scratch: &Scratch) -> PathBuf {
     let template = scratch.join("template");
     let server = Start::bare(scratch, "template").arguments(&["--sample", "--admin-dn", ADMIN_DN]).ready();
@@ -144,7 +144,7 @@ fn copy(template: &Path, data: &Path) {
     }
 }
 
-/// Waits until no index is being made.
+/// Waits until no index is being built.
 fn wait_for_indexes(pando: &Pando) {
     let mut admin = pando.administrator();
     let started = Instant::now();
@@ -168,7 +168,7 @@ fn check_indexes(data: &Path) {
     must(&["explain", "--base", SUFFIX, "(mail=*son*)"], data).expect_output("by indexes:");
 }
 
-/// What a server does that makes all of the indexes and nothing else.
+/// Counts the calls and bytes of a server that builds all of the indexes and does nothing else.
 fn whole_build(scratch: &Scratch, template: &Path) -> powercut::Counted {
     let (data, count) = (scratch.path().canonicalize().unwrap().join("data"), scratch.join("count"));
     copy(template, &data);
@@ -200,7 +200,7 @@ fn an_index_goes_on_after_kills() {
             writer.write_until_the_end(pando.address(), &sender);
             assert_eq!(pando.exit().code(), None, "killed: {}", pando.log());
         }
-        // Once more on the way, by the clock of the changes that are acknowledged.
+        // Killed once more during the build, after some acknowledged changes.
         let pando = Pando::start(&scratch);
         writer.check(&mut pando.administrator());
         write_some(std::slice::from_mut(&mut writer), &pando, random.u64(1..20));
@@ -214,7 +214,7 @@ fn an_index_goes_on_after_kills() {
     }
 }
 
-/// What opening data that is there takes: the engine's table of readers.
+/// Bytes written when existing data is opened: the engine's table of readers.
 const OPENING_BYTES: i64 = 128 << 10;
 
 #[test]
@@ -237,7 +237,7 @@ fn an_index_waits_for_room_on_the_disk() {
         let started = Instant::now();
         while !pando.log().contains("index rows are not made for now") {
             assert!(started.elapsed() < INDEX_DEADLINE, "{}", pando.log());
-            // Half an index is none: answers are the same at all times.
+            // An incomplete index is not used: answers are always the same.
             let found = admin.search(SUFFIX, Scope::WholeSubtree, "(cn=*ber*)", &["1.1"]).unwrap();
             let all = admin.search(SUFFIX, Scope::WholeSubtree, "(&(cn=*ber*)(!(cn=x)))", &["1.1"]).unwrap();
             assert_eq!(found.entries.len(), all.entries.len());

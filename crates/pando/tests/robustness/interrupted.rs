@@ -1,5 +1,5 @@
-//! Commands that make data, killed or out of room at points spread over all of their way: the old data is there or the
-//! new, as a whole and sound; the same command then comes to its end, and nothing is left over.
+//! Commands that create data, killed or out of room at points spread over their run: either the old or the new data is
+//! there, complete and sound. The same command then completes, and nothing is left over.
 
 use crate::support;
 
@@ -13,10 +13,10 @@ use support::{Pando, SUFFIX, Scratch};
 
 /// Kills, power cuts and full disks of each command.
 const ROUNDS: u64 = 3;
-/// The same where each takes long.
+/// Number of each for commands that take long.
 const ROUNDS_LARGE: u64 = 2;
 
-/// The sample organisation, which nobody serves, as data and as LDIF.
+/// Creates the sample organisation as data, which no server has open, and as LDIF.
 fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
     assert!(Start::new(scratch).arguments(&["--sample"]).ready().stop().success());
     let data = Pando::data(scratch);
@@ -25,13 +25,13 @@ fn sample(scratch: &Scratch) -> (PathBuf, PathBuf) {
     (data, file)
 }
 
-/// Stops a command at random points, in each of the ways.
+/// Stops a command at random points, by each kind of interruption.
 fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
     let mut random = fastrand::Rng::with_seed(support::seed());
     let mut stopped = Vec::new();
     let (calls, bytes) = (interruption.whole.calls, interruption.whole.grown_bytes);
     for _ in 0..support::rounds(rounds) {
-        // Some near the beginning and the end, where things are decided.
+        // Some near the beginning and the end, where the outcome changes.
         let range = match random.u8(..3) {
             0 => 1..=calls.min(24),
             1 => calls.saturating_sub(8).max(1)..=calls,
@@ -104,8 +104,8 @@ fn a_repair() {
     interrupt(&Interruption::of(&scratch, Some(&data), false, &["verify", "--repair"]), ROUNDS);
 }
 
-/// Settings are put in force all together or not at all; rows of indexes then come in slices, and what is missing of
-/// them is made later.
+/// Settings take effect all together or not at all. Rows of indexes then follow in slices, and missing ones are written
+/// later.
 #[test]
 fn settings_that_are_applied() {
     let scratch = Scratch::new("interrupted-apply");
@@ -121,7 +121,7 @@ fn settings_that_are_applied() {
     interrupt(&apply, ROUNDS);
 }
 
-/// Takes away every third row of what follows from the entries.
+/// Removes every third row of data derived from the entries.
 fn damage(data: &Path) {
     let (store, mut writer) = Store::open(data, MAPS, &Options::default()).unwrap();
     let view = store.view().unwrap();

@@ -1,4 +1,4 @@
-//! What was answered is there after the server ends, however it ends.
+//! Acknowledged changes are there after any end of the server.
 
 use crate::support;
 
@@ -85,7 +85,7 @@ fn a_made_up_administrator_password_is_said_once_and_stays() {
     assert!(pando.connect().bind(&name, &password).unwrap().is_success(), "and holds");
 }
 
-/// Name and password in the line that says them: the words after "administrator" and "password".
+/// Returns name and password from the line that contains them: the words after "administrator" and "password".
 fn administrator_in(said: &str) -> Option<(String, String)> {
     let line = said.lines().find(|line| line.contains("password"))?;
     let name = line.split_whitespace().find(|word| word.contains('='))?;
@@ -103,6 +103,6 @@ fn a_start_after_many_changes_is_quick() {
     let started = Instant::now();
     let pando = Start::new(&scratch).ready();
     assert!(pando.administrator().entry(SUFFIX, &[]).unwrap().is_some());
-    // No figure to be proud of, only a bound that a replay of everything since the beginning would break one day.
+    // A loose bound, which a replay of the whole log would exceed.
     assert!(started.elapsed() < support::DEADLINE);
 }

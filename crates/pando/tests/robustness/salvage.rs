@@ -1,5 +1,5 @@
-//! `pando verify --salvage`: directories whose redo log is damaged in the middle are refused with the name of the way
-//! out, and the way out gives every change before the gap, none behind it, and says which are lost.
+//! `pando verify --salvage`: a directory whose redo log is damaged in the middle is refused, and the message names this
+//! command. It saves every change before the gap and none after it, and lists the lost ones.
 
 use crate::support;
 
@@ -15,15 +15,15 @@ use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 /// Entries, each in a group of its own.
 const ENTRIES: u64 = 48;
-/// Octets of an entry: a few fill the first segment, and more the next, which are twice as large each.
+/// Octets of an entry's value: a few entries fill the first segment, and more the next ones, each twice as large.
 const VALUE_LEN: usize = 40_000;
 const BLOCK: u64 = 4096;
 /// Bytes before a group's payload.
 const HEAD: u64 = 36;
-/// How often changes are made anew because a checkpoint came before the kill.
+/// Most attempts to make changes without a checkpoint before the kill.
 const TRIES_MAX: usize = 20;
 
-/// A data directory whose last changes are in the redo log alone, over several segments.
+/// A data directory whose last changes are only in the redo log, over several segments.
 struct Pending {
     scratch: Scratch,
     data: PathBuf,
@@ -73,7 +73,7 @@ impl Pending {
         panic!("a checkpoint came first each of {TRIES_MAX} times");
     }
 
-    /// A copy to be damaged.
+    /// Copies the directory, to be damaged.
     fn copy(&self, name: &str) -> PathBuf {
         let copy = self.scratch.join(name);
         fs::create_dir(&copy).unwrap();
@@ -83,17 +83,17 @@ impl Pending {
         copy
     }
 
-    /// The entry that a group adds.
+    /// Returns the entry that a group adds.
     fn entry_of(&self, sequence: u64) -> u64 {
         ENTRIES - 1 - (self.frames.last().unwrap().sequence - sequence)
     }
 
-    /// The position of the change that a group makes.
+    /// Returns the position of a group's change.
     fn position_of(&self, sequence: u64) -> u64 {
         self.position - (self.frames.last().unwrap().sequence - sequence)
     }
 
-    /// The frames of the segment in the middle.
+    /// Returns the frames of the segment in the middle.
     fn middle_segment(&self) -> Vec<Frame> {
         let segments = segments_of(&self.frames);
         let middle = &segments[segments.len() / 2];
@@ -126,7 +126,7 @@ impl Pending {
             .expect_output(&format!("as they were after the change at position {saved}, 2"))
             .expect_output(&format!("lost: the changes at positions {} to {lost_to} cannot", saved + 1))
             .expect_output(&format!("behind the gap that can be read: position {}, 2", lost_to + 1));
-        // One line for each change behind the gap, in order, and no value in it.
+        // One line for each change after the gap, in order, without values.
         let told: Vec<&str> =
             run.stdout.lines().filter(|line| line.starts_with("not applied: position")).collect();
         let behind: Vec<u64> = (last + 1..=self.frames.last().unwrap().sequence).collect();
@@ -140,7 +140,7 @@ impl Pending {
         self.check_saved(&ldif, &settings, self.entry_of(first));
     }
 
-    /// A new directory takes what was saved: the entries before the gap with all their values, and no other.
+    /// A new directory can import the saved data: the entries before the gap with all their values, and no other.
     #[track_caller]
     fn check_saved(&self, ldif: &Path, settings: &Path, entries: u64) {
         let fresh = ldif.with_extension("fresh");
@@ -168,14 +168,14 @@ fn salvage_with(data: &Path, ldif: &Path, more: &[&str]) -> Run {
     pando::command(&[&["verify", "--salvage", ldif.to_str().unwrap()], more].concat(), Some(data))
 }
 
-/// The ordinary files of a directory.
+/// Returns the regular files of a directory.
 fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     let entries = fs::read_dir(directory).unwrap().map(Result::unwrap);
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// The groups of a redo log in order, by what store-format.md says of their heads.
+/// Returns the groups of a redo log in order, by the format of their heads in store-format.md.
 fn frames(data: &Path) -> Vec<Frame> {
     let mut frames = Vec::new();
     for (name, bytes) in contents(data) {
@@ -198,7 +198,7 @@ fn segments_of(frames: &[Frame]) -> Vec<PathBuf> {
     segments
 }
 
-/// Turns the bits of a byte around.
+/// Inverts the bits of a byte.
 fn flip(file: &Path, offset: u64) {
     let file = File::options().read(true).write(true).open(file).unwrap();
     let mut byte = [0];
@@ -237,7 +237,7 @@ fn what_is_whole_before_a_gap_is_saved_and_nothing_behind_it() {
     let lost = format!("add \"{}\"", dn(pending.entry_of(later.sequence)));
     assert!(!run.stdout.contains(&lost), "{run}");
 
-    // A header says nothing that the groups do not say themselves.
+    // A header has no information that the groups lack.
     let headless = pending.copy("headless");
     flip(&headless.join(&first.segment), 9);
     let run = salvage(&headless, &headless.with_extension("ldif")).expect_code(0);

@@ -1,5 +1,5 @@
-//! What two servers show to several askers: the same tree in both, the same requests to both. For rules that were
-//! translated from the one's into the other's.
+//! Comparison of two servers for several requesters: the same tree in both, the same requests to both. One server's
+//! rules are translated from the other's.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,7 +28,7 @@ const FILTERS: [&str; 14] = [
     "(cn=staff)",
 ];
 
-/// Fills a server: people with managers and titles, a group, and what is closed.
+/// Fills a server: people with managers and titles, a group, and hidden entries.
 pub fn fill(admin: &mut Connection) {
     plant(admin);
     add_person(admin, "carl");
@@ -47,13 +47,13 @@ pub fn fill(admin: &mut Connection) {
     }
 }
 
-/// What `pando access translate` says of these clauses.
+/// Runs `pando access translate` on these clauses.
 pub fn translate(scratch: &Scratch, text: &str) -> super::clients::Run {
     let file = scratch.write("rules.txt", text);
     command(&["access", "translate", file.to_str().unwrap()], None)
 }
 
-/// The rules that a translation printed.
+/// Returns the rules that a translation printed.
 pub fn rules_of(run: &super::clients::Run) -> Vec<String> {
     let lines = run.stdout.lines().filter_map(|line| line.strip_prefix("  \"")?.strip_suffix("\","));
     lines.map(|line| line.replace("\\\"", "\"")).collect()
@@ -68,28 +68,28 @@ pub fn put_in_force(pando: &Pando, rules: &[String]) {
     assert!(changed.is_success(), "{changed:?} {rules:#?}");
 }
 
-/// A request of which the answers are held against each other.
+/// A request whose answers are compared.
 #[derive(Debug)]
 pub struct Asked<'a> {
     pub asker: &'a str,
     pub filter: &'a str,
 }
 
-/// The names of the attributes that an entry shows; `None` where it does not show itself.
+/// The names of the attributes that an entry shows; `None` if the entry is hidden.
 pub type Shown<'a> = Option<&'a BTreeSet<String>>;
 
-/// How many requests were made, and how many entries they showed.
+/// Numbers of requests, and of entries that they showed.
 #[derive(Debug, Default)]
 pub struct Count {
     pub requests: usize,
     pub entries: usize,
 }
 
-/// Asks both the same as several askers. `explains` says whether a difference is as it should be, at an entry by its
-/// DN: what they show, and what we show.
+/// Sends the same requests to both servers as several requesters. `explains` returns true if a difference at an entry
+/// is expected, given its DN, the peer's answer and ours.
 ///
 /// # Panics
-/// Where it is not; `context` says more.
+/// A difference is not expected; the message contains `context`.
 pub fn ask_both(
     theirs: SocketAddr,
     pando: &Pando,
@@ -132,7 +132,7 @@ pub fn ask_both(
             let [theirs, ours] =
                 both.each_mut().map(|connection| connection.compare(&dn, attribute, value).unwrap().code);
             count.requests += 1;
-            // Where they say that it may not be told, or that nothing is there, we say one of them too.
+            // If the peer refuses the attribute or denies its existence, so does Pando, by one of the two codes.
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),
@@ -143,7 +143,7 @@ pub fn ask_both(
     count
 }
 
-/// The names of the attributes that each entry shows; passwords never show here.
+/// Returns the names of the attributes that each entry shows; passwords are never shown here.
 fn shown(
     connection: &mut Connection,
     base: &str,

@@ -1,4 +1,5 @@
-//! The programs of others that the tests drive. A missing one fails the test that wants it, and says what installs it.
+//! Programs of other projects that the tests run. If one is missing, the test that needs it fails and states what
+//! installs it.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD};
 use std::ffi::OsStr;
@@ -7,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// What a program printed, and how it ended.
+/// Output and end of a program.
 pub struct Run {
     /// The command line, for messages.
     pub command: String,
@@ -99,8 +100,8 @@ pub fn unboundid_tool(class: &str, server: SocketAddr, arguments: &[&str], input
     unboundid_jar_tool(class, &all, input)
 }
 
-/// The same with all of its command line. By its class, because the jar's own launcher exits with 0 whatever the tool
-/// says.
+/// Runs a tool with all of its command line. It is started by its class, because the jar's own launcher always exits
+/// with 0.
 pub fn unboundid_jar_tool(class: &str, arguments: &[&str], input: &str) -> Run {
     let jar = unboundid_jar();
     let class = format!("com.unboundid.ldap.sdk.{class}");

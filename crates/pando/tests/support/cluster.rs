@@ -18,7 +18,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A broker, and the first node, which has the suffix entry.
+    /// Starts a broker, and the first node, which has the suffix entry.
     pub fn new(name: &str) -> (Cluster, Pando) {
         let scratch = Scratch::new(name);
         let brokers = Brokers::start(1, scratch.path()).unwrap();
@@ -36,7 +36,7 @@ impl Cluster {
         let cluster = Cluster { brokers, scratch };
         cluster.write_node_file(1);
         let data = cluster.data(1);
-        // What is there before becomes what the cluster begins with.
+        // The data that is there before becomes the cluster's first data.
         let server =
             Start::bare(&cluster.scratch, "node-1").arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN]);
         let server = server.ready();
@@ -80,7 +80,7 @@ impl Cluster {
         self.scratch.write(&format!("node-{node}.toml"), text);
     }
 
-    /// Invites the next node, and makes it of a copy of the first one's data.
+    /// Invites the next node, and creates it from a copy of the first one's data.
     pub fn join(&self, node: u32) {
         let from = self.scratch.join(&format!("copy-for-{node}"));
         let copied = command(&["cluster", "copy", from.to_str().unwrap()], Some(&self.data(1)));
@@ -88,14 +88,14 @@ impl Cluster {
         self.join_from(node, &from);
     }
 
-    /// Invites the next node, and makes it of a copy.
+    /// Invites the next node, and creates it from a copy.
     pub fn join_from(&self, node: u32, from: &Path) {
         let invitation = self.invite(node);
         let join = ["join", "--invitation", &invitation, "--copy-of", from.to_str().unwrap()];
         self.cluster_command(node, &join).expect_code(0).expect_output(&format!("node {node} is made"));
     }
 
-    /// A node file for the next node, and an invitation.
+    /// Writes a node file for the next node, and returns an invitation.
     pub fn invite(&self, node: u32) -> String {
         self.write_node_file(node);
         let invitation = self.scratch.join(&format!("node-{node}.invitation")).to_str().unwrap().to_owned();
@@ -104,7 +104,7 @@ impl Cluster {
         invitation
     }
 
-    /// `pando cluster` of a node.
+    /// Runs `pando cluster` for a node.
     pub fn cluster_command(&self, node: u32, words: &[&str]) -> Run {
         let file = self.node_file(node);
         let words = [&["cluster", words[0], "--node", file.to_str().unwrap()], &words[1..]].concat();
@@ -117,7 +117,7 @@ impl Cluster {
         Start::bare(&self.scratch, &data).arguments(&["--node", node_file.to_str().unwrap()]).ready()
     }
 
-    /// Everything in a node's data: its entries as an export has them, and the records of its log.
+    /// Returns a node's data: its entries as exported, and the records of its log.
     pub fn content(&self, node: u32) -> (String, Vec<(u64, Vec<u8>)>) {
         let export = command(&["export"], Some(&self.data(node))).expect_code(0).stdout;
         let store = store::Store::open_read_only(&self.data(node), directory::rows::MAPS).unwrap();
@@ -126,7 +126,7 @@ impl Cluster {
         (export, records.collect::<Result<_, _>>().unwrap())
     }
 
-    /// Waits until all of these nodes have the same, and says how many records that are.
+    /// Waits until all of these nodes have the same data, and returns the number of records.
     pub fn expect_equal(&self, nodes: &[(u32, &Pando)]) -> usize {
         let last = nodes.iter().map(|(_, server)| position(server)).max().unwrap();
         for (_, server) in nodes {
@@ -145,7 +145,7 @@ impl Cluster {
     }
 }
 
-/// Asks until there is an answer.
+/// Calls `ask` until it returns a value.
 #[track_caller]
 pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -184,7 +184,7 @@ pub fn figure(server: &Pando, name: &str) -> String {
     figure_of(server, name).unwrap_or_else(|| panic!("no cn={name},cn=Cluster,cn=monitor"))
 }
 
-/// As [`figure`], where it is there.
+/// As [`figure`], or `None` if the figure is missing.
 pub fn figure_of(server: &Pando, name: &str) -> Option<String> {
     let dn = format!("cn={name},cn=Cluster,cn=monitor");
     let entry = read(&mut server.administrator(), &dn)?;

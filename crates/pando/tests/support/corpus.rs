@@ -1,5 +1,4 @@
-//! The operations of `tests/differential/*.ops`: their text form, described in the README beside them, and the requests
-//! that it stands for.
+//! The operations of `tests/differential/*.ops`: their text form, described in the README there, and their requests.
 
 use super::SUFFIX;
 use client::Connection;
@@ -10,13 +9,13 @@ use ldap::{
     SelectionBuf,
 };
 
-/// An operation, with what the corpus says about it.
+/// An operation, with its notes in the corpus.
 pub struct Operation {
     /// File and line, for messages.
     pub place: String,
     /// The line itself.
     pub text: String,
-    /// What Pando answers when it differs on purpose, and why.
+    /// Pando's answer if it differs on purpose, with the reason.
     pub differs: Option<Difference>,
     /// Whether the tree may have changed after it.
     pub writes: bool,
@@ -28,7 +27,7 @@ pub struct Operation {
 pub struct Difference {
     /// Pando's result code by name, or `entries`.
     pub answer: String,
-    /// Why.
+    /// Reason.
     pub reason: String,
 }
 
@@ -181,15 +180,15 @@ fn unescape(text: &str) -> Vec<u8> {
 }
 
 impl Operation {
-    /// The attribute names that a search asks for; empty for all.
+    /// Returns true for a search.
     pub fn is_search(&self) -> bool {
         matches!(self.kind, Kind::Search { .. })
     }
 
-    /// Runs it: binds on a connection of their own, everything else on `connection`.
+    /// Runs the operation: a bind on a connection of its own, any other on `connection`.
     ///
     /// # Panics
-    /// When the connection breaks or the server does not answer.
+    /// The connection breaks or the server does not answer.
     pub fn run(&self, connection: &mut Connection) -> Reply {
         let mut controls = ControlsBuf::new();
         if self.manage {

@@ -26,7 +26,7 @@ impl RunningDs389 {
         RunningDs389 { server }
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }

@@ -1,8 +1,8 @@
-//! What is the same in all black-box tests.
+//! Constants of all black-box tests.
 
 use std::time::Duration;
 
-/// How long a test waits for something that always comes when the code is right.
+/// Longest wait of a test for an event that always comes if the code is right.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The suffix of the trees in these tests.

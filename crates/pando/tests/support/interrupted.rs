@@ -1,8 +1,8 @@
-//! Commands that are stopped at a point of their way: killed at one of their file calls, or out of room at one of their
+//! Commands that are stopped at some point: killed at one of their file calls, or out of disk space at one of their
 //! bytes.
 //!
-//! The points are chosen from what a whole run does, so they are spread over all of it, and one of them is the same
-//! whatever the machine's load.
+//! The points are chosen from the calls and bytes of a whole run, so they are spread over all of it and do not depend
+//! on the machine's load.
 
 use super::Scratch;
 use super::clients::Run;
@@ -16,12 +16,12 @@ use std::process::{Command, ExitStatus, Output, Stdio};
 /// SIGKILL.
 const KILL: i32 = 9;
 
-/// What a data directory looks like to those who use it.
+/// Content of a data directory for its users.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Data {
-    /// There is none, or not one entry.
+    /// There is no directory, or it has no entry.
     None,
-    /// Everything that is in it, as an export without its comments, and its settings.
+    /// All its entries, as an export without comments, and its settings.
     Entries(String),
 }
 
@@ -35,7 +35,7 @@ impl std::fmt::Debug for Data {
 }
 
 impl Data {
-    /// What is in a directory. Wants it to be sound, unless that is not the question.
+    /// Reads the content of a directory, and checks that it is sound if `is_sound` is set.
     #[track_caller]
     pub fn of(data: &Path, is_sound: bool) -> Data {
         if !data.join("data.mdb").exists() {
@@ -58,33 +58,33 @@ impl Data {
     }
 }
 
-/// A command on a data directory, and the directory as it is before.
+/// A command on a data directory, and the directory before it.
 pub struct Interruption<'a> {
     scratch: &'a Scratch,
-    /// The directory before, or none.
+    /// The directory before, if there is one.
     template: Option<PathBuf>,
-    /// Everything but `--data DIR`.
+    /// All arguments except `--data DIR`.
     arguments: Vec<String>,
     /// Whether the directory before is sound.
     is_sound: bool,
-    /// Whether it does its work in steps, of which the first changes what can be seen and the others only go on.
+    /// Whether it works in steps, of which only the first changes visible data.
     pub has_steps: bool,
-    /// What a whole run does.
+    /// Calls and bytes of a whole run.
     pub whole: Counted,
-    /// What there is before and after a whole run.
+    /// Content before a whole run.
     pub before: Data,
-    /// See `before`.
+    /// Content after a whole run.
     pub after: Data,
 }
 
-/// How a run was stopped, and what was there then.
+/// Result of a run that was to be stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Stopped {
-    /// It was not: it came to its end.
+    /// It was not stopped, and completed.
     Done,
-    /// It was, and what was there before still is.
+    /// It was stopped, with the content of before.
     Before,
-    /// It was, and what a whole run makes is there.
+    /// It was stopped, with the content of a whole run.
     After,
 }
 
@@ -119,19 +119,19 @@ impl<'a> Interruption<'a> {
         interruption
     }
 
-    /// The directory that the command works on.
+    /// Returns the directory that the command works on.
     pub fn data(&self) -> PathBuf {
         self.scratch.path().canonicalize().unwrap().join("interrupted")
     }
 
-    /// Runs it on a fresh copy of the directory, with a fate.
+    /// Runs it on a fresh copy of the directory, with the faults that `plan` sets.
     pub fn run(&self, plan: impl Fn(PowerCut) -> PowerCut) -> Output {
         let data = self.data();
         let _ = fs::remove_dir_all(&data);
         fs::create_dir(&data).unwrap();
         for file in self.template.iter().flat_map(|template| fs::read_dir(template).unwrap()) {
             let file = file.unwrap();
-            // The folder with the server's certificate is nothing that commands look at.
+            // Commands do not read the folder with the server's certificate.
             if file.file_type().unwrap().is_dir() {
                 continue;
             }
@@ -148,7 +148,7 @@ impl<'a> Interruption<'a> {
         command
     }
 
-    /// Kills it behind a call, and looks at what is there.
+    /// Kills it after a call, and returns the resulting state.
     #[track_caller]
     pub fn kill_at(&self, call: u64) -> Stopped {
         let output = self.run(|plan| plan.kill_at(call));
@@ -157,8 +157,7 @@ impl<'a> Interruption<'a> {
         self.look(&format!("killed at call {call}"), !killed)
     }
 
-    /// Cuts the power at a call, and looks at what is there when everything that was not synced is treated as `seed`
-    /// says.
+    /// Cuts the power at a call, and returns the resulting state when `seed` chooses which unsynced writes are lost.
     #[track_caller]
     pub fn cut_at(&self, call: u64, seed: u64) -> Stopped {
         let output = self.run(|plan| plan.cut_at(call));
@@ -170,7 +169,7 @@ impl<'a> Interruption<'a> {
         self.look(&format!("power cut at call {call}, seed {seed}"), !cut)
     }
 
-    /// Lets the disk be full behind so many bytes, and looks at what is there and what was said.
+    /// Lets the disk be full after so many bytes, and checks the resulting state and the message.
     #[track_caller]
     pub fn full_after(&self, bytes: i64) -> Stopped {
         let room = self.scratch.write("room", bytes.to_string());
@@ -184,7 +183,8 @@ impl<'a> Interruption<'a> {
         stopped
     }
 
-    /// Wants one of the two states; then runs the command again, to its end, with nothing left over.
+    /// Checks that the state is one of the two. Then runs the command again, to its end, and checks that nothing is
+    /// left over.
     #[track_caller]
     fn look(&self, what: &str, is_done: bool) -> Stopped {
         let data = self.data();
@@ -196,7 +196,7 @@ impl<'a> Interruption<'a> {
             _ => panic!("{what}: {now:?} instead of {:?} or {:?}", self.before, self.after),
         };
         println!("{what}: {stopped:?}");
-        // What an import into an empty directory has done is not done again.
+        // An import into an empty directory that completed cannot be repeated.
         if !(self.before == Data::None && now == self.after) {
             let output = self.command(&data).output().unwrap();
             assert!(output.status.success(), "{what}, then again: {}", said(&output));
@@ -207,7 +207,7 @@ impl<'a> Interruption<'a> {
     }
 }
 
-/// What a process wrote.
+/// Returns the output of a process.
 pub fn said(output: &Output) -> String {
     format!(
         "{}\n{}{}",
@@ -217,7 +217,7 @@ pub fn said(output: &Output) -> String {
     )
 }
 
-/// Wants a process to have failed because the disk is full, and to have said so, and which disk.
+/// Checks that a process failed because the disk is full, and that its message names the disk.
 #[track_caller]
 pub fn expect_full(status: ExitStatus, said: &str, data: &Path) {
     assert_eq!(status.code(), Some(1), "{said}");
@@ -236,7 +236,7 @@ pub fn names_in(data: &Path) -> Vec<String> {
     names
 }
 
-/// Runs a command and wants success.
+/// Runs a command that must succeed.
 #[track_caller]
 pub fn must(arguments: &[&str], data: &Path) -> Run {
     command(arguments, Some(data)).expect_code(0)

@@ -13,7 +13,7 @@ pub(crate) const REALM: &str = "PANDO.TEST";
 /// The name that the server's principal has; clients call the server by it.
 pub(crate) const HOST: &str = "localhost";
 
-/// Tries at a port that somebody else may take before the centre does.
+/// Tries of ports, which another process may take first.
 const PORTS: usize = 10;
 
 /// A running centre; ended when it is dropped.
@@ -23,7 +23,7 @@ pub(crate) struct Kdc {
 }
 
 impl Kdc {
-    /// A realm with these principals, and a keytab with the key of each, by its name without slashes.
+    /// Creates a realm with these principals, and a keytab with the key of each, by its name without slashes.
     pub(crate) fn start(scratch: &Scratch, principals: &[&str]) -> Kdc {
         let folder = scratch.join("kdc");
         std::fs::create_dir_all(&folder).unwrap();
@@ -47,22 +47,22 @@ impl Kdc {
         self.kadmin(&format!("ktadd -norandkey -k {} {name}", self.keytab(name)));
     }
 
-    /// Has something done in its database.
+    /// Runs a request on its database.
     pub(crate) fn kadmin(&self, request: &str) {
         administer(&self.folder, "kadmin.local", &["-r", REALM, "-q", request]).expect_code(0);
     }
 
-    /// The file of a principal's key.
+    /// Returns the file of a principal's key.
     pub(crate) fn keytab(&self, name: &str) -> String {
         self.folder.join(format!("{}.keytab", name.replace('/', "-"))).to_str().unwrap().to_owned()
     }
 
-    /// The file by which libraries find it.
+    /// Returns the file with the realm's settings for clients.
     pub(crate) fn settings(&self) -> String {
         self.folder.join("krb5.conf").to_str().unwrap().to_owned()
     }
 
-    /// Runs a program as somebody who has just got a ticket by their key.
+    /// Runs a program as a principal with a fresh ticket.
     pub(crate) fn run_as(&self, name: &str, program: &str, arguments: &[&str]) -> Run {
         let cache = self.folder.join(format!("{name}.cache"));
         let cache = format!("KRB5CCNAME=FILE:{}", cache.display());
@@ -76,13 +76,13 @@ impl Kdc {
 
 impl Drop for Kdc {
     fn drop(&mut self) {
-        // Whatever it had is in the scratch folder.
+        // All of its files are in the scratch folder.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A port that is free for both kinds of traffic.
+/// Returns a port that is free for both TCP and UDP.
 fn free_port() -> u16 {
     let tcp = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = tcp.local_addr().unwrap().port();
@@ -107,7 +107,7 @@ fn write_settings(folder: &std::path::Path, port: u16) {
     std::fs::write(folder.join("kdc.conf"), server).unwrap();
 }
 
-/// Serves; `None` when the port is somebody else's by now.
+/// Starts the centre; returns `None` if another process has taken the port.
 fn serve(folder: &std::path::Path) -> Option<Child> {
     let mut child = Command::new("/usr/sbin/krb5kdc")
         .arg("-n")
@@ -120,7 +120,7 @@ fn serve(folder: &std::path::Path) -> Option<Child> {
         .unwrap_or_else(|error| panic!("krb5kdc: {error}. ./dev test installs it"));
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
     if lines.any(|line| line.contains("commencing operation")) {
-        // It goes on telling, and would stop at a pipe that is full.
+        // It goes on writing messages, and would block on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         return Some(child);
     }

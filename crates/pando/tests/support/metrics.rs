@@ -1,11 +1,11 @@
-//! The metrics of a server, as one that gathers them gets them.
+//! The metrics of a server, as a scraper reads them.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 
 use super::{DEADLINE, Pando};
 
-/// Where a server says its metrics, by its log.
+/// Returns the address of the metrics listener, from the server's log.
 #[track_caller]
 pub fn address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
@@ -24,7 +24,7 @@ pub fn exchange(address: SocketAddr, octets: &[u8]) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The status and the text of a page.
+/// Returns the status and the text of a page.
 #[track_caller]
 pub fn page(pando: &Pando, path: &str) -> (u16, String) {
     let request = format!("GET {path} HTTP/1.1\r\nHost: pando\r\n\r\n");
@@ -33,7 +33,7 @@ pub fn page(pando: &Pando, path: &str) -> (u16, String) {
     (head.split(' ').nth(1).unwrap().parse().unwrap(), text.to_owned())
 }
 
-/// The value of a metric, by its name and labels.
+/// Returns the value of a metric, by its name and labels.
 #[track_caller]
 pub fn value(metrics: &str, series: &str) -> f64 {
     let line = metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));

@@ -1,6 +1,6 @@
-//! What every black-box test needs: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd
-//! as a peer, and the clients that people use. Nothing here waits by sleeping for a fixed time: it waits for a line,
-//! an answer or an exit, and deadlines only bound how long a failure takes.
+//! Support for black-box tests: scratch folders, the real `pando` binary on a free loopback port, Debian's slapd as a
+//! peer, and common clients. Tests never wait by sleeping for a fixed time: they wait for a line, an answer or an exit,
+//! and deadlines only bound the time of a failure.
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod access_requests;
@@ -27,14 +27,14 @@ pub use givens::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX};
 pub use pando::Pando;
 pub use scratch::Scratch;
 
-/// Where a test's random choices start: PANDO_TEST_SEED, or a new number; printed, so that a failure's can be given
-/// again.
+/// Returns the seed of a test's random choices: PANDO_TEST_SEED, or a new number. It is printed, so that a failure can
+/// be repeated.
 pub fn seed() -> u64 {
     seed_or(fastrand::u64(..))
 }
 
-/// The same with a number of the test's own: where the peer has quirks that a new number every time would sooner or
-/// later find, and call ours.
+/// Returns the seed, or a fixed one of the test's own: for peers with defects that random seeds would find and
+/// attribute to Pando.
 pub fn seed_or(own: u64) -> u64 {
     let seed = std::env::var("PANDO_TEST_SEED")
         .map_or(own, |text| text.parse().expect("PANDO_TEST_SEED is a number"));
@@ -42,7 +42,7 @@ pub fn seed_or(own: u64) -> u64 {
     seed
 }
 
-/// How often a test tries something at random: PANDO_TEST_ROUNDS times as often as usual.
+/// Returns how many times a test tries random input: PANDO_TEST_ROUNDS times the usual number.
 pub fn rounds(usual: u64) -> u64 {
     let times = std::env::var("PANDO_TEST_ROUNDS");
     usual * times.map_or(1, |text| text.parse::<u64>().expect("PANDO_TEST_ROUNDS is a number"))

@@ -1,4 +1,5 @@
-//! Requests that ask for the position of their answer, and that want one of at least a position.
+//! Requests with the controls for positions: one requests the position of the answer, the other waits for at least a
+//! position.
 
 use client::{Connection, Reply};
 use ldap::{
@@ -6,7 +7,7 @@ use ldap::{
     SearchRequest, SelectionBuf, oids,
 };
 
-/// The controls that ask for the answer's position and, where that is given, for at least `asked`.
+/// Returns the controls that request the answer's position and, if given, wait for at least `asked`.
 pub fn controls(asked: Option<AtLeast>) -> ControlsBuf {
     let mut controls = ControlsBuf::new();
     controls.push(Control { oid: oids::POSITION, critical: true, value: None });
@@ -47,7 +48,7 @@ pub fn send_read(connection: &mut Connection, dn: &str, asked: Option<AtLeast>) 
     connection.send(Request::Search(search), controls(asked).as_controls()).unwrap()
 }
 
-/// The position of a reply.
+/// Returns the position of a reply.
 #[track_caller]
 pub fn position_of(reply: &Reply) -> PositionToken {
     reply.position().unwrap_or_else(|| panic!("no position: {reply:?}"))

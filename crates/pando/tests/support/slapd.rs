@@ -1,4 +1,4 @@
-//! Debian's slapd as a peer, set up as `pando bench` sets it up, with what a test wants otherwise.
+//! Debian's slapd as a peer, set up as `pando bench` sets it up, with the changes of a test.
 
 use super::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use bench::peers::{Amendments, Index, OpenLdap, Peer, PeerError, Server, Setup};
@@ -19,7 +19,7 @@ impl Slapd {
         Slapd::amended(scratch, indexes, Amendments::default())
     }
 
-    /// The same with another configuration. Whoever reaches it may write, but for rules that say otherwise.
+    /// Starts one with changes to its configuration. Every client may write, unless rules in the changes forbid it.
     ///
     /// # Panics
     /// As [`Slapd::start`].
@@ -32,7 +32,7 @@ impl Slapd {
         };
         amendments.rules.get_or_insert_with(|| "access to * by * write".to_owned());
         let folder = scratch.join("slapd");
-        // Another process may take the port between our letting go and slapd's bind: then slapd ends, try again.
+        // Another process may take the port before slapd binds it: then slapd ends, and the next port is tried.
         for _ in 0..10 {
             let mut peer = OpenLdap::amended(&folder, &setup, &amendments)
                 .unwrap_or_else(|error| panic!("{error}: run the tests by ./dev test, which installs it"));
@@ -45,12 +45,12 @@ impl Slapd {
         panic!("slapd finds no port");
     }
 
-    /// Where it listens.
+    /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
         self.server.address()
     }
 
-    /// Where it listens for `ldaps://`, if it was asked to.
+    /// Returns the address of its listener for `ldaps://`, if it has one.
     pub fn secure_address(&self) -> SocketAddr {
         self.secure_address.expect("it listens for ldaps")
     }

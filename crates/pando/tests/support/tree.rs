@@ -1,18 +1,18 @@
-//! A small tree for tests that need something to look at.
+//! A small tree for tests.
 
 use super::SUFFIX;
 use super::pando::Pando;
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode};
 
-/// Adds an entry and wants success.
+/// Adds an entry, which must succeed.
 #[track_caller]
 pub fn add(connection: &mut Connection, dn: &str, attributes: &[(&str, &str)]) {
     let outcome = connection.add(dn, attributes).unwrap();
     assert!(outcome.is_success(), "add {dn}: {outcome:?}");
 }
 
-/// The DN of a person of [`plant`].
+/// Returns the DN of a person of [`plant`].
 pub fn person_dn(uid: &str) -> String {
     format!("uid={uid},ou=people,{SUFFIX}")
 }
@@ -31,7 +31,7 @@ pub fn add_person(connection: &mut Connection, uid: &str) {
     add(connection, &person_dn(uid), &attributes);
 }
 
-/// Replaces the values of an attribute and wants success.
+/// Replaces the values of an attribute, which must succeed.
 #[track_caller]
 pub fn replace(connection: &mut Connection, dn: &str, attribute: &str, values: &[&str]) {
     let outcome = connection.modify(dn, &[(ChangeOperation::Replace, attribute, values)]).unwrap();
@@ -44,12 +44,12 @@ pub fn set_password(connection: &mut Connection, uid: &str, password: &str) {
     replace(connection, &person_dn(uid), "userPassword", &[password]);
 }
 
-/// What a bind as a person comes to, on a connection of its own.
+/// Returns the result of a bind as a person, on a connection of its own.
 pub fn bind(pando: &Pando, uid: &str, password: &str) -> ResultCode {
     pando.connect().bind(&person_dn(uid), password).unwrap().code
 }
 
-/// Adds cn=policy, a password policy of these attributes, one of them its class, and has it govern everybody.
+/// Adds cn=policy, a password policy of these attributes (one of them its class), which governs all users.
 #[track_caller]
 pub fn plant_policy(administrator: &mut Connection, attributes: &[(&str, &str)]) {
     let dn = format!("cn=policy,{SUFFIX}");

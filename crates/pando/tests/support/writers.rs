@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::mpsc::Sender;
 
-/// What one writer's part of the tree should look like.
+/// Expected state of one writer's part of the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     /// The people by uid, with the number that several of their attributes carry.
@@ -18,19 +18,19 @@ pub struct State {
     members: BTreeSet<String>,
 }
 
-/// A writer: an organizational unit and a group of its own, and what it knows about them.
+/// A writer: an organizational unit and a group of its own, and their expected state.
 pub struct Writer {
     name: String,
     random: fastrand::Rng,
     acknowledged: State,
-    /// What it would be if the last request, which has no answer, was carried out.
+    /// State if the last request, which has no answer, was carried out.
     under_way: Option<State>,
-    /// What it would be if the change that was refused was carried out all the same.
+    /// State if the refused change was carried out nevertheless.
     refused: Option<State>,
     number: u64,
 }
 
-/// A change, and how the state looks after it.
+/// A change, with the state after it.
 enum Change {
     Add(String),
     Number(String),
@@ -44,7 +44,7 @@ enum Change {
 const PEOPLE_MAX: usize = 12;
 
 impl Writer {
-    /// A writer of this name, with changes that follow from the seed.
+    /// Creates a writer of this name, with changes that follow from the seed.
     pub fn new(name: &str, seed: u64) -> Writer {
         Writer {
             name: name.to_owned(),
@@ -56,7 +56,7 @@ impl Writer {
         }
     }
 
-    /// Adds the suffix and so many writers' units and groups.
+    /// Adds the suffix and the units and groups of so many writers.
     pub fn planted(count: u64, random: &mut fastrand::Rng, connection: &mut Connection) -> Vec<Writer> {
         plant_suffix(connection);
         let writers = (0..count).map(|index| Writer::new(&format!("w{index}"), random.u64(..)));
@@ -83,14 +83,14 @@ impl Writer {
         add(connection, &group, &[("objectClass", "groupOfNames"), ("cn", &self.name), ("member", &unit)]);
     }
 
-    /// Changes things, one after the other, until the server is gone; says each acknowledgement through `acknowledged`.
+    /// Sends changes, one after the other, until the server ends; reports each acknowledgement on `acknowledged`.
     pub fn write_until_the_end(&mut self, server: SocketAddr, acknowledged: &Sender<()>) {
         if let Some(refusal) = self.write_until_refused(server, acknowledged) {
             panic!("{}: {refusal:?}", self.name);
         }
     }
 
-    /// The same, also until a change is refused: that is no change, and what the server said is returned.
+    /// Sends changes until the server ends or refuses one, which then counts as not applied. Returns the refusal.
     pub fn write_until_refused(&mut self, server: SocketAddr, acknowledged: &Sender<()>) -> Option<Outcome> {
         let mut connection = Connection::open(server).ok()?;
         let outcome = connection.bind(ADMIN_DN, ADMIN_PASSWORD).ok()?;
@@ -141,7 +141,7 @@ impl Writer {
                     state.members.insert(new.clone());
                 }
             }
-            // The group, which has members besides, loses the one who is deleted.
+            // The deleted person leaves the group, which has other members.
             Change::Delete(uid) => {
                 state.people.remove(uid);
                 state.members.remove(uid);
@@ -188,14 +188,14 @@ impl Writer {
         connection.modify(&self.group(), &[(operation, "member", &[&self.person(uid)])])
     }
 
-    /// The same where a failed sync refused a change: nobody knows whether that one is on the disk.
+    /// Checks after a failed sync refused a change, which may be on the disk or not.
     #[track_caller]
     pub fn check_with_refused(&mut self, connection: &mut Connection) {
         self.under_way = self.under_way.take().or(self.refused.take());
         self.check(connection);
     }
 
-    /// Compares the server with what it acknowledged, and takes over what it did with the request that was under way.
+    /// Compares the server with what it acknowledged, and adopts its state of the request that was under way.
     #[track_caller]
     pub fn check(&mut self, connection: &mut Connection) {
         let found = self.read(connection);
