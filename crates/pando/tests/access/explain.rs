@@ -11,7 +11,7 @@ use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
 
-/// Anna may ask for rules, and is one of the staff; bert may not; mail is nobody's but anna's to write.
+/// Anna may ask for rules, and is one of the staff; bert may not. Only anna may write her mail.
 fn rules() -> [String; 5] {
     [
         "all: allow read to authenticated".to_owned(),
@@ -96,7 +96,7 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
     explain(&["--online", "--as", ADMIN_DN, "--operation", "delete", &bert])
         .expect_code(0)
         .expect_output("above all rules");
-    // Without rules, those that hold by default.
+    // Without rules, the default ones apply.
     let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pandoAccessRule", &[])];
     assert!(pando.administrator().modify("cn=config", none).unwrap().is_success());
     explain(&["--as", &anna, "--operation", "write", &bert, "mail"])
@@ -153,7 +153,7 @@ fn effective_rights_are_told_as_389_ds_and_opendj_tell_them() {
     let own = search("anna", &of_anna, &bert, &["mail", "sn", "userPassword", "uid"]).expect_code(0);
     let own = own.expect_output("uid: bert\n").expect_output("entryLevelRights: v\n");
     own.expect_output("attributeLevelRights: mail:rscwo, sn:none, userPassword:none, uid:rsc\n");
-    // Another's, by who may explain rules; the administrator's are all.
+    // Those of another user, for a requester who may explain rules; the administrator has all rights.
     let of_bert = format!("dn:{bert}");
     search("anna", &of_bert, &bert, &["mail"])
         .expect_code(0)
@@ -165,7 +165,7 @@ fn effective_rights_are_told_as_389_ds_and_opendj_tell_them() {
     let refused = search("bert", &of_anna, &bert, &["mail"]).expect_code(50);
     refused.expect_error("you may ask for your own rights, not for those of others");
     search("anna", "dn:uid=nobody", &bert, &["mail"]).expect_code(32);
-    // All attributes that its classes have, whether the entry has them or not.
+    // All attributes of its classes, whether the entry has them or not.
     let all = search("bert", "", &anna, &["*"]).expect_code(0).stdout;
     assert!(all.contains("sn:none") && all.contains("homePhone:rsc") && all.contains("seeAlso:rsc"), "{all}");
     let acl = search("anna", &of_bert, &bert, &["aclRights", "aclRightsInfo", "mail"]).expect_code(0);

@@ -1,9 +1,9 @@
-//! What cannot be seen is not to be told from what is not there, by any request.
+//! No request may distinguish hidden data from absent data.
 //!
-//! The story: an assertion control (RFC 4528) on a search whose base the asker may not see ended with assertionFailed
-//! where the base was there and with noSuchObject where it was not, so its object classes could be asked for one by
-//! one; and a rename below a hidden superior was refused in other words than one below none. Tests of each operation
-//! had not found that, because nobody had put the two together.
+//! The story: an assertion control (RFC 4528) on a search with a hidden base ended with assertionFailed if the base
+//! existed and with noSuchObject if not, so its object classes could be guessed one by one. And the refusal of a rename
+//! below a hidden superior differed in its text from that below an absent one. Tests of single operations had not found
+//! that, because no test combined the two.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn what_is_hidden_is_as_what_is_not_there_in_every_answer() {
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "nobody has asked for {name}");
     }
-    // Answers are compared of what is carried out, too, not of refusals alone.
+    // Answers of successful requests are compared too, not only refusals.
     let succeeded = |operations: &[&str]| {
         let of = |((operation, code), count): (&(&str, u32), &usize)| {
             if operations.contains(operation) && *code == 0 { *count } else { 0 }

@@ -1,5 +1,5 @@
-//! Access rules rehearsed on the operations of an audit trail: what is said before they are in force is what clients
-//! see once they are.
+//! Access rules rehearsed on the operations of an audit trail: the predictions are compared with what clients see once
+//! the rules are in force.
 
 use crate::support;
 
@@ -14,7 +14,7 @@ use support::pando::command;
 use support::tree::{add_person, person_dn, plant, set_password};
 use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
-/// A server that keeps a trail.
+/// Starts a server that keeps an audit trail.
 fn start(scratch: &Scratch) -> Pando {
     let folder = scratch.join("trail");
     let text = format!("admin_dn = \"{ADMIN_DN}\"\n[audit]\nfolder = \"{}\"\n", folder.display());
@@ -46,7 +46,7 @@ fn connect(pando: &Pando, asker: &str) -> Connection {
     connection
 }
 
-/// Somebody, somewhere, something.
+/// Requester, entry and right.
 type Seen = BTreeSet<(String, String, String)>;
 
 const FILTERS: [&str; 8] = [
@@ -60,7 +60,7 @@ const FILTERS: [&str; 8] = [
     "(description>=a)",
 ];
 
-/// What requests come to: which entries each search finds, which attributes it shows, what is compared and changed.
+/// Sends requests: searches, whose entries and attributes are recorded, compares and changes.
 fn ask(pando: &Pando) -> Vec<Seen> {
     let mut all = Vec::new();
     for asker in ["", "anna", "bert", "carl"] {
@@ -96,7 +96,7 @@ fn ask(pando: &Pando) -> Vec<Seen> {
             let done = connection.modify(&dn, changes).unwrap();
             let entry = (name.clone(), dn.clone(), "write description".to_owned());
             all.push(done.is_success().then_some(entry).into_iter().collect());
-            // The same as before, so that whoever binds with it goes on.
+            // The same password as before, so that later binds succeed.
             let password = format!("{target}-secret");
             let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&password])];
             let done = connection.modify(&dn, changes).unwrap();
@@ -108,7 +108,7 @@ fn ask(pando: &Pando) -> Vec<Seen> {
     all
 }
 
-/// What is there in one and not in the other. Of an entry that is not there nothing else is told.
+/// Returns the rights in one list and not in the other. Of an entry that disappears, nothing else is reported.
 fn gone(from: &[Seen], to: &[Seen]) -> Seen {
     let mut gone = Seen::new();
     for (from, to) in from.iter().zip(to) {
@@ -122,8 +122,8 @@ fn gone(from: &[Seen], to: &[Seen]) -> Seen {
     gone
 }
 
-/// What a rehearsal says is no more there, or there now. An entry that is there or not counts as that for all that is
-/// done with it, and so does one that a filter finds or not.
+/// Returns the rights that a rehearsal predicts to be lost or gained. An entry that appears or disappears counts for
+/// all operations on it, and so does one that a filter matches or not.
 fn told(run: &Run, says: &str, hidden: &Seen) -> Seen {
     let mut told = Seen::new();
     for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {
@@ -184,7 +184,7 @@ fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
         ];
         assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
     }
-    // So that no rule set changes what entries have.
+    // So that no set of rules changes the content of entries.
     for name in ["anna", "bert"] {
         let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
         assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
@@ -194,7 +194,7 @@ fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
     let mut before = ask(&pando);
     assert!(pando.stop().success());
     for rules in SETS.iter().skip(1) {
-        // The trail has the same requests several times by then, of which each counts.
+        // The trail then has the same requests several times, and each counts.
         let said = rehearse(&scratch, rules, &[]).expect_code(0);
         apply(&scratch, rules);
         let pando = start(&scratch);
@@ -232,7 +232,7 @@ fn record(scratch: &Scratch) {
     for name in ["carl", "dora"] {
         add_person(&mut admin, name);
     }
-    // Under the rules that hold where there are none.
+    // Under the default rules.
     set_password(&mut connect(&pando, "anna"), "anna", "anna-secret");
     apply(scratch, &NOW);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
@@ -276,7 +276,7 @@ fn record(scratch: &Scratch) {
     assert!(pando.stop().success());
 }
 
-/// Each asker, entry and right stands once, with its count and the rules; what cannot be decided is counted.
+/// Each requester, entry and right occurs once, with its count and the rules; undecidable requests are counted.
 #[test]
 fn who_loses_what_how_often_and_by_which_rule() {
     let scratch = Scratch::new("rehearse-counts");
@@ -298,7 +298,7 @@ fn who_loses_what_how_often_and_by_which_rule() {
     );
     let before = block(&format!("{anna} at {bert}: may now read title (3 times, last 20"))[0];
     assert_eq!(before, format!("  before: denies it, rule 4: {}", NOW[3]));
-    // By PLAIN the same is read.
+    // A bind by PLAIN can read the same.
     assert!(!said.stdout.contains(&format!("{bert} at ")), "{}", said.stdout);
     block(&format!("{anna} at {bert}: may no longer proxy (once 20"));
     let group = format!("cn=staff,ou=groups,{SUFFIX}");
@@ -325,12 +325,12 @@ fn who_loses_what_how_often_and_by_which_rule() {
         .expect_code(0)
         .expect_output("3 operations from 20")
         .expect_output(": 2 would change, in 2 ways\n");
-    // Another name in the same place takes no right to add; the right was used once.
+    // A rename in the same place does not need the right to add; the right was used once.
     let rename = format!("hr: allow delete, rename below 'ou=people,{SUFFIX}' to user '{carl}'");
     let said = rehearse(&scratch, &[THEN[0], &rename], &["--who", &carl]).expect_code(0);
     let said = said.expect_output(": 1 would change, in 1 ways\n");
     said.expect_output(&format!("{carl} at {}: may no longer add (once 20", person_dn("temp")));
-    // Entries are asked where that is wanted.
+    // Rights of sampled entries are compared on request.
     rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
     rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
 }
@@ -355,7 +355,7 @@ fn a_trail_that_is_not_there_or_damaged_is_told() {
         .expect_error("the trail is damaged: `pando audit verify` tells all of it");
 }
 
-/// The events that `pando audit --explain` prints.
+/// Returns the events that `pando audit --explain` prints.
 fn explained(scratch: &Scratch, choice: &[&str]) -> Vec<Value> {
     let node = scratch.join("node.toml");
     let arguments = ["audit", "--explain", "--json", "--node", node.to_str().unwrap()];

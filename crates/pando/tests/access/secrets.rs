@@ -1,5 +1,5 @@
-//! Secrets that other software keeps in a directory: hashes of Samba, keys of Kerberos. Nobody is shown them but the
-//! administrator and whom a rule lets that names them, whatever asks.
+//! Secrets of other software in a directory: hashes of Samba, keys of Kerberos. Only the administrator and requesters
+//! with a rule that names them can see them, by any request.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::pando::{Start, command};
 use support::tree::{person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// The types by their own numbers, as the schemas of Samba and MIT Kerberos have them.
+/// The types with their own numbers, as in the schemas of Samba and MIT Kerberos.
 const SCHEMA: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match \
                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
                       attributetype ( 2.16.840.1.113719.1.301.4.39.1 NAME 'krbPrincipalKey' EQUALITY \
@@ -31,7 +31,7 @@ fn tells(run: &Run) -> bool {
     [HASH, KEY, "a2V5LW9mLWJlcnQ"].iter().any(|secret| said.contains(secret))
 }
 
-/// The story: every user read the hashes of Samba and the keys of Kerberos of everybody.
+/// The story: every user could read the Samba hashes and Kerberos keys of all users.
 #[test]
 fn hashes_and_keys_of_other_software_are_secrets() {
     let scratch = Scratch::new("access-secrets");
@@ -56,7 +56,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     replace(&mut admin, &bert, "sambaNTPassword", &[HASH]);
     replace(&mut admin, &bert, "krbPrincipalKey;x-old", &[KEY]);
 
-    // Whatever asks.
+    // By any request.
     let names = [
         "*",
         "+",
@@ -103,7 +103,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let set = format!("dn: {anna}\nchangetype: modify\nreplace: sambaNTPassword\nsambaNTPassword: {HASH}\n");
     as_anna(&pando, "ldapmodify", &[], &set).expect_code(50);
 
-    // The administrator sees them, and an export has them.
+    // The administrator sees them, and an export contains them.
     let found =
         ldap_utility("ldapsearch", pando.address(), &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
     assert!(tells(&found), "{found}");
@@ -121,7 +121,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let found = as_anna(&pando, "ldapsearch", &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
     assert!(found.stdout.contains(HASH) && !found.stdout.contains("krbPrincipalKey"), "{found}");
 
-    // Neither the log nor the trail has any, though the trail keeps values.
+    // Neither the log nor the audit trail contains them, though the trail keeps values.
     let (log, said) = (pando.log(), pando.everything_said());
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());
@@ -132,7 +132,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     }
 }
 
-/// The list is a setting, of which some names may be known later only.
+/// The list is a setting, with names that may become known later.
 #[test]
 fn which_attributes_are_secrets_is_a_setting() {
     let scratch = Scratch::new("access-secret-list");

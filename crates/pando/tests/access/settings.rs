@@ -1,4 +1,4 @@
-//! Access rules before and after they are in force: expectations, rehearsal, versions.
+//! Access rules before and after they take effect: expectations, rehearsal, versions.
 
 use crate::support;
 
@@ -66,7 +66,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let no_right = settings(&scratch, "no-right.toml", &closed, &["anonymous may see 'dc=example,dc=com'"]);
     command(&["plan", &no_right], Some(&data)).expect_code(2).expect_error("\"see\" is not a right");
 
-    // What would change for whom, before it does.
+    // Predicted changes for requesters.
     let right = settings(&scratch, "right.toml", &closed, &expected);
     let rehearse = |arguments: &[&str]| command(&[&["access", "rehearse"], arguments].concat(), Some(&data));
     rehearse(&[&right])
@@ -94,7 +94,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let exported = command(&["export", "--settings-only"], Some(&data)).expect_code(0);
     exported.expect_output("access_rules = [\n  \"all: allow read to authenticated\",\n  \"names: deny ");
 
-    // Expectations stand with the settings: nobody takes the rule away that fulfils them.
+    // Expectations are part of the settings: a change that removes the rule which fulfils them is refused.
     let only_open = settings(&scratch, "open.toml", &open, &expected);
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     let no_more = settings(&scratch, "no-more.toml", &open, &[]);
@@ -106,7 +106,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         .expect_output("  - names: deny read of sn, cn to authenticated\n");
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
     assert!(!reads("sn"));
-    // The expectations came back with the rules that they had come with, and go with them.
+    // The expectations were restored with their rules, and are removed with them.
     command(&["plan", &right], Some(&data)).expect_code(0).expect_output("no change");
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");

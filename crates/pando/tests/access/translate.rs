@@ -1,5 +1,5 @@
-//! Access rules of other servers: what `pando access translate` makes of them, and that Debian's slapd under the
-//! clauses and Pando under the rules show the same.
+//! Access rules of other servers: translation by `pando access translate`, and comparison of Debian's slapd under the
+//! clauses with Pando under the rules.
 
 use crate::support;
 
@@ -290,7 +290,7 @@ fn values_of_openldap_s_clauses_show_as_there() {
     assert_eq!(count, 7, "anna sees four, bert three");
 }
 
-/// Rule sets of slapd.conf, in the style of OpenLDAP's guide.
+/// Returns rule sets of slapd.conf, in the style of OpenLDAP's guide.
 fn sets() -> [String; 4] {
     let (people, closed, groups) =
         (format!("ou=people,{SUFFIX}"), format!("ou=closed,{SUFFIX}"), format!("ou=groups,{SUFFIX}"));
@@ -350,7 +350,7 @@ fn slapd_under_its_clauses_and_pando_under_the_rules_show_the_same() {
     assert!(requests > 600 && entries > 400, "{requests} requests, {entries} entries");
 }
 
-/// Rule sets of 389 DS, in the style of those that it makes itself and of its guide, as LDIF.
+/// Returns rule sets of 389 DS as LDIF, in the style of its generated ones and of its guide.
 fn aci_sets() -> [String; 4] {
     let (people, closed, groups) =
         (format!("ou=people,{SUFFIX}"), format!("ou=closed,{SUFFIX}"), format!("ou=groups,{SUFFIX}"));
@@ -414,10 +414,10 @@ fn aci_sets() -> [String; 4] {
     ]
 }
 
-/// Whether that is it: by who asks, what they show of an entry, and what we do.
+/// Returns true if a difference has this reason, given the requester, and what 389 DS and Pando show of an entry.
 type IsSo = fn(&Asked<'_>, Shown<'_>, Shown<'_>) -> bool;
 
-/// Why 389 DS shows an entry otherwise than we do, and how that looks.
+/// Known reasons why 389 DS shows an entry differently, with a test for each.
 const DIFFERENCES: [(&str, IsSo); 2] = [
     ("its rules are an attribute of its entries, which is read as others are", |_, theirs, ours| {
         let without = theirs.map(|names| names.iter().filter(|name| *name != "aci").collect::<Vec<_>>());
@@ -427,7 +427,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
     (
         "who may search an entry and read nothing of it sees its name here, and not there",
         |asked, theirs, ours| {
-            // By the rule "Probe", which is for the others too, who read.
+            // By the rule "Probe", which also covers other readers.
             asked.asker.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
         },
     ),

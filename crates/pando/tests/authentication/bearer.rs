@@ -23,18 +23,18 @@ fn encode(bytes: impl AsRef<[u8]>) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// A token with these claims.
+/// Returns a token with these claims.
 fn token(claims: &str) -> String {
     let message = format!("{}.{}", encode(r#"{"alg":"EdDSA","kid":"one"}"#), encode(claims));
     format!("{message}.{}", encode(issuer().sign(message.as_bytes())))
 }
 
-/// A token of the issuer for somebody, good until the year 2100.
+/// Returns a token of the issuer for a user, valid until the year 2100.
 fn token_of(name: &str) -> String {
     token(&format!(r#"{{"iss":"{ISSUER}","aud":["ldap"],"exp":4102444800,"preferred_username":"{name}"}}"#))
 }
 
-/// A server that takes tokens of the issuer.
+/// Starts a server that accepts tokens of the issuer.
 fn start(scratch: &Scratch) -> Pando {
     let x = encode(issuer().public_key());
     let keys = format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"one","x":"{x}"}}]}}"#);
@@ -66,7 +66,7 @@ fn who_am_i(connection: &mut Connection) -> String {
     String::from_utf8(reply.extended.value.unwrap()).unwrap()
 }
 
-/// UnboundID's ldapsearch, bound with a token.
+/// Runs UnboundID's ldapsearch, bound with a token.
 fn unboundid(pando: &Pando, token: &str) -> Run {
     let port = pando.address().port().to_string();
     let token = format!("accessToken={token}");
@@ -124,22 +124,22 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
     let (start, _) = good.rsplit_once('.').unwrap();
     refused(&mut connection, &format!("{start}.AAAA\x01\x01"));
     refused(&mut connection, &Bearer::message(&token_of("ghost")));
-    // A claim names nobody's DN, whatever it says.
+    // A claim is never a DN, whatever it contains.
     refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", person_dn("anna")))));
     refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", support::ADMIN_DN))));
     refused(&mut connection, "n,,\x01auth=\x01\x01");
-    // Nobody acts as others by a token.
+    // A token gives no right to use another identity.
     refused(&mut connection, &good.replace("n,,", "n,a=u:bert,"));
     let own = good.replace("n,,", "n,a=u:anna,");
     assert_eq!(sasl_bind(&mut connection, own.as_bytes()).0, ResultCode::SUCCESS);
-    // Another message than the acknowledgement begins anew; the acknowledgement alone is none.
+    // Any message but the acknowledgement starts a new exchange; the acknowledgement alone is an error.
     assert_eq!(sasl_bind(&mut connection, b"\x01").0, ResultCode::PROTOCOL_ERROR);
     // An account that an administrator has locked.
     let lock: &[(_, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pwdAccountLockedTime", &["000001010000Z"])];
     assert!(pando.administrator().modify(&person_dn("anna"), lock).unwrap().is_success());
     refused(&mut connection, &good);
-    // Without TLS it is not offered, and the token that came nevertheless is not looked at.
+    // Without TLS the mechanism is not offered, and a token that comes nevertheless is not verified.
     let mut clear = pando.connect();
     let bert = Bearer::message(&token_of("bert"));
     assert_eq!(sasl_bind(&mut clear, bert.as_bytes()).0, ResultCode::AUTH_METHOD_NOT_SUPPORTED);

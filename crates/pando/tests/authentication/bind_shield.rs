@@ -1,4 +1,4 @@
-//! What a flood of binds costs others, and what a password costs that was verified a moment ago.
+//! The effect of a flood of binds on other clients, and the cost of a password that was verified a moment ago.
 
 use crate::support;
 
@@ -22,7 +22,7 @@ fn start(scratch: &Scratch, node: &str) -> Pando {
     pando
 }
 
-/// A figure of `cn=Passwords,cn=monitor`.
+/// Returns a figure of `cn=Passwords,cn=monitor`.
 fn figure(administrator: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Passwords,cn=monitor");
     let entry = administrator.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
@@ -33,7 +33,7 @@ fn code(connection: &mut Connection, name: &str, password: &str) -> ResultCode {
     connection.bind(name, password).unwrap().code
 }
 
-/// A connection that comes from this address.
+/// Opens a connection from this address.
 fn connect_from(source: [u8; 4], pando: &Pando) -> Connection {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
     socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
@@ -83,7 +83,7 @@ fn the_cache_can_be_switched_off() {
     assert_eq!(figure(&mut administrator, "Known"), 0);
 }
 
-/// A lock and failures are the same with a password that is known.
+/// The password cache does not change locks and failure counts.
 #[test]
 fn a_locked_account_stays_locked_for_a_known_password() {
     let scratch = Scratch::new("shield-lock");
@@ -94,7 +94,7 @@ fn a_locked_account_stays_locked_for_a_known_password() {
     let anna = person_dn("anna");
     let bind = |password: &str| code(&mut pando.connect(), &anna, password);
     assert_eq!((bind("anna-secret"), bind("anna-secret")), (ResultCode::SUCCESS, ResultCode::SUCCESS));
-    // A good bind by the cache ends the failures before it, as any does.
+    // A successful bind by the cache resets the failures, as any does.
     assert_eq!((bind("no"), bind("no")), (ResultCode::INVALID_CREDENTIALS, ResultCode::INVALID_CREDENTIALS));
     assert_eq!(bind("anna-secret"), ResultCode::SUCCESS);
     for _ in 0..3 {
@@ -139,7 +139,7 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     }
 }
 
-/// The messages of so many changes of one's own password, each to another.
+/// Returns the messages of so many changes of the user's own password, each to another.
 fn changes_of(name: &str, count: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {
@@ -153,8 +153,8 @@ fn changes_of(name: &str, count: u32) -> Vec<u8> {
     bytes
 }
 
-/// The story: one user's flood of changes of its own password made everybody's first bind busy, for 87 s after it had
-/// ended where passwords had a history.
+/// The story: one user's flood of changes of its own password made the first bind of every other user busy, and for 87
+/// s after its end if passwords had a history.
 #[test]
 fn a_flood_of_password_changes_keeps_no_bind_out() {
     let scratch = Scratch::new("shield-changes");
@@ -169,9 +169,9 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
             connection
         })
         .collect();
-    // From each of her addresses more than all that may wait.
+    // From each of her addresses more than may wait in all.
     connections.iter_mut().for_each(|connection| connection.send_bytes(&changes_of(&anna, 600)).unwrap());
-    // She has a share, so some of them are refused, and the rest wait: those of the others do not.
+    // She has a share of the queue: some requests are refused, and the rest wait. Binds of others do not.
     let mut busy = 0;
     while busy < 300 {
         let answer = connections[0].receive_any().unwrap();
@@ -183,7 +183,7 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
     assert!(bert.modify(&person_dn("bert"), change).unwrap().is_success());
     assert_eq!(code(&mut bert, ADMIN_DN, ADMIN_PASSWORD), ResultCode::SUCCESS);
-    // What waits goes with its connections.
+    // Waiting jobs are dropped with their connections.
     let dropped = figure(&mut administrator, "Jobs Dropped");
     drop(connections);
     until("nothing waits to be hashed", || {
@@ -192,7 +192,7 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
     assert!(pando.stop().success());
 }
 
-/// A client that ends its input while its passwords wait to be hashed may be gone: its changes are refused.
+/// A client that ends its input while its passwords wait to be hashed may have disconnected: its changes are refused.
 #[test]
 fn what_waits_for_hashes_ends_with_the_input() {
     let scratch = Scratch::new("shield-ended");
@@ -216,7 +216,7 @@ fn what_waits_for_hashes_ends_with_the_input() {
     assert!(pando.stop().success());
 }
 
-/// A user might have the server pay for a second of Argon2 at each bind with a value of its own making.
+/// A user could make the server spend a second of Argon2 at each bind with a stored value of the user's choice.
 #[test]
 fn only_the_administrator_stores_what_costs_more_than_the_settings_say() {
     let scratch = Scratch::new("shield-costly");

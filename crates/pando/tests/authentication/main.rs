@@ -1,4 +1,4 @@
-//! Who clients are, and how they prove it: passwords, SASL, TLS, tokens and codes.
+//! Authentication of clients: passwords, SASL, TLS, tokens and codes.
 //!
 //! One binary, so that it is linked once and tests that wait do so at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]

@@ -1,4 +1,4 @@
-//! Passwords that others verify: a second Pando, or Debian's saslauthd, which asks that.
+//! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to that.
 
 use crate::support;
 
@@ -14,14 +14,14 @@ use support::pando::Start;
 use support::tree::{bind, person_dn, plant, plant_policy, set_password};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// A server that asks the one at this URL, with anna and bert, whose passwords are there.
+/// Starts a server that verifies at this URL, with anna and bert, whose passwords are there.
 fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
     start_with(scratch, &format!("server = \"{url}\"\nauthorities = \"{authorities}\""), |name| {
         format!("{{PASSTHROUGH}}{}", person_dn(name))
     })
 }
 
-/// A server that asks whom these settings name, with anna and bert and what is stored for them.
+/// Starts a server with these settings, with anna and bert and their stored values.
 fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String) -> Pando {
     let node = format!("[pass_through]\n{settings}\ntimeout_seconds = 2\nthreads = 1\n");
     let node = scratch.write("node.toml", node);
@@ -34,11 +34,11 @@ fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String
     pando
 }
 
-/// Debian's saslauthd, which binds at a server as whom it is asked for; ended when it is dropped.
+/// Debian's saslauthd, which binds at a server as the user in question; ended when it is dropped.
 struct Saslauthd(Child);
 
 impl Saslauthd {
-    /// In this folder, asking that server, where it searches for people as its administrator.
+    /// Starts it in this folder. It searches for people at `server`, as the administrator.
     fn start(scratch: &Scratch, server: &Pando) -> (Saslauthd, PathBuf) {
         let folder = scratch.join("saslauthd");
         std::fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ impl Saslauthd {
         while !heard.contains("listening on socket") {
             assert_ne!(said.read_line(&mut heard).unwrap(), 0, "{heard}");
         }
-        // Somebody has to read what it says from then on.
+        // Its output must be read from then on.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         (Saslauthd(child), folder.join("mux"))
     }
@@ -69,7 +69,7 @@ impl Saslauthd {
 
 impl Drop for Saslauthd {
     fn drop(&mut self) {
-        // Whatever it had is in the scratch folder.
+        // All of its files are in the scratch folder.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -91,7 +91,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     let url = format!("ldap://{}", pando.address());
     let plain = ["-Q", "-O", "none", "-H", &url, "-Y", "PLAIN", "-U", "anna", "-w", "anna-secret"];
     run("ldapwhoami", &plain, "").expect_code(0).expect_output("uid=anna");
-    // Under a policy it is an attempt, and the password comes here where the policy says how it is stored.
+    // Under a policy it is an attempt, and the password is stored here if the policy has a scheme.
     let mut administrator = pando.administrator();
     let policy = [
         ("objectClass", "pandoPwdPolicy"),
@@ -100,7 +100,7 @@ fn the_other_server_says_whether_a_password_is_right() {
         ("pandoPwdScheme", "ssha512"),
     ];
     plant_policy(&mut administrator, &policy);
-    // The writer has done what the same connection asked before when it has done this.
+    // The writer handles the requests of a connection in order: the earlier one is done when this one is.
     let mut connection = pando.connect();
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     assert!(connection.bind(support::ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
@@ -116,7 +116,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS, "here by now");
 }
 
-/// One that accepts and says nothing holds up who needs it, for the time that is set, and nobody else.
+/// A server that accepts connections and stays silent delays only users who need it, until the timeout.
 #[test]
 fn a_server_that_says_nothing_is_unavailable() {
     let there = Scratch::new("pass-nobody");
@@ -135,7 +135,7 @@ fn a_server_that_says_nothing_is_unavailable() {
     assert_eq!(waits.reply(id).unwrap().outcome.code, ResultCode::UNAVAILABLE);
     assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
     drop((silent, other));
-    // Nobody listens there any more.
+    // No server listens there any more.
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::UNAVAILABLE);
 }
 
@@ -152,7 +152,7 @@ fn passwords_go_over_tls_alone() {
     assert!(said.contains("or saslauthd"), "{said}");
 }
 
-/// As slapd's data has it: `{SASL}NAME@REALM`.
+/// The form in slapd's data: `{SASL}NAME@REALM`.
 #[test]
 fn saslauthd_says_whether_a_password_is_right() {
     let there = Scratch::new("pass-sasl-there");
@@ -165,7 +165,7 @@ fn saslauthd_says_whether_a_password_is_right() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "anna", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
-    // Longer than what the daemon reads.
+    // Longer than the daemon accepts.
     assert_eq!(bind(&pando, "anna", &"x".repeat(300)), ResultCode::INVALID_CREDENTIALS);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     drop(daemon);
@@ -173,7 +173,7 @@ fn saslauthd_says_whether_a_password_is_right() {
     assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
 }
 
-/// What is asked, octet by octet; an answer that is neither yes nor no, and none at all.
+/// The octets of the request; an answer that is neither yes nor no, and no answer.
 #[test]
 fn a_daemon_that_says_neither_yes_nor_no_is_unavailable() {
     let scratch = Scratch::new("pass-sasl-odd");

@@ -1,6 +1,6 @@
 //! Password policies (draft-behera-ldap-password-policy), seen from outside.
 //!
-//! The clock is not touched: what lies in the past is imported with its times.
+//! The clock is not changed: past events are imported with their times.
 
 use crate::support;
 
@@ -18,7 +18,8 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 const POLICY: &str = "cn=default,ou=policies,dc=example,dc=com";
 const LONG_AGO: &str = "20200101000000Z";
 
-/// The tree with this default policy and these people, each with the password `NAME-secret` and more attributes.
+/// Returns the tree with this default policy and these people, each with the password `NAME-secret` and more
+/// attributes.
 fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     let mut text = format!(
         "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
@@ -37,7 +38,7 @@ fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     text
 }
 
-/// A server with that tree, on which the policy is the default and stored passwords are quick to verify.
+/// Starts a server with that tree, where the policy is the default and stored passwords are quick to verify.
 fn start(scratch: &Scratch, policy: &str, people: &[(&str, &str)]) -> Pando {
     let settings =
         format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{POLICY}\"\n");
@@ -57,7 +58,7 @@ fn policy_control() -> ControlsBuf {
     [Control { oid: PASSWORD_POLICY, critical: false, value: None }].into_iter().collect()
 }
 
-/// What a request that asks for the policy's word comes to.
+/// Sends a request with the password policy control; returns the result and the response control.
 fn ask(connection: &mut Connection, request: Request<'_>) -> (ResultCode, PolicyResponse) {
     let reply = connection.request(request, policy_control().as_controls()).unwrap();
     let message = reply.last.as_ref().unwrap().message();
@@ -124,7 +125,7 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let expired = refused(WRONG, PolicyError::PasswordExpired);
     assert_eq!(bind(&pando, "anna", "anna-secret"), expired);
     assert_eq!(state(&pando, "anna").values("pwdGraceUseTime").len(), 2);
-    // Who does not ask gets the controls of draft-vchu-ldap-pwd-policy alone.
+    // A client without the control gets only the controls of draft-vchu-ldap-pwd-policy.
     let mut plain = pando.connect();
     let reply = plain.request(bind_request(&person_dn("anna"), "anna-secret"), ldap::Controls::NONE).unwrap();
     let message = reply.last.as_ref().unwrap().message();
@@ -133,7 +134,7 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let reply = plain.request(bind_request(&person_dn("bert"), "bert-secret"), ldap::Controls::NONE).unwrap();
     let expiring = reply.last.as_ref().unwrap().message().controls.find(PASSWORD_EXPIRING);
     assert!(expiring.unwrap().value.unwrap().iter().all(u8::is_ascii_digit));
-    // A reset makes it new.
+    // A reset password must be changed.
     assert_eq!(replace(&mut pando.administrator(), "anna", "another"), nothing(OK));
     assert_eq!(bind(&pando, "anna", "another"), nothing(OK));
     assert!(state(&pando, "anna").values("pwdGraceUseTime").is_empty());
@@ -148,7 +149,7 @@ fn failures_lock_the_account_durably() {
     let people = [("anna", ""), ("bert", ""), ("cora", permanent), ("dora", ended.as_str())];
     let pando = start(&scratch, policy, &people);
     let locked = refused(WRONG, PolicyError::AccountLocked);
-    // A success in between forgets the failures.
+    // A success in between resets the failures.
     for _ in 0..2 {
         assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
         assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
@@ -171,21 +172,21 @@ fn failures_lock_the_account_durably() {
     let pando = restart(&scratch);
     assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").unwrap().ends_with('Z'));
-    // Unlocked as with OpenLDAP, by hand, and by a new password.
+    // Unlocked as with OpenLDAP, by an administrator, and by a new password.
     let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
     assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     assert_eq!(replace(&mut pando.administrator(), "anna", "new"), nothing(OK));
     assert_eq!(bind(&pando, "anna", "new"), nothing(OK));
     assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
-    // Locked for good, and out of time.
+    // Locked permanently, and after its time.
     assert_eq!(bind(&pando, "cora", "cora-secret"), locked);
     assert_eq!(bind(&pando, "dora", "dora-secret"), locked);
     assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK), "others are not touched");
     assert!(pando.log().contains("is locked"), "{}", pando.log());
 }
 
-/// Of passwords tried at the same time no more count than the policy allows.
+/// Passwords tried at the same time count up to the policy's limit.
 #[test]
 fn guesses_at_the_same_time_are_no_way_around_the_lock() {
     let scratch = Scratch::new("policy-parallel");
@@ -223,7 +224,7 @@ fn a_reset_password_is_changed_before_anything_else() {
     let search = own.search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &[]).unwrap();
     assert_eq!(search.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(own.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().outcome.code, stopped.0);
-    // However young the password is.
+    // Whatever the age of the password.
     let change = PasswordModify {
         old_password: Some(b"given"),
         new_password: Some(b"chosen"),
@@ -270,7 +271,7 @@ fn new_passwords_are_held_against_the_policy() {
     let entry = state(&pando, "anna");
     assert_eq!(entry.values("pwdHistory").len(), 2);
     assert!(!entry.texts("pwdHistory").iter().any(|value| value.contains("third3")), "hashed");
-    // An add as well.
+    // By an add as well.
     let mut add = |password: &str| {
         let attributes =
             [("objectClass", "person"), ("cn", "new"), ("sn", "new"), ("userPassword", password)];
@@ -278,7 +279,7 @@ fn new_passwords_are_held_against_the_policy() {
     };
     assert_eq!(add("x"), ResultCode::CONSTRAINT_VIOLATION);
     assert_eq!(add("good1"), OK);
-    // The user has to bring the old one.
+    // The user must send the old password.
     let mut own = pando.connect();
     assert!(own.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     let without = refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, PolicyError::MustSupplyOldPassword);
@@ -288,7 +289,7 @@ fn new_passwords_are_held_against_the_policy() {
         (ChangeOperation::Add, "userPassword", &["fourth4"]),
     ];
     assert!(own.modify(&person_dn("anna"), with).unwrap().is_success());
-    // One password under a policy.
+    // An entry has one password under a policy.
     let second: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword", &["fifth5"])];
     let outcome = administrator.modify(&person_dn("anna"), second).unwrap();
     assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
@@ -316,7 +317,7 @@ fn the_nearest_policy_governs() {
     assert!(administrator.add(&dn, &subentry).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "anna", "abcd"), too_short);
     assert_eq!(replace(&mut administrator, "anna", "abcdef"), nothing(OK));
-    // One that an entry names.
+    // A policy that an entry names.
     let named = [
         ("objectClass", "device"),
         ("objectClass", "pwdPolicy"),
@@ -331,7 +332,7 @@ fn the_nearest_policy_governs() {
     assert!(administrator.modify(&person_dn("bert"), name).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefg"), too_short);
     assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), nothing(OK));
-    // A changed policy holds at once, and one that is gone no more.
+    // A changed policy applies at once, and a deleted one no longer.
     let shorter: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMinLength", &["8"])];
     assert!(administrator.modify(&strict, shorter).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), nothing(OK));
@@ -344,7 +345,7 @@ fn the_nearest_policy_governs() {
     let outcome = administrator.modify(POLICY, wrong).unwrap();
     assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
     assert!(outcome.diagnostic.contains("pwdMaxLength is less than pwdMinLength"), "{outcome:?}");
-    // After a restart they are known as before.
+    // After a restart they have the same effect.
     pando.stop();
     let pando = restart(&scratch);
     assert_eq!(replace(&mut pando.administrator(), "anna", "ab"), too_short);
@@ -367,7 +368,7 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     for kept in ["modifyTimestamp", "entryCSN", "modifiersName"] {
         assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
     }
-    // Once for the time that was set.
+    // Once within the configured time.
     for _ in 0..5 {
         assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     }
@@ -377,7 +378,7 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     let idle: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
     assert!(pando.administrator().modify(POLICY, idle).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
-    // By hand into the past, which only an import can.
+    // Set to the past, which only an import can do.
     drop(pando);
     let scratch = Scratch::new("policy-idle");
     let pando = start(&scratch, "pwdMaxIdle: 1000000", &[("anna", &format!("pwdLastSuccess: {LONG_AGO}"))]);
@@ -474,7 +475,7 @@ fn administrators_look_at_accounts_from_the_command_line() {
     command(&["account", "show", "uid=ghost,dc=example,dc=com"], Some(&data)).expect_code(1);
 }
 
-/// The answer does not come while the delay lasts; a right password is answered at once.
+/// The answer is held back during the delay; a right password is answered at once.
 #[test]
 fn a_policy_holds_answers_to_failures_back() {
     let scratch = Scratch::new("policy-delay");
@@ -513,8 +514,8 @@ fn passwords_that_attackers_try_first_are_refused() {
     assert!(said.contains("breached.txt") && said.contains("40 hexadecimal digits"), "{said}");
 }
 
-/// Three wrong passwords within one second locked for ever: the lock is written in whole seconds, and failures in the
-/// same second counted as later ones.
+/// Three wrong passwords within one second locked permanently: the lock is written in whole seconds, and failures in
+/// the same second counted as later ones.
 #[test]
 fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     let scratch = Scratch::new("policy-lock-ends");
@@ -532,7 +533,8 @@ fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     assert!(state(&pando, "anna").values("pwdAccountLockedTime").is_empty());
 }
 
-/// A hash was busy for ever under pwdInHistory. It is compared by its octets, and pwdCheckQuality says the rest.
+/// The story: a hashed password was always answered with busy under pwdInHistory. It is compared by its octets, and
+/// otherwise pwdCheckQuality decides.
 #[test]
 fn hashed_passwords_pass_as_the_quality_says() {
     const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";
@@ -559,7 +561,7 @@ fn hashed_passwords_pass_as_the_quality_says() {
     assert_eq!(set("another"), nothing(OK));
 }
 
-/// Names the old password of anna in a modify, and in Password Modify: the result codes.
+/// Sends the old password of anna in a modify, and in Password Modify; returns the result codes.
 fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [ResultCode; 2] {
     let dn = person_dn("anna");
     let mut changes = ChangesBuf::new();
@@ -575,7 +577,7 @@ fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [Result
     [code, connection.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.code]
 }
 
-/// Waits until so many failures of anna are recorded: those that lock nothing are written after their answers.
+/// Waits until so many failures of anna are recorded: those that do not lock are written after their answers.
 fn wait_for_failures(pando: &Pando, count: usize) {
     let since = std::time::Instant::now();
     while state(pando, "anna").values("pwdFailureTime").len() != count {
@@ -583,7 +585,7 @@ fn wait_for_failures(pando: &Pando, count: usize) {
     }
 }
 
-/// An unattended connection was a place to guess at: neither counted.
+/// The story: an unattended connection could be used to guess passwords, because wrong old passwords did not count.
 #[test]
 fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
     const WRONG_OLD: [ResultCode; 2] = [ResultCode::NO_SUCH_ATTRIBUTE, WRONG];
@@ -598,7 +600,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert!(own.bind(&person_dn("anna"), "given").unwrap().is_success());
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
         wait_for_failures(&pando, 2);
-        // The right one ends them.
+        // The right one resets them.
         let right: &[(_, &str, &[&str])] = &[
             (ChangeOperation::Delete, "userPassword", &["given"]),
             (ChangeOperation::Add, "userPassword", &["next"]),
@@ -608,17 +610,17 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
         assert_eq!(change_with_old(&mut administrator, "wrong", "new"), WRONG_OLD, "whoever tries");
         assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
-        // Of a locked account none is good.
+        // With a locked account no password is accepted.
         assert_eq!(change_with_old(&mut own, "next", "new"), WRONG_OLD);
         assert_eq!(bind(&pando, "anna", "next"), nothing(WRONG));
-        // Without the old one an administrator sets another.
+        // An administrator sets another password without the old one.
         assert_eq!(replace(&mut administrator, "anna", "reset"), nothing(OK));
         assert_eq!(bind(&pando, "anna", "reset"), nothing(OK));
-        // Two in one request are two.
+        // Two in one request count as two.
         let two: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "userPassword", &["wrong", "wronger"])];
         assert_eq!(own.modify(&person_dn("anna"), two).unwrap().code, ResultCode::NO_SUCH_ATTRIBUTE);
         wait_for_failures(&pando, 2);
-        // Who may not change it makes no attempt.
+        // A requester who may not change the password makes no attempt.
         let anonymous = change_with_old(&mut pando.connect(), "wrong", "new");
         assert_eq!(anonymous, [ResultCode::STRONGER_AUTH_REQUIRED; 2]);
         assert_eq!(state(&pando, "anna").values("pwdFailureTime").len(), 2);
@@ -626,7 +628,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
     assert!(pando.log().contains("is locked"), "{}", pando.log());
 }
 
-/// Many at the same time are no way around the lock either.
+/// Parallel tries do not evade the lock either.
 #[test]
 fn old_passwords_tried_at_the_same_time_are_no_way_around_the_lock() {
     let scratch = Scratch::new("policy-old-parallel");

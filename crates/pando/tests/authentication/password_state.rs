@@ -1,4 +1,4 @@
-//! What those hear and set who look after accounts: the Password Policy State operation and the account usability
+//! The state of accounts for their administrators: the Password Policy State operation and the account usability
 //! control, with UnboundID's clients and our own.
 
 use crate::support;
@@ -14,7 +14,7 @@ use support::clients::{Run, unboundid_jar_tool, unboundid_tool};
 use support::tree::{bind, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// A server with anna and bert under this policy.
+/// Starts a server with anna and bert under this policy.
 fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();
@@ -24,7 +24,7 @@ fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
     pando
 }
 
-/// UnboundID's manage-account for one of the people.
+/// Runs UnboundID's manage-account for one of the people.
 fn manage(pando: &Pando, name: &str, what: &[&str]) -> Run {
     let (command, rest) = what.split_first().unwrap();
     let dn = person_dn(name);
@@ -51,7 +51,7 @@ fn unboundid_manages_accounts() {
     }
     manage(&pando, "anna", &["clear-account-is-disabled"]).expect_code(0);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // Failures lock, and are forgotten.
+    // Failures lock, and are reset.
     for _ in 0..2 {
         assert_eq!(bind(&pando, "bert", "wrong"), ResultCode::INVALID_CREDENTIALS);
     }
@@ -64,7 +64,7 @@ fn unboundid_manages_accounts() {
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
 }
 
-/// The operations in an answer.
+/// Returns the operations in an answer.
 fn state(
     connection: &mut Connection,
     user: &str,
@@ -85,7 +85,8 @@ fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
     StateOperation { kind, values: values.iter().map(|value| value.as_bytes()).collect() }
 }
 
-/// A last bind is written minutes later, or at a stop. Until then it counts, unless something else is recorded by then.
+/// The time of a last bind is written minutes later, or at a stop. Until then the cached time counts, unless another
+/// one is recorded.
 #[test]
 fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     let scratch = Scratch::new("state-waits");
@@ -98,7 +99,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
         state(&mut administrator, dn, &idle).unwrap();
         assert_eq!(bind(&pando, name, &format!("{name}-secret")), ResultCode::SUCCESS);
     }
-    // Nobody is idle who has just bound, though that is not recorded.
+    // A user who has just bound is not idle, though the time is not recorded yet.
     let policy = format!("cn=policy,{SUFFIX}");
     let max: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
     assert!(administrator.modify(&policy, max).unwrap().is_success());
@@ -108,7 +109,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     assert_eq!(last(&mut administrator, &anna), long_ago);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
-    // Another time that is set ends what waits.
+    // Another time that is set replaces the one that waits.
     let other = "20010101000001Z";
     state(&mut administrator, &bert, &[operation(SET_LAST_LOGIN, &[other])]).unwrap();
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
@@ -128,7 +129,7 @@ fn the_administrator_sets_what_is_on_record() {
     let mut administrator = pando.administrator();
     let anna = person_dn("anna");
     let times = ["20260101000000Z", "20260101000001Z", "20260101000002Z"];
-    // The third locks; what was set is answered with.
+    // The third locks; the answer contains the new values.
     let set = [operation(ADD_FAILURE, &times[..2]), operation(ADD_FAILURE, &times[2..]), operation(61, &[])];
     let answer = state(&mut administrator, &anna, &set).unwrap();
     let exact = times.map(|time| time.replace('Z', ".000000Z")).to_vec();
@@ -139,7 +140,7 @@ fn the_administrator_sets_what_is_on_record() {
     let cleared = state(&mut administrator, &anna, &[operation(CLEAR_FAILURES, &[])]).unwrap();
     assert_eq!(cleared, [(16, Vec::new())]);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // The answer to a bind does not wait until it is on record.
+    // The answer to a bind does not wait until its time is recorded.
     while administrator.entry(&anna, &["pwdLastSuccess"]).unwrap().unwrap().text("pwdLastSuccess").is_none() {
     }
     // An idle account, and one refused operation refuses all.
@@ -155,7 +156,7 @@ fn the_administrator_sets_what_is_on_record() {
     assert_eq!(state(&mut administrator, "cn=ghost", &[]), Err(ResultCode::NO_SUCH_OBJECT));
     let reply = administrator.extended(PASSWORD_STATE, Some(b"nonsense")).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
-    // Nothing that would not hold.
+    // An operation without effect is refused.
     let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[])];
     assert!(administrator.modify("cn=config", none).unwrap().is_success());
     let disable = [operation(SET_DISABLED, &["true"])];
@@ -165,7 +166,8 @@ fn the_administrator_sets_what_is_on_record() {
     lock.expect_code(1).expect_error("no password policy governs this entry");
 }
 
-/// Without rules it is the administrator's; with rules it is for whoever may read and write the attributes.
+/// Without rules the operation is for the administrator only; with rules it is for requesters who may read and write
+/// the attributes.
 #[test]
 fn others_look_after_accounts_by_rules() {
     let scratch = Scratch::new("state-rights");
@@ -204,7 +206,7 @@ fn others_look_after_accounts_by_rules() {
     assert_eq!(state(&mut as_bert, &anna, &disable), Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS));
 }
 
-/// What the account usability control says of each entry of a search.
+/// Returns the account usability control of each entry of a search.
 fn usability(connection: &mut Connection, filter: &str) -> Vec<(String, Option<AccountUsability>)> {
     let control = Control { oid: ACCOUNT_USABILITY, critical: true, value: None };
     let controls: ControlsBuf = [control].into_iter().collect();
@@ -253,7 +255,7 @@ fn searches_tell_whether_one_can_bind() {
         unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &arguments, "").expect_code(0);
     let said = format!("{found}").to_lowercase();
     assert!(said.contains("is usable:  false") && said.contains("inactive"), "{said}");
-    // Not for whom rules do not let see the lock.
+    // Not for requesters without the right to read the lock.
     let rules: &[(_, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pandoAccessRule", &["names: allow read of cn, uid to authenticated"])];
     assert!(administrator.modify("cn=config", rules).unwrap().is_success());

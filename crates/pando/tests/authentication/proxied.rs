@@ -1,5 +1,5 @@
-//! Who acts as whom: proxied authorization (RFC 4370 and its draft), the authorization identities of SASL, and what a
-//! bind says of whose the connection is (RFC 3829).
+//! Requests with another identity: proxied authorization (RFC 4370 and its draft), the authorization identities of
+//! SASL, and the authorization identity controls of a bind (RFC 3829).
 
 use crate::support;
 
@@ -27,19 +27,19 @@ fn start(scratch: &Scratch) -> Pando {
     pando
 }
 
-/// One of OpenLDAP's clients, bound as the administrator.
+/// Runs one of OpenLDAP's clients, bound as the administrator.
 fn as_administrator(pando: &Pando, program: &str, arguments: &[&str]) -> Run {
     let url = format!("ldap://{}", pando.address());
     run(program, &[&["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], arguments].concat(), "")
 }
 
-/// The same as `name`.
+/// Runs the client bound as `name`.
 fn as_person(pando: &Pando, name: &str, program: &str, arguments: &[&str]) -> Run {
     let (url, password) = (format!("ldap://{}", pando.address()), format!("{name}-secret"));
     run(program, &[&["-x", "-H", &url, "-D", &person_dn(name), "-w", &password], arguments].concat(), "")
 }
 
-/// What "who am I?" answers with this control.
+/// Sends "Who am I?" with this control; returns the result and the identity.
 fn who(connection: &mut Connection, oid: &str, critical: bool, value: Option<&[u8]>) -> (ResultCode, String) {
     ask(connection, WHO_AM_I, &[(oid, critical, value)])
 }
@@ -67,7 +67,7 @@ fn openldap_s_clients_ask_as_others() {
         said.expect_output(&anna);
     }
     as_administrator(&pando, "ldapwhoami", &["-e", "!authzid="]).expect_code(0).expect_output("anonymous");
-    // What anna may not read, nobody reads as her.
+    // With her identity no requester reads more than anna may.
     let own = person_dn("anna");
     let read = ["-LLL", "-s", "base", "-b", &own, "userPassword", "uid"];
     let all = as_administrator(&pando, "ldapsearch", &read).expect_code(0).stdout;
@@ -78,13 +78,13 @@ fn openldap_s_clients_ask_as_others() {
     as_administrator(&pando, "ldapdelete", &["-e", &proxied(&anna), &own]).expect_code(50);
     as_administrator(&pando, "ldapcompare", &["-e", &proxied("u:bert"), &own, "userPassword:x"])
         .expect_code(50);
-    // A change is made in her name, the password that her own name means is hers.
+    // The change is made with her identity, so her own password is meant.
     as_administrator(&pando, "ldappasswd", &["-e", &proxied(&anna), "-s", "new-s3cret"]).expect_code(0);
     let changed = pando.administrator().entry(&own, &["modifiersName"]).unwrap().unwrap();
     assert_eq!(changed.texts("modifiersName"), [own.as_str()]);
     let url = format!("ldap://{}", pando.address());
     run("ldapwhoami", &["-x", "-H", &url, "-D", &own, "-w", "new-s3cret"], "").expect_code(0);
-    // Nobody but the administrator acts as others, and nobody tells who is there.
+    // Only the administrator may use other identities, and refusals do not reveal which names exist.
     let refused = |run: Run| run.expect_code(1).expect_output("(123)");
     for identity in ["u:anna", "u:bert", "u:nobody", "dn:cn=nowhere", ""] {
         refused(as_person(&pando, "bert", "ldapwhoami", &["-e", &proxied(identity)]));
@@ -127,7 +127,7 @@ fn the_controls_are_read_as_their_documents_say() {
     }
     refused(&[(v2.0, true, Some(b"u:\xff"))], WHO_AM_I, ResultCode::AUTHORIZATION_DENIED);
     refused(&[v2], START_TLS, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
-    // It was for that one request.
+    // It applied to that one request.
     assert_eq!(ask(connection, WHO_AM_I, &[]), (ResultCode::SUCCESS, format!("dn:{ADMIN_DN}")));
     pando.signal(Signal::TERM);
     assert!(pando.exit().success());
@@ -212,7 +212,7 @@ fn a_bind_says_whose_the_connection_is() {
         let identity = identity.map(|control| String::from_utf8(control.value.unwrap().to_vec()).unwrap());
         assert_eq!(identity, said, "{name}");
     }
-    // And to the other family of clients.
+    // Also with the other family of clients.
     let arguments = [
         "--proxyAs",
         "u:anna",
