@@ -45,7 +45,7 @@ pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
 pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
-/// Default listener: only on this machine, above the ports that need privileges.
+/// Returns the default listener: only on this machine, above the ports that need privileges.
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }

@@ -429,7 +429,7 @@ impl Session {
         context.released += self.account.close(&context.shared.request_memory);
     }
 
-    /// The address of the operation that [`keep`](Session::keep) will keep next.
+    /// Returns the address of the operation that [`keep`](Session::keep) will keep next.
     fn address(&self, context: &Context) -> Address {
         Address {
             event_loop: context.event_loop,

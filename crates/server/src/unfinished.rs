@@ -29,7 +29,7 @@ impl UnfinishedFile {
         UnfinishedFile { path }
     }
 
-    /// Temporary path.
+    /// Returns the temporary path.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -56,7 +56,8 @@ impl Drop for UnfinishedFile {
     }
 }
 
-/// The signals that the process ignores, a bit each, signal 1 the lowest; none if the system does not say.
+/// Returns the signals that the process ignores, one bit each, signal 1 the lowest; none if the system does not report
+/// them.
 fn ignored_signals() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

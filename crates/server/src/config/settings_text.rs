@@ -298,7 +298,7 @@ impl Reading<'_, '_, '_> {
         self.problem(key.span().start, what);
     }
 
-    /// If there are problems already, also checks the settings that were read, so that one run reports everything. A
+    /// Checks the settings that were read even if there are problems already, so that one run reports everything. A
     /// value that could not be read has its default here, which contradicts nothing. Without the whole schema nothing
     /// is checked, because names would be unknown only for that reason.
     fn check_rest(&mut self) {

@@ -618,14 +618,14 @@ impl Connection {
         true
     }
 
-    /// The writer has finished a change of this connection. The answer is sent in the next turn.
+    /// Handles the writer's answer to a change. It is sent in the next turn.
     pub(crate) fn written(&mut self, context: &mut Context, buffers: &mut Buffers, answer: &Written) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
         self.session.written(context, answer, out);
     }
 
-    /// The hash pool has finished a job of this connection. The answer is sent in the next turn.
+    /// Handles a finished job of the hash pool. The answer is sent in the next turn.
     pub(crate) fn hashed(
         &mut self,
         context: &mut Context,
@@ -638,7 +638,7 @@ impl Connection {
         self.session.hashed(context, ticket, result, out);
     }
 
-    /// The delay of an answer is over.
+    /// Ends the delay of an answer.
     pub(crate) fn delayed(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };

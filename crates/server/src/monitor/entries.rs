@@ -59,7 +59,7 @@ impl Tree {
         self.entries.push(VirtualEntry { dn, attributes: all });
     }
 
-    /// `cn=Operations`: received and finished operations, in total, by kind, and by kind and result.
+    /// Adds `cn=Operations`: received and finished operations, in total, by kind, and by kind and result.
     fn add_operations(&mut self, totals: &[OperationTotal]) {
         let finished = |total: &OperationTotal| total.results.iter().map(|(_, count)| count).sum::<u64>();
         let received = totals.iter().map(|total| total.received).sum();

@@ -132,8 +132,8 @@ impl Certificates {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// The certificate of the server's own authority. `None` if the certificate in force is the operator's, or signed
-    /// by its own key.
+    /// Returns the certificate of the server's own authority. `None` if the certificate in force is the operator's, or
+    /// signed by its own key.
     pub(crate) fn authority(&self) -> Option<AuthorityFile> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         self.own_in_force(&source)?.for_clients()
@@ -193,7 +193,7 @@ impl Certificates {
         }
     }
 
-    /// A message if the certificate is about to expire, and whether it has.
+    /// Returns a message if the certificate is about to expire, and whether it has.
     fn expiry(&self, now: i64) -> Option<(bool, String)> {
         let left = self.not_after().saturating_sub(u64::try_from(now).unwrap_or(0));
         if left >= CERTIFICATE_WARNING.as_secs() {
@@ -298,7 +298,7 @@ fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     })
 }
 
-/// The certificates of a PEM text, at least one.
+/// Returns the certificates of a PEM text, at least one.
 fn certificates(pem: &[u8], file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {

@@ -29,7 +29,7 @@ pub(crate) struct DescriptorLimits {
 }
 
 impl DescriptorLimits {
-    /// The limits of this process.
+    /// Returns the limits of this process.
     pub(crate) fn read() -> DescriptorLimits {
         DescriptorLimits::of(getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX))
     }
@@ -46,7 +46,7 @@ impl DescriptorLimits {
         descriptor < self.open_max - kept
     }
 
-    /// Most connections, when everything else holds `others` descriptors.
+    /// Returns the maximum number of connections, when everything else holds `others` descriptors.
     pub(crate) fn connections_max(&self, others: u64) -> u64 {
         (self.open_max - self.reserved).saturating_sub(others)
     }

@@ -426,7 +426,7 @@ mod tests {
             Sample { address, pace, _end: end }
         }
 
-        /// A connection that has sent the beginning of a request, as much as is given.
+        /// Returns a connection that has sent `octets`, the beginning of a request.
         fn send(&self, octets: &str) -> TcpStream {
             let mut stream = TcpStream::connect(self.address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();

@@ -148,7 +148,7 @@ impl Listener {
     }
 }
 
-/// The addresses of a host name.
+/// Returns the addresses of a host name.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
         // One socket for both versions of IP. `listen` falls back to IPv4 if the system has no IPv6.
@@ -255,7 +255,7 @@ fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.bind(&SockAddr::unix(short)?)
 }
 
-/// Device and inode of a file.
+/// Returns device and inode of a file.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))

@@ -72,7 +72,7 @@ fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }
 
-/// Version 1: a line of text (section 2.1).
+/// Decodes version 1: a line of text (section 2.1).
 fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let within = bytes.get(..LINE_SIZE_MAX).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
@@ -106,13 +106,13 @@ fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
     Ok(SocketAddr::new(client.into(), client_port))
 }
 
-/// A port as the protocol writes it: digits, without leading zeros.
+/// Parses a port as the protocol writes it: digits, without leading zeros.
 fn port_of(word: &str) -> Option<u16> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Version 2 (section 2.2).
+/// Decodes version 2 (section 2.2).
 fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let Some(start) = bytes.first_chunk::<BINARY_START_SIZE>() else { return Ok(None) };
     let [.., command, family, high, low] = *start;

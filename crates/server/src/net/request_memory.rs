@@ -131,7 +131,7 @@ impl HolderKey {
 }
 
 impl Source {
-    /// The address, of IPv6 the network.
+    /// Returns the address; for IPv6, that of the network.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Source::Network(address) => Some(*address),
@@ -162,7 +162,7 @@ impl fmt::Display for HolderKey {
 }
 
 impl RequestMemory {
-    /// A budget of `limit` bytes, with a minimum that messages of `message_size_max` bytes need.
+    /// Makes a budget of `limit` bytes, with a minimum that messages of `message_size_max` bytes need.
     pub(crate) fn new(limit: usize, message_size_max: usize) -> RequestMemory {
         let limit = limit.max(REQUEST_MEMORY_MIN);
         RequestMemory {
@@ -184,17 +184,17 @@ impl RequestMemory {
         self.limit
     }
 
-    /// Bytes that requests hold, without those of administrators.
+    /// Returns the bytes that requests hold, without those of administrators.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Bytes that requests of administrators hold.
+    /// Returns the bytes that requests of administrators hold.
     pub(crate) fn reserve_used(&self) -> usize {
         self.reserve_used.load(Ordering::Relaxed)
     }
 
-    /// Number of holders with bytes, without administrators.
+    /// Returns the number of holders with bytes, without administrators.
     pub(crate) fn holders(&self) -> usize {
         self.holding.load(Ordering::Relaxed)
     }

@@ -58,7 +58,7 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
-    /// The address of the client itself.
+    /// Returns the address of the client itself.
     pub(crate) fn client(&self) -> IpAddr {
         self.client
     }
@@ -184,7 +184,7 @@ impl fmt::Display for Peer {
 }
 
 impl Stream {
-    /// TCP in the clear.
+    /// Makes a stream over TCP, in the clear.
     pub(crate) fn tcp(stream: TcpStream) -> Stream {
         Stream { socket: Socket::Tcp(stream), tls: None }
     }

@@ -439,7 +439,7 @@ impl Session {
     }
 }
 
-/// The outcome of a judgement.
+/// Returns the decision for a judgement.
 fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
     let (outcome, requester) = match (asked, judged.succeeds) {
         (PasswordUse::Bind(requester), true) => (Outcome::success(), Some(requester)),

@@ -137,7 +137,7 @@ impl Session {
         }
     }
 
-    /// The writer has finished a change.
+    /// Answers a change that the writer has finished.
     pub(crate) fn written(&mut self, context: &mut Context, answer: &Written, out: &mut Vec<u8>) {
         let mut taken = self.take(answer.address.ticket);
         if let Some((head, _)) = &mut taken {
@@ -175,7 +175,7 @@ impl Session {
         self.deferred.remove(index)
     }
 
-    /// The hash pool has finished the passwords of a change.
+    /// Handles the hash pool's result for the passwords of a change.
     pub(super) fn deferred_hashed(
         &mut self,
         context: &mut Context,
@@ -195,7 +195,7 @@ impl Session {
         self.submit_ready(context);
     }
 
-    /// The passwords of a change are hashed, and its old ones verified.
+    /// Marks a change as ready after its passwords are hashed and its old ones verified, or refuses it.
     fn prepared(
         &mut self,
         context: &mut Context,

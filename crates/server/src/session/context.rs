@@ -140,7 +140,7 @@ impl Context {
         })
     }
 
-    /// The loop waits for something to happen, until it begins a pass.
+    /// Notes that the loop waits for events, until it begins a pass.
     pub(crate) fn begin_wait(&mut self) {
         if let Some(coldness) = &mut self.coldness {
             coldness.idle_from(Instant::now());

@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// A refused bind leaves the session anonymous (RFC 4513 section 4).
+    /// Makes the session anonymous after a refused bind (RFC 4513 section 4).
     pub(super) fn end_identity_if_bind(&mut self, context: &mut Context, operation: Operation) {
         if operation == Operation::BIND {
             self.set_requester(context, Arc::clone(&context.anonymous));

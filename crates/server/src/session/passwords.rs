@@ -231,7 +231,7 @@ impl Session {
         (!self.is_trusted).then(|| GuessKey::of(requester, name, self.source))
     }
 
-    /// The hash pool has finished a job.
+    /// Handles a finished job of the hash pool.
     pub(crate) fn hashed(
         &mut self,
         context: &mut Context,

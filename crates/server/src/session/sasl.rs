@@ -69,7 +69,7 @@ impl Session {
         }
     }
 
-    /// A bind that is not simple.
+    /// Carries out a SASL bind.
     pub(super) fn sasl_bind(
         &mut self,
         context: &mut Context,

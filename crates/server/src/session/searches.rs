@@ -115,9 +115,9 @@ impl Session {
         })
     }
 
-    /// The client sends nothing more (RFC 4511 section 5.3): neither an Abandon nor an Unbind can come. Searches that
-    /// listen for changes would have no end then, so they end here, also when the client has closed only its side and
-    /// still reads. Other operations are answered as before.
+    /// Handles the end of the client's input (RFC 4511 section 5.3): neither an Abandon nor an Unbind can arrive.
+    /// Searches that listen for changes would have no end then, so they end here, also when the client has closed only
+    /// its side and still reads. Other operations are answered as before.
     #[cold]
     pub(crate) fn end_input(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if !self.has_ended_input {
@@ -258,7 +258,7 @@ impl Session {
         in_turn.find(|(_, other)| other.wants_slice()).map(|(index, _)| index)
     }
 
-    /// Scan threads have a piece for one of the searches.
+    /// Notes that scan threads have a piece for one of the searches.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         let mut all = self.outstanding.iter_mut();
         let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);

@@ -89,7 +89,7 @@ impl Session {
         matches!(self.protection, Protection::Tls(..))
     }
 
-    /// The subject of the client's certificate, if TLS brought one.
+    /// Returns the subject of the client's certificate, if it sent one.
     pub(super) fn certificate_subject(&self) -> Option<&str> {
         if let Protection::Tls(tls) = &self.protection { tls.subject.as_deref() } else { None }
     }

@@ -80,7 +80,7 @@ impl Attempts {
         !std::mem::replace(is_queued, true)
     }
 
-    /// The writer's queue was full: the next note asks again.
+    /// Notes that the writer's queue was full: the next note submits a request again.
     pub(crate) fn not_queued(&self, id: EntryId) {
         if let Some(account) = self.lock().get_mut(&id) {
             account.is_queued = false;

@@ -164,7 +164,7 @@ impl AuditFeed {
         Fetched { chunks: std::mem::take(chunks), lost: std::mem::take(lost), is_closed: *is_closed }
     }
 
-    /// A chunk is in the trail.
+    /// Notes that a chunk is in the trail.
     pub(crate) fn written(&self, bytes: usize) {
         self.waiting_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
@@ -282,7 +282,7 @@ impl AuditBuffer {
             .is_some_and(|(feed, _)| feed.settings.values == crate::config::audit::AuditValues::All)
     }
 
-    /// As [`Choice::keeps`]; false without a trail.
+    /// Returns [`Choice::keeps`]; false without a trail.
     pub(crate) fn keeps(&self, snapshot: &Snapshot, kind: Kind, who: &str, target: &str) -> bool {
         self.trail.as_ref().is_some_and(|(_, choice)| choice.keeps(snapshot, kind, who, target))
     }

@@ -640,7 +640,7 @@ mod tests {
         drop((claims, other));
     }
 
-    /// A change of a password under a history of 24 that have this form.
+    /// Returns a change of a password under a history of 24 that have this form.
     fn costly_change(former: &[u8]) -> HashWork {
         let passwords = ChangedPasswords {
             scheme: StorageScheme::Argon2id,

@@ -126,7 +126,7 @@ impl Reputations {
         }
     }
 
-    /// A password from there was right or wrong.
+    /// Notes that a password from a source was right or wrong.
     pub(super) fn note(&mut self, source: Source, is_right: bool, now: Instant) {
         let Some(record) = self.record(source, now) else { return };
         record.was_right |= is_right;
@@ -134,7 +134,7 @@ impl Reputations {
             if is_right { (0, 0) } else { (record.failures.saturating_add(1), record.refusals) };
     }
 
-    /// A bind from there was answered busy.
+    /// Notes that a bind from a source was answered busy.
     pub(super) fn note_refusal(&mut self, source: Source, now: Instant) {
         if let Some(record) = self.record(source, now) {
             record.refusals = record.refusals.saturating_add(1);
@@ -493,7 +493,7 @@ mod tests {
         assert_eq!(done.len(), 26);
     }
 
-    /// Work that cannot be cut is paid for afterwards.
+    /// Indivisible work is charged afterwards.
     #[test]
     fn an_expensive_source_skips_turns() {
         let mut queue = FairQueue::default();

@@ -83,7 +83,7 @@ fn report(writer: &Writer) {
     }
 }
 
-/// Index work in progress, as text for people.
+/// Returns index work in progress, as text for people.
 pub fn progress_text(progress: &IndexProgress) -> String {
     let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
     let name = part.name();

@@ -104,7 +104,7 @@ pub(crate) struct Ahead {
 }
 
 impl Ahead {
-    /// Nothing is missing.
+    /// Returns the result for an input without missing pages.
     pub(crate) fn all(input: &[u8]) -> Ahead {
         Ahead { ready: input.len(), awaited: 0, is_all: true }
     }

@@ -39,7 +39,7 @@ impl VerifiedBinds {
         Ok(VerifiedBinds { secret, verified: Mutex::default() })
     }
 
-    /// The key of an assertion.
+    /// Returns the key of an assertion.
     pub(crate) fn key(&self, verification: &Verification, asserted: &[u8]) -> Option<VerifiedKey> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&*self.secret).ok()?;
         for stored in verification.stored() {

@@ -136,7 +136,7 @@ pub(crate) struct WriteQueue {
     /// Event loops to notify of the next commit.
     wanted_by: Box<[AtomicBool]>,
     mailboxes: Arc<[Mailbox]>,
-    /// Unrecorded password attempts.
+    /// Unrecorded password attempts of all accounts.
     attempts: Attempts,
     /// Receives a notice of each commit, if there is an audit trail.
     audit: Option<Arc<AuditFeed>>,
@@ -242,7 +242,7 @@ impl WriteQueue {
         }
     }
 
-    /// Unrecorded password attempts.
+    /// Unrecorded password attempts of all accounts.
     pub(crate) fn attempts(&self) -> &Attempts {
         &self.attempts
     }

@@ -120,7 +120,7 @@ impl OwnCertificate {
         self.renew_if(now, |facts, _| self.is_due(facts, now))
     }
 
-    /// Advice to an operator whose certificate is about to end.
+    /// Returns advice to an operator whose certificate is about to end.
     pub(super) fn renewal_advice(&self, now: i64) -> String {
         let folder = self.folder.display();
         let again = format!(
@@ -147,7 +147,7 @@ impl OwnCertificate {
         format!("{advice}; or name a certificate of your own with tls.certificate")
     }
 
-    /// The authority's certificate. `None` if the server's is self-signed.
+    /// Returns the authority's certificate. `None` if the server's is self-signed.
     pub(super) fn for_clients(&self) -> Option<AuthorityFile> {
         let path = self.authority();
         let path = path.exists().then(|| fs::canonicalize(&path).unwrap_or(path))?;
@@ -272,7 +272,7 @@ fn authority_usages() -> Vec<KeyUsagePurpose> {
     vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign]
 }
 
-/// An authority with a name of its own: some clients confuse authorities that have the same.
+/// Returns the parameters of an authority with a name of its own: some clients confuse authorities that have the same.
 fn authority_params(now: i64) -> Result<CertificateParams, String> {
     let serial = random_octets()?;
     let mut params = dated(Vec::new(), now, now + OWN_AUTHORITY_DAYS * DAY)?;
@@ -306,7 +306,7 @@ fn dated(names: Vec<String>, now: i64, not_after: i64) -> Result<CertificatePara
     Ok(params)
 }
 
-/// A positive number of at most 20 octets (RFC 5280 section 4.1.2.2).
+/// Returns a positive number of at most 20 octets (RFC 5280 section 4.1.2.2).
 fn serial_number(mut octets: [u8; 16]) -> SerialNumber {
     octets[0] = octets[0] & 0x3f | 0x40;
     SerialNumber::from_slice(&octets)
