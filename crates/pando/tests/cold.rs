@@ -32,11 +32,11 @@ const CONNECTIONS: usize = 8;
 /// Requests that each sends in one write.
 const PIPELINED: usize = 64;
 
-/// How often all connections ask before nothing having been read ahead counts as a failure. A server notices within a
-/// tenth of a second that it waits for the disk, and keeps it in mind for two seconds.
+/// Rounds of requests without any prefetch that count as a failure. A server notices within a tenth of a second that it
+/// waits for the disk, and acts on it for two seconds.
 const ROUNDS: usize = 1_000;
 
-/// How often a server is asked for something until its data has to be in memory, which takes it a fraction of a second.
+/// Most requests until the server's data is in memory, which takes it a fraction of a second.
 const ASKS: usize = 100_000;
 
 /// A stopped server's data of people with a line of description each.
@@ -208,7 +208,7 @@ fn writes_and_binds_work_beside_it(pando: &Pando) {
     a_bind_counts_for_what_is_sent_with_it(&mut connection, &entry);
 }
 
-/// What was found out for whoever asked before is not the answer to whoever asks now.
+/// The result of a dry run applies only to the identity that it ran with.
 fn a_bind_counts_for_what_is_sent_with_it(connection: &mut Connection, entry: &str) {
     let (filter, selection) = (FilterBuf::parse("(sn=x)").unwrap(), SelectionBuf::from_iter(["sn"]));
     let search = SearchRequest::new(entry, Scope::BaseObject, filter.as_filter(), selection.as_selection());

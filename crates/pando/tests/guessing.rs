@@ -1,4 +1,4 @@
-//! Guessing passwords from one place: answers take longer, and nobody else notices.
+//! Guesses of passwords from one address: their answers take longer, and other clients are not affected.
 //!
 //! A binary of its own: its binds have to arrive while others of them wait, which a busy machine hinders.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -39,7 +39,7 @@ fn guess(pando: &Pando, name: &str) -> Sent {
     (0..GUESSES).map(|number| send(pando, name, &format!("guess{number}"))).collect()
 }
 
-/// How many were answered as wrong, and how many as too many.
+/// Returns how many were answered as wrong, and how many as too many.
 fn answers(sent: Sent) -> (usize, usize) {
     let codes: Vec<_> =
         sent.into_iter().map(|(mut asked, id)| asked.reply(id).unwrap().outcome.code).collect();

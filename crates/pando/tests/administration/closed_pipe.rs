@@ -1,5 +1,5 @@
-//! Output that nobody reads to its end, as in `pando index list | head -1`: commands panicked because they could not
-//! print. The server's threads would when the reader of its log goes away.
+//! Output whose reader stops before the end, as in `pando index list | head -1`: commands panicked because they could
+//! not print. The server's threads must not do so when the reader of its log stops.
 
 use crate::support;
 
@@ -10,7 +10,7 @@ use support::pando::{PROGRAM, Start};
 use support::tree::{add_person, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// A pipe with nobody at its other end.
+/// Returns a pipe whose other end is closed.
 fn closed() -> Stdio {
     let (_, writer) = std::io::pipe().unwrap();
     writer.into()

@@ -100,7 +100,7 @@ fn a_bind_is_as_strong_as_its_listener_wants() {
     assert_eq!(mechanisms(&mut password), ["SCRAM-SHA-256", "PLAIN"]);
     assert_eq!(bind_code(&mut password), ResultCode::SUCCESS);
     assert_eq!(search_code(&mut password), ResultCode::SUCCESS);
-    // A bind that fails leaves nobody, of whom nothing is taken.
+    // A failed bind leaves the connection anonymous, and anonymous requests are refused.
     assert_eq!(anonymous(&mut password), ResultCode::INAPPROPRIATE_AUTHENTICATION);
     assert_eq!(search_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
 

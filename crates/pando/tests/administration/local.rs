@@ -36,13 +36,13 @@ fn as_nobody(program: &str, arguments: &[&str]) -> Run {
         all.extend(arguments);
         return run("setpriv", &all, "");
     }
-    // Without a password; sudo says so itself where it wants one.
+    // Without a password; sudo prints an error if it needs one.
     all.splice(0..0, ["-n", "setpriv"]);
     all.extend(arguments);
     run("sudo", &all, "")
 }
 
-/// What every client needs, any user of the machine can read where the start says; nothing else.
+/// Any user of the machine can read the file that every client needs, at the path that the start prints, and no other.
 #[test]
 fn others_read_the_certificate_of_the_authority_alone() {
     let scratch = Scratch::new("authority");
@@ -111,7 +111,7 @@ fn external_is_offered_where_it_works() {
     let mut remote = pando.administrator();
     assert_eq!(mechanisms(&mut remote), ["PLAIN"]);
     assert_eq!(remote.bind_external(None).unwrap().code, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
-    // A bind that fails leaves nobody bound.
+    // A failed bind leaves the connection anonymous.
     let who = remote.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
     assert_eq!(who.extended.value.unwrap_or_default(), b"");
 }
@@ -129,7 +129,7 @@ fn others_connect_where_they_are_let_and_bind_with_a_password() {
         ["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "supportedSASLMechanisms", "namingContexts"];
     let said = as_nobody("ldapsearch", &root).expect_code(0).expect_output(SUFFIX).stdout;
     assert!(!said.contains("EXTERNAL"), "{said}");
-    // Nobody else even enters the data directory.
+    // No other user can even enter the data directory.
     let own = self::url(&socket(&scratch));
     as_nobody("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &own]).expect_code(255);
 }

@@ -1,4 +1,4 @@
-//! What an operator sees of the server and does with it: settings, listeners, signals, the log, the audit trail.
+//! The operator's view of the server: settings, listeners, signals, the log, the audit trail.
 //!
 //! One binary, so that it is linked once and tests that wait do so at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]

@@ -145,8 +145,8 @@ fn strangers_get_one_answer_a_connection() {
     assert!(pando.stop().success());
 }
 
-/// Eight idle clients blinded the probes: no connection was accepted until their 10 seconds had passed. Now a new
-/// connection always finds a place, over TLS, too, where clients stop in the middle of their handshakes.
+/// The story: eight idle clients kept probes out, because no connection was accepted until their 10 seconds had passed.
+/// Now a new connection is always accepted, even if clients stop in the middle of their TLS handshakes.
 #[test]
 fn idle_clients_keep_no_probe_out() {
     for table in ["", "tls = true\n"] {

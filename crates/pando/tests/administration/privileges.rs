@@ -88,7 +88,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
     assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o711));
-    // It serves on both ports and on its socket, where its owner is the administrator.
+    // It serves on both ports and on its socket, on which the user that owns it is the administrator.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
     let local = pando.ready_line.split_whitespace().last().unwrap().to_owned();

@@ -205,7 +205,7 @@ fn start_tls_keeps_to_its_order() {
     assert_eq!(refused.code, ResultCode::OPERATIONS_ERROR, "{refused:?}");
     assert_eq!(identity(&mut connection), "", "the connection goes on");
 
-    // Who somebody was in the clear is nobody within TLS.
+    // StartTLS makes a bound connection anonymous.
     let mut connection = pando.administrator();
     assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
     let mut connection = connection.start_tls(&tls, "127.0.0.1").unwrap();
@@ -228,7 +228,7 @@ fn start_tls_keeps_to_its_order() {
     }
 }
 
-/// A client that says goodbye right behind its request has its answer, and the connection ends.
+/// A client that closes TLS directly after its request gets its answer, and the connection ends.
 #[test]
 fn a_request_and_the_end_come_together() {
     let scratch = Scratch::new("tls-end");
@@ -258,7 +258,8 @@ fn a_request_and_the_end_come_together() {
     assert!(ids >= 2, "an entry and a result: {answer:02x?}");
 }
 
-/// CVE-2011-0411 and its kin: what somebody in the middle puts behind StartTLS must not count as said within TLS.
+/// CVE-2011-0411 and similar: octets that an attacker in the middle appends to StartTLS must not count as sent within
+/// TLS.
 #[test]
 fn nothing_counts_between_start_tls_and_its_handshake() {
     let scratch = Scratch::new("tls-injection");

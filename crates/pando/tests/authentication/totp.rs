@@ -1,4 +1,4 @@
-//! Time-based codes behind passwords (RFC 6238), with the clients that know nothing of them.
+//! Time-based codes after passwords (RFC 6238), with clients that do not know of them.
 
 use crate::support;
 
@@ -69,7 +69,7 @@ fn a_code_is_good_behind_the_password_and_once() {
     assert_eq!(bind(&pando, "anna", &code(&secret, step)), WRONG);
     assert_eq!(bind(&pando, "anna", &with(step - 10)), WRONG);
     assert_eq!(bind(&pando, "anna", &with(step)), ResultCode::SUCCESS);
-    // Used: now, and after the server was killed right behind the answer.
+    // A used code is refused: now, and after the server was killed directly after the answer.
     assert_eq!(bind(&pando, "anna", &with(step)), WRONG);
     pando.kill();
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", ADMIN_DN]).ready();
@@ -175,7 +175,7 @@ fn applications_have_passwords_of_their_own() {
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
     account(&["app-remove", &anna, "mail"]).expect_code(0);
     assert_eq!(bind(&pando, "anna", &mail), WRONG);
-    // Nobody gives one to oneself, and none is stored so that it is slow or in clear.
+    // Users cannot add application passwords themselves, and none is stored with a slow hash or in clear.
     let set = |connection: &mut client::Connection, dn: &str, value: &str| {
         let add: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword;x-app-own", &[value])];
         connection.modify(dn, add).unwrap().code
@@ -188,7 +188,7 @@ fn applications_have_passwords_of_their_own() {
     assert_eq!(set(&mut administrator, &anna, "in clear"), ResultCode::CONSTRAINT_VIOLATION);
     assert_eq!(set(&mut administrator, &anna, hashed), ResultCode::SUCCESS);
     account(&["show", &anna]).expect_code(0).expect_output("own: SSHA");
-    // A reset by somebody else takes all of them away.
+    // A password reset by another user removes all application passwords.
     account(&["app-remove", &anna, "own"]).expect_code(0);
     let mail = add("mail", &[]);
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);

@@ -95,8 +95,8 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
     assert!(table.contains("Pando 0") && table.contains("OpenLDAP 2"), "{table}");
 }
 
-/// What the suite of access rules does, on few entries: settings that change while Pando runs, and a trail that it is
-/// started again for.
+/// The steps of the suite of access rules, on few entries: settings that change while Pando runs, and an audit trail
+/// that needs a new start.
 #[test]
 fn a_workload_is_measured_under_settings_too() {
     let scratch = Scratch::new("peers-settings");
@@ -183,7 +183,7 @@ fn workloads_alternate_between_slapd_and_pando() {
     assert!(table.contains("Pando's / theirs"), "{table}");
 }
 
-/// What was interrupted goes on: what is in the result stays, what is missing or failed is measured.
+/// An interrupted comparison continues: results in the file stay, missing and failed ones are measured.
 #[test]
 fn a_comparison_goes_on_where_it_was_interrupted() {
     let scratch = Scratch::new("peers-resume");
@@ -296,7 +296,7 @@ fn one_server_goes_through_all_before_the_next() {
     let expected =
         [vec![load("Pando")], of("Pando").to_vec(), vec![load("OpenLDAP")], of("OpenLDAP").to_vec()];
     assert_eq!(places, expected.concat(), "{said}");
-    // A server is warmed up once for each start, and how that went is told.
+    // A server is warmed up once for each start, and the result describes that.
     for row in result.workloads.iter().filter(|row| row.workload == "search") {
         assert_eq!(row.warm_up.is_some(), row.round == 1, "{row:?}");
         let told =

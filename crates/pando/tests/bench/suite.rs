@@ -1,4 +1,4 @@
-//! `pando bench suite` as people use it: it measures, goes on where it was, and says which goals are reached.
+//! `pando bench suite` on the command line: it measures, continues an interrupted run, and reports the goals reached.
 
 use crate::support;
 

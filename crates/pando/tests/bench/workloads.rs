@@ -1,4 +1,4 @@
-//! The load driver beside what servers themselves count, and every shipped workload against Pando.
+//! The load driver's counts compared with those of servers, and every shipped workload against Pando.
 
 use crate::support;
 
@@ -41,7 +41,7 @@ fn add_people(connection: &mut Connection) {
     }
 }
 
-/// What slapd's monitor says it has completed of a kind of operation.
+/// Returns the completed operations of a kind, by slapd's monitor.
 fn completed(connection: &mut Connection, kind: &str) -> u64 {
     let dn = format!("cn={kind},cn=Operations,cn=Monitor");
     let entry = connection.entry(&dn, &["monitorOpCompleted"]).unwrap().unwrap();

@@ -1,4 +1,4 @@
-//! What a generator says it measured, against what the server counted: for the second generator and for `pando bench`.
+//! Figures of load generators compared with the server's counts: for the second generator and for `pando bench`.
 
 use crate::support;
 

@@ -151,7 +151,7 @@ fn a_killed_import_has_changed_nothing_or_everything() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Half of the rounds end while the text is read, the others at some point behind that.
+        // Half of the rounds end while the text is read, the others at some later point.
         let mut input = child.stdin.take().unwrap();
         let length = if round % 2 == 0 { random.usize(..new.len()) } else { new.len() };
         input.write_all(&new.as_bytes()[..length]).unwrap();

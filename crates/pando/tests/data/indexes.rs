@@ -8,12 +8,12 @@ use powercut::PowerCut;
 use support::pando::{PROGRAM, Start, command};
 use support::{Pando, SUFFIX, Scratch};
 
-/// How often the power goes.
+/// Number of power cuts.
 const ROUNDS: u64 = 10;
 /// At which of a command's writes and syncs, at most.
 const CALLS_MAX: u64 = 100;
 
-/// A folder with the data of the sample organisation, which nobody serves.
+/// Returns a folder with the data of the sample organisation, which no server has open.
 fn sample(name: &str) -> Scratch {
     let scratch = Scratch::new(name);
     assert!(Start::new(&scratch).arguments(&["--sample"]).ready().stop().success());

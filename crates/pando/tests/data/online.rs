@@ -13,7 +13,7 @@ fn export(scratch: &Scratch, arguments: &[&str]) -> Run {
     command(&[&["export"], arguments].concat(), Some(&Pando::data(scratch)))
 }
 
-/// The text without the comments that say where it comes from.
+/// Returns the text without the comments that name its source.
 fn without_comments(text: &str) -> String {
     text.lines().filter(|line| !line.starts_with('#')).flat_map(|line| [line, "\n"]).collect()
 }
@@ -132,7 +132,8 @@ fn who_asks_over_the_network_binds() {
     command(&["export", "--url", &url, "--bind-dn", "cn=x"], None)
         .expect_code(2)
         .expect_error("--password-file");
-    // A directory beside a server would be ignored; one of the environment is the default that it always is.
+    // A directory given together with a server is refused, as it would be ignored; one in the environment is the usual
+    // default.
     for verb in [&["export"][..], &["apply", "settings.toml"], &["explain", "(cn=*)"]] {
         command(&[verb, &["--url", &url]].concat(), Some(&Pando::data(&scratch)))
             .expect_code(2)

@@ -21,7 +21,7 @@ const ROUNDS: u64 = 3;
 /// Entries of each.
 const ENTRIES: usize = 80;
 
-/// Values of which each syntax takes some, beside those that are made at random.
+/// Values, some valid for each syntax, in addition to random ones.
 const SAMPLES: &[&str] = &[
     "TRUE",
     "FALSE",
@@ -231,7 +231,7 @@ fn values(name: &str, values: &[&str]) -> (String, BTreeSet<Vec<u8>>) {
     (name.to_owned(), values.iter().map(|value| value.as_bytes().to_vec()).collect())
 }
 
-/// What an export says, but for what only the server writes.
+/// Reads an export, without attributes that only the server writes.
 fn read(text: &str) -> Model {
     const SERVERS: [&str; 6] =
         ["entryuuid", "entrycsn", "createtimestamp", "modifytimestamp", "creatorsname", "modifiersname"];
@@ -338,7 +338,7 @@ fn every_syntax_goes_round() {
         maker.random.shuffle(&mut records[1..]);
         let bad = bad_records();
         for (_, record) in &bad {
-            // Behind the suffix, of which one is a second one.
+            // After the suffix entry, because one of them is a second suffix entry.
             records.insert(maker.random.usize(1..=records.len()), record.clone());
         }
         let file = scratch.write("in.ldif", [b"version: 1\n\n".to_vec(), records.concat()].concat());

@@ -208,8 +208,7 @@ fn unboundid_load_tools() {
     assert_eq!(title.texts("description").len(), 1, "modrate has changed her");
 }
 
-/// What the README shows is what `./dev run` shows, but for the port and the password; and the filters that it names
-/// find somebody.
+/// The README shows the output of `./dev run`, except for the port and the password, and its filters find entries.
 #[test]
 fn the_search_of_the_readme() {
     let scratch = Scratch::new("readme");

@@ -25,7 +25,7 @@ fn numbers_may_have_leading_zero_octets() {
     assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
 }
 
-/// What a client sees of descriptions with `;binary`: the option was ignored on types without a binary form.
+/// Attribute descriptions with `;binary`: the option was ignored on types without a binary form.
 #[test]
 fn binary_without_a_binary_form_is_unrecognized() {
     let scratch = Scratch::new("binary-option");

@@ -1,6 +1,6 @@
-//! What docs/how-to/connect.md shows, run as it stands there: the commands and programs of each section, against a
-//! server with the sample organisation. `./dev test clients` runs all of it; what takes long or large downloads is left
-//! out of other runs.
+//! The commands and programs of each section of docs/how-to/connect.md, run as written there, against a server with the
+//! sample organisation. `./dev test clients` runs all of it; other runs leave out what takes long or needs large
+//! downloads.
 
 mod page;
 
@@ -35,7 +35,7 @@ const ADMIN: &str = "cn=admin";
 /// The administrator's password, which shells take as it is.
 const PASSWORD: &str = "s3cret-of-the-administrator";
 
-/// A section that nobody runs goes wrong without a word.
+/// A section that no test runs would become wrong unnoticed.
 #[test]
 fn every_section_has_a_test() {
     let page = Page::read("connect.md", &[]);
@@ -77,7 +77,7 @@ fn administrator(pando: &Pando) -> client::Connection {
     connection
 }
 
-/// Runs commands in a shell, as somebody would who copies them. The first that fails ends it.
+/// Runs commands in a shell, as a reader would who copies them. The first that fails ends it.
 fn shell(commands: &str) -> Run {
     let arguments = ["-u", "LDAPNOINIT", "bash", "-euo", "pipefail", "-c", commands];
     run("env", &arguments, "").expect_code(0)
@@ -213,7 +213,7 @@ fn sssd() {
     let dn = format!("uid=ahuber,ou=people,{SUFFIX}");
     assert!(pando.connect().bind(&dn, "Another-Secret-7").unwrap().is_success());
 
-    // A rule for the group that ahuber is in, one command of it, and nobody else.
+    // A rule for ahuber's group, for one command and for no other user.
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/id", "-u"], "").expect_code(0).expect_output("0\n");
     sssd.run_as(ahuber, &["sudo", "-n", "/usr/bin/whoami"], "").expect_code(1);
     let other = sssd.run("id", &["-u", "vbernard"], "").expect_code(0).stdout.trim().parse().unwrap();

@@ -1,4 +1,4 @@
-//! What the members of a group are like, as ldapsearch asks for it (draft-masarati-ldap-deref).
+//! Attributes of a group's members, as ldapsearch requests them (draft-masarati-ldap-deref).
 
 use crate::support;
 

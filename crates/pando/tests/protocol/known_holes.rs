@@ -1,5 +1,5 @@
-//! What has been wrong with other servers, tried on this one: `docs/explanation/known-holes.md` names each with the
-//! test that shows it absent here. These are the tests that belong nowhere else.
+//! Vulnerabilities of other servers, tried on Pando: `docs/explanation/known-holes.md` lists each with the test that
+//! shows its absence. This file has the tests that belong to no other.
 
 use crate::support;
 
@@ -44,7 +44,7 @@ fn user(pando: &Pando, name: &str) -> Connection {
     connection
 }
 
-/// The server is well: somebody new is served.
+/// Checks that the server is well: a new client is served.
 #[track_caller]
 fn is_well(pando: &Pando) {
     let found = user(pando, "bert").entry(&person_dn("anna"), &["cn"]).unwrap();
@@ -141,7 +141,7 @@ fn a_change_without_values_needs_the_right_too() {
             }
         }
     }
-    // No change at all: nobody who is not bound learns from it whether there is such an entry.
+    // No change at all: an anonymous client does not learn from it whether the entry exists.
     let mut anonymous = pando.connect();
     let [there, not] =
         [bert.as_str(), "uid=nobody,dc=example,dc=com"].map(|dn| anonymous.modify(dn, &[]).unwrap());
@@ -395,7 +395,7 @@ fn aliases_in_circles_end() {
     is_well(&pando);
 }
 
-/// Stored values that lock an account elsewhere, or are broken, are nobody's password, least of all their own text
+/// Stored values that lock an account elsewhere, or are malformed, match no password, least of all their own text
 /// (CVE-2004-0823 of OpenLDAP; CVE-2021-3652, CVE-2024-2199, CVE-2024-5953, CVE-2024-8445 of 389 DS).
 #[test]
 fn broken_stored_passwords_are_nobodys() {
@@ -507,8 +507,8 @@ fn nothing_is_answered_over_udp() {
     assert!(has("tcp") && !["udp", "udp6", "raw", "raw6", "packet"].into_iter().any(has));
 }
 
-/// A name without a password, and a password without a name, are no binds (RFC 4513 section 5.1.2); the latter is
-/// answered as a wrong password, lest a client takes it for somebody's.
+/// A name without a password, and a password without a name, are no binds (RFC 4513 section 5.1.2). The latter is
+/// answered as a wrong password, so that a client does not take it for a successful bind.
 #[test]
 fn half_a_bind_is_none() {
     let scratch = Scratch::new("half");

@@ -1,5 +1,5 @@
-//! Everything that can be wrong has a message that says what and where. Settings and schema end the start with an exit
-//! code; names, filters and requests are answered with a result code and a diagnostic text.
+//! Every error has a message with its cause and place. Errors of settings and schema end the start with an exit code;
+//! those of names, filters and requests are answered with a result code and a diagnostic message.
 
 use crate::support;
 

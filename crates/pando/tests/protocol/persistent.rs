@@ -39,7 +39,7 @@ fn listen(connection: &mut Connection, base: &str) -> MessageId {
     connection.send(ldap::Request::Search(request), controls.as_controls()).unwrap()
 }
 
-/// What happened to which entry; or how the search ended.
+/// Returns the change type and the entry of the next notification, or the result code of the search.
 fn hear(connection: &mut Connection, id: MessageId) -> Result<(ChangeType, String), ResultCode> {
     let received = connection.receive(id).unwrap();
     let message = received.message();
@@ -61,7 +61,7 @@ fn persistent_searches_end() {
     let mut admin = pando.administrator();
     plant(&mut admin);
     let mut first = pando.administrator();
-    // What is asked behind it on the connection is answered when all that is there was looked at.
+    // A later request on the connection is answered after the search has examined all entries.
     let id = listen(&mut first, SUFFIX);
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     add_person(&mut admin, "one");
@@ -96,8 +96,8 @@ fn until_listening(connection: &mut Connection, count: u64) {
     until("as many listen as should", || (figure(connection, "Current") == count).then_some(()));
 }
 
-/// A client that closed left its connection and its search behind until something changed, or for minutes: RFC 4511
-/// section 5.3. So it did with requests that waited behind searches that listen, and under TLS, whose end of the data
+/// The story: after a client closed, its connection and its search stayed until a change came, or for minutes (RFC 4511
+/// section 5.3). The same happened to requests that waited after persistent searches, and under TLS, whose end of data
 /// comes before that of the socket.
 #[test]
 fn the_end_of_input_ends_what_listens() {
@@ -112,7 +112,7 @@ fn the_end_of_input_ends_what_listens() {
         until_listening(admin, count);
         (first, ids)
     };
-    // A client that closes its side hears the end of each, and then that of the connection.
+    // A client that closes its side receives the end of each search, and then that of the connection.
     let (mut half, ids) = begin(2, &mut admin);
     half.finish_sending().unwrap();
     for id in ids {
@@ -120,7 +120,7 @@ fn the_end_of_input_ends_what_listens() {
     }
     assert_eq!(half.closed().unwrap(), None);
     until_listening(&mut admin, 0);
-    // Both are outstanding, so the third request waits unread, and the end of input behind it.
+    // Both are outstanding, so the third request waits unread, and so does the end of input after it.
     let (mut full, ids) = begin(2, &mut admin);
     let third = listen(&mut full, SUFFIX);
     full.finish_sending().unwrap();
@@ -147,7 +147,7 @@ fn the_end_of_input_ends_what_listens() {
         until_listening(&mut admin, 0);
         drop(kept);
     }
-    // Others still listen, and hear.
+    // Others still listen, and receive changes.
     let (mut first, ids) = begin(1, &mut admin);
     add_person(&mut admin, "one");
     assert_eq!(hear(&mut first, ids[0]), Ok((ChangeType::Add, person_dn("one"))));

@@ -1,5 +1,5 @@
-//! Positions of answers, and requests that want at least one, on a server by itself: nothing is behind there, so what
-//! waits is a request for a change that is still to come.
+//! Positions of answers, and requests for at least a position, on a single server. It never lags, so a request waits
+//! only for a change that is still to come.
 
 use crate::support;
 
@@ -63,7 +63,7 @@ fn answers_tell_their_position_and_requests_wait_for_one() {
     let reply = add(&mut one, &unit("c"), at_least(second, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "a change too: {reply:?}");
 
-    // While one waits, with others behind it, everybody else is served; the change that it waits for wakes it.
+    // While one waits, with others after it, other connections are served. The awaited change wakes it.
     let mut waiting = server.administrator();
     let found = send_read(&mut waiting, &unit("c"), at_least(second, 1, 29_000));
     let behind = send_read(&mut waiting, &there, None);
@@ -86,7 +86,7 @@ fn answers_tell_their_position_and_requests_wait_for_one() {
     let reply = one.search_with("", Scope::BaseObject, "(ou=a)", &[], broken.as_controls()).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR, "{reply:?}");
 
-    // A bind that does not get its position leaves nobody bound.
+    // A bind that does not reach its position leaves the connection anonymous.
     let bind = Request::Bind(BindRequest {
         version: 3,
         name: ADMIN_DN,

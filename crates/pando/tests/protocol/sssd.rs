@@ -96,8 +96,8 @@ impl Drop for Sssd {
 const PATIENCE: &str =
     "timeout = 120\nldap_search_timeout = 120\nldap_network_timeout = 120\nldap_opt_timeout = 120\n";
 
-/// The story: SSSD asks what members are like by the dereference control. It was left out of results with more than
-/// 2,000 of them, with success, and SSSD took that for a group with nobody in it.
+/// The story: SSSD reads members with the dereference control. It was left out of results with more than 2,000 members,
+/// with success, and SSSD took the group for an empty one.
 #[test]
 fn groups_of_every_size_have_all_their_members() {
     const PEOPLE: usize = 50_000;

@@ -1,5 +1,5 @@
-//! Long searches beside short ones, over the real binary. What threads do with them is tested in
-//! `crates/server/tests/in_process/scans.rs`.
+//! Long searches together with short ones, with the real binary. `crates/server/tests/in_process/scans.rs` tests the
+//! use of threads.
 
 use crate::support;
 
@@ -20,7 +20,7 @@ const PEOPLE: usize = 6_000;
 /// Long searches sent at once.
 const SCANS: usize = 50;
 
-/// Times that the long searches are sent again, because all were answered before anybody could look.
+/// Most attempts at the long searches: all may be answered before the test can look.
 const ATTEMPTS: usize = 100;
 
 /// A server of one event loop and one scan thread over people with a description each.
@@ -110,8 +110,8 @@ fn an_explanation_tells_of_scan_threads() {
     assert!(text.contains("of them on scan threads"), "{text}");
 }
 
-/// A search that listened for changes outlived its client. Whatever else takes long does not: scans and sorted results
-/// that nobody reads, passwords to be hashed, waits for a position.
+/// The story: a persistent search outlived its client. No other long operation may: scans, unread sorted results,
+/// passwords that wait to be hashed, waits for a position.
 #[test]
 fn nothing_outlives_its_connection() {
     let scratch = Scratch::new("outlives");

@@ -10,7 +10,7 @@ use powercut::PowerCut;
 use support::pando::{PROGRAM, Start, command};
 use support::{Pando, SUFFIX, Scratch};
 
-/// How often it is killed in each test.
+/// Number of kills in each test.
 const ROUNDS: u64 = 12;
 
 /// Two settings that differ in every part. A definition that was used stays in both.
@@ -33,7 +33,7 @@ fn exported(data: &Path) -> String {
     command(&["export", "--settings-only"], Some(data)).expect_code(0).stdout
 }
 
-/// What each of the settings looks like when it is in force, from directories of their own.
+/// Returns the directory's content with each of the settings in force, from directories of their own.
 fn expected(scratch: &Scratch, settings: &[PathBuf; 2]) -> [String; 2] {
     let mut number = 0;
     settings.each_ref().map(|file| {
@@ -44,7 +44,7 @@ fn expected(scratch: &Scratch, settings: &[PathBuf; 2]) -> [String; 2] {
     })
 }
 
-/// Lines in order, with the suffixes in order: which came first is nobody's concern.
+/// Returns the lines in order, with the suffixes in order, because their sequence does not matter.
 fn sorted(text: &str) -> String {
     let line = |line: &str| match line.strip_prefix("suffixes = [") {
         None => line.to_owned(),
@@ -99,7 +99,7 @@ fn a_killed_apply_has_changed_nothing_or_everything() {
             0 => power.kill_at(call),
             1 => power.cut_at(call),
             _ => {
-                // Where the file does not grow, there is room for everything.
+                // If the file does not grow, there is room for everything.
                 std::fs::write(&room, random.i64(0..=whole.grown_bytes.max(0)).to_string()).unwrap();
                 power.room(&room)
             }
@@ -167,14 +167,14 @@ fn a_server_killed_while_it_takes_settings_has_all_of_them_or_none() {
         assert!(pando.stop().success());
         powercut::counted(&counts).unwrap().calls
     };
-    // With nobody serving, it also finishes what indexes want done.
+    // Without a server, it also completes pending work on indexes.
     apply(0).expect_code(0);
     let start = calls_with(&|| ());
     let all = calls_with(&|| drop(apply(1).expect_code(0)));
     let mut killed = 0;
     for round in 0..ROUNDS {
         let target = (round % 2) as usize;
-        // Most of them where the change itself is written; behind that, index rows are.
+        // Most of them while the change itself is written; after that, index rows are.
         let last = if random.u32(0..4) == 0 { all } else { start + 4 };
         let call = random.u64(start + 1..=last.min(all));
         let power = PowerCut::new(&data, &journal).kill_at(call);

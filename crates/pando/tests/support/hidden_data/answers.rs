@@ -1,4 +1,4 @@
-//! What two servers answer, without what may be different: times, UUIDs, and what a server gives to be given back.
+//! Answers of two servers, without parts that may differ: times, UUIDs, and opaque values that clients send back.
 //!
 //! Octets are compared. Before, these are replaced by others of the same length: times and CSNs by zeros, each
 //! entryUUID by a number, in the order in which a server shows them; cookies, position tokens, generated passwords and
@@ -16,10 +16,10 @@ use ldap::{
     SyncStateValue, decode_generated_password, oids,
 };
 
-/// How long an answer may take.
+/// Longest time of an answer.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Attributes whose values are links where there is an entry of the name.
+/// Attributes whose values are links if they name an entry.
 const LINKS: [&str; 4] = ["member", "manager", "seealso", "aliasedobjectname"];
 
 /// Messages by the id of their request.
@@ -82,7 +82,7 @@ pub fn decoded(frame: &[u8]) -> ResponseMessage<'_> {
         .unwrap_or_else(|error| panic!("{error}: {frame:02x?}"))
 }
 
-/// What one server has shown of its own.
+/// Values that one server has shown of its own.
 #[derive(Debug, Default)]
 pub struct Own {
     uuids: Vec<[u8; 16]>,
@@ -311,7 +311,7 @@ fn dereferenced(value: &[u8]) -> String {
     all.join(" ")
 }
 
-/// What is told of an entry that a value names.
+/// Formats the dereferenced attributes of an entry that a value names.
 fn in_text(one: &ldap::Dereferenced<'_>) -> String {
     let text = |value: &[u8]| String::from_utf8_lossy(value).into_owned();
     let mut shown = format!("{} {:?}:", one.attribute, text(one.value));

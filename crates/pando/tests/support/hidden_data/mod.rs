@@ -52,7 +52,7 @@ sasl_mechanisms = ['EXTERNAL', 'PLAIN', 'ANONYMOUS', 'SCRAM-SHA-256', 'CRAM-MD5'
 sasl_realm = 'example'
 ";
 
-/// What was done.
+/// Counts of a run.
 #[derive(Debug, Default)]
 pub struct Done {
     /// Requests, each to both servers.
@@ -65,7 +65,7 @@ pub struct Done {
     /// Answers that were different as they may be.
     pub taken: usize,
     pub reordered: usize,
-    /// What was different otherwise.
+    /// The difference between the two servers, if there was one.
     pub difference: Option<String>,
 }
 
@@ -193,7 +193,7 @@ impl Pair {
         }
     }
 
-    /// Puts other rules in force, and lets everybody who asks bind anew.
+    /// Puts other rules in force, and binds all connections anew.
     fn begin_scene(&mut self, world: &World, rng: &mut Rng) {
         self.rules = world.rules(rng);
         let size_limit = rng.u32(..3) * 4;
@@ -324,7 +324,7 @@ impl Pair {
         self.links.pop();
     }
 
-    /// What ends a connection, or changes it: one of its own.
+    /// Sends a request that ends or changes a connection, on one of its own.
     fn own_connection(&mut self, dice: &mut Dice<'_>, done: &mut Done) {
         let mut links = self.open();
         let first = dice.request(ControlContext::Search, Kind::Reads);

@@ -16,11 +16,11 @@ use super::values::{Kind, Values, control, extended};
 use super::world::{ASKERS, HIDDEN_TYPES, World, asker, one_of, pick};
 use crate::support::SUFFIX;
 
-/// What random choices are made with.
+/// Source of random choices.
 pub struct Dice<'w> {
     pub rng: &'w mut Rng,
     pub world: &'w World,
-    /// What the servers gave last.
+    /// Last synchronization cookies of the two servers.
     pub sync_cookie: Option<[Vec<u8>; 2]>,
     pub position: Option<[[u8; 24]; 2]>,
     /// Whether a control lets the search go on.
@@ -223,7 +223,7 @@ impl Dice<'_> {
                 true => &SUPPORTED_CONTROLS[self.rng.usize(..SUPPORTED_CONTROLS.len())],
                 false => *one_of(self.rng, &fitting),
             };
-            // Most are nobody's to use.
+            // Most requesters may not use these, so they are rarer.
             let is_proxied =
                 [oids::PROXIED_AUTHORIZATION, oids::PROXIED_AUTHORIZATION_V1].contains(&known.oid);
             if is_proxied && self.rng.u32(..3) > 0 {
@@ -273,7 +273,7 @@ impl Dice<'_> {
         }
     }
 
-    /// The name of an entry that is to be changed: one that somebody may change, more often than others.
+    /// Returns the name of an entry to change, more often one that a requester may change than another.
     fn changed(&mut self) -> String {
         let units = ["ou=people,", "ou=open,", "ou=mixed,", "ou=groups,"];
         match self.rng.u32(..8) {
@@ -308,7 +308,7 @@ impl Dice<'_> {
         }
     }
 
-    /// What is asked for of entries.
+    /// Returns requested attributes.
     pub fn attributes(&mut self) -> Vec<String> {
         let all = [
             "*",
@@ -530,7 +530,7 @@ impl Dice<'_> {
         let new_rdn = match self.rng.u32(..4) {
             0 => rdn_of(&entry),
             1 => pick(self.rng, &new_rdns).to_owned(),
-            // The name of something hidden beside it.
+            // The name of a hidden sibling.
             _ => {
                 let parent = entry.split_once(',').map_or("", |(_, parent)| parent);
                 let World { both, one, .. } = self.world;

@@ -1,5 +1,5 @@
-//! A value for every control and every extended operation that there is. What the server has in its tables and nothing
-//! is made for here fails the test: whoever adds a control adds what it can be asked with.
+//! A value for every known control and extended operation. A control in the server's tables without a value here fails
+//! the test, so that each new control gets one.
 
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
@@ -14,13 +14,13 @@ use ldap::{
 use super::requests::{Dice, filter};
 use super::world::pick;
 
-/// A value to each of the two servers: theirs are different where they are what the server gave.
+/// A value for each of the two servers; they differ if they come from the server.
 pub type Values = Option<[Vec<u8>; 2]>;
 
-/// What makes a value.
+/// Maker of a value.
 pub type Maker = fn(&mut Dice<'_>) -> Values;
 
-/// How an extended operation is sent.
+/// Kind of an extended operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Reads,
@@ -29,7 +29,7 @@ pub enum Kind {
     OfConnection,
 }
 
-/// What makes the value of a control; `None` for one that this does not know.
+/// Returns the maker of a control's value; `None` for an unknown control.
 pub fn control(oid: &str) -> Option<Maker> {
     Some(match oid {
         MANAGE_DSA_IT
@@ -148,7 +148,7 @@ pub fn control(oid: &str) -> Option<Maker> {
     })
 }
 
-/// What makes the value of an extended operation, and how it is sent; `None` for one that this does not know.
+/// Returns the maker of an extended operation's value, and its kind; `None` for an unknown one.
 pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         oids::START_TLS => (Kind::OfConnection, |_| None),
@@ -210,7 +210,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
     })
 }
 
-/// What a feature of RFC 3674 makes of requests: where these ask for it. `None` for one that this does not know.
+/// Returns how random requests use a feature of RFC 3674; `None` for an unknown one.
 pub fn feature(oid: &str) -> Option<&'static str> {
     Some(match oid {
         "1.3.6.1.4.1.4203.1.5.1" => "+ among the attributes",
@@ -224,7 +224,7 @@ pub fn feature(oid: &str) -> Option<&'static str> {
     })
 }
 
-/// Mechanisms of SASL, and what a client says first to be somebody by one.
+/// Returns the first message of a client that authenticates as `name`; `None` for an unknown mechanism.
 pub fn sasl(mechanism: &str, name: &str) -> Option<Vec<u8>> {
     Some(match mechanism {
         "EXTERNAL" | "ANONYMOUS" => name.as_bytes().to_vec(),

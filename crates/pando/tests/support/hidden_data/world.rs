@@ -18,7 +18,7 @@ use crate::support::SUFFIX;
 /// Users who ask, by their DN; the password is the uid and `-secret`.
 pub const ASKERS: usize = 3;
 
-/// Attributes that nobody but the administrator may read, search, compare or write.
+/// Attributes that only the administrator may read, search, compare or write.
 pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
 
 /// The group that rules put the users who ask into. It is hidden itself, and the same in both.
@@ -29,7 +29,7 @@ type Attributes = BTreeMap<String, Vec<String>>;
 /// An entry of one directory, or of both.
 struct Planned {
     dn: String,
-    /// What it is in each; `None` where it is not.
+    /// Its attributes in each directory; `None` where it is absent.
     sides: [Option<Attributes>; 2],
 }
 
@@ -101,7 +101,7 @@ impl World {
         world
     }
 
-    /// The directory that has a hidden entry of this name, where only one has. No name here has spaces of its own.
+    /// Returns the directory with a hidden entry of this name, if only one has it. No name here contains extra spaces.
     pub fn only_side(&self, dn: &str) -> Option<usize> {
         let dn = dn.replace(' ', "");
         self.one.iter().find(|(name, _)| name.eq_ignore_ascii_case(&dn)).map(|(_, side)| *side)
@@ -166,7 +166,7 @@ impl World {
     }
 }
 
-/// Everybody who asks, in one of many ways.
+/// Returns a subject of rules that covers all requesters, in one of many forms.
 fn all_askers(rng: &mut Rng) -> String {
     let users: Vec<String> = (0..ASKERS).map(|number| format!("user '{}'", asker(number))).collect();
     let who = match rng.u32(..7) {
@@ -337,8 +337,8 @@ impl Planner<'_> {
         ];
         self.visible("ou=away,ou=open", &away);
         self.visible("cn=sub", &[("objectClass", "subentry"), ("subtreeSpecification", "{}")]);
-        // Below a visible entry, and beside one, there is something hidden in both: what cannot be deleted in the one
-        // cannot be in the other.
+        // Below a visible entry, and next to one, both directories have a hidden entry: an entry that cannot be deleted
+        // in the one cannot be deleted in the other.
         self.hidden_slot(&format!("cn=child,uid=v0,ou=people,{SUFFIX}"), false);
         self.hidden_slot(&format!("cn=always,ou=mixed,{SUFFIX}"), false);
         for name in std::mem::take(&mut self.names.hidden) {
@@ -396,7 +396,7 @@ impl Planner<'_> {
         }
         let has_hidden_values = self.rng.bool();
         let is_asker = has_password;
-        // Whether there is a password at all is told to who may read pwdChangedTime.
+        // A requester who may read pwdChangedTime may learn whether there is a password at all.
         let has_password = has_password || self.rng.bool();
         let sides = [0, 1].map(|_| {
             let mut own = entry.clone();
@@ -424,7 +424,7 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), sides);
     }
 
-    /// What is hidden of this name in each directory.
+    /// Adds the hidden entry of this name, different in each directory.
     fn hidden_slot(&mut self, dn: &str, may_lack: bool) {
         let dn = dn.to_owned();
         let reach = if self.rng.bool() && dn.starts_with("cn=s") { "at" } else { "in" };
