@@ -317,7 +317,7 @@ fn audit(feed: &AuditFeed) -> Group {
     group.count("Bytes", "Octets of the trail written", load(&figures.bytes));
     group.level("Position", "The last change in the trail", load(&figures.position));
     group.count("Lost Events", "Events that the trail lacks", load(&figures.lost));
-    group.count("GroupOutcome Requests", "Requests that waited for the trail", load(&figures.held));
+    group.count("Held Requests", "Requests that waited for the trail", load(&figures.held));
     let is_failing = figures.is_failing.load(Ordering::Relaxed);
     group.add("Failing", "Whether the trail cannot be written", Value::Flag(is_failing));
     group

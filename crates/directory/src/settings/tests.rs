@@ -174,7 +174,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=config",
             (Delete, "pandoMonitorReader", &[]),
             ResultCode::NO_SUCH_ATTRIBUTE,
-            "has no pandoMonitorReader",
+            "does not have pandoMonitorReader",
         ),
         (
             "cn=config",
@@ -200,7 +200,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=config",
             (Add, "objectClass", &["extensibleObject"]),
             ResultCode::OBJECT_CLASS_VIOLATION,
-            "has to be pandoConfig",
+            "must be pandoConfig",
         ),
         ("cn=config", (Increment, "pandoSizeLimit", &["1"]), ResultCode::UNWILLING_TO_PERFORM, "replace"),
         (
@@ -219,7 +219,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=sn,cn=indexes,cn=config",
             (Add, "pandoIndexKind", &["exact"]),
             ResultCode::CONSTRAINT_VIOLATION,
-            "no kind of index",
+            "not a kind of index",
         ),
         (
             "cn=sn,cn=indexes,cn=config",
@@ -243,7 +243,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=own,cn=schema,cn=config",
             (Replace, "pandoSchemaText", &["# nothing"]),
             ResultCode::CONSTRAINT_VIOLATION,
-            "colour is in use",
+            "type colour is or was used by entries",
         ),
         (
             "cn=own,cn=schema,cn=config",
@@ -276,12 +276,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             ResultCode::OBJECT_CLASS_VIOLATION,
             "pandoIndexKind is needed",
         ),
-        (
-            "cn=title,cn=indexes,cn=config",
-            &[kind],
-            ResultCode::OBJECT_CLASS_VIOLATION,
-            "has to be pandoIndex",
-        ),
+        ("cn=title,cn=indexes,cn=config", &[kind], ResultCode::OBJECT_CLASS_VIOLATION, "must be pandoIndex"),
         (
             "cn=title,cn=indexes,cn=config",
             &[index, kind, ("cn", &["other"])],

@@ -101,7 +101,7 @@ fn controls_and_operations_of_global_acis_become_rules_of_use() {
     for left_out in [
         "line 2: Pages: allow(read) userdn=\"ldap:///all\": 1.2.3 are no controls and operations",
         "1.2.3 are no controls and operations that rules are about here",
-        "Own: allow(read) userdn=\"ldap:///self\": controls and operations are of no entry",
+        "Own: allow(read) userdn=\"ldap:///self\": controls and operations belong to no entry",
         "Write: allow(write) userdn=\"ldap:///all\": of controls and operations there is read alone",
         "entries, values, controls and operations cannot be chosen in this way here",
     ] {
