@@ -3,7 +3,7 @@
 //! Its own `dscreate` sets up instances in the system's folders; we fill in the template that the package brings for it
 //! (`template-dse.ldif`), so everything stays in the folder given.
 //!
-//! Settings and where they come from (Red Hat Directory Server, Configuration and schema reference, and its guide to
+//! Settings and their sources (Red Hat Directory Server, Configuration and schema reference, and its guide to
 //! performance tuning, which are 389 DS's documentation too):
 //! - Caches: left to autotuning (`nsslapd-cache-autosize`, on by default), as the tuning guide recommends; of the
 //!   memory that is free at the start.

@@ -3,7 +3,7 @@
 //! An instance is a copy of the pristine folder that `./dev peers` creates, set up by OpenDJ's own `setup`. Settings
 //! that `setup` lacks are then made in `config/config.ldif` and `config/java.properties`, with the server stopped.
 //!
-//! Settings and where they come from (OpenDJ Administration Guide, chapter on tuning servers for performance;
+//! Settings and their sources (OpenDJ Administration Guide, chapter on tuning servers for performance;
 //! configuration reference):
 //! - JVM: `-server`, `-Xms` equal to `-Xmx`; a quarter of the memory, at least 2 GiB, so that all servers of a
 //!   comparison fit in at a time. G1 is named because a JVM that sees one core would take the serial collector, which
