@@ -236,8 +236,8 @@ impl<J> FairQueue<J> {
         order.into_iter().find_map(|(queue, lane)| queue.pop(lane))
     }
 
-    /// Makes a source skip turns for work that took longer than one. Sources without further jobs are not charged,
-    /// because they are not kept.
+    /// Makes a source skip turns for work that took longer than one. A source without waiting jobs is not charged,
+    /// because nothing is kept of it.
     pub(super) fn charge(&mut self, place: &Place, turns: u32) {
         let class = self.lane_mut(place.lane).class(place.reputation);
         if let Some(source) = class.sources.get_mut(&place.source) {

@@ -115,7 +115,7 @@ impl Drop for Reservation {
 pub(crate) struct Answer {
     pub(crate) outcome: Outcome,
     pub(crate) value: Option<Vec<u8>>,
-    /// Position of the change's record, if the client or the audit trail needs it.
+    /// Position of the change's record, if it made one and there is an audit trail.
     pub(crate) position: Option<u64>,
 }
 
