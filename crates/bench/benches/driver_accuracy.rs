@@ -1,4 +1,4 @@
-//! How close the driver's latencies come to what the null responder really did.
+//! Accuracy of the driver's latencies compared with the null responder's actual delays.
 //!
 //! `cargo bench -p bench --bench driver_accuracy`, on a quiet machine: what disturbs a thread adds to what the driver
 //! measures. A histogram of three digits is exact to 0.1%; the rest is two passes through the kernel. Large differences

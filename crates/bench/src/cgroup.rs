@@ -111,7 +111,7 @@ pub fn forget_pages(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A tree that looks like the kernel's; files of a group are made by hand, where the kernel would.
+    /// A tree like the kernel's; the test creates the files of a group, as the kernel would.
     #[test]
     fn a_machine_without_control_groups_says_so() {
         let root = std::env::temp_dir().join(format!("pando-cgroup-{}", std::process::id()));

@@ -1,5 +1,5 @@
-//! What the null responder does wrong comes out of the driver: delays and stalls in full, wrong answers and hang-ups by
-//! number.
+//! The driver measures the faults of the null responder: delays and stalls in full, wrong answers and closed
+//! connections by number.
 //!
 //! No test compares times of two moments. A busy machine can only add to a latency, so each request's latency is at
 //! least what the responder reports of it, and so is each percentile. Not too much: what one client waits for, one
@@ -62,8 +62,8 @@ fn injected_delays_come_out_as_they_were() {
         let (result, report) = run(faults, open_loop(1000.0, millis(1000)));
         let totals = &result.operations[&OperationKind::Search];
         assert_eq!((totals.errors, totals.wrong_answers), (0, 0), "{delay}");
-        // Every intended start of the time was sent and has its latency, or is told of. The last ones were answered
-        // after it, and are in no rate.
+        // Every intended start of the time was sent and has its latency, or counts as unanswered. The last ones were
+        // answered after it, and are in no rate.
         assert_eq!(totals.latency.count() + result.unanswered, 1000, "{delay}");
         assert!(totals.operations < totals.latency.count(), "{delay}: {}", totals.operations);
         check_at_least(&totals.latency, &report.delays, &delay.to_string());

@@ -34,7 +34,7 @@ fn run_at(times_speed: f64) -> WorkloadResult {
     driver::run(&shipped("oid-search-random").unwrap(), &targets, &options).unwrap()
 }
 
-/// What holds at any rate: all derived figures speak of the same answers.
+/// Checks that all derived figures are of the same answers, which holds at any rate.
 fn check_figures(result: &WorkloadResult, times_speed: f64) {
     let operations = result.operations_total();
     assert_eq!(result.parameters.load, Load::Open { per_second: SPEED * times_speed });

@@ -1,5 +1,5 @@
-//! What the shipped templates make would load into Pando: every name and value is valid under the shipped schema and
-//! the template's own, every class has what it must have and nothing that it may not.
+//! The entries of the shipped templates would load into Pando: every name and value is valid under the shipped schema
+//! and the template's own, and every entry has the attributes that its classes require and no others.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::collections::{BTreeMap, HashSet};

@@ -119,7 +119,7 @@ fn gather(stream: TokenStream, found: &mut Vec<(usize, String)>) {
     }
 }
 
-/// What a text names as `TABLE.KEY` with one of the tables.
+/// Returns the words of a text that have the form `TABLE.KEY` with one of the tables.
 fn names<'t>(text: &'t str, tables: &BTreeSet<&str>) -> Vec<&'t str> {
     let words = text.split(|letter: char| !is_letter(letter) && letter != '.');
     // A table and a key, and not the name of a file or of a host.

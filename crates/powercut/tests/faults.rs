@@ -55,7 +55,7 @@ fn say(what: &str, outcome: io::Result<()>) {
     }
 }
 
-/// What failed in the script by its own account, and by that of the library.
+/// Runs the script with these faults. Returns the failures that it reports, and those that the library reports.
 fn run(name: &str, faults: &[Fault]) -> (Vec<String>, Vec<String>) {
     let folder = std::env::temp_dir().join(format!("powercut-faults-{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();

@@ -120,7 +120,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// How long a fault lasts: long enough for a checkpoint, which comes every two seconds.
+/// Length of a fault: long enough for a checkpoint, which comes every two seconds.
 const FAULT: Duration = Duration::from_millis(2_600);
 
 /// Longest time until the server goes on after the fault.

@@ -1,15 +1,15 @@
 //! Comparison of servers in one run: each is loaded in turn, and all get the same searches and alternate under the same
 //! load.
 //!
-//! Only one server runs at any moment: the others are held (SIGSTOP), warm and with their memory, but without
-//! housekeeping that would cost the one that is measured. What the system takes back of their files meanwhile is read
-//! again before their turn. Each round goes through the servers in another order, so that none always has the place
-//! after the same neighbour. Where the disk has no room for all data at a time, or where that is asked for, one server
-//! goes through all rounds before the next is loaded, which is said.
+//! Only one server runs at any moment. The others are stopped (SIGSTOP): they stay warm and keep their memory, but do
+//! no housekeeping at the cost of the measured one. Pages of their files that the system reclaims meanwhile are read
+//! again before their turn. Each round has another order of servers, so that none always follows the same neighbour. If
+//! the disk has no room for all data at a time, or on request, one server goes through all rounds before the next is
+//! loaded, which is reported.
 //!
-//! Nothing that was measured is lost: the result is handed out to be saved after every workload, and a comparison that
-//! is given what an earlier one had measured ([`super::done`]) goes on where that ended. A server that ends in the
-//! middle is started again for the next workload.
+//! No measurement is lost: the caller receives the result after every workload, to save it, and a comparison that is
+//! given the result of an earlier one ([`super::done`]) continues it. A server that ends during a workload is started
+//! again for the next one.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

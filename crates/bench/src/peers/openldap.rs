@@ -1,6 +1,6 @@
 //! OpenLDAP's slapd with the mdb backend, as Debian packages it.
 //!
-//! Settings, and where they come from (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
+//! Settings and their sources (manual pages of 2.5; Symas, who maintain OpenLDAP, on threads):
 //! - mdb: "the recommended primary database backend" (slapd-mdb(5)).
 //! - `maxsize`: the most that the map may grow to, as large as one likes, for it is sparse (slapd-mdb(5)): eight times
 //!   the LDIF, at least 8 GiB. Small entries take 3.5 times their LDIF, and pages that changes set free come on top.

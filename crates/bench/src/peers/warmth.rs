@@ -2,8 +2,8 @@
 
 use crate::result::WarmUp;
 
-/// How far the means of the last two pairs of windows may lie apart. Pairs, because single windows of a machine that
-/// has other things to do never agree, and because a server that still gets faster stands still for a while.
+/// Largest ratio between the means of the last two pairs of windows. Pairs, because single windows on a busy machine
+/// never agree, and because a server that still gets faster may pause for a while.
 const CHANGE_MAX: f64 = 1.03;
 /// Windows after which a server is measured as it is.
 pub(super) const WINDOWS_MAX: usize = 20;
