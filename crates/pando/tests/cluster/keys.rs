@@ -150,7 +150,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
         assert!(server.stop().success());
     }
     let not_served = cluster.cluster_command(2, &["rotate-key"]);
-    assert!(not_served.code != Some(0) && not_served.stderr.contains("nobody serves"), "{not_served}");
+    assert!(not_served.code != Some(0) && not_served.stderr.contains("is not served"), "{not_served}");
     let keys = cluster.data(2).join("cluster/keys.toml");
     std::fs::remove_file(&keys).unwrap();
     let second = cluster.start(2);

@@ -192,7 +192,7 @@ fn a_deleted_subtree_comes_back_with_its_memberships() {
     assert_eq!(members(&mut admin), [anna.clone(), bert]);
     assert!(admin.entry(&anna, &["memberOf"]).unwrap().unwrap().texts("memberOf").contains(&group));
     let nowhere = ["export", "--base", "ou=typo,dc=example,dc=com"];
-    command(&nowhere, Some(&now)).expect_code(2).expect_error("there is no entry");
+    command(&nowhere, Some(&now)).expect_code(2).expect_error("does not exist");
 }
 
 /// Under a password policy with a history, hashed passwords were once answered with busy for ever. The passwords of

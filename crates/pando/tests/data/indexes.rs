@@ -49,7 +49,7 @@ fn indexes_come_and_go() {
     let list = index(&["list"]).stdout;
     assert!(list.contains("cn equality,ordering\n") && !list.contains("givenName"), "{list}");
     index(&["add", "member"]).expect_code(1).expect_error("always indexed");
-    index(&["add", "cn", "--kinds", "exact"]).expect_code(2).expect_error("no kind of index");
+    index(&["add", "cn", "--kinds", "exact"]).expect_code(2).expect_error("not a kind of index");
     command(&["explain", "(cn="], Some(&data)).expect_code(2).expect_error("filter:");
     command(&["verify"], Some(&data)).expect_code(0);
 }

@@ -151,7 +151,9 @@ fn a_definition_may_not_change_under_its_values() {
     scratch.write("own.schema", definition("caseExactMatch", 15));
     apply().expect_code(SETTINGS).expect_error("settings.toml:1: badge has values");
     scratch.write("own.schema", "");
-    apply().expect_code(SETTINGS).expect_error("settings.toml:1: attribute type badge is in use, or was");
+    apply()
+        .expect_code(SETTINGS)
+        .expect_error("settings.toml:1: attribute type badge is or was used by entries");
     scratch.write("own.schema", definition("caseIgnoreMatch", 15));
     assert!(apply().expect_code(0).stdout.starts_with("no change"), "nothing was spoilt by asking");
     assert!(Pando::start(&scratch).stop().success());
@@ -176,7 +178,9 @@ fn bad_data_folders() {
     support::pando::command(&["verify"], Some(&data)).expect_code(0).expect_output("nothing found");
 
     let nothing = scratch.join("nothing");
-    support::pando::command(&["verify"], Some(&nothing)).expect_code(DATA).expect_error("holds no data");
+    support::pando::command(&["verify"], Some(&nothing))
+        .expect_code(DATA)
+        .expect_error("contains no Pando database");
     assert!(!nothing.exists(), "looking makes nothing");
 }
 

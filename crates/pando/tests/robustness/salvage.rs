@@ -288,6 +288,6 @@ fn it_refuses_a_served_directory_and_a_file_that_is_there() {
     salvage(&data, &data.join("saved.ldif")).expect_code(2).expect_error("is in the data directory");
     salvage(&data, Path::new("-")).expect_code(2).expect_error("wants a name for a new file");
     let nothing = scratch.join("nothing");
-    salvage(&nothing, &scratch.join("other.ldif")).expect_code(4).expect_error("holds no data");
+    salvage(&nothing, &scratch.join("other.ldif")).expect_code(4).expect_error("contains no Pando database");
     assert!(!nothing.exists(), "it has made the directory");
 }

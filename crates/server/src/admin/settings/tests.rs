@@ -64,12 +64,12 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
             "password_scheme = 3\n",
             &["1: password_scheme: 3 is not valid here: write a text such as \"argon2id\""],
         ),
-        ("integrity_attributes = \"member\"\n", &["1: ", "it takes a list of texts such as [\"member\"]"]),
+        ("integrity_attributes = \"member\"\n", &["1: ", "write a list of texts such as [\"member\"]"]),
         (
             "[limits]\n\nsize_limit = -1\n",
             &["3: limits.size_limit: \"-1\" is not valid here: write a whole number from 0 to 4294967295"],
         ),
-        ("[limits]\nsize_limit = 4294967296\n", &["2: limits.size_limit: 4294967296 does not fit"]),
+        ("[limits]\nsize_limit = 4294967296\n", &["2: limits.size_limit: 4294967296 is not valid here"]),
         (
             "[limits]\ntime_limit_seconds = 1.5\n",
             &["2: limits.time_limit_seconds: a fraction does not fit here"],
