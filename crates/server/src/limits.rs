@@ -61,17 +61,23 @@ pub const FEED_STEPS: u32 = 1_000;
 pub const FEED_PATIENCE: Duration = Duration::from_millis(100);
 
 /// Most open connections to the listener of metrics. If there are more, the oldest without a request is closed.
-pub const HTTP_CONNECTIONS_MAX: usize = 256;
+pub const HTTP_CONNECTIONS_MAX: usize = 1_024;
 
-/// Most of these connections from one address.
-pub const HTTP_CONNECTIONS_SHARE: usize = 128;
+/// Divisor of the process's file descriptors that gives the most connections there, if that is less.
+pub const HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR: u64 = 8;
+
+/// Divisor of the most connections there that gives the most from one address.
+pub const HTTP_CONNECTIONS_SHARE_DIVISOR: usize = 2;
 
 /// Time in which a connection to it must send its request before it may have to give way to others. While all
 /// connections are newer, further clients wait in the kernel: at most 10,240 connections a second.
-pub const HTTP_GRACE: Duration = Duration::from_millis(25);
+pub const HTTP_GRACE: Duration = Duration::from_millis(100);
 
 /// Connections accepted there before the accepted ones are served.
-pub const HTTP_ACCEPTS_PER_PASS: usize = 8;
+pub const HTTP_ACCEPTS_PER_PASS: usize = 128;
+
+/// Connections served there, the newest first, before new ones are accepted.
+pub const HTTP_TURNS_PER_PASS: usize = 16;
 
 /// Time limit of each of these connections.
 pub const HTTP_CONNECTION_TIME: Duration = Duration::from_secs(10);

@@ -41,10 +41,12 @@ use self::places::{Place, Stage};
 use self::wire::{Socket, Stream, Wire};
 use crate::config::Secret;
 use crate::limits::{
-    HTTP_ACCEPT_PAUSE, HTTP_ACCEPTS_PER_PASS, HTTP_BUFFER_MAX, HTTP_CONNECTION_TIME, HTTP_CONNECTIONS_MAX,
-    HTTP_CONNECTIONS_SHARE, HTTP_GRACE,
+    HTTP_ACCEPT_PAUSE, HTTP_ACCEPTS_PER_PASS, HTTP_BUFFER_MAX, HTTP_CONNECTION_TIME,
+    HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE_DIVISOR, HTTP_GRACE,
+    HTTP_TURNS_PER_PASS,
 };
 use crate::net::certificate::Certificates;
+use crate::net::descriptors::DescriptorLimits;
 use crate::net::request_memory::Source;
 use crate::net::stream::Peer;
 
@@ -79,6 +81,8 @@ pub(crate) struct Rules {
 
 /// State that all connections share.
 struct Shared {
+    /// Most connections at a time.
+    connections_max: usize,
     rules: Arc<Rules>,
     gathering: Gathering,
     /// Interrupts the waiting of the loop.
@@ -134,12 +138,16 @@ fn serve(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) -> io::Re
     interrupted.set_nonblocking(true)?;
     let metrics = Arc::clone(&rules.metrics);
     let gathering = Gathering::start(move || metrics())?;
-    let shared = Shared { rules: Arc::clone(rules), gathering, interrupt: Arc::new(interrupt) };
+    let descriptors = DescriptorLimits::read().open_max / HTTP_CONNECTIONS_DESCRIPTORS_DIVISOR;
+    let connections_max =
+        usize::try_from(descriptors).map_or(HTTP_CONNECTIONS_MAX, |max| max.min(HTTP_CONNECTIONS_MAX));
+    let shared =
+        Shared { connections_max, rules: Arc::clone(rules), gathering, interrupt: Arc::new(interrupt) };
     let mut connections: Vec<Connection> = Vec::new();
     let mut pause_until = None;
     loop {
         let now = Instant::now();
-        connections.retain_mut(|connection| connection.goes_on(now));
+        take_turns(&mut connections, now);
         pause_until = pause_until.filter(|until| *until > now);
         let deadlines = connections.iter().map(|connection| connection.since + HTTP_CONNECTION_TIME);
         let patience = match connections.iter().any(Connection::is_due) {
@@ -203,6 +211,20 @@ fn wait(
     Ok([ended, arrived])
 }
 
+/// Gives turns to connections that are due, at most [`HTTP_TURNS_PER_PASS`], and removes those that have ended. The
+/// newest is first, so the request of a probe does not wait for the handshakes of a burst before it.
+fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
+    let mut turns = 0;
+    for index in (0..connections.len()).rev() {
+        let Some(connection) = connections.get_mut(index) else { return };
+        let has_turn = turns < HTTP_TURNS_PER_PASS && connection.is_due();
+        turns += usize::from(has_turn);
+        if !connection.goes_on(now, has_turn) {
+            connections.remove(index);
+        }
+    }
+}
+
 /// Accepts new connections, at most [`HTTP_ACCEPTS_PER_PASS`]. Returns the time before which no other may be accepted,
 /// if there is no place: all are taken by connections that still have time to send their requests.
 fn accept(
@@ -210,9 +232,10 @@ fn accept(
     shared: &Shared,
     connections: &mut Vec<Connection>,
 ) -> io::Result<Option<Instant>> {
+    let share = (shared.connections_max / HTTP_CONNECTIONS_SHARE_DIVISOR).max(1);
     for _ in 0..HTTP_ACCEPTS_PER_PASS {
         let begins = connections.iter().map(|connection| connection.since);
-        let place_at = places::free_at(begins, HTTP_CONNECTIONS_MAX, HTTP_GRACE);
+        let place_at = places::free_at(begins, shared.connections_max, HTTP_GRACE);
         if place_at.is_some_and(|at| at > Instant::now()) {
             return Ok(place_at);
         }
@@ -225,16 +248,21 @@ fn accept(
         };
         let source = Source::from(&Peer::Network(peer));
         let now = Instant::now();
-        let places: Vec<Place> = connections.iter().map(|connection| connection.place(now)).collect();
-        if let Some(index) =
-            places::choose_evicted(&places, source, HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_SHARE)
-        {
-            let gone = connections.swap_remove(index);
+        let places: Vec<Place> = match connections.len() < share {
+            true => Vec::new(),
+            false => connections.iter().map(|connection| connection.place(now)).collect(),
+        };
+        if let Some(index) = places::choose_evicted(&places, source, shared.connections_max, share) {
+            let gone = connections.remove(index);
             tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
         }
         match Connection::new(stream, peer, source, shared) {
-            // A request that has already arrived is answered before other connections need a place.
-            Ok(mut connection) => connections.extend(connection.goes_on(now).then_some(connection)),
+            // A plain request has arrived with its connection: it is answered before other connections need a place. A
+            // handshake is costly, so it waits for its turn.
+            Ok(mut connection) => {
+                let stays = shared.rules.certificates.is_some() || connection.goes_on(now, true);
+                connections.extend(stays.then_some(connection));
+            }
             Err(error) => tracing::debug!("{peer} got no metrics: {error}"),
         }
     }
@@ -277,8 +305,8 @@ impl Connection {
     }
 
     /// Gives the connection a turn if it is due. Returns false when it is over.
-    fn goes_on(&mut self, now: Instant) -> bool {
-        if self.alarm.is_due.swap(false, Ordering::AcqRel) {
+    fn goes_on(&mut self, now: Instant, has_turn: bool) -> bool {
+        if has_turn && self.alarm.is_due.swap(false, Ordering::AcqRel) {
             self.blocked.set(PollFlags::empty());
             let waker = Waker::from(Arc::clone(&self.alarm));
             match self.exchange.as_mut().poll(&mut Context::from_waker(&waker)) {
