@@ -25,6 +25,7 @@ use super::Node;
 use crate::background::lower_priority;
 use crate::environment::Runtime;
 use crate::event::NodeEvent;
+use crate::hex::hex;
 use crate::limits::{DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
 
 /// Bytes of rows between two checks of the clock.
@@ -343,5 +344,5 @@ fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts,
 fn sum_of(parts: &Parts) -> String {
     let mut all = RollingDigest::default();
     parts.iter().for_each(|(name, digest)| all.add(name.as_bytes(), &digest.to_bytes()));
-    all.to_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(&all.to_bytes())
 }
