@@ -1,22 +1,23 @@
 //! The list of pages: docs/README.md and docs/SUMMARY.md have a link to every page below docs/, decisions aside, which
-//! docs/decisions/README.md lists.
+//! docs/decisions/README.md lists (`./dev docs` adds them to the book). Lists of titles have those of the pages.
 
 use crate::files::Files;
 
-/// Returns the pages that no list has.
+/// Returns the pages that a list lacks, and titles in lists that are not those of the pages.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();
     for (list, prefix) in [("README.md", ""), ("SUMMARY.md", ""), ("decisions/README.md", "decisions/")] {
         let text = files.text(&format!("docs/{list}"))?;
-        let is_listed_here = |page: &&&str| match (list, page.starts_with("decisions/")) {
-            ("README.md", is_decision) => !is_decision,
-            (_, is_decision) => prefix.is_empty() || is_decision,
-        };
-        for page in pages.iter().filter(is_listed_here) {
+        let has_decisions = !prefix.is_empty();
+        for page in pages.iter().filter(|page| page.starts_with("decisions/") == has_decisions) {
             let link = page.strip_prefix(prefix).unwrap_or(page);
             if !has_link(&text, link) {
                 offences.push(format!("docs/{list}: there is no link to {link}"));
+            }
+            let title = title(&files.text(&format!("docs/{page}"))?);
+            if list != "README.md" && !has_title(&text, link, &title) {
+                offences.push(format!("docs/{list}: the title of {link} is \"{title}\""));
             }
         }
     }
@@ -31,6 +32,18 @@ fn page(name: &str) -> Option<&str> {
 
 fn has_link(text: &str, page: &str) -> bool {
     text.contains(&format!("]({page})")) || text.contains(&format!("]({page}#"))
+}
+
+/// Returns the heading of a page, without the number of a decision.
+fn title(text: &str) -> String {
+    let heading = text.lines().next().unwrap_or("").trim_start_matches("# ");
+    heading.trim_start_matches(|octet: char| octet.is_ascii_digit()).trim().to_owned()
+}
+
+/// Whether the list has the page's title as the text of the link, or after it. Titles may be broken over lines.
+fn has_title(text: &str, page: &str, title: &str) -> bool {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    text.contains(&format!("[{title}]({page})")) || text.contains(&format!("]({page}): {title}"))
 }
 
 #[cfg(test)]
@@ -49,5 +62,8 @@ mod tests {
         assert_eq!(names.map(page), [Some("how-to/load.md"), None, None, None, None]);
         assert!(has_link("[A](how-to/load.md)", "how-to/load.md") && has_link("[A](a.md#x)", "a.md"));
         assert!(!has_link("how-to/load.md", "how-to/load.md"));
+        assert_eq!(title("# 0001 Decide once\n\ntext"), "Decide once");
+        assert!(has_title("- [0001](0001-x.md): Decide\n  once\n", "0001-x.md", "Decide once"));
+        assert!(!has_title("- [Load](load.md)", "load.md", "Load data"));
     }
 }
