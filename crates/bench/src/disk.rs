@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn the_place_of_a_device_is_told() {
+    fn the_place_of_a_device_is_reported() {
         let mounts = "22 27 0:21 / /proc rw - proc proc rw\n27 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n";
         assert_eq!(mounted_at(mounts, "254:0").as_deref(), Some("/"));
         assert_eq!(mounted_at(mounts, "8:1"), None);
@@ -107,7 +107,7 @@ mod tests {
 
     /// Writes 32 MiB, synced. Other processes may use the disk meanwhile, so the least of several attempts counts.
     #[test]
-    fn what_a_known_writer_writes_is_counted_once() {
+    fn octets_of_a_known_writer_are_counted_once() {
         const BYTES: usize = 32 << 20;
         let path =
             Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../target/disk-{}", std::process::id()));

@@ -30,7 +30,7 @@ fn search() -> Workload {
 }
 
 #[test]
-fn seconds_keep_their_histograms_when_asked() {
+fn seconds_keep_their_histograms_on_request() {
     for keeps in [false, true] {
         let (_responder, targets) = responder(Faults::default());
         let options = Options { keep_histograms: keeps, ..options() };
@@ -42,7 +42,7 @@ fn seconds_keep_their_histograms_when_asked() {
 }
 
 #[test]
-fn what_uses_up_its_entries_is_not_warmed_up_with_them() {
+fn consuming_workloads_have_no_warm_up() {
     let (_responder, targets) = responder(Faults::default());
     let hour = Some(Duration::from_secs(3_600));
     // The responder is in this process.

@@ -71,7 +71,7 @@ fn injected_delays_come_out_as_they_were() {
 }
 
 #[test]
-fn what_one_client_waits_for_fits_into_its_run() {
+fn waiting_for_one_client_fits_into_the_run() {
     let options =
         Options { clients: Some(1), outstanding: Some(1), duration: Some(millis(500)), ..Options::default() };
     let began = Instant::now();
@@ -139,7 +139,7 @@ fn wrong_answers_are_counted_one_by_one() {
 }
 
 #[test]
-fn closed_connections_are_failures_and_are_made_anew() {
+fn closed_connections_are_failures_and_are_opened_again() {
     let options = Options { clients: Some(5), threads: 2, duration: Some(millis(500)), ..Options::default() };
     let (result, report) = run(Faults { close_every: Some(10), ..Faults::default() }, options);
     let (closed, noticed) = (report.closed, result.connections_closed);
@@ -153,7 +153,7 @@ fn closed_connections_are_failures_and_are_made_anew() {
 }
 
 #[test]
-fn a_server_that_does_not_keep_up_is_told() {
+fn a_server_that_does_not_keep_up_is_reported() {
     // One connection and 100 ms an answer are ten a second.
     let options = Options { clients: Some(1), outstanding: Some(1), ..open_loop(1000.0, millis(500)) };
     let (result, _) = run(Faults { delay: Delay::Constant(millis(100)), ..Faults::default() }, options);

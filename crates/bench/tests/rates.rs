@@ -66,7 +66,7 @@ fn a_rate_that_the_server_keeps_up_with_is_the_rate() {
 }
 
 #[test]
-fn more_than_the_server_can_do_is_a_failure_told_first() {
+fn a_rate_above_capacity_is_reported_first_as_a_failure() {
     for times_speed in [1.05, 3.0, 10.0] {
         let result = run_at(times_speed);
         check_figures(&result, times_speed);

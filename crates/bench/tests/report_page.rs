@@ -147,7 +147,7 @@ fn everything_is_visible_on_screens_wide_and_narrow() {
 }
 
 #[test]
-fn what_went_wrong_is_on_the_first_screen() {
+fn failures_are_on_the_first_screen() {
     let page = html(sample::broken());
     for width in [1280, 400] {
         let found = check("broken", &page, width, &[]);

@@ -478,7 +478,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_beside_the_code() {
+    fn texts_are_next_to_the_code() {
         for (body, text) in [
             ("refused(R::UNWILLING_TO_PERFORM, \"a\")", "a"),
             ("refused(R::UNWILLING_TO_PERFORM, \"a\") || g()", "a"),
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_compares_and_tests_are_no_places() {
+    fn comparisons_and_tests_are_no_places() {
         for body in [
             "match x { (_, R::UNWILLING_TO_PERFORM) => \"a\", R::BUSY | R::UNWILLING_TO_PERFORM => \"b\" }",
             "x.code == R::UNWILLING_TO_PERFORM || matches!(x, R::UNWILLING_TO_PERFORM)",

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_broken_is_none() {
+    fn unbreakable_lines_are_no_offence() {
         let word = "x".repeat(130);
         for line in [word.clone(), format!("    \"{word}\","), format!("[1]: https://example.com/{word}")] {
             check(&line, false);

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_and_pages_are_looked_at_and_tests_are_not() {
+    fn messages_and_pages_are_checked_and_tests_are_not() {
         let tables = BTreeSet::from(["limits", "limit", "log"]);
         let of = |text: &str| names(text, &tables).join(" ");
         assert_eq!(

@@ -32,7 +32,7 @@ fn uses_that_look_down_pass() {
 }
 
 #[test]
-fn a_use_that_looks_up_is_told_with_its_line() {
+fn a_use_of_a_higher_floor_is_reported_with_its_line() {
     let cellar = ("cellar.rs", "pub struct Wine;\n\nfn look() { crate::attic::count(); }\n");
     let (code, text) = check("up", r#""cellar", "attic""#, &[LIB, cellar, ("attic.rs", "pub fn count() {}")]);
     assert_eq!(code, Some(1));
@@ -60,7 +60,7 @@ fn a_macro_hides_no_use() {
 }
 
 #[test]
-fn siblings_in_a_circle_are_told_at_every_depth_and_a_file_with_its_child_is_not() {
+fn siblings_in_a_circle_are_reported_at_every_depth_and_a_file_with_its_child_is_not() {
     let cellar = ("cellar.rs", "mod barrel;\nmod shelf;\npub struct Wine;\n");
     let barrel = ("cellar/barrel.rs", "use super::shelf::Shelf;\nuse super::Wine;\npub struct Barrel;\n");
     let lonely_shelf = ("cellar/shelf.rs", "pub struct Shelf;\n");
@@ -75,14 +75,14 @@ fn siblings_in_a_circle_are_told_at_every_depth_and_a_file_with_its_child_is_not
 }
 
 #[test]
-fn what_tests_use_does_not_count() {
+fn uses_by_tests_do_not_count() {
     let cellar = ("cellar.rs", "pub struct Wine;\n#[cfg(test)]\nmod tests {\n    use crate::attic;\n}\n");
     let (code, text) = check("tests", r#""cellar", "attic""#, &[LIB, cellar, ("attic.rs", "")]);
     assert_eq!((code, text.as_str()), (Some(0), ""));
 }
 
 #[test]
-fn a_module_without_a_floor_is_told() {
+fn a_module_without_a_floor_is_reported() {
     let (code, text) =
         check("homeless", r#""cellar""#, &[LIB, ("cellar.rs", "pub struct Wine;"), ("attic.rs", "")]);
     assert_eq!(code, Some(1));

@@ -327,7 +327,7 @@ mod tests {
 
     /// Every password that a bind accepts is shown.
     #[test]
-    fn whatever_is_there_of_passwords_is_shown() {
+    fn all_state_of_passwords_is_printed() {
         let values = [b"{SSHA}x".to_vec(), b"sesame".to_vec()];
         let check = |description: &str, part: &str| {
             let line = other_passwords(description, &values);

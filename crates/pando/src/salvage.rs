@@ -165,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn groups_and_times_are_told_in_words() {
+    fn groups_and_times_are_described_in_words() {
         assert_eq!(groups_text(&(7..=7)), "group 7");
         assert_eq!(groups_text(&(7..=9)), "groups 7 to 9");
         let csn = directory::csn::Csn::parse("20231114221320.123456Z#00000a#001#000000");

@@ -153,7 +153,7 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
 /// With PANDO_TEST_ROUNDS=100, a thousand binds of each kind, idle and under load, must be indistinguishable. Fewer
 /// rounds only detect the difference between hashing and not hashing.
 #[test]
-fn the_time_of_a_failing_bind_does_not_tell_why() {
+fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
     let rounds = support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (1.0, 1.0) };
     let scratch = Scratch::new("bind-time");
@@ -204,7 +204,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
 
 /// A successful bind once waited for 4 s after 1,500 binds of clients that had closed their connections.
 #[test]
-fn binds_of_clients_that_have_gone_are_not_hashed() {
+fn binds_of_disconnected_clients_are_not_hashed() {
     let scratch = Scratch::new("bind-gone");
     let file = scratch.join("node.toml");
     std::fs::write(&file, "hash_threads = 1\nbind_cache_seconds = 0\n").unwrap();

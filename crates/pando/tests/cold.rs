@@ -121,7 +121,7 @@ fn check(connection: &mut Connection, numbers: &[usize]) {
 }
 
 #[test]
-fn what_is_not_in_memory_is_read_by_other_threads() {
+fn cold_pages_are_read_by_other_threads() {
     let scratch = Scratch::new("cold");
     people(&scratch);
     std::fs::write(scratch.join("node.toml"), "threads = 1\nread_ahead_threads = 8\nwarm_up_bytes = 0\n")
@@ -154,7 +154,7 @@ fn what_is_not_in_memory_is_read_by_other_threads() {
             }
             if figure(&mut connections[0], "Pages") > 20 && figure(&mut connections[0], "Requests") > 0 {
                 assert_eq!(figure(&mut connections[0], "Threads"), 8);
-                writes_and_binds_work_beside_it(&pando);
+                writes_and_binds_work_during_cold_searches(&pando);
                 return;
             }
         }
@@ -196,7 +196,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
 }
 
 /// The server is still cold: it stays so for two seconds.
-fn writes_and_binds_work_beside_it(pando: &Pando) {
+fn writes_and_binds_work_during_cold_searches(pando: &Pando) {
     let mut connection = pando.administrator();
     let entry = format!("uid=late,{SUFFIX}");
     let password = ("userPassword", "a password");

@@ -127,7 +127,7 @@ fn synced_bytes_stay_and_unsynced_ones_may_go() {
 }
 
 #[test]
-fn the_call_asked_for_fails_and_no_other() {
+fn only_the_chosen_call_fails() {
     let scratch = Scratch::new("fails");
     let output = scratch.run(|plan| plan.fail_at(FailKind::Sync, 3, EIO));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -481,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_shortest_round_trip_tells_the_clock() {
+    fn the_shortest_round_trip_gives_the_clock_offset() {
         // Sent at 1,000,000, the agent's clock is 5,000 ahead; one answer came back late.
         let trips = [(9_000, 1_000_000, 1_014_000), (200, 2_000_000, 2_005_100), (700, 3_000_000, 3_005_600)];
         assert_eq!(Clock::estimate(&trips), Clock { offset_micros: 5_000, error_micros: 100 });

@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_tell_where_the_next_one_begins() {
+    fn pages_contain_the_cookie_of_the_next_page() {
         let cookie_in = |controls: &[(&str, &[u8])]| {
             let controls =
                 controls.iter().map(|&(oid, value)| Control { oid, critical: false, value: Some(value) });

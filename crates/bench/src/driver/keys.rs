@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_in_order_come_each_once_whoever_asks() {
+    fn keys_in_order_are_given_once_to_all_clients() {
         assert_eq!(take(&mut streams(KeyOrder::Sequential, 100, 1), 100), (0..100).collect::<Vec<_>>());
         for order in [KeyOrder::Sequential, KeyOrder::Shuffled] {
             for count in [1, 2, 3, 32, 1000, 4096, 4097] {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_gone_is_a_failure() {
+    fn a_process_that_has_ended_is_a_failure() {
         let schedule = Schedule { start: 0, warm_up_end: 0, from: 0, to: 1 };
         let mut observer = Observer::new(&[u32::MAX]);
         observer.observe(0, &schedule);

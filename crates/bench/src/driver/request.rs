@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_template_writes_is_what_the_encoder_writes() {
+    fn a_request_template_writes_the_octets_of_the_encoder() {
         let mut columns = ColumnNames::default();
         let mut places = Places::new(&mut columns);
         let long = "x".repeat(300);

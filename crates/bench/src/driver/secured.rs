@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_trusted_untold() {
+    fn no_certificate_is_trusted_without_an_option() {
         let targets = Targets::resolve(&["ldap://127.0.0.1:1389", "ldaps://127.0.0.1"]).unwrap();
         assert_eq!(targets.addresses()[1].port(), 636);
         let mut options = Options::default();

@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn every_index_is_asked_for_every_sample() {
+    fn each_sample_is_queried_through_every_index() {
         let setup =
             Setup::new("o=x", vec!["cn:equality,substring".parse().unwrap(), "uid".parse().unwrap()], 0);
         let attributes = vec![Attribute { description: "cn".to_owned(), values: vec![b"Ab (c)*".to_vec()] }];

@@ -72,7 +72,7 @@ mod tests {
         dn: cn=x,cn=config\ncn: x\n";
 
     #[test]
-    fn what_is_not_touched_stays() {
+    fn other_blocks_stay_unchanged() {
         let mut blocks = Blocks::parse(TEXT);
         assert_eq!(
             blocks.text(),

@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_hashes_are_made_a_few_times() {
+    fn slow_hashes_are_computed_a_few_times() {
         let text = "dn: o=a\nuserPassword: secret\n\n".repeat(40);
         let mut out = Vec::new();
         let mut filter = Filter::new(&mut out, 1, 1, Passwords::Slow);

@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_is_understood() {
+    fn its_output_is_understood() {
         assert_eq!(version_in("389 Project\n389-Directory/2.3.1 B2025.016.1616\n"), Some("2.3.1"));
         let said = "x Import complete.  Processed 2002 entries in 9 seconds. (222.44 entries/sec)\n";
         assert_eq!(imported_in(said), Some(2002));

@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_says_is_understood() {
+    fn its_output_is_understood() {
         assert_eq!(version_in("OpenDJ Server 5.0.3\nBuild 20260204063702\n"), Some("5.0.3"));
         let said = "msg=Processed 2002 entries, imported 2002, skipped 0, rejected 0 and migrated 0 in 2 s\n";
         assert_eq!(imported_in(said), Some(2002));

@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn who_replicates_has_the_lines_of_its_role() {
+    fn a_replica_has_the_lines_of_its_role() {
         let setup = Setup::new("dc=a", vec!["uid".parse().unwrap()], 0);
         let text = |syncrepl| {
             let amendments = Amendments { syncrepl, ..Amendments::default() };

@@ -482,14 +482,14 @@ mod tests {
     }
 
     #[test]
-    fn what_no_server_can_be_given_is_left_out() {
+    fn workloads_without_a_server_are_left_out() {
         let grouped = super::groups(vec![workload("a", "", "password_scheme = \"md5\"")], None, &[]);
         let (left_out, reason) = &grouped.left_out[0];
         assert!(grouped.groups.is_empty() && left_out.name == "a" && reason.contains("md5"), "{reason}");
     }
 
     #[test]
-    fn what_takes_longer_than_a_run_is_run_for_longer() {
+    fn slow_operations_are_run_for_longer() {
         let delay = "constant:700ms".parse().unwrap();
         let faults = crate::responder::Faults { delay, ..Default::default() };
         let responder = crate::responder::Responder::start("127.0.0.1:0".parse().unwrap(), faults).unwrap();

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_no_change_and_change_without_end_is_told() {
+    fn noise_is_no_change_and_endless_change_is_reported() {
         assert!(is_steady(&[10.0, 11.0, 11.0, 10.0]));
         let rising: Vec<f64> = (10..10 + WINDOWS_MAX).map(|number| number as f64).collect();
         let done = warmed(&rising);

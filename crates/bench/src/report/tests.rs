@@ -41,7 +41,7 @@ fn everything_that_is_wrong_is_said_at_the_top_and_at_its_place() {
 }
 
 #[test]
-fn what_a_server_cannot_do_is_shown_as_such_beside_those_who_can() {
+fn unsupported_workloads_are_marked_next_to_other_servers() {
     let page = html(comparison());
     assert!(page.contains("unsupported: no SCRAM mechanism"));
     let run = comparison();
@@ -68,7 +68,7 @@ fn many_workloads_have_a_table_of_all_before_them() {
 }
 
 #[test]
-fn a_run_that_never_began_stands_beside_those_that_did() {
+fn a_run_that_never_began_is_listed_with_the_others() {
     let mut run = comparison();
     let is_one = |result: &&mut WorkloadResult| {
         result.workload == "m-vault-bind-scram" && result.server.product.starts_with("389")
@@ -124,7 +124,7 @@ fn loads_stand_in_the_tables_of_loads() {
 }
 
 #[test]
-fn a_document_stands_beside_ours_with_its_hardware() {
+fn a_published_document_is_compared_and_names_its_hardware() {
     let mut run = comparison();
     run.workloads[0].document = Some(DocumentRow {
         document: "OID".to_owned(),
@@ -150,7 +150,7 @@ fn a_document_stands_beside_ours_with_its_hardware() {
 }
 
 #[test]
-fn servers_are_compared_with_the_one_that_is_asked_for() {
+fn servers_are_compared_with_the_named_one() {
     let mut report = Report::new(vec![comparison()]);
     assert_eq!(report.compare_with("Open DJ").unwrap_err().len(), 4);
     report.compare_with("OpenLDAP").unwrap();

@@ -123,7 +123,7 @@ fn a_second_that_one_machine_lacks_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_merged_exactly_is_refused() {
+fn results_that_cannot_be_merged_exactly_are_refused() {
     let other = WorkloadResult { workload: "add".to_owned(), ..part(1) };
     assert!(matches!(part(1).merge(&other), Err(MergeError::Workload { .. })));
     let mut saved = part(1);
@@ -254,7 +254,7 @@ fn other_files_are_refused_with_the_reason() {
 }
 
 #[test]
-fn what_format_1_said_of_disks_is_withdrawn() {
+fn disk_figures_of_format_1_are_dropped() {
     let mut measured = part(1);
     measured.cost =
         Some(ServerCost { cpu_micros: 7, disk_written_bytes: Some(26 << 30), ..ServerCost::default() });

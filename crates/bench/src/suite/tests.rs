@@ -31,7 +31,7 @@ fn results(workloads: Vec<WorkloadResult>) -> BTreeMap<String, RunResult> {
 }
 
 #[test]
-fn what_is_no_suite_is_refused_with_the_reason() {
+fn invalid_suites_are_refused_with_the_reason() {
     let check = |text: &str, set: &[(&str, &str)], expected: &str| {
         let set: Vec<_> = set.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let error = Suite::parse("s.toml", text, &set).unwrap_err().to_string();
@@ -66,7 +66,7 @@ fn variables_are_put_into_steps() {
 }
 
 #[test]
-fn a_goal_is_held_against_medians() {
+fn a_goal_is_compared_with_medians() {
     let suite = suite(
         "[[goal]]\nfigure = 'cpu-micros'\nof = 'reads/a/pando'\nover = ['reads/a/openldap']\nat_most = 0.25\n\
          [[goal]]\nfigure = 'per-second'\nkind = 'search'\nof = 'reads/a/pando'\nat_least = 101\n\
@@ -90,7 +90,7 @@ fn a_goal_is_held_against_medians() {
 }
 
 #[test]
-fn what_is_not_to_be_believed_is_not_measured() {
+fn doubtful_figures_do_not_count_as_measured() {
     let suite = suite("[[goal]]\nfigure = 'cpu-micros'\nof = 'reads/a/pando'\nat_most = 100\n");
     let why = |results: &BTreeMap<String, RunResult>| match &suite.verdicts(results)[0].outcome {
         Outcome::NotMeasured(why) => why.clone(),

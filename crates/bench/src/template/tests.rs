@@ -124,7 +124,7 @@ fn first_and_last_are_unique_together() {
 }
 
 #[test]
-fn sequences_start_over_below_a_new_parent_unless_told_not_to() {
+fn sequences_start_over_below_a_new_parent_unless_false() {
     let nested = template(
         "branch: o=x\nsubordinateTemplate: unit:2\n\n\
          template: unit\nrdnAttr: ou\nsubordinateTemplate: e:2\nou: <sequential:1>\n\n\
@@ -222,7 +222,7 @@ fn mistakes_are_named_with_their_line() {
 }
 
 #[test]
-fn files_are_found_beside_the_template() {
+fn files_are_found_in_the_folder_of_the_template() {
     let folder: PathBuf = std::env::temp_dir().join(format!("pando-template-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let write = |name: &str, text: &str| std::fs::write(folder.join(name), text).unwrap();
@@ -273,7 +273,7 @@ fn threads_make_no_difference() {
 }
 
 #[test]
-fn everybody_is_in_one_group_of_a_kind() {
+fn each_entry_is_in_one_group_of_a_kind() {
     let entries = read(&ldif(&crowd(), 5, 2));
     let people: HashSet<_> =
         entries.iter().map(|(dn, _)| dn.as_str()).filter(|dn| dn.matches(',').count() == 2).collect();
@@ -299,7 +299,7 @@ fn everybody_is_in_one_group_of_a_kind() {
 
 /// A group of 50,000 members, and all people, are written in pieces far smaller than either.
 #[test]
-fn a_large_group_is_never_held() {
+fn a_large_group_is_never_in_memory() {
     struct Largest(usize, u64);
     impl io::Write for Largest {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

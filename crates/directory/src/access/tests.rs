@@ -262,7 +262,7 @@ fn changes_need_their_rights() {
 }
 
 #[test]
-fn a_password_of_somebody_else_is_reset_and_the_own_is_written() {
+fn a_password_of_another_user_is_reset_and_the_own_is_written() {
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let desk = format!("desk: allow reset below '{STAFF}' to user '{anna}'");
     let see = "see: allow read to authenticated";
@@ -314,7 +314,7 @@ fn a_password_of_somebody_else_is_reset_and_the_own_is_written() {
 }
 
 #[test]
-fn somebody_goes_on_reading_the_rules() {
+fn at_least_one_requester_can_read_the_rules() {
     let mut directory = sample();
     let (anna, nobody) = (person("anna", PEOPLE), person("nobody", PEOPLE));
     let mut set = |rules: &[&str]| {
@@ -353,7 +353,7 @@ fn somebody_goes_on_reading_the_rules() {
 }
 
 #[test]
-fn a_right_that_is_taken_away_is_gone_at_once() {
+fn a_withdrawn_right_ends_at_once() {
     let mut directory = directory_with(&[&format!("x: allow read to group \"cn=inner,{GROUPS}\"")]);
     let bert = person("bert", STAFF);
     ask_as(&mut directory, &bert);
@@ -405,7 +405,7 @@ fn rules_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn who_is_named_by_few_or_by_many_reads_what_names_them_and_nothing_else() {
+fn requesters_read_only_entries_that_name_them() {
     let mut directory = sample();
     rule(&mut directory, &["managed: allow read of cn, mail to named by manager"]);
     let anna = person("anna", PEOPLE);

@@ -108,7 +108,7 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
 }
 
 #[test]
-fn who_may_explain_rules_asks_and_is_told_in_refusals() {
+fn the_right_to_explain_permits_questions_and_explains_refusals() {
     let scratch = Scratch::new("access-hint");
     let pando = start(&scratch);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
@@ -139,7 +139,7 @@ fn who_may_explain_rules_asks_and_is_told_in_refusals() {
 }
 
 #[test]
-fn effective_rights_are_told_as_389_ds_and_opendj_tell_them() {
+fn effective_rights_have_the_forms_of_389_ds_and_opendj() {
     let scratch = Scratch::new("access-rights");
     let pando = start(&scratch);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

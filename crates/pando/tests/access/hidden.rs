@@ -15,7 +15,7 @@ use directory::virtual_entries::SUPPORTED_EXTENSIONS;
 use ldap::oids::START_TLS;
 
 #[test]
-fn what_is_hidden_is_as_what_is_not_there_in_every_answer() {
+fn hidden_data_is_absent_from_every_answer() {
     let count = usize::try_from(rounds(10_000)).unwrap();
     let done: Done = run(seed(), count, Duration::ZERO);
     println!("{}", done.summary());

@@ -169,7 +169,7 @@ const SETS: [&[&str]; 6] = [
 ];
 
 #[test]
-fn what_a_rehearsal_says_is_what_clients_see_afterwards() {
+fn a_rehearsal_predicts_what_clients_see_afterwards() {
     let scratch = Scratch::new("rehearse-seen");
     let pando = start(&scratch);
     let mut admin = pando.administrator();
@@ -278,7 +278,7 @@ fn record(scratch: &Scratch) {
 
 /// Each requester, entry and right occurs once, with its count and the rules; undecidable requests are counted.
 #[test]
-fn who_loses_what_how_often_and_by_which_rule() {
+fn a_rehearsal_counts_losses_by_requester_and_rule() {
     let scratch = Scratch::new("rehearse-counts");
     record(&scratch);
     let (anna, bert, carl) = (person_dn("anna"), person_dn("bert"), person_dn("carl"));
@@ -336,7 +336,7 @@ fn who_loses_what_how_often_and_by_which_rule() {
 }
 
 #[test]
-fn a_trail_that_is_not_there_or_damaged_is_told() {
+fn a_missing_or_damaged_trail_is_reported() {
     let scratch = Scratch::new("rehearse-refused");
     record(&scratch);
     rehearse(&scratch, &THEN, &["--sample", "--since", "1h"])

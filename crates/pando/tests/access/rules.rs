@@ -306,7 +306,7 @@ fn rules_ask_entries_and_askers_by_filters() {
 }
 
 #[test]
-fn rules_tell_single_values_apart() {
+fn rules_distinguish_single_values() {
     let scratch = Scratch::new("access-values");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

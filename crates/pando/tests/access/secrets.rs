@@ -134,7 +134,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
 
 /// The list is a setting, with names that may become known later.
 #[test]
-fn which_attributes_are_secrets_is_a_setting() {
+fn secret_attributes_are_a_setting() {
     let scratch = Scratch::new("access-secret-list");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

@@ -37,7 +37,7 @@ fn unheard(arguments: &[&str], code: i32) {
 }
 
 #[test]
-fn commands_end_quietly_when_nobody_reads() {
+fn commands_end_quietly_when_the_pipe_is_closed() {
     let scratch = Scratch::new("closed-pipe");
     let server = Pando::start(&scratch);
     plant(&mut server.administrator());

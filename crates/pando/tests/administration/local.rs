@@ -223,7 +223,7 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
 
 /// The story: a mistyped path made an empty directory, which was then served; one in /proc filled the stack.
 #[test]
-fn only_the_last_folder_of_the_data_is_made() {
+fn only_the_last_folder_of_the_data_is_created() {
     let scratch = Scratch::new("mistyped");
     let above = scratch.join("mistyped");
     for data in [above.join("data"), PathBuf::from("/proc/x"), PathBuf::from("/proc/x/data")] {

@@ -94,7 +94,7 @@ except urllib.error.HTTPError as error:
 ";
 
 #[test]
-fn who_does_not_know_the_token_hears_only_whether_it_is_ready() {
+fn without_the_token_only_readiness_is_served() {
     let scratch = Scratch::new("metrics-tls");
     let token = scratch.write("token", "of the metrics\n");
     let pando = start(&scratch, &format!("tls = true\ntoken_file = {token:?}\n"));
@@ -197,7 +197,7 @@ fn probe_with(mut stream: TcpStream, tls: &client::Tls, is_secure: bool) -> Stri
 }
 
 #[test]
-fn what_cannot_be_is_refused_at_the_start() {
+fn impossible_settings_are_refused_at_the_start() {
     let scratch = Scratch::new("metrics-refused");
     let refused = |table: &str| {
         let node = scratch.write("node.toml", format!("[metrics]\n{table}\n"));

@@ -10,7 +10,7 @@ use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 
 #[test]
-fn a_reload_applies_what_it_can_and_the_service_manager_hears_of_it() {
+fn a_reload_applies_what_it_can_and_notifies_the_service_manager() {
     let scratch = Scratch::new("reload");
     let manager = ServiceManager::listen(&scratch.join("notify"));
     let log = scratch.join("pando.txt");

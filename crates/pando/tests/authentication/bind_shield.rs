@@ -194,7 +194,7 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
 
 /// A client that ends its input while its passwords wait to be hashed may have disconnected: its changes are refused.
 #[test]
-fn what_waits_for_hashes_ends_with_the_input() {
+fn waits_for_hashes_end_with_the_input() {
     let scratch = Scratch::new("shield-ended");
     let pando = start(&scratch, "");
     let anna = person_dn("anna");

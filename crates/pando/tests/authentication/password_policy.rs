@@ -188,7 +188,7 @@ fn failures_lock_the_account_durably() {
 
 /// Passwords tried at the same time count up to the policy's limit.
 #[test]
-fn guesses_at_the_same_time_are_no_way_around_the_lock() {
+fn concurrent_guesses_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-parallel");
     // Slow hashes, so that the guesses are verified at the same time.
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
@@ -240,7 +240,7 @@ fn a_reset_password_is_changed_before_anything_else() {
 }
 
 #[test]
-fn new_passwords_are_held_against_the_policy() {
+fn new_passwords_are_checked_against_the_policy() {
     let scratch = Scratch::new("policy-quality");
     let policy = "pwdCheckQuality: 2\npwdMinLength: 5\npwdMaxLength: 12\npandoPwdMinClasses: 2\n\
                   pwdInHistory: 2\npwdSafeModify: TRUE";
@@ -630,7 +630,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
 
 /// Parallel tries do not evade the lock either.
 #[test]
-fn old_passwords_tried_at_the_same_time_are_no_way_around_the_lock() {
+fn concurrent_tries_of_the_old_password_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-old-parallel");
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
     let pando = start(&scratch, policy, &[("anna", "")]);

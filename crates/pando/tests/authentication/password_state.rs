@@ -231,7 +231,7 @@ fn usability(connection: &mut Connection, filter: &str) -> Vec<(String, Option<A
 }
 
 #[test]
-fn searches_tell_whether_one_can_bind() {
+fn searches_return_whether_an_account_can_bind() {
     let scratch = Scratch::new("state-usability");
     let pando = start(&scratch, &[("pwdMaxAge", "1000000"), ("pwdLockout", "TRUE"), ("pwdMaxFailure", "3")]);
     let mut administrator = pando.administrator();

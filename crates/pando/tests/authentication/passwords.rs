@@ -39,7 +39,7 @@ fn start(scratch: &Scratch) -> Pando {
 }
 
 #[test]
-fn everybody_changes_the_own_password() {
+fn users_change_their_own_passwords() {
     let scratch = Scratch::new("passwd-own");
     let pando = start(&scratch);
     let anna = person_dn("anna");
@@ -99,7 +99,7 @@ fn other_passwords_of_an_entry_stay() {
 }
 
 #[test]
-fn who_may_not_is_told_why() {
+fn refused_password_changes_state_the_reason() {
     let scratch = Scratch::new("passwd-refused");
     let pando = start(&scratch);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

@@ -278,7 +278,7 @@ fn proofs_are_bound_to_the_certificate() {
 
 /// After any malformed message the client is anonymous, and the next exchange works.
 #[test]
-fn broken_exchanges_end_in_nobody() {
+fn broken_exchanges_leave_the_session_anonymous() {
     let scratch = Scratch::new("sasl-broken");
     let pando = start(&scratch);
     let mut connection = pando.connect();
@@ -463,7 +463,7 @@ fn responses_of_digest_md5_are_for_one_challenge() {
 
 /// Under a password policy, the authorization identity was once ignored.
 #[test]
-fn who_may_act_as_others_does_so_under_a_policy() {
+fn proxied_users_act_under_a_policy() {
     let scratch = Scratch::new("sasl-acts-as");
     let pando = start(&scratch);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));

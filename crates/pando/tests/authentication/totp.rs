@@ -52,7 +52,7 @@ fn start(scratch: &Scratch) -> Pando {
 }
 
 #[test]
-fn a_code_is_good_behind_the_password_and_once() {
+fn a_code_is_valid_after_the_password_and_once() {
     let scratch = Scratch::new("totp");
     let pando = start(&scratch);
     let (anna, data) = (person_dn("anna"), Pando::data(&scratch));
@@ -219,7 +219,7 @@ fn no_other_option_makes_a_password() {
 }
 
 #[test]
-fn nobody_reads_the_secret() {
+fn the_secret_is_never_returned() {
     let scratch = Scratch::new("totp-secret");
     let pando = start(&scratch);
     let bert = person_dn("bert");

@@ -184,7 +184,7 @@ fn a_load_machine_that_dies_makes_the_run_say_so() {
 }
 
 #[test]
-fn who_lacks_the_token_gets_nothing() {
+fn a_coordinator_without_the_token_gets_nothing() {
     let scratch = Scratch::new("agents-token");
     let agent = AgentProcess::start(&scratch);
     let addresses = [agent.address.clone()];

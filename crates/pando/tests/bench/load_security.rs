@@ -112,7 +112,7 @@ fn a_workload_asks_for_tls_by_itself() {
 }
 
 #[test]
-fn who_is_not_trusted_is_not_measured() {
+fn untrusted_servers_are_not_measured() {
     let scratch = Scratch::new("load-tls-refused");
     let (slapd, certificate) = secure_slapd(&scratch);
     let secure = format!("ldaps://{}", slapd.secure_address());

@@ -99,7 +99,7 @@ fn a_suite_is_measured_once_and_judged() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said() {
+fn steps_that_cannot_be_measured_are_reported() {
     let scratch = Scratch::new("suite-wrong");
     let text = "title = 't'\n[[step]]\nname = 'one'\nrun = 'peers --no-such-option'\n";
     let file = scratch.write("wrong.toml", text);

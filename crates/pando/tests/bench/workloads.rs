@@ -152,7 +152,7 @@ fn every_shipped_workload_gets_right_answers_from_pando() {
 }
 
 #[test]
-fn what_is_wrong_with_a_workload_file_is_said_with_its_line() {
+fn errors_of_a_workload_file_have_their_line() {
     for (text, line, part) in [
         ("title = 'x'\nclients = 1\n", 2, "clients"),
         ("title = 'x'\n[data]\nrdn = 'uid'\ndn = 'uid={n}'\n", 0, "[[job]]"),

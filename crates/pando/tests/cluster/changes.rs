@@ -158,7 +158,7 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
 /// Without the log, a node with a bound on the age of its data answers no reads, except to the administrator and of its
 /// own state. It answers again once it has received messages.
 #[test]
-fn what_may_be_too_old_is_not_shown() {
+fn reads_that_may_be_too_old_are_refused() {
     let (cluster, first) = Cluster::new("cluster-old");
     first.stop();
     let file = cluster.node_file(1);

@@ -6,7 +6,7 @@ use ldap::ResultCode;
 
 /// Nodes join and leave, and log messages that no node needs are deleted.
 #[test]
-fn who_left_is_let_in_no_longer_and_the_log_is_deleted_only_up_to_what_all_have() {
+fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     let (cluster, first) = Cluster::secured("cluster-members");
     // A copy comes from the first node while it runs. Without the copy no node is created, and nothing else either.
     let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));

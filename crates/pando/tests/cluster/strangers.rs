@@ -20,7 +20,7 @@ const BREAKS_AFTER: u64 = 8_000;
 fn strangers_change_nothing_and_broken_copies_leave_nothing() {
     let (cluster, first) = Cluster::new("cluster-strangers");
     a_copy_that_breaks_off_is_begun_again(&cluster, &first);
-    who_is_no_node_forwards_nothing(&cluster, first);
+    a_stranger_forwards_nothing(&cluster, first);
 }
 
 /// Starts a listener before an address, which passes on so many octets from there, and then closes, or holds the rest.
@@ -183,7 +183,7 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
 
 /// A sender without the certificate of a member changes nothing, on any listener. A sender with one can forward changes
 /// on the cluster's listener only.
-fn who_is_no_node_forwards_nothing(cluster: &Cluster, first: Pando) {
+fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);
     let third = cluster.start(3);
     until("the log knows node 3", || crate::support::cluster::figure_of(&first, "Node 3"));

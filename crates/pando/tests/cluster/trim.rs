@@ -30,7 +30,7 @@ fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
 }
 
 #[test]
-fn the_log_is_kept_small_without_anybody_and_never_less_than_is_needed() {
+fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     let (cluster, first) = Cluster::new("cluster-trim");
     // A node reports its data at its start.
     assert_eq!(add_unit(&mut first.administrator(), "before").code, ResultCode::SUCCESS);

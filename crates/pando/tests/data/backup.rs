@@ -237,7 +237,7 @@ fn a_subtree_comes_back_under_a_password_policy() {
 
 /// A restored backup never contains the second of two consecutive changes without the first.
 #[test]
-fn a_backup_beside_writers_has_one_moment() {
+fn a_backup_during_writes_has_one_moment() {
     let scratch = Scratch::new("backup-moment");
     let place = Place::new(&scratch);
     let server = Pando::start(&scratch);

@@ -29,7 +29,7 @@ fn the_seed_makes_the_text_and_threads_do_not() {
 }
 
 #[test]
-fn what_it_cannot_generate_it_refuses_by_name_and_line() {
+fn impossible_data_is_refused_with_a_reason() {
     for (arguments, part) in [
         ("no-such-template", "no-such-template: cannot read"),
         ("directorymark --entries 15", "directorymark:17: 15 entries"),

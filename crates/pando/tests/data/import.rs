@@ -74,7 +74,7 @@ fn packed_files_and_standard_input_are_read() {
 }
 
 #[test]
-fn what_is_rejected_can_be_repaired_and_imported() {
+fn rejected_entries_can_be_repaired_and_imported() {
     let scratch = Scratch::new("import-rejects");
     let data = scratch.join("data");
     let bad = format!("dn: cn=x,{SUFFIX}\nobjectClass: gruopOfNames\nmember: {SUFFIX}\n\nnonsense\n\n");

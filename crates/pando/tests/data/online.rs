@@ -96,7 +96,7 @@ fn an_export_over_ldap_is_the_one_from_the_files() {
 }
 
 #[test]
-fn who_asks_over_the_network_binds() {
+fn commands_over_the_network_bind() {
     let scratch = Scratch::new("online-bind");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
@@ -227,7 +227,7 @@ fn explain_asks_the_server_that_has_the_directory() {
 }
 
 #[test]
-fn indexes_come_and_go_beside_a_server() {
+fn indexes_are_built_and_removed_while_a_server_runs() {
     let scratch = Scratch::new("online-index");
     let pando = Start::new(&scratch).arguments(&["--sample"]).ready();
     let data = Pando::data(&scratch);

@@ -90,7 +90,7 @@ fn an_export_is_what_a_search_returns() {
 }
 
 #[test]
-fn an_export_beside_writers_shows_one_moment() {
+fn an_export_during_writes_has_one_moment() {
     let scratch = Scratch::new("export-moment");
     let server = Pando::start(&scratch);
     plant(&mut server.administrator());
@@ -187,7 +187,7 @@ fn differences_applied_by_ldapmodify_lead_back() {
 }
 
 #[test]
-fn what_passwd_prints_binds() {
+fn printed_hashes_of_passwd_bind() {
     let scratch = Scratch::new("passwd");
     let server = Pando::start(&scratch);
     let mut admin = server.administrator();

@@ -27,7 +27,7 @@ fn ldapsearch_gets_members_with_their_names() {
 
 /// A group with more than 2,000 members came without the control, with success: SSSD showed no members.
 #[test]
-fn a_large_group_tells_of_every_member() {
+fn a_large_group_returns_every_member() {
     const NOBODIES: usize = 3_000;
     let scratch = Scratch::new("dereference-large");
     let pando = Pando::start(&scratch);

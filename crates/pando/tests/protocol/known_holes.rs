@@ -54,7 +54,7 @@ fn is_well(pando: &Pando) {
 /// Filters that ask for an attribute by another way than its name: by a rule that fits any attribute, by OID, by a
 /// subtype or an option, by order (CVE-2013-2219, CVE-2022-1949 of 389 DS).
 #[test]
-fn passwords_are_shown_by_no_detour() {
+fn no_detour_reveals_passwords() {
     let scratch = Scratch::new("detours");
     let pando = start(&scratch);
     let bert = person_dn("bert");

@@ -16,7 +16,7 @@ use support::tree::{add_person, person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
-fn python_ldap_and_ldap3_hear_of_changes() {
+fn python_ldap_and_ldap3_receive_changes() {
     let scratch = Scratch::new("persistent-python");
     let pando = Pando::start(&scratch);
     plant(&mut pando.administrator());

@@ -16,7 +16,7 @@ fn unit(name: &str) -> String {
 }
 
 #[test]
-fn answers_tell_their_position_and_requests_wait_for_one() {
+fn answers_have_their_position_and_requests_wait_for_one() {
     let scratch = Scratch::new("positions");
     // One event loop, so that a request that waits would be in the way of the others if it could.
     scratch.write("node.toml", "threads = 1\n");

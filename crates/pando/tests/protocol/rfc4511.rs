@@ -316,7 +316,7 @@ fn cancels_a_request_that_waits_for_a_hash() {
 
 /// The No-Op control (draft-zeilenga-ldap-noop), as OpenLDAP's tools send it.
 #[test]
-fn a_no_op_change_is_not_made() {
+fn a_no_op_change_changes_nothing() {
     let scratch = Scratch::new("no-operation");
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();

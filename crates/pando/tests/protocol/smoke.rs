@@ -44,7 +44,7 @@ fn an_entry_lives_from_add_to_delete() {
 }
 
 #[test]
-fn the_root_dse_and_the_schema_are_for_everybody() {
+fn any_client_reads_the_root_dse_and_the_schema() {
     let scratch = Scratch::new("root-dse");
     let pando = Pando::start(&scratch);
     let mut anonymous = pando.connect();

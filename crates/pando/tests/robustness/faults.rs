@@ -106,7 +106,7 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
 
 /// Symptom: a checkpoint failed, all changes were refused from then on, the log had no line, and SIGTERM ended with 0.
 #[test]
-fn a_fold_that_fails_is_loud_though_nobody_asks() {
+fn a_failed_checkpoint_is_reported_without_a_request() {
     let trial = Trial::new("fold-eio");
     let (pando, mut admin) =
         trial.start(Fault::new(FaultCall::Sync, EIO).path("*/data.mdb").thread("store-fold"));

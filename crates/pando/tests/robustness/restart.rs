@@ -71,7 +71,7 @@ fn one_process_owns_a_data_folder() {
 }
 
 #[test]
-fn a_made_up_administrator_password_is_said_once_and_stays() {
+fn a_generated_administrator_password_is_printed_once_and_stays() {
     let scratch = Scratch::new("password");
     let bare = || Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
     let pando = bare().ready();

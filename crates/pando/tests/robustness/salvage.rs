@@ -207,7 +207,7 @@ fn flip(file: &Path, offset: u64) {
 }
 
 #[test]
-fn what_is_whole_before_a_gap_is_saved_and_nothing_behind_it() {
+fn records_before_a_gap_are_saved_and_none_after_it() {
     let pending = Pending::make("salvage");
     let middle = pending.middle_segment();
     let (first, last) = (middle.first().unwrap(), middle.last().unwrap());
@@ -245,7 +245,7 @@ fn what_is_whole_before_a_gap_is_saved_and_nothing_behind_it() {
 }
 
 #[test]
-fn without_a_data_file_the_changes_are_told() {
+fn without_a_data_file_the_changes_are_listed() {
     let pending = Pending::make("salvage-redo-only");
     for name in ["missing", "unreadable", "cut-off", "empty"] {
         let copy = pending.copy(name);

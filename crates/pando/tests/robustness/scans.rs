@@ -82,7 +82,7 @@ fn short_searches_of_others_are_answered_while_long_ones_run() {
 }
 
 #[test]
-fn an_explanation_tells_of_scan_threads() {
+fn an_explanation_names_scan_threads() {
     const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
     let scratch = Scratch::new("scans-explained");
     let pando = people(&scratch);

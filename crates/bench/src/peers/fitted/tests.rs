@@ -93,7 +93,7 @@ fn a_fresh_server_is_not_warmed_up() {
 }
 
 #[test]
-fn who_compares_octets_verifies_no_password() {
+fn a_comparison_of_octets_verifies_no_password() {
     let options = Options::default();
     for product in ["OpenLDAP 2.5.13", "389 DS 2.3.1", "OpenDJ 5.0.3"] {
         let reason = fitted("oid-compare-random", product, &options, 20_000).err().unwrap();

@@ -235,7 +235,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
 /// A requester who may delete learns that subordinates exist, and one who may add learns that a name is taken. Their
 /// names, number and spelling stay hidden.
 #[test]
-fn what_stands_in_the_way_of_a_change_is_not_described() {
+fn a_refused_change_does_not_describe_hidden_entries() {
     let mut of = directory(true);
     ask_as(&mut of, "cn=admin");
     let top = "ou=top,ou=mixed,dc=example,dc=com";

@@ -69,7 +69,7 @@ fn values_that_do_not_match_are_nowhere() {
 
 /// Regression test: compare checked the rights over the named type only, and revealed its subtypes.
 #[test]
-fn a_supertype_tells_nothing_of_subtypes_that_are_denied() {
+fn a_supertype_reveals_nothing_of_denied_subtypes() {
     let mut directory =
         directory_with(&["all: allow read to authenticated", "cn: deny compare of cn to authenticated"]);
     ask_as(&mut directory, &person("anna", PEOPLE));
@@ -233,7 +233,7 @@ fn an_entry_with_many_values_shows_those_that_match() {
 }
 
 #[test]
-fn filters_that_do_not_tell_values_apart_are_refused() {
+fn filters_that_do_not_distinguish_values_are_refused() {
     let mut directory = sample();
     for (of, expected) in [
         ("mail values matching '(cn=a)'", "cn is not the attribute of the rule, mail"),

@@ -28,7 +28,7 @@ fn run(directory: &mut TestDirectory, request: &Request<'_>, filter: &str) -> Re
 }
 
 #[test]
-fn a_change_is_made_if_the_assertion_is_true_of_the_entry() {
+fn a_change_applies_if_the_assertion_is_true_of_the_entry() {
     let mut directory = sample();
     let mut changes = ChangesBuf::new();
     changes.push(Replace, "employeeNumber", ["8"]);
@@ -116,7 +116,7 @@ fn a_search_and_a_compare_ask_it_of_the_base_and_the_entry() {
 }
 
 #[test]
-fn an_assertion_tells_nothing_that_a_filter_does_not() {
+fn an_assertion_reveals_nothing_that_a_filter_does_not() {
     let mut directory = sample();
     directory.change_settings(|settings| {
         settings.general.access_rules = vec![

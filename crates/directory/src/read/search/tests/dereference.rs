@@ -87,7 +87,7 @@ fn each_name_comes_with_what_is_wanted_of_its_entry() {
 }
 
 #[test]
-fn what_names_no_entries_is_refused_or_ignored() {
+fn attributes_without_links_are_refused_or_ignored() {
     let directory = sample();
     for attribute in ["cn", "nonsense", "", "uid"] {
         assert_eq!(told(&directory, "(cn=all)", asked(false, &[(attribute, &["cn"])])), BTreeMap::new());
@@ -103,7 +103,7 @@ fn what_names_no_entries_is_refused_or_ignored() {
 }
 
 #[test]
-fn it_tells_what_a_search_for_the_entry_would_tell() {
+fn it_returns_the_values_of_a_search_for_the_entry() {
     let mut directory = sample();
     directory.change_settings(|settings| {
         settings.general.access_rules = vec![
@@ -147,7 +147,7 @@ fn add_devices(directory: &mut TestDirectory, name: &str, count: usize, descript
 /// Regression test: a result with many DNs, or with large entries, came without the control and with success, so that
 /// it seemed to name no entries. It is sent as a stream now.
 #[test]
-fn what_is_too_much_for_one_go_is_streamed() {
+fn large_results_are_streamed() {
     let mut directory = sample();
     let long = "x".repeat(60_000);
     let members = add_devices(&mut directory, "m", 6, &long);
@@ -237,7 +237,7 @@ fn a_stream_goes_by_rules_and_by_one_snapshot() {
 
 /// No message can hold it: the search does not end with success, whether the control is critical or not.
 #[test]
-fn what_no_message_can_hold_is_no_success() {
+fn results_too_large_for_a_message_fail() {
     let mut directory = sample();
     let long = "x".repeat(100_000);
     let members = add_devices(&mut directory, "m", MESSAGE_BYTES_MAX / long.len() + 1, &long);

@@ -138,7 +138,7 @@ fn sounds_match_with_and_without_an_index() {
 }
 
 #[test]
-fn what_is_missing_has_a_name() {
+fn a_missing_index_is_named() {
     let mut directory = crowd(GeneralSettings::default());
     directory.define_index("title", "equality");
     for (filter, missing) in [

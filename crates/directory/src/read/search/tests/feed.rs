@@ -343,7 +343,7 @@ fn those_that_do_not_read_are_cut_off() {
 
 /// A search under access rules is woken if a change anywhere affects the rules that apply to it.
 #[test]
-fn whom_rules_bind_is_fed_what_may_be_seen() {
+fn feeds_obey_access_rules() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(80, number));
@@ -384,7 +384,7 @@ fn whom_rules_bind_is_fed_what_may_be_seen() {
 
 /// A client whose content does not change receives a new cookie before its present one expires.
 #[test]
-fn who_hears_of_nothing_has_a_new_cookie_in_time() {
+fn an_idle_search_receives_a_new_cookie_in_time() {
     use crate::model::limits::COOKIE_RECORDS_MAX;
     let mut directory = two_units(false);
     let mut feed = Feed::default();

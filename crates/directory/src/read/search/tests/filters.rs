@@ -92,7 +92,7 @@ fn subtypes_and_options_answer_to_their_supertypes() {
 /// description of a type without a binary form unrecognized, so the item is Undefined. Options were ignored on virtual
 /// attributes.
 #[test]
-fn binary_needs_a_binary_form_and_made_attributes_have_no_options() {
+fn binary_needs_a_binary_form_and_computed_attributes_have_no_options() {
     check(
         &sample(),
         &[

@@ -107,7 +107,7 @@ fn parts_of_a_list_are_what_is_there() {
 }
 
 #[test]
-fn what_is_no_part_of_a_list_is_told() {
+fn targets_outside_the_list_are_errors() {
     let mut directory = sample();
     let people = "(objectClass=person)";
     let refused = |directory: &TestDirectory, controls: RequestControls, code: ResultCode, text: &str| {

@@ -108,7 +108,7 @@ fn entries_outside_the_tree_have_values_too() {
 }
 
 #[test]
-fn a_member_of_a_large_group_is_looked_up() {
+fn a_member_of_a_large_group_is_found_by_its_key() {
     let mut directory = with_large_group();
     let numbers: Vec<String> = (0..100).map(|number| format!("{number:05}{}", "x".repeat(5_000))).collect();
     let numbers: Vec<&str> = numbers.iter().map(String::as_str).collect();
@@ -146,7 +146,7 @@ fn a_member_of_a_large_group_is_looked_up() {
 
 /// A value is returned exactly if a filter matches an entry with only this value.
 #[test]
-fn what_passes_is_what_a_filter_finds() {
+fn matched_values_agree_with_filters() {
     let directory = sample();
     let state = directory.snapshot.state();
     let access = Access::of(&directory.requester, state.settings);

@@ -167,7 +167,7 @@ fn pages_together_are_the_whole_answer() {
 }
 
 #[test]
-fn a_page_says_how_many_entries_there_are_where_that_is_easily_told() {
+fn a_page_has_an_estimate_if_it_is_cheap() {
     let directory = crowd(GeneralSettings::default(), 60);
     let unit = format!("ou=1,{SUFFIX}");
     for (base, scope, filter, size) in [
@@ -248,7 +248,7 @@ fn one_user_does_not_go_on_for_another() {
 }
 
 #[test]
-fn a_directory_made_anew_knows_no_old_cookies() {
+fn a_new_directory_rejects_old_cookies() {
     let filter = ldap::FilterBuf::parse("(cn=a)").unwrap();
     let selection = ldap::SelectionBuf::new();
     let request =
@@ -324,7 +324,7 @@ fn a_page_of_no_entries_ends_the_sequence() {
 }
 
 #[test]
-fn where_many_match_a_page_scans_instead_of_gathering() {
+fn a_page_scans_if_many_entries_match() {
     let settings =
         GeneralSettings { unindexed_examined_max: 10, size_limit: 0, ..GeneralSettings::default() };
     let mut directory = crowd(settings, 400);
@@ -465,7 +465,7 @@ fn change(directory: &mut TestDirectory, rng: &mut fastrand::Rng) {
 }
 
 #[test]
-fn what_matches_throughout_is_on_exactly_one_page_whatever_changes() {
+fn lasting_matches_are_on_exactly_one_page() {
     for seed in 0..3 {
         let mut rng = fastrand::Rng::with_seed(seed);
         for filter in FILTERS {

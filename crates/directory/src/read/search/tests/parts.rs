@@ -186,7 +186,7 @@ fn parts_give_the_bytes_of_the_whole() {
 }
 
 #[test]
-fn the_limit_on_entries_looked_at_cuts_at_the_same_place() {
+fn the_limit_on_candidates_ends_scans_at_the_same_entry() {
     for max in [1, 5, 12, 39, 41] {
         let settings =
             GeneralSettings { unindexed_examined_max: max, size_limit: 0, ..GeneralSettings::default() };
@@ -228,7 +228,7 @@ fn uids(found: &Found) -> Vec<String> {
 }
 
 #[test]
-fn what_matches_throughout_comes_exactly_once_whatever_changes() {
+fn lasting_matches_are_returned_exactly_once() {
     for seed in 0..5 {
         for filter in FILTERS {
             let mut directory = people(GeneralSettings::default());

@@ -222,7 +222,7 @@ fn count(counts: &mut BTreeMap<u8, usize>, told: &[Told]) {
 }
 
 #[test]
-fn a_copy_follows_what_is_told() {
+fn a_copy_follows_the_notifications() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(random_seed(50, usize::from(integrity)));
@@ -253,7 +253,7 @@ fn a_copy_follows_what_is_told() {
 }
 
 #[test]
-fn whom_rules_bind_is_told_what_may_be_seen() {
+fn notifications_obey_access_rules() {
     let mut counts = BTreeMap::new();
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
@@ -285,7 +285,7 @@ fn whom_rules_bind_is_told_what_may_be_seen() {
 }
 
 #[test]
-fn each_change_is_told_as_what_it_was() {
+fn each_change_is_sent_with_its_change_type() {
     use ChangeType::{Add, Delete, Modify, ModifyDn};
     let mut directory = two_units(false);
     let mut all = Listener::of_changes("(objectClass=person)", &[]);
@@ -386,7 +386,7 @@ fn it_ends_with_its_base() {
 }
 
 #[test]
-fn large_entries_are_told_too() {
+fn large_entries_are_sent_too() {
     let mut directory = with_large_group();
     let mut listener = Listener::of_changes("(objectClass=groupOfNames)", &[]);
     assert_eq!(listener.hear(&mut directory), (vec![], None));
@@ -409,7 +409,7 @@ fn large_entries_are_told_too() {
 
 /// Regression test: a large entry that no longer matched came with only its name, as if it had lost all its attributes.
 #[test]
-fn what_is_no_result_any_longer_comes_whole_however_large() {
+fn former_results_are_sent_as_a_whole() {
     let mut directory = with_large_group();
     let dn = "cn=large,ou=groups,dc=example,dc=com";
     let mut listener = Listener::of_changes("(description=d)", &[]);
@@ -422,7 +422,7 @@ fn what_is_no_result_any_longer_comes_whole_however_large() {
 }
 
 #[test]
-fn what_cannot_be_told_is_refused() {
+fn unsupported_persistent_searches_are_refused() {
     let mut directory = two_units(false);
     let code = |directory: &TestDirectory, change: &dyn Fn(&mut Listener)| {
         let mut listener = Listener::new(SUFFIX, "(objectClass=*)", &[]);
@@ -496,7 +496,7 @@ fn changes_alone_take_no_index() {
 
 /// Between two rounds names pass from one entry to another.
 #[test]
-fn names_that_go_round_are_free_when_they_are_told() {
+fn swapped_names_are_free_when_they_are_sent() {
     type Story<'t> = (&'t [(&'t str, &'t str)], &'t [Change<'t>]);
     use ChangeType::{Add, Delete, Modify, ModifyDn};
     let dn = |name: &str| format!("cn={name},{SUFFIX}");

@@ -79,7 +79,7 @@ fn a_snapshot_that_has_lived_long_says_what_a_new_one_says() {
 /// A search whose filter has a DN with a cached spelling continues after the entry was renamed: the DN is resolved
 /// again, and no entry has it.
 #[test]
-fn a_name_that_was_known_is_looked_up_again_when_the_snapshot_has_moved() {
+fn a_cached_name_is_resolved_again_in_a_new_snapshot() {
     use ldap::{FilterBuf, MessageId, SearchRequest, SelectionBuf};
 
     use crate::read::controls::RequestControls;

@@ -15,7 +15,7 @@ fn returned(directory: &TestDirectory, dn: &str, attributes: &[&str]) -> Vec<Str
 }
 
 #[test]
-fn attributes_are_returned_as_asked_for() {
+fn attributes_are_returned_as_requested() {
     let directory = sample();
     let check = |attributes: &[&str], expected: &[&str]| {
         assert_eq!(returned(&directory, ADA, attributes), expected, "{attributes:?}");

@@ -148,7 +148,7 @@ fn filter(rng: &mut Rng, depth: u32) -> String {
 }
 
 #[test]
-fn rows_tell_what_the_evaluator_says() {
+fn rows_agree_with_the_evaluator() {
     let mut rng = Rng::with_seed(11);
     let directory = directory(&mut rng);
     let snapshot = &directory.snapshot;

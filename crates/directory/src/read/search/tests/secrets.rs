@@ -142,7 +142,7 @@ fn holds(answer: &[u8], text: &str) -> bool {
 
 /// Regression test: every user could read hashes of Samba and keys of Kerberos.
 #[test]
-fn nothing_tells_of_secrets_to_whom_no_rule_names_them() {
+fn secrets_are_hidden_from_requesters_without_a_rule() {
     let mine = format!("mine: allow read, write of ntHash at '{ADA}' to user '{ADA}'");
     let situations: [(&[&str], Option<&str>); 6] = [
         (&[], None),

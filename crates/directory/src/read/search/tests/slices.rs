@@ -107,7 +107,7 @@ fn changes_between_slices_show_or_not_but_never_twice() {
 }
 
 #[test]
-fn what_no_longer_matches_is_not_returned_from_an_old_list() {
+fn entries_that_no_longer_match_are_not_returned() {
     let found = with_change("(uid=carl)", 0, |directory| {
         directory.modify_dn("uid=carl,ou=people,dc=example,dc=com", "uid=charles", true, None);
     });

@@ -173,7 +173,7 @@ fn a_rule_of_the_clients_is_the_order() {
 }
 
 #[test]
-fn what_cannot_be_sorted_comes_as_it_is_or_not_at_all() {
+fn unsortable_results_come_unsorted_or_are_refused() {
     let directory = sample();
     let filter = "(objectClass=person)";
     let plain = Question::everywhere(filter).ask(&directory);
@@ -217,7 +217,7 @@ fn what_cannot_be_sorted_comes_as_it_is_or_not_at_all() {
 }
 
 #[test]
-fn a_password_is_nothing_to_sort_by_for_anybody_else() {
+fn only_the_administrator_sorts_by_a_password() {
     let mut directory = sample();
     directory.requester = user();
     let question = sorted("(objectClass=person)", &["userPassword"]);
@@ -256,7 +256,7 @@ fn a_cookie_is_good_for_the_keys_it_was_given_for() {
 }
 
 #[test]
-fn what_stays_in_its_place_is_on_exactly_one_page_whatever_changes() {
+fn unmoved_entries_are_on_exactly_one_page() {
     use ldap::ChangeOperation::Replace;
     for seed in 0..4 {
         let mut rng = fastrand::Rng::with_seed(seed);
@@ -318,7 +318,7 @@ fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Foun
 }
 
 #[test]
-fn what_changes_before_it_goes_out_is_looked_at_again() {
+fn an_entry_that_changes_before_it_is_sent_is_evaluated_again() {
     let (ada, bob) = ("uid=ada,ou=people,dc=example,dc=com", "uid=bob,ou=people,dc=example,dc=com");
     let dora = "cn=Dora+sn=Lang,ou=people,dc=example,dc=com";
     let carl = "uid=carl,ou=people,dc=example,dc=com";
@@ -384,7 +384,7 @@ fn sorting_holds_no_more_than_it_may() {
 }
 
 #[test]
-fn no_more_is_sorted_than_may_be_looked_at() {
+fn a_sort_obeys_the_limit_on_candidates() {
     let settings =
         GeneralSettings { unindexed_examined_max: 20, size_limit: 5, ..GeneralSettings::default() };
     let mut directory = crowd(settings, 60);

@@ -390,7 +390,7 @@ fn a_copy_follows_whatever_happens() {
 }
 
 #[test]
-fn a_copy_hears_of_whatever_happens() {
+fn a_copy_receives_every_kind_of_change() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(45_330 + u64::from(integrity));
@@ -489,7 +489,7 @@ fn a_large_entry_is_synchronized() {
 }
 
 #[test]
-fn what_cannot_be_synchronized_is_refused() {
+fn unsupported_synchronizations_are_refused() {
     let directory = TestDirectory::with_suffix_entry();
     let refusal_of = |filter: &str, change: &dyn Fn(&mut SearchRequest<'_>, &mut RequestControls)| {
         let filter = FilterBuf::parse(filter).unwrap();

@@ -165,7 +165,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
 }
 
 #[test]
-fn what_the_asker_may_see_follows_by_polls() {
+fn polls_follow_what_the_requester_may_see() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(10, number));
@@ -196,7 +196,7 @@ fn what_the_asker_may_see_follows_by_polls() {
 }
 
 #[test]
-fn what_the_asker_may_see_follows_as_it_comes() {
+fn a_listening_search_follows_what_the_requester_may_see() {
     let mut all_polls = 0;
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
@@ -240,7 +240,7 @@ fn what_the_asker_may_see_follows_as_it_comes() {
 }
 
 #[test]
-fn rules_by_made_attributes_have_everything_sent() {
+fn rules_by_computed_attributes_send_all_entries_again() {
     let rules: Vec<&str> = BY_NAME.into_iter().chain([BY_MADE]).collect();
     let mut directory = with_rules(&rules);
     let mut random = fastrand::Rng::with_seed(random_seed(30, 0));
@@ -268,7 +268,7 @@ fn rules_by_made_attributes_have_everything_sent() {
 
 /// The snapshot of an event loop may be older than the one that the client receives.
 #[test]
-fn rules_are_those_of_what_is_told() {
+fn rules_are_those_of_the_sent_snapshot() {
     let mut directory = with_rules(&BY_OTHERS);
     add_person(&mut directory, ASKER, ("title", &["t"]));
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("title", &["t"]));
