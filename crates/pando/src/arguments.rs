@@ -119,7 +119,7 @@ pub(crate) struct ServeArguments {
     listen: Vec<ServerUrl>,
     /// Suffix to add to those of the directory; may be given several times [default, for a new directory:
     /// dc=example,dc=com]
-    #[arg(long, value_name = "DN")]
+    #[arg(long, value_name = "DN", env = "PANDO_SUFFIX")]
     suffix: Vec<DnText>,
     /// DN of the administrator, who needs no entry [default: cn=admin]
     #[arg(long, value_name = "DN", env = "PANDO_ADMIN_DN")]

@@ -8,6 +8,7 @@ mod support;
 
 mod audit;
 mod closed_pipe;
+mod container;
 mod listeners;
 mod local;
 mod metrics;
