@@ -21,10 +21,12 @@ pub enum VirtualAttribute {
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,
+    /// Log position of the last change of the entry, in the spelling of 389 DS.
+    EntryUsn,
 }
 
 /// All virtual attributes, with the OID of the attribute type.
-const ALL: [(VirtualAttribute, &str); 8] = [
+const ALL: [(VirtualAttribute, &str); 9] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
     (VirtualAttribute::SubschemaSubentry, "2.5.18.10"),
@@ -33,6 +35,7 @@ const ALL: [(VirtualAttribute, &str); 8] = [
     (VirtualAttribute::MemberOf, "1.2.840.113556.1.2.102"),
     (VirtualAttribute::IsMemberOf, "1.3.6.1.4.1.42.2.27.9.1.792"),
     (VirtualAttribute::ContextCsn, "1.3.6.1.4.1.4203.666.1.25"),
+    (VirtualAttribute::EntryUsn, "2.16.840.1.113730.3.1.606"),
 ];
 
 impl VirtualAttribute {
@@ -45,6 +48,12 @@ impl VirtualAttribute {
     /// Returns all virtual attributes that the schema defines, with their types.
     pub fn all(schema: &Schema) -> impl Iterator<Item = (VirtualAttribute, TypeId)> {
         ALL.iter().filter_map(|(attribute, oid)| Some((*attribute, schema.attribute_type(oid)?.id)))
+    }
+
+    /// Returns true if `+` selects it. A position depends on all changes of the directory: like 389 DS, the server
+    /// returns it only by name.
+    pub(crate) fn is_of_all_operational(self) -> bool {
+        self != VirtualAttribute::EntryUsn
     }
 
     /// Returns true if its values are groups.

@@ -18,9 +18,12 @@ use crate::snapshot::Snapshot;
 /// `+`.
 pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
+    let position = snapshot.position().ok().map(|position| position.to_string());
     let entry = VirtualEntry::new("")
         .with("objectClass", ["top", "extensibleObject"])
-        .with("namingContexts", suffixes)
+        .with("namingContexts", suffixes.clone())
+        .with("defaultNamingContext", suffixes.take(1))
+        .with("lastUSN", position)
         .with("supportedLDAPVersion", ["3"])
         .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))

@@ -5,10 +5,13 @@
 use std::ops::ControlFlow;
 
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
+use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
+use crate::model::rows::{
+    AttrId, ENTRIES, EntryId, LINKED, META, NodeRow, children_counter, id_key, link_key,
+};
 use crate::model::virtual_entries::SUBSCHEMA_DN;
-use crate::tree::{TreeState, dn_of};
+use crate::tree::{TreeState, damaged_row, dn_of};
 
 /// member and uniqueMember: the attributes that memberOf is derived from.
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
@@ -71,6 +74,11 @@ impl VirtualAttribute {
                 if let Some(csn) = context_csn(state, node)? {
                     let _ = each(csn);
                 }
+            }
+            VirtualAttribute::EntryUsn => {
+                let row = state.read.get(ENTRIES, &id_key(id))?.and_then(EntryRow::decode);
+                let position = row.ok_or_else(|| damaged_row("entries", id))?.position;
+                let _ = each(position.to_string().as_bytes());
             }
             VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => {
                 for_each_group(state, id, &mut |_, _| Ok(true), each)?;

@@ -83,7 +83,10 @@ impl Selection {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
             let made = VirtualAttribute::all(&catalog.schema);
-            let made = made.filter(|(_, type_id)| self.selects(catalog, &AttributeDescription::of(*type_id)));
+            let made = made.filter(|(made, type_id)| match made.is_of_all_operational() {
+                true => self.selects(catalog, &AttributeDescription::of(*type_id)),
+                false => self.named.contains(&AttributeDescription::of(*type_id)),
+            });
             self.made = made.collect();
         }
     }

@@ -1,6 +1,6 @@
 //! Attributes and values that are returned.
 
-use ldap::{ResultCode, Scope};
+use ldap::{ChangeOperation, ResultCode, Scope};
 
 use super::{Question, add, leaves, sample};
 use crate::testing::{SUFFIX, TestDirectory};
@@ -77,7 +77,29 @@ fn attributes_are_returned_as_requested() {
     ] {
         assert!(operational.iter().any(|line| line.starts_with(name)), "{name} in {operational:?}");
     }
-    assert!(operational.iter().all(|line| !line.starts_with("cn:")), "{operational:?}");
+    assert!(
+        operational.iter().all(|line| !line.starts_with("cn:") && !line.starts_with("entryUSN")),
+        "{operational:?}"
+    );
+}
+
+#[test]
+fn numbers_of_changes_are_returned_by_name_and_grow() {
+    let mut directory = sample();
+    let last = |directory: &TestDirectory| {
+        let [line] = &returned(directory, "", &["lastUSN"])[..] else { panic!("not one value") };
+        line.strip_prefix("lastUSN: ").unwrap().parse::<u64>().unwrap()
+    };
+    let before = last(&directory);
+    let changed = directory.modify(ADA, &[(ChangeOperation::Replace, "description", &["x"])]);
+    assert_eq!(changed.code, ResultCode::SUCCESS);
+    assert_eq!(last(&directory), before + 1);
+    let number = format!("entryUSN: {}", before + 1);
+    assert_eq!(returned(&directory, ADA, &["ENTRYUSN"]), [number.clone()]);
+    assert!(returned(&directory, ADA, &["*", "+", "entryUSN"]).contains(&number));
+    let found =
+        Question::new(SUFFIX, Scope::WholeSubtree, &format!("(entryUSN>={})", before + 1)).ask(&directory);
+    assert_eq!(found.entries.iter().map(|entry| entry.dn.as_str()).collect::<Vec<_>>(), [ADA]);
 }
 
 #[test]
@@ -244,6 +266,7 @@ fn the_root_dse_names_what_works() {
     let directory = sample();
     let lines = returned(&directory, "", &["+", "*"]);
     for expected in [
+        "defaultNamingContext: dc=example,dc=com",
         "namingContexts: dc=example,dc=com",
         "objectClass: top | extensibleObject",
         "subschemaSubentry: cn=subschema",
