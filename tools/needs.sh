@@ -144,6 +144,7 @@ need_clients() {
     command -v systemd-analyze >/dev/null || missing+=(systemd)
     if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
+    command -v promtool >/dev/null || install_unstarted prometheus
     [ -x /usr/sbin/saslauthd ] || install_unstarted sasl2-bin
     # CRAM-MD5 and SCRAM of slapd.
     dpkg-query -W -f '${Status}' libsasl2-modules 2>/dev/null | grep -q ' installed$' || apt_install libsasl2-modules

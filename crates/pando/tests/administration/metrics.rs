@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use ldap::{ResultCode, Scope};
-use support::clients::run;
+use support::clients::{repository, run};
 use support::metrics::{address, exchange, expect_documented, page, value};
 use support::pando::Start;
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
@@ -212,4 +212,38 @@ fn impossible_settings_are_refused_at_the_start() {
     assert!(refused("tls = true").contains("[metrics] of the node file: it needs listen"));
     assert!(refused("listen = \"9389\"").contains("node.toml:2"), "the line");
     assert!(refused("listen = \"127.0.0.1:0\"\ntoken_file = \"missing\"").contains("cannot read"));
+}
+
+/// Returns the names of metrics in the text, without the endings of a histogram's series.
+fn metric_names(text: &str) -> std::collections::BTreeSet<String> {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+    let names = words.filter(|word| word.starts_with("pando_"));
+    names.map(|name| name.strip_suffix("_bucket").unwrap_or(name).to_owned()).collect()
+}
+
+#[test]
+fn alert_rules_and_dashboard_use_metrics_that_exist() {
+    let scratch = Scratch::new("metrics-rules");
+    let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));
+    let pando =
+        start(&scratch, &format!("[audit]\nfolder = {trail:?}\n[backup]\nfolder = {backup:?}\n[tls]\n"));
+    let (_, metrics) = page(&pando, "/metrics");
+    assert!(pando.stop().success());
+    run("promtool", &["check", "metrics"], &metrics).expect_code(0);
+
+    let folder = repository().join("packaging/monitoring");
+    let rules = folder.join("pando.rules.yml");
+    run("promtool", &["check", "rules", rules.to_str().unwrap()], "").expect_code(0);
+    let dashboard = std::fs::read_to_string(folder.join("grafana-dashboard.json")).unwrap();
+    let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
+    assert!(parsed["panels"].as_array().unwrap().len() > 20);
+
+    // A single server has no metrics of a cluster: the documentation lists those.
+    let documented = std::fs::read_to_string(repository().join("docs/how-to/metrics.md")).unwrap();
+    let exists = metric_names(&metrics);
+    for used in metric_names(&(std::fs::read_to_string(&rules).unwrap() + &dashboard)) {
+        let is_documented = documented.contains(&format!("`{used}`"));
+        assert!(is_documented, "docs/how-to/metrics.md lacks {used}");
+        assert!(exists.contains(&used) || used.starts_with("pando_cluster_"), "no server has {used}");
+    }
 }
