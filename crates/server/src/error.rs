@@ -14,7 +14,7 @@ use crate::limits::LOAD_ENTRIES_MAX;
 use crate::net::certificate::TlsError;
 use crate::net::listener::ListenError;
 use crate::workers::bad_passwords::BadPasswordsError;
-use crate::workers::pass_through::PassThroughError;
+use crate::workers::pass_through::{PassThroughError, StartError};
 
 /// Error that prevents a start, or stops a running server.
 #[derive(Debug, thiserror::Error)]
@@ -169,6 +169,15 @@ pub enum ServeError {
     /// Entries to load before the start were refused.
     #[error(transparent)]
     Load(#[from] LoadError),
+}
+
+impl From<StartError> for ServeError {
+    fn from(error: StartError) -> ServeError {
+        match error {
+            StartError::Settings(error) => error.into(),
+            StartError::System(error) => error.into(),
+        }
+    }
 }
 
 /// Error of running as the user of the settings.

@@ -2,7 +2,7 @@
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use directory::{Outcome, ServerFault};
+use directory::{Outcome, ServerFault, Stamp};
 use ldap::ResultCode;
 
 use crate::limits::RANDOM_BLOCK_SIZE;
@@ -26,6 +26,11 @@ pub(crate) fn password_time() -> i64 {
 /// Microseconds since `start`.
 pub(crate) fn micros_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Returns a stamp for an operation of the start itself, or of a command.
+pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
+    Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })
 }
 
 /// Random bytes of the operating system, fetched a block at a time.

@@ -19,6 +19,7 @@ pub(crate) mod read_age;
 pub(crate) mod read_ahead;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;
+pub(crate) mod service;
 pub(crate) mod settings_change;
 pub(crate) mod trail_reader;
 pub(crate) mod verified_binds;

@@ -14,8 +14,7 @@ use crate::backup::restore::{Restored, restore};
 use crate::backup::{BackupError, failed};
 use crate::config::Config;
 use crate::error::ServeError;
-use crate::open::new_stamp;
-use crate::stamp::{Random, now_micros};
+use crate::stamp::{Random, new_stamp, now_micros};
 
 /// Adds the changes of a data directory, served or not, to the backup in `folder`, and creates the folder if it is
 /// missing. Reads the new file back before it returns.

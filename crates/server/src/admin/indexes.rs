@@ -15,8 +15,8 @@ use crate::admin::verify::{check_data, open_read_only};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::limits::{INDEX_BUILD_MEMORY, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
-use crate::open::{Opened, new_stamp};
-use crate::stamp::micros_since;
+use crate::open::Opened;
+use crate::stamp::{micros_since, new_stamp};
 
 /// Change of an index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@ use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
 
 use crate::error::{LoadError, ServeError};
 use crate::limits::LOAD_ENTRIES_MAX;
-use crate::open::{Opened, new_stamp};
+use crate::open::Opened;
+use crate::stamp::new_stamp;
 
 /// Entry to add: its DN, and attribute descriptions with their values.
 pub type NewEntry = (String, Vec<(String, Vec<Vec<u8>>)>);

@@ -23,7 +23,8 @@ use crate::admin::verify::open_read_only;
 use crate::config::{Config, settings_text as text};
 use crate::error::ServeError;
 use crate::limits::INDEX_BUILD_MEMORY;
-use crate::open::{Opened, new_stamp};
+use crate::open::Opened;
+use crate::stamp::new_stamp;
 pub use file::SettingsFile;
 
 /// Changes that applying a settings file would make, or has made.

@@ -4,6 +4,7 @@
 //! are made from their records, which survive a crash. So every change has its event, and no event needs a sync of its
 //! own. The log is kept until the trail contains it durably.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -22,6 +23,7 @@ use crate::limits::{
 use crate::stamp::now_micros;
 use crate::telemetry::operation_event::put_tracking;
 use crate::workers::audit_feed::{AuditFeed, Choice, Chunk};
+use crate::workers::service::Service;
 
 /// The file of the node's key, in the data directory.
 const KEY_FILE: &str = "audit.key";
@@ -40,7 +42,8 @@ const STAMPS: [&str; 7] = [
     "structuralObjectClass",
 ];
 
-/// Opens the trail of the settings; returns `None` without one. From here on the log is kept for it.
+/// Opens the trail of the settings, with the queue of its events; returns `None` without one. From here on the log is
+/// kept for it.
 ///
 /// # Errors
 /// The trail cannot be written or continued.
@@ -48,7 +51,7 @@ pub(crate) fn open(
     settings: &AuditSettings,
     data: &Path,
     directory: &Arc<Directory>,
-) -> Result<Option<Trail>, AuditError> {
+) -> Result<Option<(Trail, Arc<AuditFeed>)>, AuditError> {
     let Some(folder) = &settings.folder else { return Ok(None) };
     let position = directory.snapshot().and_then(|snapshot| snapshot.position()).unwrap_or(0);
     let hours = |hours: u64| hours.saturating_mul(3_600_000_000);
@@ -80,7 +83,7 @@ pub(crate) fn open(
         trail.anchor(now_micros())?;
     }
     directory.keep_log_from(trail.position() + 1);
-    Ok(Some(trail))
+    Ok(Some((trail, Arc::new(AuditFeed::new(settings.clone())))))
 }
 
 fn report(folder: &Path, trail: &Trail, opening: Opening) {
@@ -100,8 +103,17 @@ fn report(folder: &Path, trail: &Trail, opening: Opening) {
     }
 }
 
+/// Starts the thread. It writes all events before it stops, so the threads that send it events must stop before it.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(trail: Trail, feed: &Arc<AuditFeed>, directory: &Arc<Directory>) -> io::Result<Service> {
+    let (own, directory, feed) = (Arc::clone(feed), Arc::clone(directory), Arc::clone(feed));
+    Service::start("pando-audit", move || run(trail, &own, &directory), move || feed.close())
+}
+
 /// Writes the trail until the feed is closed.
-pub(crate) fn run(trail: Trail, feed: &AuditFeed, directory: &Arc<Directory>) {
+fn run(trail: Trail, feed: &AuditFeed, directory: &Arc<Directory>) {
     let snapshot = match directory.snapshot() {
         Ok(snapshot) => snapshot,
         Err(error) => return tracing::error!(%error, "the audit trail cannot read the directory"),

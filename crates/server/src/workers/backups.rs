@@ -1,8 +1,9 @@
 //! The thread that backs up the data of a server: at the start, at intervals, and before the log drops changes that no
 //! backup contains.
 
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
@@ -16,6 +17,7 @@ use crate::config::backup::BackupSettings;
 use crate::limits::{BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY, COPY_BYTES_PER_SECOND};
 use crate::stamp::now_micros;
 use crate::telemetry::process::lower_priority;
+use crate::workers::service::Service;
 
 /// State of the backup, for `cn=monitor`.
 #[derive(Debug, Default)]
@@ -47,8 +49,28 @@ impl BackupFigures {
     }
 }
 
+/// Starts the thread. A stop ends a backup that is being written.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(
+    settings: &BackupSettings,
+    directory: &Arc<Directory>,
+    figures: Arc<BackupFigures>,
+) -> io::Result<Service> {
+    let (settings, directory) = (settings.clone(), Arc::clone(directory));
+    let (stop, stopped) = channel();
+    let is_stopping = Arc::<AtomicBool>::default();
+    let stopping = Arc::clone(&is_stopping);
+    let run = move || run(&settings, &directory, &figures, &stopped, &is_stopping);
+    Service::start("pando-backup", run, move || {
+        stopping.store(true, Ordering::Relaxed);
+        drop(stop);
+    })
+}
+
 /// Backs up until the other end of `stop` is dropped; then `is_stopping` is set.
-pub(crate) fn run(
+fn run(
     settings: &BackupSettings,
     directory: &Arc<Directory>,
     figures: &BackupFigures,

@@ -1,17 +1,48 @@
-//! The thread that watches the files of certificates for changes, and renews the server's own certificate.
+//! The certificates of the server, and the thread that watches their files for changes and renews its own certificate.
 //!
-//! It compares contents, not times: renewing a certificate may move files, links or whole folders. A reload of the
-//! settings checks at once.
+//! The thread compares contents, not times: renewing a certificate may move files, links or whole folders. A reload of
+//! the settings checks at once.
 
+use std::io;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 
+use ldap::ServerUrl;
+
+use crate::config::Config;
 use crate::limits::{CERTIFICATE_WARNING_INTERVAL, CERTIFICATE_WATCH};
-use crate::net::certificate::Certificates;
+use crate::net::certificate::{Certificates, TlsError, own_hosts};
 use crate::stamp::now_seconds;
+use crate::workers::service::Service;
+
+/// Opens the certificate that the settings name, or the server's own.
+///
+/// # Errors
+/// The files cannot be used.
+pub(crate) fn open(config: &Config) -> Result<Certificates, TlsError> {
+    let hosts = config.listen.iter().filter_map(|url| match url {
+        ServerUrl::Internet { host, .. } => Some(host.clone()),
+        ServerUrl::Local(_) => None,
+    });
+    let certificates = Certificates::open(&config.tls, &config.data, &own_hosts(hosts), now_seconds())?;
+    if let Some(authority) = certificates.authority() {
+        tracing::info!("{authority}");
+    }
+    Ok(certificates)
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(certificates: &Arc<Certificates>) -> io::Result<Service> {
+    let certificates = Arc::clone(certificates);
+    let (stop, stopped) = channel();
+    Service::start("pando-certificates", move || run(&certificates, &stopped), move || drop(stop))
+}
 
 /// Checks at intervals, until the other end of `stop` is dropped.
-pub(crate) fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
+fn run(certificates: &Arc<Certificates>, stop: &Receiver<()>) {
     let mut told = None;
     let mut since_warning = std::time::Duration::ZERO;
     while stop.recv_timeout(CERTIFICATE_WATCH) == Err(RecvTimeoutError::Timeout) {

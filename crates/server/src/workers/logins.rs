@@ -6,7 +6,8 @@
 //! second. The check for idle accounts includes waiting logins. A stop writes them; a kill loses them.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::io;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,7 @@ use crate::limits::{
     LOGIN_WAIT_MIN,
 };
 use crate::workers::policy_watch::PolicyWatch;
+use crate::workers::service::Service;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
 /// A login that is not recorded yet. Times are microseconds since 1970.
@@ -129,9 +131,24 @@ impl Round {
     }
 }
 
+/// Starts the thread. It submits changes when it stops, so the writer must stop after it.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(
+    logins: &Arc<Logins>,
+    queue: &Arc<WriteQueue>,
+    directory: &Arc<Directory>,
+) -> io::Result<Service> {
+    let (logins, queue, directory) = (Arc::clone(logins), Arc::clone(queue), Arc::clone(directory));
+    let (stop, stopped) = channel();
+    let run = move || run(&logins, &queue, &directory, &stopped);
+    Service::start("pando-logins", run, move || drop(stop))
+}
+
 /// Writes waiting logins, until the other end of `stop` is dropped; then writes all of them. Also checks the password
 /// policies at intervals.
-pub(crate) fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
+fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
     let mut policies = PolicyWatch::default();

@@ -88,13 +88,13 @@ impl PassThrough {
             waiting: Mutex::default(),
             arrived: Condvar::new(),
         });
-        let mut threads = Vec::new();
+        let mut pool = PassThrough { queue, threads: Vec::new() };
         for index in 0..settings.threads {
-            let (queue, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
+            let (queue, mailboxes) = (Arc::clone(&pool.queue), Arc::clone(mailboxes));
             let name = format!("pando-pass-{index}");
-            threads.push(std::thread::Builder::new().name(name).spawn(move || queue.work(&mailboxes))?);
+            pool.threads.push(std::thread::Builder::new().name(name).spawn(move || queue.work(&mailboxes))?);
         }
-        Ok(PassThrough { queue, threads })
+        Ok(pool)
     }
 
     /// Queues a password; the result goes to the mailbox of its event loop. Returns false if too many wait.

@@ -3,6 +3,7 @@
 //! It has the lowest priority, and ends with the server or at the end of the data. See
 //! [`directory::Directory::warm_up`].
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -11,9 +12,22 @@ use directory::Directory;
 
 use crate::limits::WARM_UP_NICENESS;
 use crate::telemetry::process::lower_priority;
+use crate::workers::service::Service;
+
+/// Starts the thread for data of at most `bytes_max` bytes.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(directory: &Arc<Directory>, bytes_max: u64) -> io::Result<Service> {
+    let directory = Arc::clone(directory);
+    let is_stopping = Arc::<AtomicBool>::default();
+    let stop = Arc::clone(&is_stopping);
+    let run = move || run(&directory, bytes_max, &is_stopping);
+    Service::start("pando-warm-up", run, move || stop.store(true, Ordering::Relaxed))
+}
 
 /// Reads the data into memory if it has at most `bytes_max` bytes, until `is_stopping`.
-pub(crate) fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
+fn run(directory: &Arc<Directory>, bytes_max: u64, is_stopping: &AtomicBool) {
     lower_priority(WARM_UP_NICENESS, "reading data into memory has no low priority");
     let begun_at = Instant::now();
     match directory.warm_up(bytes_max, || !is_stopping.load(Ordering::Relaxed)) {

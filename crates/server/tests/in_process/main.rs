@@ -11,3 +11,4 @@ mod large;
 mod pages;
 mod scans;
 mod sessions;
+mod start;

@@ -1,0 +1,64 @@
+//! A running server.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ldap::ServerUrl;
+
+use super::event_loops::EventLoops;
+use super::handle::Handle;
+use crate::error::ServeError;
+use crate::net::certificate::AuthorityFile;
+use crate::telemetry::health::Health;
+use crate::workers::service::Services;
+
+/// A running server. Dropping it stops it and waits for its end; its fields are dropped in their order.
+pub struct Server {
+    pub(super) handle: Handle,
+    pub(super) urls: Vec<ServerUrl>,
+    pub(super) addresses: Vec<SocketAddr>,
+    pub(super) health: Arc<Health>,
+    /// Before the services, which they use.
+    pub(super) loops: EventLoops,
+    pub(super) services: Services,
+}
+
+impl Server {
+    /// Returns the addresses that it listens on, with the real ports; the socket in the data directory last.
+    pub fn listeners(&self) -> &[ServerUrl] {
+        &self.urls
+    }
+
+    /// Returns the network addresses that it listens on.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// Returns the certificate by which clients verify this server, if its own authority signs its certificate.
+    pub fn authority(&self) -> Option<AuthorityFile> {
+        self.handle.authority()
+    }
+
+    /// Returns a handle that stops it and changes its settings, from any thread.
+    pub fn handle(&self) -> Handle {
+        self.handle.clone()
+    }
+
+    /// Waits until the server has stopped: outstanding operations are answered, as far as time allowed, and all
+    /// answered changes are on disk.
+    ///
+    /// # Errors
+    /// It stopped by itself.
+    pub fn wait(self) -> Result<(), ServeError> {
+        let ended = self.loops.wait();
+        let stopped = self.services.stop().map_err(ServeError::Panicked);
+        stopped.and(ended)?;
+        if let Some(error) = self.handle.accept_failure() {
+            return Err(ServeError::Accepting(error));
+        }
+        match self.health.changes_stopped() {
+            Some(cause) => Err(ServeError::ChangesStopped(cause.to_owned())),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! State that all event loops share, with the pools of threads that work for them.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use directory::Directory;
+
+use super::cluster::generation;
+use super::event_loops::Listening;
+use crate::config::Config;
+use crate::error::ServeError;
+use crate::kerberos::KerberosExchanges;
+use crate::limits::{CLUSTER_LOGINS_MAX, LOGINS_MAX, ROW_CACHE_WRITER_DIVISOR};
+use crate::net::arrivals::Arrivals;
+use crate::net::certificate::Certificates;
+use crate::net::request_memory::RequestMemory;
+use crate::net::stream::RefusedProxies;
+use crate::session::context::Shared;
+use crate::telemetry::health::Health;
+use crate::workers::audit_feed::AuditFeed;
+use crate::workers::bad_passwords::BadPasswords;
+use crate::workers::delays::Delays;
+use crate::workers::hash_pool::HashPool;
+use crate::workers::logins::Logins;
+use crate::workers::pass_through::PassThrough;
+use crate::workers::read_age::ReadAge;
+use crate::workers::read_ahead::ReadAheadPool;
+use crate::workers::scan_pool::ScanPool;
+use crate::workers::trail_reader::TrailReader;
+use crate::workers::writer::WriteQueue;
+
+/// Returns the bytes for the row cache of the writer.
+pub(super) fn writer_cache_bytes(config: &Config) -> usize {
+    config.row_cache_bytes / ROW_CACHE_WRITER_DIVISOR
+}
+
+/// Makes the state and starts the pools. Each pool ends when the last event loop drops the state.
+///
+/// # Errors
+/// A file of the settings cannot be used, or the system cannot start a thread.
+pub(super) fn start(
+    config: &Config,
+    directory: &Arc<Directory>,
+    health: Arc<Health>,
+    certificates: Arc<Certificates>,
+    audit: Option<Arc<AuditFeed>>,
+    listening: &Listening,
+) -> Result<Arc<Shared>, ServeError> {
+    let (mailboxes, counters) = (&listening.mailboxes, &listening.counters);
+    let lists = &config.bad_passwords;
+    let bad_passwords = BadPasswords::open(lists.words.as_deref(), lists.breached.as_deref())?;
+    let read_age = config.cluster.as_ref().and_then(|cluster| cluster.read_age);
+    let logins_max = if config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
+    let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
+    let trail_reader = config.audit.folder.as_ref().map(|folder| TrailReader::start(folder, mailboxes));
+    Ok(Arc::new(Shared {
+        directory: Arc::clone(directory),
+        writes: Arc::new(WriteQueue::new(Arc::clone(mailboxes)).audited(audit.clone())),
+        logins: Arc::new(Logins::new(logins_max)),
+        read_age: read_age.map(|max| Arc::new(ReadAge::new(max, Instant::now()))),
+        pass_through: pass_through.transpose()?,
+        hash_pool: HashPool::start(config.hash_threads, bad_passwords, Arc::clone(mailboxes))?,
+        kerberos: KerberosExchanges::default(),
+        guesses: Arc::default(),
+        delays: Delays::start(Arc::clone(mailboxes))?,
+        scan_pool: ScanPool::start(config.scan_threads, directory, mailboxes)?,
+        read_ahead: ReadAheadPool::new(config.read_ahead_threads, directory, mailboxes),
+        request_memory: Arc::new(RequestMemory::new(
+            config.request_memory_bytes,
+            config.online.message_size_max,
+        )),
+        listening: Arc::default(),
+        arrivals: Arrivals::new(listening.control(), Arc::clone(counters)),
+        proxies: RefusedProxies::default(),
+        health,
+        certificates,
+        row_cache_bytes: (config.row_cache_bytes - writer_cache_bytes(config)) / counters.len(),
+        trail_reader: trail_reader.transpose()?,
+        audit,
+        generation: generation(directory)?,
+    }))
+}

@@ -1,0 +1,39 @@
+//! The one thread that changes the directory: the writer, or the node of a cluster in its place.
+
+use std::io;
+use std::sync::Arc;
+
+use directory::Writer;
+
+use super::cluster::{self, Node};
+use super::shared::writer_cache_bytes;
+use crate::config::Config;
+use crate::net::acceptor::AcceptorControl;
+use crate::session::context::Shared;
+use crate::workers::service::Service;
+use crate::workers::writer;
+
+/// Starts the thread. It ends after the changes that are queued when it is stopped, so the threads that submit changes
+/// must stop before it. A node whose data must not be served any longer stops the server by `control`.
+///
+/// # Errors
+/// The system cannot start one.
+pub(super) fn start(
+    mut writer: Writer,
+    node: Option<Node>,
+    config: &Config,
+    shared: &Shared,
+    control: Arc<AcceptorControl>,
+) -> io::Result<Service> {
+    let cache_bytes = writer_cache_bytes(config);
+    if cache_bytes > 0 {
+        writer.cache_rows(cache_bytes);
+    }
+    let (queue, health) = (Arc::clone(&shared.writes), Arc::clone(&shared.health));
+    let closing = Arc::clone(&queue);
+    let run = move || match node {
+        Some(node) => cluster::run(node, writer, &queue, &health, &|| control.stop()),
+        None => writer::run(writer, &queue, &health),
+    };
+    Service::start("pando-writer", run, move || closing.close())
+}

@@ -1,0 +1,57 @@
+//! Starts that fail leave nothing running.
+
+use std::net::TcpListener;
+use std::time::Duration;
+
+use server::config::audit::AuditSettings;
+use server::config::backup::BackupSettings;
+use server::{Config, Opened, ServeError};
+use store::StoreError;
+
+use crate::running::{Folder, Running, config};
+
+/// Maximum number of snapshots of a directory (`views_max` of the store's options).
+const SNAPSHOTS_MAX: usize = 1024;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+
+/// Fails to start a server with these settings, then starts one without them over the same data.
+fn start_after_failure(folder: &Folder, failing: Config, is_expected: impl FnOnce(&ServeError) -> bool) {
+    let error = Opened::open(failing).unwrap().start().err().unwrap();
+    assert!(is_expected(&error), "{error:?}");
+    // A remaining thread of the first start would keep the data directory locked.
+    let mut running = Running::start(config(folder));
+    running.administrator();
+    running.stop();
+}
+
+#[test]
+fn a_port_in_use_stops_the_start() {
+    let folder = Folder::new();
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let listen = vec![format!("ldap://{}", other.local_addr().unwrap()).parse().unwrap()];
+    let failing = Config { listen, ..config(&folder) };
+    start_after_failure(&folder, failing, |error| matches!(error, ServeError::Listen(_)));
+}
+
+#[test]
+fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
+    let folder = Folder::new();
+    // The scan threads leave snapshots for a few event loops, and the loops start last.
+    let failing = Config {
+        threads: 40,
+        scan_threads: SNAPSHOTS_MAX - 20,
+        warm_up_bytes: 1 << 20,
+        audit: AuditSettings { folder: Some(folder.path().join("audit")), ..AuditSettings::default() },
+        backup: Some(BackupSettings {
+            folder: folder.path().join("backup"),
+            interval: HOUR,
+            full_after: 24 * HOUR,
+            keep: None,
+        }),
+        ..config(&folder)
+    };
+    start_after_failure(&folder, failing, |error| {
+        matches!(error, ServeError::Store(StoreError::TooManyViews))
+    });
+}
