@@ -311,7 +311,7 @@ install_unstarted() {
     [ "$failed" = no ] || die "$* could not be installed"
     [ -d /run/systemd/system ] || return 0
     case $1 in
-    slapd | krb5-kdc | krb5-admin-server) as_root systemctl --quiet disable "$1" || true ;;
+    slapd | krb5-kdc | krb5-admin-server | prometheus) as_root systemctl --quiet disable "$1" || true ;;
     sssd-ldap) as_root systemctl --quiet disable sssd || true ;;
     esac
 }

@@ -105,6 +105,12 @@ pub(crate) enum Verb {
         /// The shell.
         shell: Shell,
     },
+    /// Write the manual pages into a folder: pando.1, and a page for each command
+    #[command(after_help = "Example:\n  pando man /usr/local/share/man/man1 && man pando-serve")]
+    Man {
+        /// The folder, which must exist.
+        folder: PathBuf,
+    },
 }
 
 /// The options of `pando serve`.

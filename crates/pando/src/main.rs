@@ -23,6 +23,7 @@ mod generate;
 mod import;
 mod index;
 mod ldif;
+mod manual;
 mod online;
 mod output;
 mod passwd;
@@ -81,5 +82,6 @@ fn main() -> ExitCode {
             print!("{}", String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
+        Verb::Man { folder } => manual::run(&folder),
     }
 }

@@ -11,6 +11,7 @@ mod closed_pipe;
 mod container;
 mod listeners;
 mod local;
+mod manual;
 mod metrics;
 mod privileges;
 mod process;

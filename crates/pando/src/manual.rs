@@ -1,0 +1,20 @@
+//! `pando man`: the manual pages, made from the same definitions as `--help`.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::CommandFactory;
+
+use crate::arguments::CommandLine;
+
+/// Writes a page for the program and one for each command into the folder.
+pub(crate) fn run(folder: &Path) -> ExitCode {
+    let command = CommandLine::command().disable_help_subcommand(true);
+    match clap_mangen::generate_to(command, folder) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pando: cannot write manual pages into {}: {error}", folder.display());
+            ExitCode::FAILURE
+        }
+    }
+}
