@@ -105,7 +105,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
         for event in &events {
             let index = event.data.u64() as usize;
             attackers[index].waits = false;
-            if !flooded.hear(&mut attackers[index].stream) {
+            if !flooded.read_response(&mut attackers[index].stream) {
                 let _ = epoll::delete(&poll, &attackers[index].stream);
             }
         }
@@ -115,7 +115,7 @@ fn flood(mut attackers: Vec<Attacker>, stop: &AtomicBool) -> Flooded {
 
 impl Flooded {
     /// Reads an answer. Returns false at the end of the connection.
-    fn hear(&mut self, stream: &mut TcpStream) -> bool {
+    fn read_response(&mut self, stream: &mut TcpStream) -> bool {
         let mut buffer = [0; 4_096];
         let heard = match stream.read(&mut buffer) {
             Ok(0) => Err("closed".to_owned()),

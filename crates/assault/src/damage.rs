@@ -37,7 +37,7 @@ const GROUP_MAX: usize = 2 * FILLING + 2 * BLOCK;
 
 /// Kinds of damage to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum DamageKind {
     Removed,
     Emptied,
     Renamed,
@@ -50,17 +50,17 @@ enum Way {
     Foreign,
 }
 
-const WAYS: [Way; 10] = [
-    Way::Removed,
-    Way::Emptied,
-    Way::Renamed,
-    Way::CutInHalf,
-    Way::CutByABlock,
-    Way::FirstOctetFlipped,
-    Way::MiddleOctetFlipped,
-    Way::LastOctetFlipped,
-    Way::TailZeroed,
-    Way::Foreign,
+const DAMAGE_KINDS: [DamageKind; 10] = [
+    DamageKind::Removed,
+    DamageKind::Emptied,
+    DamageKind::Renamed,
+    DamageKind::CutInHalf,
+    DamageKind::CutByABlock,
+    DamageKind::FirstOctetFlipped,
+    DamageKind::MiddleOctetFlipped,
+    DamageKind::LastOctetFlipped,
+    DamageKind::TailZeroed,
+    DamageKind::Foreign,
 ];
 
 /// Reaction of the server to a damaged directory.
@@ -148,7 +148,7 @@ fn every_file(what: &str, template: &Template, foreign: &Template) -> Finding {
     let mut complaints = Vec::new();
     let (mut opened, mut refused, mut later) = (0, 0, 0);
     for name in &files {
-        for way in WAYS {
+        for way in DAMAGE_KINDS {
             let trial = Scratch::new("assault-damaged");
             let folder = Pando::data(&trial);
             data::copy(&template.data(), &folder);
@@ -166,7 +166,7 @@ fn every_file(what: &str, template: &Template, foreign: &Template) -> Finding {
                 complaints.push(format!("{name} {way:?}: {complaint}"));
             } else if matches!(outcome, Outcome::Refused { .. })
                 && let Some(complaint) =
-                    mend(&trial, template, &before, name != "data.mdb" || way != Way::TailZeroed)
+                    mend(&trial, template, &before, name != "data.mdb" || way != DamageKind::TailZeroed)
             {
                 complaints.push(format!("{name} {way:?}, then mended: {complaint}"));
             }
@@ -177,7 +177,7 @@ fn every_file(what: &str, template: &Template, foreign: &Template) -> Finding {
         "a directory of a server that was {what}, {} files damaged in up to {} ways: {trials} starts, {refused} \
          refused, {opened} opened, {later} opened and found by verify",
         files.len(),
-        WAYS.len()
+        DAMAGE_KINDS.len()
     );
     verdict(done, trials, &complaints)
 }
@@ -192,33 +192,33 @@ fn verdict(done: String, trials: usize, complaints: &[String]) -> Finding {
 }
 
 /// Damages a file. Returns false if the damage does not apply to it.
-fn damage(folder: &Path, name: &str, way: Way, foreign: &Path) -> bool {
+fn damage(folder: &Path, name: &str, way: DamageKind, foreign: &Path) -> bool {
     let path = folder.join(name);
     let mut bytes = fs::read(&path).unwrap();
     let length = bytes.len();
-    if length == 0 && !matches!(way, Way::Removed | Way::Renamed) {
+    if length == 0 && !matches!(way, DamageKind::Removed | DamageKind::Renamed) {
         return false;
     }
     match way {
-        Way::Removed => return fs::remove_file(&path).is_ok(),
-        Way::Renamed => return fs::rename(&path, folder.join(renamed(name))).is_ok(),
-        Way::Foreign => match foreign_file(foreign, name) {
+        DamageKind::Removed => return fs::remove_file(&path).is_ok(),
+        DamageKind::Renamed => return fs::rename(&path, folder.join(renamed(name))).is_ok(),
+        DamageKind::Foreign => match foreign_file(foreign, name) {
             Some(file) => bytes = fs::read(file).unwrap(),
             None => return false,
         },
-        Way::Emptied => bytes.clear(),
-        Way::CutInHalf => bytes.truncate(length / 2 / BLOCK * BLOCK),
-        Way::CutByABlock => bytes.truncate(length.saturating_sub(BLOCK)),
-        Way::FirstOctetFlipped => bytes[0] ^= 0x10,
-        Way::MiddleOctetFlipped => {
+        DamageKind::Emptied => bytes.clear(),
+        DamageKind::CutInHalf => bytes.truncate(length / 2 / BLOCK * BLOCK),
+        DamageKind::CutByABlock => bytes.truncate(length.saturating_sub(BLOCK)),
+        DamageKind::FirstOctetFlipped => bytes[0] ^= 0x10,
+        DamageKind::MiddleOctetFlipped => {
             let at = middle(&bytes);
             bytes[at] ^= 0x10;
         }
-        Way::LastOctetFlipped => {
+        DamageKind::LastOctetFlipped => {
             let at = last_used(&bytes);
             bytes[at] ^= 0x10;
         }
-        Way::TailZeroed => {
+        DamageKind::TailZeroed => {
             let end = last_used(&bytes) + 1;
             bytes[end - end / 4..].fill(0);
         }
@@ -290,7 +290,7 @@ fn count(admin: &mut Connection) -> Option<usize> {
 }
 
 /// Returns the complaint about an outcome, if any.
-fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<String> {
+fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Option<String> {
     match outcome {
         Outcome::Opened { found, is_sound } => {
             let lost = CHANGES - found;
@@ -318,23 +318,27 @@ fn judge(outcome: &Outcome, name: &str, way: Way, files: &[String]) -> Option<St
 /// Returns how many changes may be lost unnoticed, see docs/explanation/security.md: the last group, which a crash may
 /// have torn; the newest groups of the segment in use if they are zeroes, because an unused part of a file looks the
 /// same; and the data file as a whole, while no changes are pending in the redo log.
-fn undetectable(name: &str, way: Way, files: &[String]) -> usize {
+fn undetectable(name: &str, way: DamageKind, files: &[String]) -> usize {
     let newest = files.iter().rfind(|file| is_redo(file));
     match way {
-        Way::Removed | Way::Renamed | Way::Foreign if name == "data.mdb" && newest.is_none() => CHANGES,
+        DamageKind::Removed | DamageKind::Renamed | DamageKind::Foreign
+            if name == "data.mdb" && newest.is_none() =>
+        {
+            CHANGES
+        }
         _ if newest.is_none_or(|newest| newest != name) => 0,
-        Way::LastOctetFlipped => 1,
-        Way::TailZeroed => CHANGES,
+        DamageKind::LastOctetFlipped => 1,
+        DamageKind::TailZeroed => CHANGES,
         _ => 0,
     }
 }
 
 /// Returns true if a refusal names the file. For the data file the folder is enough; if a file belongs to other data,
 /// the server cannot know which of them is wrong.
-fn names(line: &str, name: &str, way: Way, files: &[String]) -> bool {
+fn names(line: &str, name: &str, way: DamageKind, files: &[String]) -> bool {
     line.contains(name)
         || (name == "data.mdb" && line.contains("/data:"))
-        || (way == Way::Foreign
+        || (way == DamageKind::Foreign
             && (line.contains("redo.mark") || files.iter().any(|file| line.contains(file))))
 }
 
@@ -400,7 +404,7 @@ fn groups(plan: &Plan, template: &Template) -> Finding {
             Outcome::Opened { found, is_sound: true } if is_at_the_end && CHANGES - found <= 1 => None,
             // Zeroes up to the end of the newest segment look like an unused part.
             Outcome::Opened { is_sound: true, .. } if is_at_the_end && is_zeroed && end == used => None,
-            other => judge(other, name, Way::MiddleOctetFlipped, &files),
+            other => judge(other, name, DamageKind::MiddleOctetFlipped, &files),
         };
         match outcome {
             Outcome::Opened { .. } => opened += 1,

@@ -41,16 +41,16 @@ const STOP_MICROS_MAX: u64 = 30_000;
 
 /// The attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
-    report.attack("kills/load", || attack(plan, "load", 8, Way::Load));
-    report.attack("kills/start", || attack(plan, "start", 5, Way::Start));
-    report.attack("kills/calls", || attack(plan, "calls", 6, Way::Calls));
-    report.attack("kills/stop", || attack(plan, "stop", 5, Way::Stop));
-    report.attack("kills/settings", || attack(plan, "settings", 8, Way::Settings));
+    report.attack("kills/load", || attack(plan, "load", 8, KillPoint::Load));
+    report.attack("kills/start", || attack(plan, "start", 5, KillPoint::Start));
+    report.attack("kills/calls", || attack(plan, "calls", 6, KillPoint::Calls));
+    report.attack("kills/stop", || attack(plan, "stop", 5, KillPoint::Stop));
+    report.attack("kills/settings", || attack(plan, "settings", 8, KillPoint::Settings));
 }
 
 /// Moment at which the server is killed.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum KillPoint {
     /// After so many acknowledged changes.
     Load,
     /// While it starts on pending changes, at one of its file calls.
@@ -69,10 +69,10 @@ struct Scene {
     writers: Vec<Writer>,
     settings: Option<SettingsWriter>,
     acknowledged: AtomicU64,
-    way: Way,
+    way: KillPoint,
 }
 
-fn attack(plan: &Plan, name: &str, hundredths: u32, way: Way) -> Finding {
+fn attack(plan: &Plan, name: &str, hundredths: u32, way: KillPoint) -> Finding {
     let mut random = plan.random(&format!("kills/{name}"));
     let mut scene = Scene::new(name, way, &mut random);
     let started = Instant::now();
@@ -84,11 +84,11 @@ fn attack(plan: &Plan, name: &str, hundredths: u32, way: Way) -> Finding {
     }
     pando::command(&["verify"], Some(&Pando::data(&scene.scratch))).expect_code(0);
     let when = match way {
-        Way::Load => "under load",
-        Way::Start => "at a file call of its start on pending changes",
-        Way::Calls => "under load at a file call, in groups and checkpoints",
-        Way::Stop => "while it stops and checkpoints",
-        Way::Settings => "while settings and indexes change under load",
+        KillPoint::Load => "under load",
+        KillPoint::Start => "at a file call of its start on pending changes",
+        KillPoint::Calls => "under load at a file call, in groups and checkpoints",
+        KillPoint::Stop => "while it stops and checkpoints",
+        KillPoint::Settings => "while settings and indexes change under load",
     };
     let acknowledged = scene.acknowledged.load(Ordering::Relaxed);
     Finding::of(format!("{rounds} times kill -9 {when}")).bounded(
@@ -99,7 +99,7 @@ fn attack(plan: &Plan, name: &str, hundredths: u32, way: Way) -> Finding {
 }
 
 impl Scene {
-    fn new(name: &str, way: Way, random: &mut fastrand::Rng) -> Scene {
+    fn new(name: &str, way: KillPoint, random: &mut fastrand::Rng) -> Scene {
         let scratch = Scratch::new(&format!("assault-kills-{name}"));
         let writers: Vec<Writer> =
             (0..WRITERS).map(|index| Writer::new(&format!("w{index}"), random.u64(..))).collect();
@@ -107,7 +107,7 @@ impl Scene {
         let mut admin = pando.administrator();
         plant_suffix(&mut admin);
         writers.iter().for_each(|writer| writer.plant(&mut admin));
-        let settings = (way == Way::Settings).then(|| SettingsWriter::new(random.u64(..)));
+        let settings = (way == KillPoint::Settings).then(|| SettingsWriter::new(random.u64(..)));
         // The first kill comes directly after these.
         pando.kill();
         Scene { scratch, writers, settings, acknowledged: AtomicU64::new(0), way }
@@ -123,11 +123,11 @@ impl Scene {
 
     fn round(&mut self, random: &mut fastrand::Rng) {
         match self.way {
-            Way::Load | Way::Settings => {
+            KillPoint::Load | KillPoint::Settings => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
             }
-            Way::Start => {
+            KillPoint::Start => {
                 let pando = Start::new(&self.scratch).ready();
                 self.write_and(&pando, random.u64(1..ACKNOWLEDGEMENTS_MAX), kill);
                 // Several times, so that a start finds what a killed start left.
@@ -137,13 +137,13 @@ impl Scene {
                     drop(Start::new(&self.scratch).with(&power).ready_or_ended());
                 }
             }
-            Way::Calls => {
+            KillPoint::Calls => {
                 let power = self.power().kill_at(random.u64(1..CALLS_MAX));
                 if let Ok(pando) = Start::new(&self.scratch).with(&power).ready_or_ended() {
                     self.write_and(&pando, u64::MAX, |_| ());
                 }
             }
-            Way::Stop => {
+            KillPoint::Stop => {
                 let pando = Start::new(&self.scratch).ready();
                 let wait = Duration::from_micros(random.u64(..STOP_MICROS_MAX));
                 self.write_and(&pando, BEFORE_A_STOP + random.u64(..ACKNOWLEDGEMENTS_MAX), |pando| {
@@ -169,7 +169,7 @@ impl Scene {
                 scope.spawn(move || {
                     let refusal = writer.write_until_refused(address, &sender);
                     assert!(
-                        refusal.is_none() || way == Way::Stop,
+                        refusal.is_none() || way == KillPoint::Stop,
                         "only one that stops refuses: {refusal:?}"
                     );
                 });

@@ -28,7 +28,7 @@ use crate::wire::{bind, open};
 const BOUNDS: Bounds = Bounds { cost: 256 * MIB, slowest: Duration::from_secs(2) };
 
 /// Longest time until a search has ended after its client closed.
-const GONE: Duration = Duration::from_secs(5);
+const END_MAX: Duration = Duration::from_secs(5);
 
 /// Searches on each connection.
 const PER_CONNECTION: usize = 10;
@@ -63,7 +63,7 @@ fn listen(id: i32, base: &str) -> Vec<u8> {
     let asked = PersistentSearch {
         change_types: PersistentSearch::ALL_TYPES,
         changes_only: true,
-        tells_changes: true,
+        returns_entry_changes: true,
     };
     let control = Control { oid: oids::PERSISTENT_SEARCH, critical: true, value: Some(&asked.encode()) };
     let controls: ControlsBuf = [control].into_iter().collect();
@@ -109,7 +109,7 @@ fn change(admin: &mut Connection) {
 
 /// Returns the number of search results with a change, and the results that ended searches. It reads until there are
 /// `count`, the peer has closed, or no more messages come.
-fn hear(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
+fn read_notifications(stream: &mut TcpStream, count: usize) -> (usize, Vec<ResultCode>) {
     let limits = ldap::DecodeLimits::AUTHENTICATED;
     let (mut input, mut buffer, mut entries, mut codes) = (Vec::new(), vec![0; 16 << 10], 0, Vec::new());
     while entries + codes.len() < count {
@@ -149,14 +149,14 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let begun = Instant::now();
     change(&mut admin);
     let changed = begun.elapsed();
-    let heard: usize = streams.iter_mut().map(|stream| hear(stream, PER_CONNECTION).0).sum();
+    let heard: usize = streams.iter_mut().map(|stream| read_notifications(stream, PER_CONNECTION).0).sum();
     let took = begun.elapsed();
     let mut ended = count;
     match how {
         Leave::Close => drop(std::mem::take(&mut streams)),
         Leave::CloseSide => {
             streams.iter().for_each(|stream| stream.shutdown(Shutdown::Write).unwrap());
-            let codes = streams.iter_mut().flat_map(|stream| hear(stream, PER_CONNECTION).1);
+            let codes = streams.iter_mut().flat_map(|stream| read_notifications(stream, PER_CONNECTION).1);
             ended = codes.filter(|code| *code == ResultCode::CANCELED).count();
         }
     }
@@ -170,9 +170,9 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     .bounded(heard == count, format!("{heard} heard of it within {}", ms(took)), "all")
     .bounded(ended == count, format!("{ended} were told that they end"), "all")
     .bounded(
-        gone.is_some_and(|took| took < GONE),
+        gone.is_some_and(|took| took < END_MAX),
         gone.map_or_else(|| "some stay".to_owned(), |took| format!("gone within {}", ms(took))),
-        ms(GONE),
+        ms(END_MAX),
     )
 }
 
@@ -190,7 +190,7 @@ fn stall(pando: &Pando, connections: usize, changes: usize) -> Finding {
     for _ in 0..changes {
         let begun = Instant::now();
         change(&mut admin);
-        heard += hear(&mut reader, 1).0;
+        heard += read_notifications(&mut reader, 1).0;
         slowest = slowest.max(begun.elapsed());
     }
     drop((streams, reader));
@@ -220,7 +220,7 @@ fn greedy(pando: &Pando) -> Finding {
     other.write_all(&[bind(1, other_name, PERSON_PASSWORD), listen(2, SUFFIX)].concat()).unwrap();
     let listens = until_listening(&mut admin, taken + 1).is_some();
     change(&mut admin);
-    let (heard, codes) = hear(&mut other, 1);
+    let (heard, codes) = read_notifications(&mut other, 1);
     drop(streams);
     Finding::of(format!("one user asks for {asked} searches from {connections} addresses"))
         .bounded(taken <= all / 2 + 1, format!("it gets {taken} of {all} places"), "half")

@@ -73,7 +73,7 @@ fn binary(command: u8, family: u8, size: u16, rest: &[u8]) -> Vec<u8> {
 /// Addresses and ports of both ends, in the form of version 2 for IPv4.
 const ENDS: [u8; 12] = [127, 9, 9, 9, 127, 0, 0, 1, 0x12, 0x67, 1, 0x85];
 
-fn told_binary() -> Vec<u8> {
+fn binary_sample() -> Vec<u8> {
     binary(0x21, 0x11, 12, &ENDS)
 }
 
@@ -85,7 +85,7 @@ fn with_additions(size: usize) -> Vec<u8> {
 
 /// Headers that never end, some of which go on an octet at a time: the server closes them.
 fn half_done(pando: &Pando, count: usize) -> Finding {
-    let binary_header = told_binary();
+    let binary_header = binary_sample();
     let lies = binary(0x21, 0x11, 4_000, &ENDS);
     let starts: [&[u8]; 5] = [b"", b"P", &LINE[..20], &binary_header[..20], &lies];
     let connect = |index: usize| {
@@ -112,7 +112,7 @@ fn shapes() -> Vec<(&'static str, Vec<u8>, bool)> {
     let line = |text: &str| text.as_bytes().to_vec();
     vec![
         ("version 1", LINE.to_vec(), true),
-        ("version 2", told_binary(), true),
+        ("version 2", binary_sample(), true),
         ("LOCAL", binary(0x20, 0, 0, b""), true),
         ("LOCAL with addresses", binary(0x20, 0x11, 12, &ENDS), true),
         ("UNKNOWN", line("PROXY UNKNOWN\r\n"), true),
@@ -163,7 +163,7 @@ fn broken(pando: &Pando, each: usize) -> Finding {
 fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
     let request = search(1, SUFFIX, "(uid=ahuber)");
     let mut streams: Vec<TcpStream> = (0..count).map(|index| open(pando.address(), index)).collect();
-    let (line, binary_header) = ([LINE, &request].concat(), [&told_binary()[..], &request].concat());
+    let (line, binary_header) = ([LINE, &request].concat(), [&binary_sample()[..], &request].concat());
     for (index, stream) in streams.iter_mut().enumerate() {
         let octets = if index % 2 == 0 { &line } else { &binary_header };
         octets.iter().for_each(|octet| stream.write_all(&[*octet]).unwrap());
@@ -182,7 +182,7 @@ fn octet_by_octet(pando: &Pando, count: usize) -> Finding {
 
 /// Headers from an address that is no proxy's: the requests after them are not carried out.
 fn strangers(pando: &Pando, each: usize) -> Finding {
-    let headers = [LINE.to_vec(), told_binary(), binary(0x20, 0, 0, b"")];
+    let headers = [LINE.to_vec(), binary_sample(), binary(0x20, 0, 0, b"")];
     let connect = |index: usize| {
         let mut stream = connect_from(STRANGER, pando.address()).unwrap();
         let request = search(1, SUFFIX, "(uid=ahuber)");

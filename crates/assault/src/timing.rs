@@ -23,7 +23,7 @@ use crate::wire;
 const MEDIANS_MAX: f64 = 0.05;
 
 /// Largest share of binds, with as many, that a threshold may classify correctly: half is guessing.
-const TELLS_MAX: f64 = 0.55;
+const CLASSIFIED_MAX: f64 = 0.55;
 
 /// Failing binds of each kind in the full run. With fewer both bounds are wider, by the root of how many times fewer.
 const SAMPLES: usize = 1_000;
@@ -38,7 +38,7 @@ const QUICK_TRIES: usize = 3;
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
 /// Number of disconnected clients.
-const GONE: usize = 1_500;
+const DISCONNECTED: usize = 1_500;
 
 /// The attacks.
 pub(crate) fn run(plan: &Plan, report: &mut Report) {
@@ -57,7 +57,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         load.end();
         finding
     });
-    report.attack(names[2], || gone_clients(&pando));
+    report.attack(names[2], || disconnected_clients(&pando));
 }
 
 /// Measures again in the quick run, whose few samples vary on a busy machine: a real difference shows each time.
@@ -136,7 +136,7 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
     let tells = |(one, other): (usize, usize)| best_threshold(&times[one], &times[other]);
     let (far, how_far) = worst(pairs(), apart);
     let (told, how_well) = worst(pairs(), tells);
-    let (medians_max, tells_max) = (MEDIANS_MAX * wider, 0.5 + (TELLS_MAX - 0.5) * wider);
+    let (medians_max, tells_max) = (MEDIANS_MAX * wider, 0.5 + (CLASSIFIED_MAX - 0.5) * wider);
     let name = |(one, other): (usize, usize)| format!("{} and {}", kinds[one].0, kinds[other].0);
     Finding::of(format!("{samples} failing binds of each of {} kinds at {where_}", kinds.len()))
         .bounded(
@@ -219,8 +219,8 @@ impl Load {
 }
 
 /// Binds of clients that disconnect without waiting, and then one of a client that stays.
-fn gone_clients(pando: &Pando) -> Finding {
-    let count = GONE.min(connections_possible());
+fn disconnected_clients(pando: &Pando) -> Finding {
+    let count = DISCONNECTED.min(connections_possible());
     let name = person_with("argon2id");
     let message = wire::bind(1, &name, "a wrong password");
     let mut good = pando.connect();

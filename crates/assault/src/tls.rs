@@ -54,7 +54,7 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[0], || attack(half_done, count, FIRST_REQUEST, BOUNDS));
     report.attack(&names[1], || attack(octet_by_octet, plan.count(20, 200), usual, BOUNDS));
     report.attack(&names[2], || attack(garbage, plan.count(4, 50), usual, BOUNDS));
-    report.attack(&names[3], || attack(behind_start_tls, plan.count(20, 200), usual, BOUNDS));
+    report.attack(&names[3], || attack(after_start_tls, plan.count(20, 200), usual, BOUNDS));
     report.attack(&names[4], || attack(start_tls_again, plan.count(500, 20_000), usual, BOUNDS));
     report.attack(&names[5], || attack(storm, plan.count(400, 10_000), usual, BOUNDS));
     report.attack(&names[6], || attack(unread_answers, unread, usual, unread_bounds));
@@ -233,7 +233,7 @@ fn garbage(pando: &Pando, each: usize) -> Finding {
 }
 
 /// Octets that an attacker in the middle appends to the request for TLS: the server never carries them out.
-fn behind_start_tls(pando: &Pando, each: usize) -> Finding {
+fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     let behind = [
         search(2, SUFFIX, "(uid=ahuber)"),
         bind(2, data::PERSON, data::PERSON_PASSWORD),

@@ -9,6 +9,7 @@
 //! Everything runs on loopback, on ports that were free a moment before, as the user who runs the comparison. Only the
 //! caller's folder keeps files afterwards.
 
+mod adapted;
 pub mod answers;
 mod blocks;
 pub mod comparison;
@@ -16,7 +17,6 @@ mod data;
 mod definitions;
 pub mod done;
 mod ds389;
-mod fitted;
 mod loading;
 pub mod measure;
 mod opendj;

@@ -442,13 +442,15 @@ pub fn table(verdicts: &[Verdict<'_>]) -> String {
     let mut text = String::from("| work | goal | measured | | figures |\n|---|---|---|---|---|\n");
     for Verdict { goal, outcome, figures } in verdicts {
         let (value, word, why) = match outcome {
-            Outcome::Reached(value) => (shown(*value), "reached", None),
-            Outcome::Missed(value) => (shown(*value), "MISSED", None),
+            Outcome::Reached(value) => (three_digits(*value), "reached", None),
+            Outcome::Missed(value) => (three_digits(*value), "MISSED", None),
             Outcome::NotMeasured(why) => ("-".to_owned(), "NOT MEASURED", Some(why.clone())),
         };
         let figures = why.unwrap_or_else(|| {
-            let parts: Vec<_> =
-                figures.iter().map(|(source, figure)| format!("{source} {}", shown(*figure))).collect();
+            let parts: Vec<_> = figures
+                .iter()
+                .map(|(source, figure)| format!("{source} {}", three_digits(*figure)))
+                .collect();
             parts.join("; ")
         });
         let cell = |text: &str| text.replace('|', "/").replace('\n', " ");
@@ -459,7 +461,7 @@ pub fn table(verdicts: &[Verdict<'_>]) -> String {
 }
 
 /// Formats three significant digits, or all digits of a large number.
-fn shown(value: f64) -> String {
+fn three_digits(value: f64) -> String {
     let digits = match value.abs() {
         large if large >= 100.0 => 0,
         middle if middle >= 10.0 => 1,

@@ -64,7 +64,7 @@ struct Helper {
 }
 
 /// Text, or name of a text, next to the code.
-enum Beside {
+enum Neighbor {
     Texts(Vec<String>),
     Helper(Helper),
     Nothing,
@@ -140,10 +140,10 @@ fn take(
             place = [&place[..place.len() - 1], &[(level, index + 1), (&level[index + 1].inner, usize::MAX)]]
                 .concat();
         }
-        let texts = match beside(source, &place) {
-            Beside::Texts(texts) => texts,
-            Beside::Nothing => Vec::new(),
-            Beside::Helper(helper) => {
+        let texts = match neighbor(source, &place) {
+            Neighbor::Texts(texts) => texts,
+            Neighbor::Nothing => Vec::new(),
+            Neighbor::Helper(helper) => {
                 helpers.insert(helper);
                 continue;
             }
@@ -265,29 +265,29 @@ fn is_compared(place: &Place<'_>) -> bool {
 }
 
 /// Returns the text among the tokens in the same brackets.
-fn beside(source: &Source, place: &Place<'_>) -> Beside {
-    let [above @ .., (level, index)] = place.as_slice() else { return Beside::Nothing };
+fn neighbor(source: &Source, place: &Place<'_>) -> Neighbor {
+    let [above @ .., (level, index)] = place.as_slice() else { return Neighbor::Nothing };
     let is_block = above.last().is_none_or(|(level, index)| is_group(&level[*index], Delimiter::Brace))
         && (0..level.len()).any(|index| has_marks(level, index, "=>") || has_marks(level, index, ";"));
     if is_block {
-        return Beside::Nothing;
+        return Neighbor::Nothing;
     }
     let (before, after) = level.split_at((*index).min(level.len()));
     for part in [after, before] {
         let texts = texts(part);
         if !texts.is_empty() {
-            return Beside::Texts(texts);
+            return Neighbor::Texts(texts);
         }
     }
     for tree in after.iter().chain(before) {
         if let TokenTree::Ident(name) = &tree.token {
             match named(source, place, &name.to_string()) {
-                Beside::Nothing => {}
+                Neighbor::Nothing => {}
                 known => return known,
             }
         }
     }
-    Beside::Nothing
+    Neighbor::Nothing
 }
 
 /// Returns the first literal, or that of each block and arm if the tokens decide between several.
@@ -321,10 +321,10 @@ fn arms(block: &[Tree]) -> Vec<String> {
 }
 
 /// Returns the meaning of a name at a place: a variable or a constant with a text, or the parameter of a helper.
-fn named(source: &Source, place: &Place<'_>, name: &str) -> Beside {
+fn named(source: &Source, place: &Place<'_>, name: &str) -> Neighbor {
     let is_given = |parameters: &[Tree]| parameters.iter().any(|tree| is_ident(tree, name));
     let helper = |name: String, is_method, is_public| {
-        Beside::Helper(Helper { name, file: source.name.clone(), is_method, is_public })
+        Neighbor::Helper(Helper { name, file: source.name.clone(), is_method, is_public })
     };
     for (level, index) in place.iter().rev().filter(|(_, index)| *index != usize::MAX) {
         let before = &level[..*index];
@@ -339,7 +339,7 @@ fn named(source: &Source, place: &Place<'_>, name: &str) -> Beside {
             let is_mutable = before.get(start + 1).is_some_and(|tree| is_ident(tree, "mut"));
             let called = start + 1 + usize::from(is_mutable);
             if end < before.len() && before.get(called).is_some_and(|tree| is_ident(tree, name)) {
-                return Beside::Texts(texts(&before[called..end])).or_nothing();
+                return Neighbor::Texts(texts(&before[called..end])).or_nothing();
             }
             // A closure that is around the place.
             let bars: Vec<usize> =
@@ -365,13 +365,13 @@ fn named(source: &Source, place: &Place<'_>, name: &str) -> Beside {
     };
     walk(&source.trees, &mut Vec::new(), &is_constant, &mut constants);
     let constant = constants.first().and_then(|place| place.last());
-    constant.map_or(Beside::Nothing, |(level, index)| Beside::Texts(texts(&level[*index..])).or_nothing())
+    constant.map_or(Neighbor::Nothing, |(level, index)| Neighbor::Texts(texts(&level[*index..])).or_nothing())
 }
 
-impl Beside {
-    fn or_nothing(self) -> Beside {
+impl Neighbor {
+    fn or_nothing(self) -> Neighbor {
         match self {
-            Beside::Texts(texts) if texts.is_empty() => Beside::Nothing,
+            Neighbor::Texts(texts) if texts.is_empty() => Neighbor::Nothing,
             other => other,
         }
     }
@@ -459,7 +459,7 @@ mod tests {
     use super::*;
 
     /// Returns the beginnings of the texts of a source's places, `?` for those not found.
-    fn told(files: &[(&str, &str)]) -> String {
+    fn places_in(files: &[(&str, &str)]) -> String {
         let files: Vec<_> =
             files.iter().map(|(name, text)| ((*name).to_owned(), (*text).to_owned())).collect();
         let (causes, offences) = causes(&files).unwrap();
@@ -470,8 +470,8 @@ mod tests {
         causes.iter().map(of).chain(offences).collect::<Vec<_>>().join(", ")
     }
 
-    fn told_in(body: &str) -> String {
-        told(&[(
+    fn places_in_body(body: &str) -> String {
+        places_in(&[(
             "crates/a/src/b.rs",
             &format!("fn f(given: &str, x: X) -> E {{ {body} }} const C: &str = \"c\";"),
         )])
@@ -494,7 +494,7 @@ mod tests {
             ("let t = x.text(); refused(R::UNWILLING_TO_PERFORM, t)", "?"),
             ("{ let t = \"a\"; } refused(R::UNWILLING_TO_PERFORM, t)", "?"),
         ] {
-            assert_eq!(told_in(body), text, "{body}");
+            assert_eq!(places_in_body(body), text, "{body}");
         }
     }
 
@@ -505,11 +505,11 @@ mod tests {
             "x.code == R::UNWILLING_TO_PERFORM || matches!(x, R::UNWILLING_TO_PERFORM)",
             "match x { S { code: R::UNWILLING_TO_PERFORM, .. } => \"a\" }",
         ] {
-            assert_eq!(told_in(body), "", "{body}");
+            assert_eq!(places_in_body(body), "", "{body}");
         }
         let tests = "#[cfg(test)] mod tests { const A: R = R::UNWILLING_TO_PERFORM; }";
         let after = "#[cfg(test)] mod t; fn f() { r(R::UNWILLING_TO_PERFORM, \"a\") }";
-        assert_eq!(told(&[("crates/a/src/b.rs", &format!("{tests} {after}"))]), "a");
+        assert_eq!(places_in(&[("crates/a/src/b.rs", &format!("{tests} {after}"))]), "a");
         let is_looked_at = ["crates/a/src/b.rs", "crates/a/src/b/tests.rs", DEFINITION].map(is_program);
         assert_eq!(is_looked_at, [true, false, false]);
     }
@@ -517,33 +517,33 @@ mod tests {
     #[test]
     fn calls_of_helpers_are_places() {
         assert_eq!(
-            told_in(
+            places_in_body(
                 "let no = |t: &str| S::not(R::UNWILLING_TO_PERFORM, t); no(&format!(\"a {x}\")); no(\"b\")"
             ),
             "a …, b"
         );
         let helper = "fn no(t: &str) -> E { r(R::UNWILLING_TO_PERFORM, t) }";
         let chain = "fn so(t: &str) -> E { no(t) } fn f() { so(\"a\") } fn g() { no(\"b\"); no(x.y()) }";
-        assert_eq!(told(&[("crates/a/src/b.rs", &format!("{helper} {chain}"))]), "b, ?, a");
+        assert_eq!(places_in(&[("crates/a/src/b.rs", &format!("{helper} {chain}"))]), "b, ?, a");
         let lonely = "crates/a/src/b.rs: nobody is seen to call no with a text";
         let other = "fn no(t: &str) {} fn f() { no(\"a\") }";
         assert_eq!(
-            told(&[("crates/a/src/b.rs", helper), ("crates/a/src/c.rs", "fn f() { no(\"a\") }")]),
+            places_in(&[("crates/a/src/b.rs", helper), ("crates/a/src/c.rs", "fn f() { no(\"a\") }")]),
             lonely
         );
         assert_eq!(
-            told(&[("crates/a/src/b.rs", helper), ("crates/a/src/b/c.rs", "fn f() { no(\"a\") }")]),
+            places_in(&[("crates/a/src/b.rs", helper), ("crates/a/src/b/c.rs", "fn f() { no(\"a\") }")]),
             "a"
         );
         let public = &format!("pub(crate) {helper}");
         assert_eq!(
-            told(&[("crates/a/src/b.rs", public), ("crates/a/src/c.rs", "fn f() { no(\"a\") }")]),
+            places_in(&[("crates/a/src/b.rs", public), ("crates/a/src/c.rs", "fn f() { no(\"a\") }")]),
             "a"
         );
-        assert_eq!(told(&[("crates/a/src/b.rs", public), ("crates/a/src/c.rs", other)]), lonely);
+        assert_eq!(places_in(&[("crates/a/src/b.rs", public), ("crates/a/src/c.rs", other)]), lonely);
         let method = "impl P { pub fn no(self) -> P { P { code: R::UNWILLING_TO_PERFORM, ..self } } }";
         let call = "fn f(w: W) { let w = g(w); P::key(w).no() } fn g(w: W) { no(\"a\") }";
-        assert_eq!(told(&[("crates/a/src/b.rs", method), ("crates/a/src/c.rs", call)]), "?");
+        assert_eq!(places_in(&[("crates/a/src/b.rs", method), ("crates/a/src/c.rs", call)]), "?");
     }
 
     #[test]

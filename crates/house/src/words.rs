@@ -69,7 +69,7 @@ const PATTERNS: [Pattern; 9] = [
     Pattern {
         name: "name-opening",
         kinds: &[Kind::Name],
-        expression: r"^(what|who|whoever|whom|whose|where|how|which|why)_",
+        expression: r"^((what|whoever|whom|whose|where|how|which|why)_|who_([^a]|a[^m]))",
         instead: "the behaviour that the test holds",
     },
 ];

@@ -35,7 +35,7 @@ pub struct PersistentSearch {
     /// Whether what is there already is not sent.
     pub changes_only: bool,
     /// Whether each changed entry comes with an [`EntryChange`].
-    pub tells_changes: bool,
+    pub returns_entry_changes: bool,
 }
 
 impl PersistentSearch {
@@ -47,12 +47,12 @@ impl PersistentSearch {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
         let change_types = u8::try_from(fields.integer().ok()?).ok()?;
-        let (changes_only, tells_changes) = (fields.boolean().ok()?, fields.boolean().ok()?);
+        let (changes_only, returns_entry_changes) = (fields.boolean().ok()?, fields.boolean().ok()?);
         let is_valid = (1..=PersistentSearch::ALL_TYPES).contains(&change_types);
         (is_valid && fields.is_empty() && reader.is_empty()).then_some(PersistentSearch {
             change_types,
             changes_only,
-            tells_changes,
+            returns_entry_changes,
         })
     }
 
@@ -61,7 +61,7 @@ impl PersistentSearch {
         sequence(|writer| {
             writer.integer(self.change_types.into());
             writer.boolean(self.changes_only);
-            writer.boolean(self.tells_changes);
+            writer.boolean(self.returns_entry_changes);
         })
     }
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn values_are_those_of_the_draft() {
-        let all = PersistentSearch { change_types: 15, changes_only: true, tells_changes: false };
+        let all = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
         assert_eq!(all.encode(), [0x30, 9, 2, 1, 15, 1, 1, 0xff, 1, 1, 0]);
         assert_eq!(PersistentSearch::decode(&all.encode()), Some(all));
         let one = PersistentSearch { change_types: ChangeType::Delete.bit(), ..all };

@@ -101,7 +101,7 @@ struct Directory {
 }
 
 /// Attributes to show, with their labels.
-const SHOWN: [(&str, &str); 11] = [
+const PRINTED: [(&str, &str); 11] = [
     ("pwdPolicySubentry", "policy that the entry names"),
     ("pwdAccountLockedTime", "locked since"),
     ("pwdFailureTime", "wrong passwords"),
@@ -168,7 +168,7 @@ fn refused(code: ResultCode, diagnostic: &str) -> String {
 }
 
 fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
-    let wanted: Vec<&str> = SHOWN.iter().map(|(name, _)| *name).chain(["userPassword"]).collect();
+    let wanted: Vec<&str> = PRINTED.iter().map(|(name, _)| *name).chain(["userPassword"]).collect();
     let entry = connection.entry(dn, &wanted).map_err(|error| error.to_string())?;
     let entry = entry.ok_or_else(|| format!("there is no entry {dn}"))?;
     let schemes: Vec<String> = entry.values("userPassword").iter().map(|value| scheme(value)).collect();
@@ -178,7 +178,7 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
     for attribute in &entry.attributes {
         text += &other_passwords(&attribute.description, &attribute.values);
     }
-    for (name, meaning) in SHOWN {
+    for (name, meaning) in PRINTED {
         text += &line(&entry, name, meaning);
     }
     for policy in entry.texts("pwdPolicySubentry") {
@@ -194,7 +194,7 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
 /// with other options or subtypes in older data, which no bind accepts.
 fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
-    if is("userPassword") || SHOWN.iter().any(|(name, _)| is(name)) {
+    if is("userPassword") || PRINTED.iter().any(|(name, _)| is(name)) {
         return String::new();
     }
     if let Some(name) = apps::name_of(description) {

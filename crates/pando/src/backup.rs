@@ -86,7 +86,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
                 BackupRules { is_full: *full, full_after: days(*full_days), keep: keep_days.map(days) };
             let began = Instant::now();
             load(data).and_then(|config| server::make_backup(&config, folder, &rules)).map(|made| {
-                println!("{}", made_text(&made, began.elapsed()));
+                println!("{}", summary(&made, began.elapsed()));
                 ExitCode::SUCCESS
             })
         }
@@ -108,7 +108,7 @@ fn load(data: &DataArguments) -> Result<Config, ServeError> {
     Ok(Config::load(&data.to_server())?)
 }
 
-fn made_text(made: &BackedUp, took: Duration) -> String {
+fn summary(made: &BackedUp, took: Duration) -> String {
     let BackedUp { position, written, bytes, removed } = made;
     let size = size_text(*bytes);
     let seconds = took.as_secs_f64();

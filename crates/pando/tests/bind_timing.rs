@@ -216,9 +216,9 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     let with_request = [bind.clone(), bind.clone()].concat();
     // Open connections keep the single thread busy for a second or two.
     let stay: Vec<_> = (0..128).map(|_| send(pando.address(), &bind)).collect();
-    const GONE: u64 = 50;
+    const DISCONNECTED: u64 = 50;
     let mut open = Vec::new();
-    for _ in 0..GONE {
+    for _ in 0..DISCONNECTED {
         drop(send(pando.address(), &bind));
         drop(send(pando.address(), &with_unbind));
         // These stay open on this side.
@@ -244,7 +244,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     });
     // A connection may be reset before its bind is read.
     assert!(
-        (128 + 1 + 4 * GONE..=128 + 1 + 5 * GONE).contains(&(jobs_after - jobs)),
+        (128 + 1 + 4 * DISCONNECTED..=128 + 1 + 5 * DISCONNECTED).contains(&(jobs_after - jobs)),
         "{}",
         jobs_after - jobs
     );

@@ -303,9 +303,9 @@ impl EventLoop {
             connection.tells = false;
             self.telling -= 1;
         }
-        let has_news = self.context.feed.has_news();
-        self.feed_is_due |= has_news;
-        if has_news || matches!(turn, Turn::WaitForPosition(_)) {
+        let has_new_listeners = self.context.feed.has_new_listeners();
+        self.feed_is_due |= has_new_listeners;
+        if has_new_listeners || matches!(turn, Turn::WaitForPosition(_)) {
             self.look_for_commits();
         }
     }

@@ -119,11 +119,11 @@ pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
 /// Bytes of outstanding requests of one connection at which no further request is taken. The request that reaches it
 /// is taken, so a connection occupies this much, one request, and [`UNSENT_MAX`].
-pub const HELD_BYTES_MAX: usize = 4 << 20;
+pub const OUTSTANDING_BYTES_MAX: usize = 4 << 20;
 
 /// The same for its searches: at this number only the oldest of them continues. A search that waits for its turn may
 /// as well wait in the socket; a change waits for a sync that all changes share.
-pub const HELD_SEARCH_BYTES_MAX: usize = 256 << 10;
+pub const OUTSTANDING_SEARCH_BYTES_MAX: usize = 256 << 10;
 
 /// Bytes of a connection that are not charged: every request in progress occupies less than this.
 pub const UNCHARGED_MAX: usize = 4 << 10;
@@ -472,7 +472,7 @@ pub const AUDIT_RETRY: Duration = Duration::from_millis(500);
 
 /// Most changes by which the audit trail may lag the log while it cannot be written. Above it requests wait, or the
 /// changes count as lost.
-pub const AUDIT_CHANGES_BEHIND_MAX: u64 = 100_000;
+pub const AUDIT_LAG_CHANGES_MAX: u64 = 100_000;
 
 /// Approximate bytes of events in an answer to a reader of the trail; it may have one block more.
 pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
@@ -497,7 +497,7 @@ const _: () = assert!(WRITES_QUEUED_BYTES_MAX >= ldap::MESSAGE_SIZE_MAX);
 const _: () = assert!(SLICE_BYTES_MAX <= UNSENT_MAX && BUFFER_SIZE <= BUFFER_KEPT_SIZE_MAX);
 const _: () = assert!(SCAN_BYTES_WAITING_MAX >= SLICE_BYTES_MAX);
 const _: () = assert!(REQUEST_MEMORY_MIN >= 4 * ldap::MESSAGE_SIZE_MAX);
-const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && HELD_SEARCH_BYTES_MAX <= HELD_BYTES_MAX);
+const _: () = assert!(UNCHARGED_MAX < BUFFER_SIZE && OUTSTANDING_SEARCH_BYTES_MAX <= OUTSTANDING_BYTES_MAX);
 const _: () = assert!(PARTIAL_COPY_MAX < BUFFER_SIZE && BATCH_WRITES_MAX <= WRITES_QUEUED_MAX);
 const _: () = assert!(RANDOM_BLOCK_SIZE.is_multiple_of(16));
 

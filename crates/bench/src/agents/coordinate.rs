@@ -308,7 +308,7 @@ impl<'a> Run<'a> {
         while !self.stages.iter().all(Stage::is_over) {
             match words.recv_timeout(TICK) {
                 Ok((index, word)) => {
-                    if let Some(result) = self.hear(index, word, watch)? {
+                    if let Some(result) = self.handle_message(index, word, watch)? {
                         return Ok(result);
                     }
                 }
@@ -324,7 +324,7 @@ impl<'a> Run<'a> {
     }
 
     /// Handles an agent's message. A result before the start ends the run: the server does not support the workload.
-    fn hear(
+    fn handle_message(
         &mut self,
         index: usize,
         word: io::Result<Word>,
@@ -337,7 +337,7 @@ impl<'a> Run<'a> {
                 None
             }
             Ok(Word::Second { phase, left, second }) => {
-                self.tell(index, phase, left, second.map(|second| *second), watch);
+                self.report_second(index, phase, left, second.map(|second| *second), watch);
                 None
             }
             Ok(Word::Result(result)) if !has_begun => return Ok(Some(*result)),
@@ -363,15 +363,15 @@ impl<'a> Run<'a> {
         if self.begun.is_none() && self.stages.iter().all(|stage| matches!(stage, Stage::Ready)) {
             let moment = now_micros() + LEAD.as_micros() as u64;
             self.begun = Some((Instant::now(), driver::schedule(self.workload, self.options, LEAD)));
-            self.tell_all(moment, |stage| matches!(stage, Stage::Ready), || Stage::Running);
+            self.start_stage(moment, |stage| matches!(stage, Stage::Ready), || Stage::Running);
         }
         let is_through = |stage: &Stage| stage.is_over() || matches!(stage, Stage::Finished);
         if self.begun.is_some() && self.stages.iter().all(is_through) {
-            self.tell_all(now_micros(), |stage| matches!(stage, Stage::Finished), || Stage::Cleaning);
+            self.start_stage(now_micros(), |stage| matches!(stage, Stage::Finished), || Stage::Cleaning);
         }
     }
 
-    fn tell_all(&mut self, moment: u64, whom: fn(&Stage) -> bool, next: fn() -> Stage) {
+    fn start_stage(&mut self, moment: u64, whom: fn(&Stage) -> bool, next: fn() -> Stage) {
         for (machine, stage) in self.machines.iter().zip(&mut self.stages).filter(|(_, stage)| whom(stage)) {
             *stage = match machine.go(moment) {
                 Ok(()) => next(),
@@ -381,7 +381,7 @@ impl<'a> Run<'a> {
     }
 
     /// Adds an agent's second to the sum, and reports the sum after the message of the last running agent.
-    fn tell(
+    fn report_second(
         &mut self,
         index: usize,
         phase: Phase,

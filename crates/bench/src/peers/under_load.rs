@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
 
-use super::fitted::{self, Fitted};
+use super::adapted::{self, AdaptedWorkload};
 use super::measure::{Measure, Target};
 use super::{Data, DataError, Index, Passwords, Setup, merge_indexes, process, warmth};
 use crate::driver::{self, Options, Progress, Targets};
@@ -249,11 +249,11 @@ impl Measure for Driven<'_> {
             load_row(workload, target)
         } else {
             let earlier = &self.workloads[..number];
-            match fitted::fit(workload, earlier, &self.options, target, fitted::open_files_max()) {
+            match adapted::fit(workload, earlier, &self.options, target, adapted::open_files_max()) {
                 Err(reason) => workload.unsupported(target.description.clone(), reason),
-                Ok(fitted) => {
-                    let warm_up = self.warm_until_steady(number, &fitted, target);
-                    let mut result = self.drive_fitted(&fitted, round, target);
+                Ok(adapted) => {
+                    let warm_up = self.warm_until_steady(number, &adapted, target);
+                    let mut result = self.drive_adapted(&adapted, round, target);
                     result.notes.extend(warm_up.as_ref().map(warmth::sentence));
                     result.warm_up = warm_up;
                     result
@@ -275,7 +275,7 @@ impl Measure for Driven<'_> {
     }
 
     fn warm_up(&mut self, time: Duration, target: &Target<'_>) {
-        let kinds = fitted::one_of_each(self.workloads);
+        let kinds = adapted::one_of_each(self.workloads);
         let each = time / u32::try_from(kinds.len()).unwrap_or(u32::MAX).max(1);
         for workload in kinds {
             let options = Options {
@@ -294,8 +294,13 @@ impl Measure for Driven<'_> {
 impl Driven<'_> {
     /// Runs a workload in windows that are not measured, once for each start of a server, until what an operation costs
     /// is steady. Not if that would use the workload up, if the server must be freshly started, or without a warm-up.
-    fn warm_until_steady(&mut self, number: usize, fitted: &Fitted, target: &Target<'_>) -> Option<WarmUp> {
-        let Fitted { workload, options, .. } = fitted;
+    fn warm_until_steady(
+        &mut self,
+        number: usize,
+        adapted: &AdaptedWorkload,
+        target: &Target<'_>,
+    ) -> Option<WarmUp> {
+        let AdaptedWorkload { workload, options, .. } = adapted;
         let wants_none = workload.needs.fresh_start
             || workload.can_be_used_up()
             || options.warm_up.is_some_and(|time| time.is_zero());
@@ -318,18 +323,24 @@ impl Driven<'_> {
         })
     }
 
-    fn drive_fitted(&mut self, fitted: &Fitted, round: u32, target: &Target<'_>) -> WorkloadResult {
-        let mut result = self.drive_once(&fitted.workload, &fitted.options, round, target);
-        result.notes.extend(fitted.notes.iter().cloned());
+    fn drive_adapted(
+        &mut self,
+        adapted: &AdaptedWorkload,
+        round: u32,
+        target: &Target<'_>,
+    ) -> WorkloadResult {
+        let mut result = self.drive_once(&adapted.workload, &adapted.options, round, target);
+        result.notes.extend(adapted.notes.iter().cloned());
         if !is_unfinished(&result) {
             return result;
         }
         // Searches that look at every entry take longer than a short run.
-        let short = fitted.options.duration.unwrap_or(Duration::from_secs(fitted.workload.duration_seconds));
+        let short =
+            adapted.options.duration.unwrap_or(Duration::from_secs(adapted.workload.duration_seconds));
         let longer = short * LONGER;
-        let options = Options { duration: Some(longer), ..fitted.options.clone() };
-        result = self.drive_once(&fitted.workload, &options, round, target);
-        result.notes.extend(fitted.notes.iter().cloned());
+        let options = Options { duration: Some(longer), ..adapted.options.clone() };
+        result = self.drive_once(&adapted.workload, &options, round, target);
+        result.notes.extend(adapted.notes.iter().cloned());
         let told = format!("nothing was finished in {:.1} s", short.as_secs_f64());
         if is_unfinished(&result) {
             result.unsupported = Some(format!("{told}, nor in {:.0} s", longer.as_secs_f64()));
@@ -505,7 +516,7 @@ mod tests {
         let mut watch = |_: &str, _: &Progress| {};
         let (cores, warm) = (Vec::new(), HashSet::new());
         let mut driven = Driven { workloads: &workloads, options, cores, watch: &mut watch, warm };
-        let result = fitted::tests::with_target("Pando 1", Some(responder.address()), |target| {
+        let result = adapted::tests::with_target("Pando 1", Some(responder.address()), |target| {
             driven.measure(0, 1, target)
         });
         assert!(result.is_clean() && result.operations_total() > 0, "{:?}", result.failures);

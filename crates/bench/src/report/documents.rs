@@ -173,12 +173,12 @@ impl Table {
     /// Returns `None` if no run repeated any of it.
     fn view(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         match self.ours {
-            Layout::Columns => self.beside(groups),
+            Layout::Columns => self.as_columns(groups),
             Layout::Rows => self.below(groups),
         }
     }
 
-    fn beside(&'static self, groups: &Groups<'_>) -> Option<TableView> {
+    fn as_columns(&'static self, groups: &Groups<'_>) -> Option<TableView> {
         let variants = self.variants(groups);
         let cells = |row: &TableRow| -> Vec<Cell> {
             variants.iter().map(|variant| self.cell(row, *variant, groups)).collect()

@@ -111,7 +111,7 @@ fn settings(servers: &[Server<'_>]) -> Vec<(String, Vec<String>)> {
 
 const NOT_STATED: &str = "not stated";
 /// Most values of one setting that are shown; it may change with the workload.
-const VALUES_SHOWN_MAX: usize = 6;
+const VALUES_PRINTED_MAX: usize = 6;
 
 fn distinct(values: impl Iterator<Item = String>) -> String {
     let mut kept: Vec<String> = Vec::new();
@@ -120,8 +120,8 @@ fn distinct(values: impl Iterator<Item = String>) -> String {
             kept.push(value);
         }
     }
-    let more = kept.len().saturating_sub(VALUES_SHOWN_MAX);
-    kept.truncate(VALUES_SHOWN_MAX);
+    let more = kept.len().saturating_sub(VALUES_PRINTED_MAX);
+    kept.truncate(VALUES_PRINTED_MAX);
     match (kept.is_empty(), more) {
         (true, _) => NOT_STATED.to_owned(),
         (false, 0) => kept.join(" · "),

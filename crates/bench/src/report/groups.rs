@@ -49,7 +49,7 @@ struct Identity<'a> {
 }
 
 /// Settings by which servers differ. Indexes, passwords and the identity of clients belong to the workload.
-const TELLING_SETTINGS: [&str; 3] = [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL];
+const DISTINGUISHING_SETTINGS: [&str; 3] = [setting::DURABILITY, setting::TLS, setting::ACCESS_CONTROL];
 
 /// The load of a group.
 #[derive(PartialEq)]
@@ -156,7 +156,7 @@ impl Shape<'_> {
 
 impl<'a> Identity<'a> {
     fn of(result: &'a WorkloadResult) -> Identity<'a> {
-        let settings = TELLING_SETTINGS.iter().map(|name| result.server.setting(name)).collect();
+        let settings = DISTINGUISHING_SETTINGS.iter().map(|name| result.server.setting(name)).collect();
         let address = result.server.uris.first().map_or("a server", String::as_str);
         let product = Some(result.server.product.as_str()).filter(|product| !product.is_empty());
         Identity { product: product.unwrap_or(address), settings }
@@ -171,8 +171,8 @@ fn label(servers: &mut [Server<'_>]) {
         let same: Vec<_> = identities.iter().filter(|other| other.product == mine.product).collect();
         let differs =
             |index: &usize| same.iter().any(|other| other.settings[*index] != mine.settings[*index]);
-        let remarks = (0..TELLING_SETTINGS.len()).filter(differs).map(|index| {
-            format!("{} {}", TELLING_SETTINGS[index], mine.settings[index].unwrap_or("not stated"))
+        let remarks = (0..DISTINGUISHING_SETTINGS.len()).filter(differs).map(|index| {
+            format!("{} {}", DISTINGUISHING_SETTINGS[index], mine.settings[index].unwrap_or("not stated"))
         });
         let remarks: Vec<_> = remarks.collect();
         server.label = match remarks.is_empty() {

@@ -115,7 +115,7 @@ impl Latency {
     }
 
     /// Latencies that reports show as a percentile, in table or plot.
-    fn shown_micros(&self) -> impl Iterator<Item = u64> {
+    fn reported_micros(&self) -> impl Iterator<Item = u64> {
         let table = TABLE_PERCENTILES.into_iter().filter_map(|percentile| self.percentile_micros(percentile));
         table.chain(self.distribution().into_iter().map(|(_, micros)| micros))
     }
@@ -127,7 +127,7 @@ impl Latency {
         let mut together = Latency::new();
         latencies.iter().for_each(|latency| together.add(latency));
         let shown =
-            latencies.iter().flat_map(|latency| latency.shown_micros()).chain(together.shown_micros());
+            latencies.iter().flat_map(|latency| latency.reported_micros()).chain(together.reported_micros());
         let kept: BTreeSet<u64> = shown.map(|micros| together.0.lowest_equivalent(micros)).collect();
         latencies.iter_mut().for_each(|latency| **latency = latency.thinned(&kept));
     }

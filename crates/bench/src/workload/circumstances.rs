@@ -20,7 +20,7 @@ pub struct Circumstances {
 /// The table `bench` of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Beside {
+struct BenchTable {
     entries: Vec<String>,
     audit: bool,
 }
@@ -37,7 +37,7 @@ impl Circumstances {
         };
         let mut settings: toml::Table = toml::from_str(text).map_err(wrong)?;
         let beside = settings.remove("bench").unwrap_or_else(|| toml::Table::new().into());
-        let Beside { entries, audit } = beside.try_into().map_err(wrong)?;
+        let BenchTable { entries, audit } = beside.try_into().map_err(wrong)?;
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
         Ok(Circumstances { name, settings, entries, audit })

@@ -7,7 +7,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::EntryId;
-use crate::read::controls::{CopyAsked, RequestControls};
+use crate::read::controls::{EntryCopyOptions, RequestControls};
 use crate::read::search::copy_of_entry;
 use crate::tree::TreeState;
 
@@ -56,7 +56,7 @@ pub(super) fn put(
     state: TreeState<'_>,
     context: &RequestContext<'_>,
     id: EntryId,
-    (oid, asked): (&str, &CopyAsked),
+    (oid, asked): (&str, &EntryCopyOptions),
     copies: &mut ControlsBuf,
 ) -> Result<Option<String>> {
     let none = match copy_of_entry(state, context, id, asked) {

@@ -92,7 +92,7 @@ fn try_answer(
     }
     let known = ASKED.iter().find(|(word, ..)| *word == question.right);
     let place = QuestionPlace::of(state, &name, question.right == "add")?;
-    check_asker(state, requester, question.entry, &place)?;
+    check_requester(state, requester, question.entry, &place)?;
     let Some((word, right, wants_attribute)) = known.copied() else {
         let words: Vec<_> = ASKED.iter().map(|(word, ..)| *word).collect();
         return Err(wrong(format!("{:?} is not a right: choose from {}", question.right, words.join(", "))));
@@ -172,7 +172,12 @@ fn link_of(question: &AccessQuestion<'_>) -> Result<Option<ClientLink>> {
     }))
 }
 
-fn check_asker(state: TreeState<'_>, requester: &Requester, dn: &str, place: &QuestionPlace) -> Result<()> {
+fn check_requester(
+    state: TreeState<'_>,
+    requester: &Requester,
+    dn: &str,
+    place: &QuestionPlace,
+) -> Result<()> {
     let access = Access::of(requester, state.settings);
     if access.is_administrator() {
         return Ok(());
@@ -206,7 +211,7 @@ pub(crate) fn subject_for(state: TreeState<'_>, requester: &Requester, identity:
         && let Some(standing) = Standing::of(state, &requester.context())?
         && !standing.at_entry(state, *id)?.may_browse()
     {
-        return Err(nobody(identity));
+        return Err(no_such_requester(identity));
     }
     Ok(subject)
 }
@@ -220,12 +225,12 @@ pub(crate) fn subject(state: TreeState<'_>, identity: &str) -> Result<Requester>
         "" | "dn:" => Ok(Requester::Anonymous),
         known => {
             let found = identity::requester(state, known)?;
-            found.ok_or_else(|| nobody(known))
+            found.ok_or_else(|| no_such_requester(known))
         }
     }
 }
 
-fn nobody(identity: &str) -> OperationError {
+fn no_such_requester(identity: &str) -> OperationError {
     OperationError::refused(ResultCode::NO_SUCH_OBJECT, format!("{} is nobody here", Quoted(identity)))
 }
 

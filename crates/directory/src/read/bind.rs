@@ -46,7 +46,7 @@ pub enum BindOutcome {
 }
 
 /// Returns a bind that fails, at the usual cost of a failure.
-pub fn bind_as_nobody(snapshot: &Snapshot) -> BindOutcome {
+pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
@@ -145,7 +145,7 @@ pub fn account(snapshot: &Snapshot, id: EntryId) -> Result<Option<Account>, Outc
 
 /// Reason for a failed simple bind. For the operator, never for the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WhyNot {
+pub enum BindFailure {
     /// No entry has the name.
     NoEntry,
     /// The entry is an alias or a referral.
@@ -158,40 +158,40 @@ pub enum WhyNot {
     WrongPassword,
 }
 
-impl WhyNot {
+impl BindFailure {
     /// Returns the reason as text.
     pub fn text(self) -> &'static str {
         match self {
-            WhyNot::NoEntry => "no entry has this name",
-            WhyNot::NoPerson => "the entry is an alias or a referral",
-            WhyNot::NoPassword => "the entry has no password",
-            WhyNot::Locked => "the account is locked",
-            WhyNot::WrongPassword => "wrong password",
+            BindFailure::NoEntry => "no entry has this name",
+            BindFailure::NoPerson => "the entry is an alias or a referral",
+            BindFailure::NoPassword => "the entry has no password",
+            BindFailure::Locked => "the account is locked",
+            BindFailure::WrongPassword => "wrong password",
         }
     }
 }
 
 /// Returns the reason why a simple bind as `name` failed at `now_micros` without proving its password.
-pub fn why_not(snapshot: &Snapshot, name: &str, now_micros: i64) -> WhyNot {
+pub fn bind_failure(snapshot: &Snapshot, name: &str, now_micros: i64) -> BindFailure {
     let state = snapshot.state();
-    let why = || -> Result<WhyNot, OperationError> {
+    let why = || -> Result<BindFailure, OperationError> {
         let name = NormalName::of(&parse_dn(name)?, &state.catalog.schema);
         if is_administrator(state, &name)? {
-            return Ok(WhyNot::WrongPassword);
+            return Ok(BindFailure::WrongPassword);
         }
         Ok(match state.find(&name)? {
-            Found::Missing { .. } => WhyNot::NoEntry,
-            Found::Entry(_, flags) if flags.is_alias() || flags.is_referral() => WhyNot::NoPerson,
-            Found::Entry(id, _) if stored_passwords(state, id)?.is_empty() => WhyNot::NoPassword,
+            Found::Missing { .. } => BindFailure::NoEntry,
+            Found::Entry(_, flags) if flags.is_alias() || flags.is_referral() => BindFailure::NoPerson,
+            Found::Entry(id, _) if stored_passwords(state, id)?.is_empty() => BindFailure::NoPassword,
             Found::Entry(id, _)
                 if accounts::account(state, id)?.is_some_and(|account| account.is_locked(now_micros)) =>
             {
-                WhyNot::Locked
+                BindFailure::Locked
             }
-            Found::Entry(..) => WhyNot::WrongPassword,
+            Found::Entry(..) => BindFailure::WrongPassword,
         })
     };
-    why().unwrap_or(WhyNot::NoEntry)
+    why().unwrap_or(BindFailure::NoEntry)
 }
 
 /// Returns the result of a bind after verification.

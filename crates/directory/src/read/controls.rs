@@ -197,7 +197,7 @@ pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
 
 /// Effective rights that a search requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EffectiveRightsAsked {
+pub struct EffectiveRightsOptions {
     /// The authorization identity as the client wrote it; `None` for the client's own.
     pub identity: Option<String>,
     /// Attributes of interest in addition to those that the search returns.
@@ -206,7 +206,7 @@ pub struct EffectiveRightsAsked {
 
 /// Copy of the changed entry that a client requests (RFC 4527).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct CopyAsked {
+pub struct EntryCopyOptions {
     /// Whether the change must fail without the copy.
     pub is_critical: bool,
     /// The requested attributes, as in a search.
@@ -215,7 +215,7 @@ pub struct CopyAsked {
 
 /// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DereferenceAsked {
+pub struct DereferenceOptions {
     /// Whether the search must fail without the control.
     pub is_critical: bool,
     /// Attributes that hold DNs, each with the attributes to return of the named entries.
@@ -224,16 +224,16 @@ pub struct DereferenceAsked {
 
 /// Sort request (RFC 2891).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SortAsked {
+pub struct SortOptions {
     /// Whether the search must fail if it cannot sort.
     pub is_critical: bool,
     /// The most important key first.
-    pub keys: Vec<SortKeyAsked>,
+    pub keys: Vec<RequestedSortKey>,
 }
 
 /// One sort key.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SortKeyAsked {
+pub struct RequestedSortKey {
     /// The attribute description as the client wrote it.
     pub attribute: String,
     /// The name or OID of a matching rule; `None` for the attribute's own.
@@ -244,7 +244,7 @@ pub struct SortKeyAsked {
 
 /// Requested part of a sorted list (draft-ietf-ldapext-ldapv3-vlv).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WindowAsked {
+pub struct ListViewOptions {
     /// Number of entries before the target.
     pub before: u32,
     /// Number of entries after the target.
@@ -266,7 +266,7 @@ pub enum WindowTarget {
 
 /// Synchronization request (RFC 4533).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncAsked {
+pub struct SyncOptions {
     /// Whether the server sends later changes (refreshAndPersist).
     pub persists: bool,
     /// Cookie of the previous synchronization.
@@ -279,11 +279,11 @@ pub struct SeldomControls {
     /// The request is carried out if this is true of the entry that it is about (RFC 4528).
     pub assertion: Option<FilterBuf>,
     /// The answer has a copy of the entry as it was before the change (RFC 4527).
-    pub copy_before: Option<CopyAsked>,
+    pub copy_before: Option<EntryCopyOptions>,
     /// The answer has a copy of the entry as it is after the change (RFC 4527).
-    pub copy_after: Option<CopyAsked>,
+    pub copy_after: Option<EntryCopyOptions>,
     /// The results include attributes of the entries that they name.
-    pub dereference: Option<DereferenceAsked>,
+    pub dereference: Option<DereferenceOptions>,
     /// A delete also removes all subordinates of the entry.
     pub tree_delete: bool,
     /// A change is decided and not applied (draft-zeilenga-ldap-noop).
@@ -291,17 +291,17 @@ pub struct SeldomControls {
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
     /// The results include the effective rights of a requester.
-    pub effective_rights: Option<EffectiveRightsAsked>,
+    pub effective_rights: Option<EffectiveRightsOptions>,
     /// Results contain only values that match one of these filters (RFC 3876).
     pub matched_values: Vec<FilterBuf>,
     /// The search returns one page of its results (RFC 2696).
     pub page: Option<PageRequest>,
     /// The results are sorted.
-    pub sort: Option<SortAsked>,
+    pub sort: Option<SortOptions>,
     /// Only this part of the sorted results is returned.
-    pub window: Option<WindowAsked>,
+    pub window: Option<ListViewOptions>,
     /// The search returns the changes of its results since the last synchronization.
-    pub sync: Option<SyncAsked>,
+    pub sync: Option<SyncOptions>,
     /// The search continues with later changes (draft-ietf-ldapext-psearch).
     pub persistent: Option<PersistentSearch>,
     /// A critical control that applies only to entries of the tree.
@@ -401,7 +401,7 @@ impl RequestControls {
     }
 
     /// Returns the requested copies of the entry: before the change, and after it.
-    pub(crate) fn copies(&self) -> (Option<&CopyAsked>, Option<&CopyAsked>) {
+    pub(crate) fn copies(&self) -> (Option<&EntryCopyOptions>, Option<&EntryCopyOptions>) {
         match &self.seldom {
             None => (None, None),
             Some(seldom) => (seldom.copy_before.as_ref(), seldom.copy_after.as_ref()),
@@ -409,7 +409,7 @@ impl RequestControls {
     }
 
     /// Returns the request for effective rights.
-    pub(crate) fn effective_rights(&self) -> Option<&EffectiveRightsAsked> {
+    pub(crate) fn effective_rights(&self) -> Option<&EffectiveRightsOptions> {
         self.seldom.as_ref()?.effective_rights.as_ref()
     }
 
@@ -425,28 +425,28 @@ impl RequestControls {
     }
 
     /// Returns the dereference request.
-    pub(crate) fn dereference(&self) -> Option<&DereferenceAsked> {
+    pub(crate) fn dereference(&self) -> Option<&DereferenceOptions> {
         self.seldom.as_ref()?.dereference.as_ref()
     }
 
     /// Returns the sort request.
-    pub(crate) fn sort(&self) -> Option<&SortAsked> {
+    pub(crate) fn sort(&self) -> Option<&SortOptions> {
         self.seldom.as_ref()?.sort.as_ref()
     }
 
     /// Returns the list view request.
-    pub(crate) fn window(&self) -> Option<&WindowAsked> {
+    pub(crate) fn window(&self) -> Option<&ListViewOptions> {
         self.seldom.as_ref()?.window.as_ref()
     }
 
     /// Returns the synchronization request.
-    pub(crate) fn sync(&self) -> Option<&SyncAsked> {
+    pub(crate) fn sync(&self) -> Option<&SyncOptions> {
         self.seldom.as_ref()?.sync.as_ref()
     }
 
     /// Returns true if results may carry response controls.
     #[inline]
-    pub(crate) fn are_told(&self) -> bool {
+    pub(crate) fn may_add_response_controls(&self) -> bool {
         self.seldom.is_some() || self.account_usability
     }
 
@@ -498,7 +498,7 @@ fn read_effective_rights(controls: &mut RequestControls, control: &Control<'_>) 
     if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
         return Err("names more attributes than are answered for");
     }
-    controls.seldom().effective_rights = Some(EffectiveRightsAsked {
+    controls.seldom().effective_rights = Some(EffectiveRightsOptions {
         identity: asked.identity.map(str::to_owned),
         attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
     });
@@ -541,7 +541,7 @@ fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<
         ListViewTarget::Value(value) => WindowTarget::Value(value.to_vec()),
     };
     let (before, after, has_context) = (asked.before, asked.after, asked.context.is_some());
-    controls.seldom().window = Some(WindowAsked { before, after, target, has_context });
+    controls.seldom().window = Some(ListViewOptions { before, after, target, has_context });
     Ok(())
 }
 
@@ -559,7 +559,7 @@ fn read_sync(controls: &mut RequestControls, control: &Control<'_>) -> Result<()
         return Err(EXPECTED);
     }
     let cookie = asked.cookie.map(<[u8]>::to_vec);
-    controls.seldom().sync = Some(SyncAsked { persists: asked.persists, cookie });
+    controls.seldom().sync = Some(SyncOptions { persists: asked.persists, cookie });
     Ok(())
 }
 
@@ -570,11 +570,11 @@ fn read_persistent(controls: &mut RequestControls, control: &Control<'_>) -> Res
     Ok(())
 }
 
-fn read_copy(control: &Control<'_>) -> Result<CopyAsked, &'static str> {
+fn read_copy(control: &Control<'_>) -> Result<EntryCopyOptions, &'static str> {
     let limits = DecodeLimits::default();
     let selection = AttributeSelection::from_bytes(control.value.unwrap_or_default(), &limits);
     let selection = selection.map_err(|_| "takes a list of attributes as its value")?.into();
-    Ok(CopyAsked { is_critical: control.critical, selection })
+    Ok(EntryCopyOptions { is_critical: control.critical, selection })
 }
 
 fn read_dereference(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
@@ -585,20 +585,20 @@ fn read_dereference(controls: &mut RequestControls, control: &Control<'_>) -> Re
         (spec.attribute.to_owned(), wanted)
     };
     let specs = specs.into_iter().map(owned).collect();
-    controls.seldom().dereference = Some(DereferenceAsked { is_critical: control.critical, specs });
+    controls.seldom().dereference = Some(DereferenceOptions { is_critical: control.critical, specs });
     Ok(())
 }
 
 fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     let keys =
         SortKey::decode_list(control.value.unwrap_or_default()).ok_or("takes a list of keys as its value")?;
-    let owned = |key: SortKey<'_>| SortKeyAsked {
+    let owned = |key: SortKey<'_>| RequestedSortKey {
         attribute: key.attribute.to_owned(),
         rule: key.rule.map(str::to_owned),
         reverse: key.reverse,
     };
     let keys = keys.into_iter().map(owned).collect();
-    controls.seldom().sort = Some(SortAsked { is_critical: control.critical, keys });
+    controls.seldom().sort = Some(SortOptions { is_critical: control.critical, keys });
     Ok(())
 }
 

@@ -69,7 +69,7 @@ use crate::access::{Access, RequestContext};
 use crate::filter::InMemory;
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::model::rows::EntryId;
-use crate::read::controls::{EXPLAIN, RequestControls, SortAsked, WindowAsked};
+use crate::read::controls::{EXPLAIN, ListViewOptions, RequestControls, SortOptions};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 use assertion::check_assertion_of_base;
@@ -97,7 +97,7 @@ use window::{WINDOW_TOO_LARGE, WindowError};
 pub struct Search {
     id: MessageId,
     time_limit_seconds: u32,
-    asked: AskedLimits,
+    asked: RequestedLimits,
     result_code: Option<ResultCode>,
     /// The fault of the server that ended the search, and its text.
     fault: Option<Box<(ServerFault, String)>>,
@@ -112,7 +112,7 @@ pub struct Search {
 
 /// Limits in the request, 0 for none. They decide whose limit an error names.
 #[derive(Clone, Copy)]
-struct AskedLimits {
+struct RequestedLimits {
     size: u32,
     time_seconds: u32,
     /// Whether the node file sets a limit for this requester, in place of the directory's.
@@ -220,7 +220,7 @@ impl Search {
         Ok(Search {
             id,
             time_limit_seconds: access.time_limit_seconds(request.time_limit_seconds),
-            asked: AskedLimits {
+            asked: RequestedLimits {
                 size: request.size_limit,
                 time_seconds: request.time_limit_seconds,
                 has_own_size: context.limits.size.is_some(),
@@ -662,7 +662,7 @@ impl Work {
     /// search returns nothing.
     fn arrange(
         &mut self,
-        (sort, window): (Option<&SortAsked>, Option<&WindowAsked>),
+        (sort, window): (Option<&SortOptions>, Option<&ListViewOptions>),
         page: Option<&Paging>,
         snapshot: &Snapshot,
         access: Access,
@@ -693,7 +693,7 @@ impl Work {
 
     fn sort(
         &mut self,
-        asked: &SortAsked,
+        asked: &SortOptions,
         page: Option<&Paging>,
         snapshot: &Snapshot,
         access: Access,

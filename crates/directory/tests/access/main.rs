@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use directory::compare::{CompareOutcome, compare};
-use directory::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
+use directory::controls::{RequestControls, RequestedSortKey, SeldomControls, SortOptions};
 use directory::identity::identify;
 use directory::{BindMethod, ClientLink, ListenerName, RequestContext, Requester, WeekTime};
 use fastrand::Rng;
@@ -95,7 +95,7 @@ struct SearchCase {
     attributes: Vec<&'static str>,
     deref: ldap::DerefAliases,
     size_limit: u32,
-    sort: Option<SortAsked>,
+    sort: Option<SortOptions>,
 }
 
 impl SearchCase {
@@ -364,9 +364,9 @@ fn check_search(
 /// Attributes that searches are sorted by.
 const SORTED_BY: [&str; 6] = ["cn", "mail", "description", "uid", "telephoneNumber", "ou"];
 
-fn sort(by: &str, reverse: bool) -> Option<SortAsked> {
-    let key = SortKeyAsked { attribute: by.to_owned(), rule: None, reverse };
-    Some(SortAsked { is_critical: true, keys: vec![key] })
+fn sort(by: &str, reverse: bool) -> Option<SortOptions> {
+    let key = RequestedSortKey { attribute: by.to_owned(), rule: None, reverse };
+    Some(SortOptions { is_critical: true, keys: vec![key] })
 }
 
 /// Returns the expected order: by the least value that may be read; entries without one come last.

@@ -219,7 +219,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
     number(&mut cells, "micros", Field::Took);
     number(&mut cells, "position", Field::Position);
     text(&mut cells, "csn", Field::Csn);
-    let values: Vec<_> = event.all(Field::Values).filter_map(Values::parse).map(shown_values).collect();
+    let values: Vec<_> = event.all(Field::Values).filter_map(Values::parse).map(printed_values).collect();
     if !values.is_empty() {
         cells.push(("values", Value::Array(values)));
     }
@@ -258,7 +258,7 @@ fn tracking(event: Event<'_>) -> Vec<Value> {
 
 /// Returns the values of a changed attribute. Octets that are not UTF-8 appear as backslashes with two hexadecimal
 /// digits (RFC 4514 section 2.4).
-fn shown_values(values: Values<'_>) -> Value {
+fn printed_values(values: Values<'_>) -> Value {
     let shown = |value: &[u8]| match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
         Err(_) => value.iter().map(|byte| format!("\\{byte:02x}")).collect(),

@@ -23,7 +23,7 @@ pub(crate) struct AgentArguments {
 
 pub(super) fn run(arguments: &AgentArguments) -> Result<ExitCode, Stop> {
     let token = read_token(&arguments.token_file)?;
-    let served = Agent::listen(arguments.listen, token, tell).and_then(|agent| {
+    let served = Agent::listen(arguments.listen, token, print_event).and_then(|agent| {
         println!("pando: load agent waits on {}", agent.address()?);
         agent.serve()
     });
@@ -36,7 +36,7 @@ pub(super) fn read_token(path: &Path) -> Result<Token, Stop> {
     Token::new(&read(path)?).map_err(|error| refused(format!("{}: {error}", path.display())))
 }
 
-fn tell(event: AgentEvent) {
+fn print_event(event: AgentEvent) {
     match event {
         AgentEvent::Begins { coordinator, workload } => say(&format!("{workload} for {coordinator}")),
         AgentEvent::Ended { workload, failure: None } => say(&format!("{workload} is done")),

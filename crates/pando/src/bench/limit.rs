@@ -19,7 +19,7 @@ use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 /// Workload of the floor measurement: the simplest one.
 const WORKLOAD: &str = "oid-search-sequential";
 /// Seconds of the floor measurement within another run.
-const BESIDE_SECONDS: u64 = 3;
+const EMBEDDED_SECONDS: u64 = 3;
 /// Prefix of the line that the responder prints when it listens.
 const READY: &str = "pando bench limit: ready on ldap://";
 
@@ -183,7 +183,7 @@ fn floor(
         clients: Some(clients),
         outstanding: Some(outstanding),
         warm_up: Some(Duration::from_secs(1)),
-        duration: Some(Duration::from_secs(BESIDE_SECONDS)),
+        duration: Some(Duration::from_secs(EMBEDDED_SECONDS)),
         pause: None,
         rate: None,
         bind: None,

@@ -38,10 +38,10 @@ fn rehearse(scratch: &Scratch, rules: &[&str], more: &[&str]) -> Run {
     command(&all, Some(&Pando::data(scratch)))
 }
 
-fn connect(pando: &Pando, asker: &str) -> Connection {
+fn connect(pando: &Pando, requester: &str) -> Connection {
     let mut connection = pando.connect();
-    if !asker.is_empty() {
-        assert!(connection.bind(&person_dn(asker), &format!("{asker}-secret")).unwrap().is_success());
+    if !requester.is_empty() {
+        assert!(connection.bind(&person_dn(requester), &format!("{requester}-secret")).unwrap().is_success());
     }
     connection
 }
@@ -63,9 +63,9 @@ const FILTERS: [&str; 8] = [
 /// Sends requests: searches, whose entries and attributes are recorded, compares and changes.
 fn ask(pando: &Pando) -> Vec<Seen> {
     let mut all = Vec::new();
-    for asker in ["", "anna", "bert", "carl"] {
-        let mut connection = connect(pando, asker);
-        let name = if asker.is_empty() { "anonymous".to_owned() } else { person_dn(asker) };
+    for requester in ["", "anna", "bert", "carl"] {
+        let mut connection = connect(pando, requester);
+        let name = if requester.is_empty() { "anonymous".to_owned() } else { person_dn(requester) };
         let people = format!("ou=people,{SUFFIX}");
         for (base, scope) in [
             (SUFFIX, Scope::WholeSubtree),
@@ -89,9 +89,9 @@ fn ask(pando: &Pando) -> Vec<Seen> {
         }
         for target in ["anna", "bert"] {
             let dn = person_dn(target);
-            let told = connection.compare(&dn, "sn", target).unwrap().code;
+            let predicted = connection.compare(&dn, "sn", target).unwrap().code;
             let entry = (name.clone(), dn.clone(), "compare sn".to_owned());
-            all.push([5, 6].contains(&told.0).then_some(entry).into_iter().collect());
+            all.push([5, 6].contains(&predicted.0).then_some(entry).into_iter().collect());
             let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
             let done = connection.modify(&dn, changes).unwrap();
             let entry = (name.clone(), dn.clone(), "write description".to_owned());
@@ -100,7 +100,7 @@ fn ask(pando: &Pando) -> Vec<Seen> {
             let password = format!("{target}-secret");
             let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&password])];
             let done = connection.modify(&dn, changes).unwrap();
-            let what = if asker == target { "write userPassword" } else { "reset" };
+            let what = if requester == target { "write userPassword" } else { "reset" };
             let entry = (name.clone(), dn, what.to_owned());
             all.push(done.is_success().then_some(entry).into_iter().collect());
         }
@@ -109,40 +109,40 @@ fn ask(pando: &Pando) -> Vec<Seen> {
 }
 
 /// Returns the rights in one list and not in the other. Of an entry that disappears, nothing else is reported.
-fn gone(from: &[Seen], to: &[Seen]) -> Seen {
-    let mut gone = Seen::new();
+fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
+    let mut not_in = Seen::new();
     for (from, to) in from.iter().zip(to) {
         for (name, dn, what) in from.difference(to) {
             let is_there = |seen: &Seen| seen.contains(&(name.clone(), dn.clone(), String::new()));
             if !what.starts_with("read") || is_there(to) {
-                gone.insert((name.clone(), dn.clone(), what.clone()));
+                not_in.insert((name.clone(), dn.clone(), what.clone()));
             }
         }
     }
-    gone
+    not_in
 }
 
 /// Returns the rights that a rehearsal predicts to be lost or gained. An entry that appears or disappears counts for
 /// all operations on it, and so does one that a filter matches or not.
-fn told(run: &Run, says: &str, hidden: &Seen) -> Seen {
-    let mut told = Seen::new();
+fn predicted(run: &Run, says: &str, hidden: &Seen) -> Seen {
+    let mut predicted = Seen::new();
     for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {
         let Some((place, right)) = line.split_once(&format!(": {says} ")) else { continue };
         let (name, dn) = place.split_once(" at ").unwrap();
         let right = right.split(" (").next().unwrap();
         let keep = |what: &str| (name.to_owned(), dn.to_owned(), what.to_owned());
         match right.split_once(' ') {
-            None if right == "reset" => _ = told.insert(keep("reset")),
+            None if right == "reset" => _ = predicted.insert(keep("reset")),
             None => {
                 assert_eq!(right, "browse");
                 let all = ["", "compare sn", "write description", "write userPassword", "reset"].map(keep);
-                told.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
+                predicted.extend(all.into_iter().filter(|what| what.2.is_empty() || hidden.contains(what)));
             }
-            Some(("search", _)) => _ = told.insert(keep("")),
-            Some(_) => _ = told.insert(keep(right)),
+            Some(("search", _)) => _ = predicted.insert(keep("")),
+            Some(_) => _ = predicted.insert(keep(right)),
         }
     }
-    told
+    predicted
 }
 
 const SETS: [&[&str]; 6] = [
@@ -200,9 +200,9 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
         let pando = start(&scratch);
         let after = ask(&pando);
         assert!(pando.stop().success());
-        let (lost, gained) = (gone(&before, &after), gone(&after, &before));
-        assert_eq!(told(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
-        assert_eq!(told(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
+        let (lost, gained) = (not_in(&before, &after), not_in(&after, &before));
+        assert_eq!(predicted(&said, "may no longer", &lost), lost, "{rules:#?}\n{}", said.stdout);
+        assert_eq!(predicted(&said, "may now", &gained), gained, "{rules:#?}\n{}", said.stdout);
         differences += lost.len() + gained.len();
         rehearse(&scratch, rules, &[]).expect_code(0).expect_output(": 0 would change, in 0 ways");
         before = after;
@@ -402,8 +402,8 @@ fn the_rules_of_their_time_decided_about_allowed_operations_too() {
     let refused = explained(&scratch, &["--who", &anna, "--operation", "delete"]);
     assert_eq!(refused[0]["rule"], "none allows it");
     assert_eq!(refused[0]["explained"][0], "delete: no rule allows it, and what none allows is denied");
-    let gone = of(&["--who", &person_dn("dora"), "--operation", "search"]);
-    assert_eq!(gone, [["the requester no longer exists"]]);
+    let not_in = of(&["--who", &person_dn("dora"), "--operation", "search"]);
+    assert_eq!(not_in, [["the requester no longer exists"]]);
     let admin = of(&["--who", ADMIN_DN, "--operation", "delete"]);
     assert_eq!(admin, [["the administrator is above all rules"]]);
     assert_eq!(of(&["--operation", "bind", "--who", &carl]), [[""; 0]]);

@@ -122,8 +122,8 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
     as_person(&pando, "anna", "ldapmodify", &[], &again).expect_code(0);
     assert!(!pando.connect().bind(&bert, "bert-secret").unwrap().is_success());
 
-    let ask = |asker: &str, operation: &[&str]| {
-        let fixed = ["access", "explain", "--as", asker, "--operation"];
+    let ask = |requester: &str, operation: &[&str]| {
+        let fixed = ["access", "explain", "--as", requester, "--operation"];
         command(&[&fixed[..], operation].concat(), Some(&Pando::data(&scratch)))
     };
     ask(&anna, &["reset", &bert]).expect_code(0).expect_output("rule 3: desk: ");
@@ -135,8 +135,8 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
         let search = ["-LLL", "-o", "ldif-wrap=no", "-E", &control, "-b", of, "-s", "base", "userPassword"];
         as_person(&pando, "anna", "ldapsearch", &search, "").expect_code(0).stdout
     };
-    let shown = letters(&bert);
-    assert!(shown.contains("attributeLevelRights: userPassword:wo\n"), "{shown}");
+    let counts = letters(&bert);
+    assert!(counts.contains("attributeLevelRights: userPassword:wo\n"), "{counts}");
     // Rule changes that would leave no one able to read the rules are refused.
     let fewer: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", &rules[..2])];
     let outcome = admin.modify("cn=config", fewer).unwrap();
@@ -226,7 +226,7 @@ fn rules_know_at_which_listener_requests_come() {
     let inside = || Connection::open(SocketAddr::from(([127, 0, 0, 2], port))).unwrap();
     let socket = ldap::ServerUrl::local(Pando::data(&scratch).join("pando.sock")).to_string();
     let names = ["uid", "cn", "sn", "mail"];
-    let shown = |connection: &mut Connection| {
+    let counts = |connection: &mut Connection| {
         let entry = connection.entry(&anna, &names).unwrap().unwrap();
         names.map(|name| !entry.texts(name).is_empty())
     };
@@ -234,10 +234,10 @@ fn rules_know_at_which_listener_requests_come() {
         assert!(connection.bind(&anna, "anna-secret").unwrap().is_success());
         connection
     };
-    assert_eq!(shown(&mut bound(pando.connect())), [true, false, true, false]);
-    assert_eq!(shown(&mut bound(inside())), [true, true, false, false]);
-    assert_eq!(shown(&mut pando.connect()), [true, false, true, false]);
-    assert_eq!(shown(&mut inside()), [false; 4]);
+    assert_eq!(counts(&mut bound(pando.connect())), [true, false, true, false]);
+    assert_eq!(counts(&mut bound(inside())), [true, true, false, false]);
+    assert_eq!(counts(&mut pando.connect()), [true, false, true, false]);
+    assert_eq!(counts(&mut inside()), [false; 4]);
     let local = ["-x", "-H", &socket, "-LLL", "-b", &anna, "-s", "base"];
     let local = run("ldapsearch", &[&local[..], &names].concat(), "").expect_code(0).stdout;
     assert_eq!(names.map(|name| local.contains(&format!("\n{name}: "))), [false, false, false, true]);
@@ -246,8 +246,8 @@ fn rules_know_at_which_listener_requests_come() {
     assert_eq!(code(bound(pando.connect())), ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(code(bound(inside())), ResultCode::SUCCESS);
 
-    let ask = |asker: &str, attribute: &str, by: &[&str]| {
-        let fixed = ["access", "explain", "--as", asker, "--operation", "read", &anna, attribute];
+    let ask = |requester: &str, attribute: &str, by: &[&str]| {
+        let fixed = ["access", "explain", "--as", requester, "--operation", "read", &anna, attribute];
         command(&[&fixed[..], by].concat(), Some(&Pando::data(&scratch)))
     };
     ask(&anna, "cn", &["--at-listener", "internal"]).expect_code(0).expect_output("rule 2: inside: ");
@@ -282,8 +282,8 @@ fn rules_ask_entries_and_askers_by_filters() {
     };
     assert_eq!(shows(&read("anna").expect_code(0).stdout), [false, false, true, true]);
     assert_eq!(shows(&read("bert").expect_code(0).stdout), [true, false, true, true]);
-    let ask = |asker: &str, entry: &str, attribute: &str| {
-        let fixed = ["access", "explain", "--as", asker, "--operation", "read", entry, attribute];
+    let ask = |requester: &str, entry: &str, attribute: &str| {
+        let fixed = ["access", "explain", "--as", requester, "--operation", "read", entry, attribute];
         command(&fixed, Some(&Pando::data(&scratch)))
     };
     ask(&bert, &anna, "sn")
@@ -322,9 +322,9 @@ fn rules_distinguish_single_values() {
         let read = ["-LLL", "-o", "ldif-wrap=no", "-b", SUFFIX, filter, "mail"];
         as_person(&pando, "anna", "ldapsearch", &read, "").expect_code(0).stdout
     };
-    let shown = format!("dn: {bert}\nmail: bert@example.com\n\n");
-    assert_eq!(found("(uid=bert)"), shown);
-    assert_eq!(found("(&(uid=bert)(mail=BERT@Example.com))"), shown);
+    let counts = format!("dn: {bert}\nmail: bert@example.com\n\n");
+    assert_eq!(found("(uid=bert)"), counts);
+    assert_eq!(found("(&(uid=bert)(mail=BERT@Example.com))"), counts);
     assert_eq!(found("(mail=bert@home.example)"), "");
     let compare =
         |value: &str| as_person(&pando, "anna", "ldapcompare", &[&bert, &format!("mail:{value}")], "");
@@ -447,7 +447,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
 }
 
 /// Returns the number of entries that a search below the suffix shows, and of those with a description.
-fn shown(connection: &mut Connection, filter: &str) -> (usize, usize) {
+fn counts(connection: &mut Connection, filter: &str) -> (usize, usize) {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["description"]).unwrap();
     assert_eq!(found.outcome.code, ResultCode::SUCCESS, "{:?}", found.outcome);
     let with = found.entries.iter().filter(|entry| entry.text("description").is_some());
@@ -492,16 +492,16 @@ fn long_searches_and_large_entries_obey_the_rules_too() {
     assert!(admin.modify("cn=config", no_limit).unwrap().is_success());
     let mut nobody = pando.connect();
     // All entries; descriptions only in ou=open. Both scan all entries.
-    assert_eq!(shown(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
-    assert_eq!(shown(&mut nobody, "(description=*ome*)"), (PEOPLE / 2, PEOPLE / 2));
-    assert_eq!(shown(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));
-    assert_eq!(shown(&mut admin, "(description=*ome*)"), (PEOPLE, PEOPLE));
+    assert_eq!(counts(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
+    assert_eq!(counts(&mut nobody, "(description=*ome*)"), (PEOPLE / 2, PEOPLE / 2));
+    assert_eq!(counts(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));
+    assert_eq!(counts(&mut admin, "(description=*ome*)"), (PEOPLE, PEOPLE));
     for (group, count) in [("seen", PEOPLE / 2), ("unseen", 0)] {
         let dn = format!("cn={group},ou=open,{SUFFIX}");
         let entry = nobody.entry(&dn, &["*"]).unwrap().unwrap();
         assert_eq!((entry.texts("member").len(), entry.texts("description").len()), (count, 1), "{group}");
         let by_member = format!("(&(cn={group})(member=uid=closed7,ou=closed,{SUFFIX}))");
-        assert_eq!(shown(&mut nobody, &by_member).0, usize::from(count > 0), "{group}");
+        assert_eq!(counts(&mut nobody, &by_member).0, usize::from(count > 0), "{group}");
     }
 }
 
@@ -564,8 +564,8 @@ fn controls_and_operations_are_kept_from_some() {
     let description = admin.entry(&anna, &["description"]).unwrap().unwrap();
     assert_eq!(description.text("description").as_deref(), Some("mine"));
 
-    let ask = |asker: &str, name: &str| {
-        let arguments = ["access", "explain", "--as", asker, "--operation", "use", name];
+    let ask = |requester: &str, name: &str| {
+        let arguments = ["access", "explain", "--as", requester, "--operation", "use", name];
         command(&arguments, Some(&Pando::data(&scratch)))
     };
     ask("anonymous", "paging")

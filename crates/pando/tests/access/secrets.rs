@@ -25,7 +25,7 @@ fn as_anna(pando: &Pando, program: &str, arguments: &[&str], input: &str) -> Run
     run(program, &[&bound[..], arguments].concat(), input)
 }
 
-fn tells(run: &Run) -> bool {
+fn reveals_secret(run: &Run) -> bool {
     let said = format!("{}{}", run.stdout, run.stderr);
     // ldapsearch may show the key in base64.
     [HASH, KEY, "a2V5LW9mLWJlcnQ"].iter().any(|secret| said.contains(secret))
@@ -83,7 +83,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
                 &[&["-LLL", "-b", SUFFIX], search, &[filter], &names].concat(),
                 "",
             );
-            assert!(!tells(&found), "{search:?} {filter}: {found}");
+            assert!(!reveals_secret(&found), "{search:?} {filter}: {found}");
             found
         };
         assert!(ask("(objectClass=*)").stdout.contains("dn: uid=bert"), "{search:?}");
@@ -99,21 +99,21 @@ fn hashes_and_keys_of_other_software_are_secrets() {
         format!("dn: {anna}\nchangetype: modify\nreplace: userPassword\nuserPassword: anna-secret\n");
     let copied =
         as_anna(&pando, "ldapmodify", &["-e", "postread=*,sambaNTPassword", "-e", "preread=*"], &change);
-    assert!(!tells(&copied.expect_code(0)));
+    assert!(!reveals_secret(&copied.expect_code(0)));
     let set = format!("dn: {anna}\nchangetype: modify\nreplace: sambaNTPassword\nsambaNTPassword: {HASH}\n");
     as_anna(&pando, "ldapmodify", &[], &set).expect_code(50);
 
     // The administrator sees them, and an export contains them.
     let found =
         ldap_utility("ldapsearch", pando.address(), &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
-    assert!(tells(&found), "{found}");
+    assert!(reveals_secret(&found), "{found}");
     let exported = command(&["export"], Some(&Pando::data(&scratch))).expect_code(0);
     assert!(exported.stdout.contains(HASH), "an export is the administrator's");
 
     // Rules have to name them.
     let rules = ["all: allow read to authenticated", "own: allow write of userPassword to self"];
     replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
-    assert!(!tells(
+    assert!(!reveals_secret(
         &as_anna(&pando, "ldapsearch", &["-b", SUFFIX, "(objectClass=*)", "*"], "").expect_code(0)
     ));
     let radius = format!("radius: allow read of sambaNTPassword in 'ou=people,{SUFFIX}' to user '{anna}'");

@@ -6,7 +6,9 @@ use crate::support;
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::ChangeOperation;
-use support::access_requests::{Asked, Shown, ask_both, fill, put_in_force, rules_of, translate};
+use support::access_requests::{
+    AccessRequest, VisibleNames, ask_both, fill, put_in_force, rules_of, translate,
+};
 use support::ds389::RunningDs389;
 use support::slapd::Slapd;
 use support::tree::person_dn;
@@ -268,11 +270,16 @@ fn values_of_openldap_s_clauses_show_as_there() {
     }
     put_in_force(&pando, &rules);
     let mut count = 0;
-    for asker in ["", "anna", "bert"] {
+    for requester in ["", "anna", "bert"] {
         let mut both = [Connection::open(slapd.address()).unwrap(), pando.connect()];
         for connection in &mut both {
-            if !asker.is_empty() {
-                assert!(connection.bind(&person_dn(asker), &format!("{asker}-secret")).unwrap().is_success());
+            if !requester.is_empty() {
+                assert!(
+                    connection
+                        .bind(&person_dn(requester), &format!("{requester}-secret"))
+                        .unwrap()
+                        .is_success()
+                );
             }
         }
         for name in ["anna", "bert", "carl"] {
@@ -283,7 +290,7 @@ fn values_of_openldap_s_clauses_show_as_there() {
                 mail.sort();
                 (mail, entry.texts("title"))
             });
-            assert_eq!(theirs, ours, "{name} as {asker:?}");
+            assert_eq!(theirs, ours, "{name} as {requester:?}");
             count += ours.0.len();
         }
     }
@@ -415,7 +422,7 @@ fn aci_sets() -> [String; 4] {
 }
 
 /// Returns true if a difference has this reason, given the requester, and what 389 DS and Pando show of an entry.
-type IsSo = fn(&Asked<'_>, Shown<'_>, Shown<'_>) -> bool;
+type IsSo = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
 
 /// Known reasons why 389 DS shows an entry differently, with a test for each.
 const DIFFERENCES: [(&str, IsSo); 2] = [
@@ -428,7 +435,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
         "who may search an entry and read nothing of it sees its name here, and not there",
         |asked, theirs, ours| {
             // By the rule "Probe", which also covers other readers.
-            asked.asker.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
+            asked.requester.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
         },
     ),
 ];

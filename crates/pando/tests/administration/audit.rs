@@ -278,8 +278,8 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     ask(&bert, "bert-secret", &adds).expect_code(1).expect_error("insufficientAccessRights");
     set(&[all, &named, "not: deny use of read-audit to anyone from '127.0.0.0/8'"]);
     ask(&anna, "anna-secret", &adds).expect_code(1);
-    let explain = |asker: &str| {
-        let fixed = ["access", "explain", "--as", asker, "--operation", "use", "read-audit"];
+    let explain = |requester: &str| {
+        let fixed = ["access", "explain", "--as", requester, "--operation", "use", "read-audit"];
         command(&fixed, Some(&scratch.join("data")))
     };
     set(&[all, &named]);

@@ -30,7 +30,7 @@ fn external(program: &str, path: &Path, arguments: &[&str]) -> Run {
 }
 
 /// Runs a program as a user who is neither root nor the one that the tests run as.
-fn as_nobody(program: &str, arguments: &[&str]) -> Run {
+fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
     let mut all = vec!["--reuid=65534", "--regid=65534", "--clear-groups", program];
     if rustix::process::geteuid().is_root() {
         all.extend(arguments);
@@ -50,12 +50,12 @@ fn others_read_the_certificate_of_the_authority_alone() {
     let authority = Pando::data(&scratch).join("tls/authority.pem");
     let said = format!("pando: clients verify this server by the authority in {}\n", authority.display());
     assert!(pando.said.contains(&said), "{}", pando.said);
-    as_nobody("cat", &[authority.to_str().unwrap()]).expect_code(0).expect_output("BEGIN CERTIFICATE");
-    as_nobody("ls", &[Pando::data(&scratch).to_str().unwrap()]).expect_error("Permission denied");
+    as_unprivileged("cat", &[authority.to_str().unwrap()]).expect_code(0).expect_output("BEGIN CERTIFICATE");
+    as_unprivileged("ls", &[Pando::data(&scratch).to_str().unwrap()]).expect_error("Permission denied");
     for name in ["tls/authority-key.pem", "tls/key.pem", "data.mdb", "data.mdb-lock", "lock", "redo.mark"] {
         let file = Pando::data(&scratch).join(name);
         assert!(file.exists(), "{name}");
-        as_nobody("cat", &[file.to_str().unwrap()]).expect_error("Permission denied");
+        as_unprivileged("cat", &[file.to_str().unwrap()]).expect_error("Permission denied");
     }
 }
 
@@ -123,15 +123,17 @@ fn others_connect_where_they_are_let_and_bind_with_a_password() {
     let pando = Start::new(&scratch).arguments(&["--listen", &url(&path)]).ready();
     plant(&mut pando.administrator());
     let url = url(&path);
-    as_nobody("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &url]).expect_code(49).expect_error("for root");
-    as_nobody("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD]).expect_code(0);
+    as_unprivileged("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &url])
+        .expect_code(49)
+        .expect_error("for root");
+    as_unprivileged("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD]).expect_code(0);
     let root =
         ["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "supportedSASLMechanisms", "namingContexts"];
-    let said = as_nobody("ldapsearch", &root).expect_code(0).expect_output(SUFFIX).stdout;
+    let said = as_unprivileged("ldapsearch", &root).expect_code(0).expect_output(SUFFIX).stdout;
     assert!(!said.contains("EXTERNAL"), "{said}");
     // No other user can even enter the data directory.
     let own = self::url(&socket(&scratch));
-    as_nobody("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &own]).expect_code(255);
+    as_unprivileged("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &own]).expect_code(255);
 }
 
 #[test]

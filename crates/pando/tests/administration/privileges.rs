@@ -18,16 +18,16 @@ use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Id of the unprivileged user.
-const NOBODY: u32 = 65_534;
+const UNPRIVILEGED_ID: u32 = 65_534;
 
 /// Creates a folder of the unprivileged user in the scratch folder.
 fn home(scratch: &Scratch) {
     fs::create_dir(scratch.join("home")).unwrap();
-    chown(scratch.join("home"), Some(NOBODY), Some(NOBODY)).unwrap();
+    chown(scratch.join("home"), Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
 }
 
 /// Starts a server that changes to the unprivileged user.
-fn as_nobody(scratch: &Scratch) -> Start {
+fn as_unprivileged(scratch: &Scratch) -> Start {
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
     Start::bare(scratch, "home/data").arguments(&names).arguments(&["--user", "nobody"])
 }
@@ -56,7 +56,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     home(&scratch);
     write_certificate(&scratch);
     let key = scratch.join("key.pem");
-    chown(&key, Some(NOBODY), None).unwrap();
+    chown(&key, Some(UNPRIVILEGED_ID), None).unwrap();
     fs::set_permissions(&key, Permissions::from_mode(0o400)).unwrap();
     let manager = ServiceManager::listen(&scratch.join("notify"));
     fs::set_permissions(scratch.join("notify"), Permissions::from_mode(0o666)).unwrap();
@@ -66,7 +66,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     let [.., third, second, first] = std::process::id().to_be_bytes();
     let privileged = format!("ldap://127.{}.{second}.{first}:389", third | 0x40);
     let start = || {
-        as_nobody(&scratch)
+        as_unprivileged(&scratch)
             .arguments(&["--listen", &privileged, "--node", node.to_str().unwrap()])
             .environment("NOTIFY_SOCKET", scratch.join("notify"))
             .ready()
@@ -74,7 +74,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     let pando = start();
     assert_eq!(manager.next_line(), "READY=1");
     assert!(pando.ready_line.contains(&privileged), "{}", pando.ready_line);
-    let nobody = vec![NOBODY.to_string(); 4];
+    let nobody = vec![UNPRIVILEGED_ID.to_string(); 4];
     assert_eq!((fact(&pando, "status", "Uid:"), fact(&pando, "status", "Gid:")), (nobody.clone(), nobody));
     let groups = fact(&pando, "status", "Groups:");
     assert!(!groups.contains(&"0".to_owned()), "{groups:?}");
@@ -87,7 +87,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
         assert_eq!(fs::metadata(thread.unwrap().path().join("status")).unwrap().uid(), 0, "no core dumps");
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
-    assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (NOBODY, NOBODY, 0o711));
+    assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (UNPRIVILEGED_ID, UNPRIVILEGED_ID, 0o711));
     // It serves on both ports and on its socket, on which the user that owns it is the administrator.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
@@ -136,7 +136,7 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
         command(arguments, Some(data)).expect_code(0);
         let owners = owners(data);
         assert!(
-            owners.len() > 1 && owners.iter().all(|(_, owner)| *owner == NOBODY),
+            owners.len() > 1 && owners.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID),
             "{arguments:?}: {owners:?}"
         );
     }
@@ -146,10 +146,10 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();
     command(&["compact"], Some(&data)).expect_code(0);
     assert_eq!(fs::metadata(&system).unwrap().uid(), 0);
-    assert!(as_nobody(&scratch).refused().1.contains("hard cannot be read and written as nobody"));
+    assert!(as_unprivileged(&scratch).refused().1.contains("hard cannot be read and written as nobody"));
     fs::remove_file(data.join("hard")).unwrap();
     fs::remove_file(data.join("soft")).unwrap();
-    assert!(as_nobody(&scratch).ready().stop().success());
+    assert!(as_unprivileged(&scratch).ready().stop().success());
 }
 
 /// Returns the files at and below a folder, with their owners.
@@ -174,7 +174,7 @@ fn obstacles_for_another_user_are_reported() {
     let scratch = Scratch::new("not-nobody");
     home(&scratch);
     assert!(Start::bare(&scratch, "home/data").ready().stop().success(), "as root");
-    let (status, said) = as_nobody(&scratch).refused();
+    let (status, said) = as_unprivileged(&scratch).refused();
     let data = scratch.join("home/data");
     assert_eq!(status.code(), Some(4), "{said}");
     assert!(said.contains("cannot be read and written as nobody"), "{said}");
@@ -182,14 +182,14 @@ fn obstacles_for_another_user_are_reported() {
     // One file of root, as an import by root leaves it.
     assert!(Command::new("chown").args(["-R", "nobody:"]).arg(&data).status().unwrap().success());
     chown(data.join("data.mdb"), Some(0), Some(0)).unwrap();
-    let (status, said) = as_nobody(&scratch).refused();
+    let (status, said) = as_unprivileged(&scratch).refused();
     assert!(status.code() == Some(4) && said.contains("data.mdb cannot be read"), "{said}");
-    chown(data.join("data.mdb"), Some(NOBODY), None).unwrap();
+    chown(data.join("data.mdb"), Some(UNPRIVILEGED_ID), None).unwrap();
     // A password file that only root can read is used, with a warning: a reload cannot read it.
     let password = scratch.write("password", "secret\n");
     fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let file = ["--admin-password-file", password.to_str().unwrap()];
-    let pando = as_nobody(&scratch).arguments(&file).ready();
+    let pando = as_unprivileged(&scratch).arguments(&file).ready();
     let told = format!("{} cannot be read as nobody, so a reload will be refused", password.display());
     assert!(pando.log().contains(&told), "{}", pando.log());
     assert!(pando.stop().success());

@@ -201,12 +201,12 @@ fn groups_are_sealed_where_the_writer_says_so() {
         |name: &str| all.iter().any(|message| message.windows(name.len()).any(|at| at == name.as_bytes()));
     assert!(holds(&secret("clear")), "what is not sealed can be read by whoever reaches a broker");
     assert!(!holds(&secret("sealed")), "what is sealed cannot");
-    an_offered_key_outlives_the_node_that_made_it(&cluster, first, &second);
+    an_offered_key_outlives_its_node(&cluster, first, &second);
 }
 
 /// The node that created a key stops when the key is announced in the log but no other node has it. Its next start
 /// continues the rotation.
-fn an_offered_key_outlives_the_node_that_made_it(cluster: &Cluster, first: Pando, second: &Pando) {
+fn an_offered_key_outlives_its_node(cluster: &Cluster, first: Pando, second: &Pando) {
     second.signal(Signal::STOP);
     let offered = std::thread::scope(|scope| {
         let asking = scope.spawn(|| cluster.cluster_command(1, &["rotate-key"]));

@@ -32,7 +32,7 @@ fn listen(connection: &mut Connection, base: &str) -> MessageId {
     let asked = PersistentSearch {
         change_types: PersistentSearch::ALL_TYPES,
         changes_only: true,
-        tells_changes: true,
+        returns_entry_changes: true,
     };
     let control = Control { oid: oids::PERSISTENT_SEARCH, critical: true, value: Some(&asked.encode()) };
     let controls: ControlsBuf = [control].into_iter().collect();
@@ -40,7 +40,7 @@ fn listen(connection: &mut Connection, base: &str) -> MessageId {
 }
 
 /// Returns the change type and the entry of the next notification, or the result code of the search.
-fn hear(connection: &mut Connection, id: MessageId) -> Result<(ChangeType, String), ResultCode> {
+fn receive_change(connection: &mut Connection, id: MessageId) -> Result<(ChangeType, String), ResultCode> {
     let received = connection.receive(id).unwrap();
     let message = received.message();
     match message.response {
@@ -65,23 +65,23 @@ fn persistent_searches_end() {
     let id = listen(&mut first, SUFFIX);
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     add_person(&mut admin, "one");
-    assert_eq!(hear(&mut first, id), Ok((ChangeType::Add, person_dn("one"))));
+    assert_eq!(receive_change(&mut first, id), Ok((ChangeType::Add, person_dn("one"))));
     let value = ldap::encode_cancel(id);
     let cancel = ldap::ExtendedRequest { name: oids::CANCEL, value: Some(&value) };
     first.request(ldap::Request::Extended(cancel), ldap::Controls::NONE).unwrap();
-    assert_eq!(hear(&mut first, id), Err(ResultCode::CANCELED));
+    assert_eq!(receive_change(&mut first, id), Err(ResultCode::CANCELED));
 
     let base = person_dn("one");
     let id = listen(&mut first, &base);
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     assert!(admin.delete(&base).unwrap().is_success());
-    assert_eq!(hear(&mut first, id), Ok((ChangeType::Delete, base)));
-    assert_eq!(hear(&mut first, id), Err(ResultCode::NO_SUCH_OBJECT));
+    assert_eq!(receive_change(&mut first, id), Ok((ChangeType::Delete, base)));
+    assert_eq!(receive_change(&mut first, id), Err(ResultCode::NO_SUCH_OBJECT));
 
     let id = listen(&mut first, SUFFIX);
     assert!(first.entry(SUFFIX, &["dc"]).unwrap().is_some());
     assert!(pando.stop().success());
-    assert_eq!(hear(&mut first, id), Err(ResultCode::UNAVAILABLE));
+    assert_eq!(receive_change(&mut first, id), Err(ResultCode::UNAVAILABLE));
 }
 
 /// `cn=NAME,cn=Persistent Searches,cn=monitor`.
@@ -116,7 +116,7 @@ fn the_end_of_input_ends_what_listens() {
     let (mut half, ids) = begin(2, &mut admin);
     half.finish_sending().unwrap();
     for id in ids {
-        assert_eq!(hear(&mut half, id), Err(ResultCode::CANCELED));
+        assert_eq!(receive_change(&mut half, id), Err(ResultCode::CANCELED));
     }
     assert_eq!(half.closed().unwrap(), None);
     until_listening(&mut admin, 0);
@@ -125,7 +125,7 @@ fn the_end_of_input_ends_what_listens() {
     let third = listen(&mut full, SUFFIX);
     full.finish_sending().unwrap();
     for id in ids.into_iter().chain([third]) {
-        assert_eq!(hear(&mut full, id), Err(ResultCode::CANCELED));
+        assert_eq!(receive_change(&mut full, id), Err(ResultCode::CANCELED));
     }
     // One that just goes.
     let (gone, _) = begin(1, &mut admin);
@@ -150,7 +150,7 @@ fn the_end_of_input_ends_what_listens() {
     // Others still listen, and receive changes.
     let (mut first, ids) = begin(1, &mut admin);
     add_person(&mut admin, "one");
-    assert_eq!(hear(&mut first, ids[0]), Ok((ChangeType::Add, person_dn("one"))));
+    assert_eq!(receive_change(&mut first, ids[0]), Ok((ChangeType::Add, person_dn("one"))));
 }
 
 /// One user took all the places that there are.
@@ -172,19 +172,19 @@ fn one_user_leaves_places_to_others() {
     let (mut greedy, mut other) = (bound("bert"), bound("anna"));
     let taken: Vec<_> = (0..20).map(|_| listen(&mut greedy, SUFFIX)).collect();
     for refused in &taken[16..] {
-        assert_eq!(hear(&mut greedy, *refused), Err(ResultCode::ADMIN_LIMIT_EXCEEDED));
+        assert_eq!(receive_change(&mut greedy, *refused), Err(ResultCode::ADMIN_LIMIT_EXCEEDED));
     }
     assert_eq!((figure(&mut admin, "Current"), figure(&mut admin, "Refused")), (16, 4));
     let others: Vec<_> = (0..5).map(|_| listen(&mut other, SUFFIX)).collect();
     until_listening(&mut admin, 21);
     add_person(&mut admin, "one");
     for id in others {
-        assert_eq!(hear(&mut other, id), Ok((ChangeType::Add, person_dn("one"))));
+        assert_eq!(receive_change(&mut other, id), Ok((ChangeType::Add, person_dn("one"))));
     }
     // The administrator has all that is left, part of it a reserve.
     let mut administrator = pando.administrator();
     let own: Vec<_> = (0..12).map(|_| listen(&mut administrator, SUFFIX)).collect();
-    assert_eq!(hear(&mut administrator, own[11]), Err(ResultCode::BUSY));
+    assert_eq!(receive_change(&mut administrator, own[11]), Err(ResultCode::BUSY));
     drop((greedy, other));
     until_listening(&mut admin, 11);
 }

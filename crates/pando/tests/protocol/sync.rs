@@ -34,9 +34,9 @@ fn ldapsearch_polls() {
     let poll = |mode: &str| {
         // With comments, which show the controls.
         let url = format!("ldap://{}", pando.address());
-        let asker = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "ldif-wrap=no"];
+        let requester = ["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "ldif-wrap=no"];
         let search = ["-E", mode, "-b", SUFFIX, "(objectClass=person)", "uid"];
-        run("ldapsearch", &[&asker[..], &search[..]].concat(), "")
+        run("ldapsearch", &[&requester[..], &search[..]].concat(), "")
     };
     let first = poll("!sync=ro").expect_code(0).expect_output("SyncState control, UUID").stdout;
     assert_eq!(first.matches("\nuid: ").count(), 2, "{first}");

@@ -55,7 +55,7 @@ impl Trial {
     }
 
     /// Waits until the service manager receives a state.
-    fn hears(&self, what: &str) -> String {
+    fn wait_for(&self, what: &str) -> String {
         loop {
             let mut bytes = [0; 4_096];
             let length = self.manager.recv(&mut bytes).expect(what);
@@ -81,7 +81,7 @@ fn code_of(status: std::process::ExitStatus) -> i32 {
 
 /// Checks that only reading is left, and that it is reported everywhere.
 fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str) {
-    let heard = trial.hears("STATUS=reading only");
+    let heard = trial.wait_for("STATUS=reading only");
     assert!(heard.contains(cause), "{heard}");
     let log = pando.log();
     assert_eq!(log.matches(STOPPED).count(), 1, "said once: {log}");

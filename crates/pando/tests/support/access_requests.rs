@@ -70,13 +70,13 @@ pub fn put_in_force(pando: &Pando, rules: &[String]) {
 
 /// A request whose answers are compared.
 #[derive(Debug)]
-pub struct Asked<'a> {
-    pub asker: &'a str,
+pub struct AccessRequest<'a> {
+    pub requester: &'a str,
     pub filter: &'a str,
 }
 
 /// The names of the attributes that an entry shows; `None` if the entry is hidden.
-pub type Shown<'a> = Option<&'a BTreeSet<String>>;
+pub type VisibleNames<'a> = Option<&'a BTreeSet<String>>;
 
 /// Numbers of requests, and of entries that they showed.
 #[derive(Debug, Default)]
@@ -94,15 +94,15 @@ pub fn ask_both(
     theirs: SocketAddr,
     pando: &Pando,
     context: &str,
-    explains: &mut dyn FnMut(&Asked<'_>, &str, Shown<'_>, Shown<'_>) -> bool,
+    explains: &mut dyn FnMut(&AccessRequest<'_>, &str, VisibleNames<'_>, VisibleNames<'_>) -> bool,
 ) -> Count {
     let mut count = Count::default();
-    for asker in ["", "anna", "bert", "carl"] {
+    for requester in ["", "anna", "bert", "carl"] {
         let mut both = [Connection::open(theirs).unwrap(), pando.connect()];
         for connection in &mut both {
-            if !asker.is_empty() {
-                let outcome = connection.bind(&person_dn(asker), &format!("{asker}-secret")).unwrap();
-                assert!(outcome.is_success(), "{asker}: {outcome:?}\n{context}");
+            if !requester.is_empty() {
+                let outcome = connection.bind(&person_dn(requester), &format!("{requester}-secret")).unwrap();
+                assert!(outcome.is_success(), "{requester}: {outcome:?}\n{context}");
             }
         }
         let people = format!("ou=people,{SUFFIX}");
@@ -111,10 +111,11 @@ pub fn ask_both(
             [(SUFFIX, Scope::WholeSubtree), (&people, Scope::SingleLevel), (&bert, Scope::BaseObject)]
         {
             for filter in FILTERS {
-                let [theirs, ours] = both.each_mut().map(|connection| shown(connection, base, scope, filter));
+                let [theirs, ours] =
+                    both.each_mut().map(|connection| visible_names(connection, base, scope, filter));
                 count.requests += 1;
                 count.entries += ours.len();
-                let asked = Asked { asker, filter };
+                let asked = AccessRequest { requester, filter };
                 for dn in theirs.keys().chain(ours.keys()).collect::<BTreeSet<_>>() {
                     let (theirs, ours) = (theirs.get(dn), ours.get(dn));
                     assert!(
@@ -136,7 +137,7 @@ pub fn ask_both(
             let is_told = |code: ResultCode| [5, 6].contains(&code.0);
             assert!(
                 ours == theirs || (!is_told(ours) && !is_told(theirs)),
-                "{asker:?} compares {attribute} of {dn}: they say {theirs}, we {ours}\n{context}"
+                "{requester:?} compares {attribute} of {dn}: they say {theirs}, we {ours}\n{context}"
             );
         }
     }
@@ -144,7 +145,7 @@ pub fn ask_both(
 }
 
 /// Returns the names of the attributes that each entry shows; passwords are never shown here.
-fn shown(
+fn visible_names(
     connection: &mut Connection,
     base: &str,
     scope: Scope,

@@ -5,7 +5,7 @@
 //! belong to one *holder*, and all holders share the budget.
 //!
 //! Three bounds, from the inside out:
-//! - A connection that holds [`HELD_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request. The request
+//! - A connection that holds [`OUTSTANDING_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request. The request
 //!   waits in its socket, and TCP slows the client.
 //! - A connection whose holder has a quarter of the budget takes no further request either. If it needs memory for the
 //!   rest of a message, it is closed.

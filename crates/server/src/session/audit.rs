@@ -278,7 +278,7 @@ fn bind_reason(
                 event.and_then(|event| event.text(Field::Method)).is_some_and(|method| method == "simple");
             match is_simple {
                 // Looked up for every failed bind, so that timing reveals nothing.
-                true => directory::bind::why_not(&context.snapshot, &name, now).text(),
+                true => directory::bind::bind_failure(&context.snapshot, &name, now).text(),
                 false if name == UNKNOWN_NAME => "no such name",
                 false => "wrong proof or password, or an identity that is not given",
             }

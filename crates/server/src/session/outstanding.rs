@@ -15,7 +15,7 @@ use ldap::{
 use super::password_answer::PasswordAnswer;
 use super::proof::{DecidedAttempt, Proof};
 use super::shared_rest::SharedRest;
-use crate::limits::{HELD_BYTES_MAX, HELD_SEARCH_BYTES_MAX};
+use crate::limits::{OUTSTANDING_BYTES_MAX, OUTSTANDING_SEARCH_BYTES_MAX};
 use crate::net::listening_places::ListeningPlace;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::OperationEvent;
@@ -254,12 +254,12 @@ impl OutstandingRequests {
 
     /// Whether they hold so much memory that the session accepts no further request.
     pub(super) fn is_full(&self) -> bool {
-        self.bytes >= HELD_BYTES_MAX || self.has_full_searches()
+        self.bytes >= OUTSTANDING_BYTES_MAX || self.has_full_searches()
     }
 
     /// Whether searches hold so much that only the oldest one runs.
     pub(super) fn has_full_searches(&self) -> bool {
-        self.search_bytes >= HELD_SEARCH_BYTES_MAX
+        self.search_bytes >= OUTSTANDING_SEARCH_BYTES_MAX
     }
 
     pub(super) fn push(&mut self, new: Outstanding) {

@@ -9,7 +9,7 @@
 use directory::Requester;
 use directory::bind::{
     ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, Offered, PLAIN, bind,
-    bind_as_nobody, bind_without_password,
+    bind_without_entry, bind_without_password,
 };
 use directory::identity::{self, Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
@@ -212,7 +212,7 @@ impl Session {
         let acts_as = own.and_then(|own| authorized(context, own, plain.authorization));
         let identified = identified.filter(|_| acts_as.is_some());
         let decided = match &identified {
-            None => bind_as_nobody(&context.snapshot),
+            None => bind_without_entry(&context.snapshot),
             Some(identified) => {
                 let authentication = Authentication::Simple(plain.password);
                 let name = identified.requester.dn();

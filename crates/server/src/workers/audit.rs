@@ -18,7 +18,7 @@ use directory::{Directory, Snapshot};
 
 use crate::config::audit::{AuditSettings, AuditValues, Overload};
 use crate::limits::{
-    AUDIT_ATTRIBUTES_MAX, AUDIT_BLOCK_BYTES, AUDIT_CHANGES_BEHIND_MAX, AUDIT_RETRY, AUDIT_SYNC_INTERVAL,
+    AUDIT_ATTRIBUTES_MAX, AUDIT_BLOCK_BYTES, AUDIT_LAG_CHANGES_MAX, AUDIT_RETRY, AUDIT_SYNC_INTERVAL,
 };
 use crate::stamp::now_micros;
 use crate::telemetry::operation_event::put_tracking;
@@ -301,11 +301,11 @@ impl Scribe<'_> {
         let position = self.snapshot.renew().and_then(|()| self.snapshot.position()).unwrap_or(0);
         self.snapshot.park();
         let behind = position.saturating_sub(self.trail.position());
-        let is_far_behind = behind > AUDIT_CHANGES_BEHIND_MAX;
+        let is_far_behind = behind > AUDIT_LAG_CHANGES_MAX;
         self.feed.set_lagging(is_far_behind);
         if is_far_behind && self.feed.settings.overload == Overload::Count {
             // Releases the log: the trail will report the changes that it misses as a gap.
-            self.directory.keep_log_from(position + 1 - AUDIT_CHANGES_BEHIND_MAX);
+            self.directory.keep_log_from(position + 1 - AUDIT_LAG_CHANGES_MAX);
         }
         if self.feed.must_hold() && !std::mem::replace(&mut self.is_holding, true) {
             tracing::error!(%error, "requests are held back: the audit trail cannot be written");

@@ -138,8 +138,8 @@ pub(crate) fn run(workloads: Vec<WorkloadResult>) -> RunResult {
 
 /// Returns a comparison of four servers: several workloads, one of which two servers do not support.
 pub(crate) fn comparison() -> RunResult {
-    static MADE: OnceLock<RunResult> = OnceLock::new();
-    MADE.get_or_init(make_comparison).clone()
+    static SAMPLE: OnceLock<RunResult> = OnceLock::new();
+    SAMPLE.get_or_init(make_comparison).clone()
 }
 
 fn make_comparison() -> RunResult {

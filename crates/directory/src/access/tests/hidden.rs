@@ -7,7 +7,9 @@ use ldap::{
 };
 
 use super::{PEOPLE, ask_as, ok, person, rule};
-use crate::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked, WindowAsked, WindowTarget};
+use crate::controls::{
+    ListViewOptions, RequestControls, RequestedSortKey, SeldomControls, SortOptions, WindowTarget,
+};
 use crate::read::access_question;
 use crate::search::Search;
 use crate::testing::TestDirectory;
@@ -100,10 +102,11 @@ fn searched(directory: &mut TestDirectory, base: &str, controls: &RequestControl
 
 #[test]
 fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong() {
-    let key = SortKeyAsked { attribute: "nonsense".to_owned(), rule: None, reverse: false };
-    let sort = || Some(SortAsked { is_critical: true, keys: vec![key.clone()] });
-    let window = WindowAsked { before: 0, after: 0, target: WindowTarget::Offset(0, 0), has_context: false };
-    let persistent = PersistentSearch { change_types: 1, changes_only: false, tells_changes: false };
+    let key = RequestedSortKey { attribute: "nonsense".to_owned(), rule: None, reverse: false };
+    let sort = || Some(SortOptions { is_critical: true, keys: vec![key.clone()] });
+    let window =
+        ListViewOptions { before: 0, after: 0, target: WindowTarget::Offset(0, 0), has_context: false };
+    let persistent = PersistentSearch { change_types: 1, changes_only: false, returns_entry_changes: false };
     let assertion = |text: &str| Some(FilterBuf::parse(text).unwrap());
     for seldom in [
         SeldomControls {
@@ -219,7 +222,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
     let (code, _) = same("the rights of somebody hidden", |of| explained(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
     // A hidden alias does not refuse a persistent search.
-    let persistent = PersistentSearch { change_types: 15, changes_only: true, tells_changes: false };
+    let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
     let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
     for has_hidden in [true, false] {
         let of = directory(has_hidden);

@@ -9,7 +9,7 @@ use ldap::{
 use crate::access::Requester;
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::Outcome;
-use crate::read::controls::{CopyAsked, RequestControls, SeldomControls};
+use crate::read::controls::{EntryCopyOptions, RequestControls, SeldomControls};
 use crate::testing::{Entry, SUFFIX, TestDirectory, no_operation, received};
 
 const ADA: &str = "uid=ada,dc=example,dc=com";
@@ -52,7 +52,7 @@ impl CopiesRequest<'_> {
     fn run(&self, directory: &mut TestDirectory, request: &Request<'_>) -> CopiesResponse {
         let copy = |names: Option<&[&str]>| {
             let selection = SelectionBuf::from_iter(names?);
-            Some(CopyAsked { is_critical: self.is_critical, selection })
+            Some(EntryCopyOptions { is_critical: self.is_critical, selection })
         };
         let (copy_before, copy_after) = (copy(self.before), copy(self.after));
         let seldom = Some(Box::new(SeldomControls { copy_before, copy_after, ..SeldomControls::default() }));
@@ -225,7 +225,7 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
 fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
     let (mut directory, mut other) = (sample(), sample());
     let large = "x".repeat(COPY_BYTES_MAX);
-    let asked = CopyAsked { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
+    let asked = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["*"]) };
     let seldom = SeldomControls { copy_after: Some(asked), ..SeldomControls::default() };
     let controls = RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() };
     let person = |uid: &str, description: &str, with: &mut dyn FnMut(&Request<'_>)| {

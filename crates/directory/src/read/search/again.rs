@@ -8,7 +8,7 @@ use ldap::SearchRequest;
 use schema::TypeId;
 
 use super::candidates::{Candidates, ScanKind};
-use super::permitted::{is_found, types_asked};
+use super::permitted::{filter_types, is_found};
 use super::plan::Plan;
 use super::scope::SearchScope;
 use super::selection::Selection;
@@ -151,7 +151,7 @@ impl SearchAgain {
                 return Ok(());
             }
             let mut uses =
-                TypesUsed { searched: types_asked(filter, state.catalog).types, ..TypesUsed::default() };
+                TypesUsed { searched: filter_types(filter, state.catalog).types, ..TypesUsed::default() };
             if is_found(state, filter, &rights, &mut sight.matcher, candidate)? {
                 for row in candidate.entry(state)?.attributes() {
                     if selection.decide(state.catalog, row.id) {
@@ -203,7 +203,7 @@ fn compare_at<'s>(
     each: &mut dyn FnMut(Shift) -> Result<()>,
 ) -> Result<()> {
     let (old, new) = (before.rights(state, candidate)?, after.rights(state, candidate)?);
-    let asked = types_asked(filter, state.catalog);
+    let asked = filter_types(filter, state.catalog);
     let asks_groups = asked.membership;
     let is_same = Arc::ptr_eq(&old, &new) || *old == *new;
     let groups_read = selection.made.iter().any(|(made, _)| made.is_membership());

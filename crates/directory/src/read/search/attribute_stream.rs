@@ -118,7 +118,7 @@ impl AttributeStream {
         }
         for (type_id, mut values) in writer.made(state, candidate)? {
             if let Some(matched) = matched {
-                values = matched.of_made(state.catalog, type_id, &values);
+                values = matched.of_computed(state.catalog, type_id, &values);
             }
             if !values.is_empty() {
                 made.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
@@ -173,7 +173,7 @@ impl AttributeStream {
             }
         }
         if self.writes {
-            self.put_made(out);
+            self.put_computed(out);
         }
         Ok(true)
     }
@@ -258,7 +258,7 @@ impl AttributeStream {
         stored.chain(made).sum()
     }
 
-    fn put_made(&self, out: &mut Vec<u8>) {
+    fn put_computed(&self, out: &mut Vec<u8>) {
         for (name, values) in &self.made {
             let values: &[u8] = if self.types_only { &[] } else { values };
             put_attribute_header(out, name, values.len());

@@ -193,7 +193,7 @@ impl ChangeSetBuilder {
             let next = before.position()? + 1;
             let schema = |snapshot: &Snapshot| snapshot.state().catalog.schema_version();
             let known = |snapshot: &Snapshot| snapshot.state().catalog.attributes().len();
-            let is_whole = is_told_whole(next, after.state())? && schema(&before) == schema(&after);
+            let is_whole = log_covers(next, after.state())? && schema(&before) == schema(&after);
             // A rule may name an attribute that no entry had.
             let is_known = known(&before) == known(&after);
             (is_whole, !after.has_reading_rules_of(&before), is_known, next)
@@ -428,7 +428,7 @@ fn superiors(snapshot: &Snapshot, container: EntryId) -> Result<Vec<EntryId>> {
 }
 
 /// Returns true if the log holds all changes since a position, and not too many of them.
-fn is_told_whole(next: Position, now: TreeState<'_>) -> Result<bool> {
+fn log_covers(next: Position, now: TreeState<'_>) -> Result<bool> {
     let last = now.read.position()?;
     let is_there = last < next || now.read.first_position()?.is_some_and(|first| first <= next);
     Ok(is_there && last.saturating_sub(next) < FOLLOWED_RECORDS_MAX)

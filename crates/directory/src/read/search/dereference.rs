@@ -23,7 +23,7 @@ use crate::filter::{Candidate, GroupsOf, MemberUse};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
-use crate::read::controls::DereferenceAsked;
+use crate::read::controls::DereferenceOptions;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
@@ -64,7 +64,7 @@ impl Dereferencing {
     pub(super) fn of(
         snapshot: &Snapshot,
         (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
-        asked: &DereferenceAsked,
+        asked: &DereferenceOptions,
     ) -> Result<Option<Dereferencing>> {
         let catalog = snapshot.state().catalog;
         let schema = &*catalog.schema;

@@ -22,7 +22,7 @@ use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Righ
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::read::access_question;
-use crate::read::controls::EffectiveRightsAsked;
+use crate::read::controls::EffectiveRightsOptions;
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
@@ -60,7 +60,7 @@ impl EffectiveRights {
         snapshot: &Snapshot,
         context: &RequestContext<'_>,
         request: &SearchRequest<'_>,
-        asked: &EffectiveRightsAsked,
+        asked: &EffectiveRightsOptions,
     ) -> Result<EffectiveRights> {
         let (state, requester, link) = (snapshot.state(), context.requester, context.link);
         let is_administrator = Access::of(requester, state.settings).is_administrator();
@@ -130,7 +130,7 @@ impl EffectiveRights {
         let rights = self.subject_standing.as_deref().map(at).transpose()?;
         let rights = rights.as_deref();
         let is_own = self.subject_standing.as_ref().is_some_and(|standing| standing.own() == Some(id));
-        let rights = Shown { rights, is_own };
+        let rights = ReportedRights { rights, is_own };
         let types = self.types(state, candidate);
         match self.form {
             Form::Letters => Ok(letters(state, rights, &types)),
@@ -216,7 +216,7 @@ fn same(one: &Requester, other: &Requester) -> bool {
 }
 
 /// Formats the rights as 389 DS does.
-fn letters(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+fn letters(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| shown.rights.is_none_or(may);
     let entry: String = [
         ('v', may(EntryRights::may_browse)),
@@ -254,7 +254,7 @@ fn letters(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(Str
 }
 
 /// Formats the rights as OpenDJ does.
-fn acl_rights(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
+fn acl_rights(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId]) -> Vec<(String, Vec<u8>)> {
     let may = |may: fn(&EntryRights) -> bool| u8::from(shown.rights.is_none_or(may));
     let entry = format!(
         "add:{},delete:{},read:{},write:{},proxy:{}",
@@ -281,14 +281,14 @@ fn acl_rights(state: TreeState<'_>, shown: Shown<'_>, types: &[TypeId]) -> Vec<(
 
 /// Rights to report.
 #[derive(Clone, Copy)]
-struct Shown<'r> {
+struct ReportedRights<'r> {
     /// `None` if everything is allowed.
     rights: Option<&'r EntryRights>,
     /// Whether the entry is that of the requester whose rights are reported.
     is_own: bool,
 }
 
-impl Shown<'_> {
+impl ReportedRights<'_> {
     /// Returns whether values of a type may be searched, read, compared and written. For passwords of other entries,
     /// write means reset.
     fn of_type(self, state: TreeState<'_>, type_id: TypeId) -> [bool; 4] {

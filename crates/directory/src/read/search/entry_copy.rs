@@ -15,7 +15,7 @@ use crate::filter::{Candidate, GroupsOf, MemberUse};
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::read::controls::CopyAsked;
+use crate::read::controls::EntryCopyOptions;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -29,7 +29,7 @@ pub(crate) fn copy_of_entry(
     state: TreeState<'_>,
     context: &RequestContext<'_>,
     id: EntryId,
-    asked: &CopyAsked,
+    asked: &EntryCopyOptions,
 ) -> Result<Option<Vec<u8>>> {
     let access = Access::of(context.requester, state.settings);
     let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, access);

@@ -38,7 +38,7 @@ pub struct Feed {
 #[derive(Default)]
 struct Shared {
     /// Whether a search has begun to listen, or waits for the feed to catch up with it.
-    has_news: AtomicBool,
+    has_new_listeners: AtomicBool,
     seats: Mutex<Seats>,
 }
 
@@ -116,13 +116,13 @@ impl Feed {
     /// Returns true if a search has begun to listen since the last call, so that the event loop must be notified of
     /// commits.
     #[inline]
-    pub fn has_news(&self) -> bool {
-        self.shared.has_news.load(Ordering::Relaxed)
+    pub fn has_new_listeners(&self) -> bool {
+        self.shared.has_new_listeners.load(Ordering::Relaxed)
     }
 
     /// Returns true if any search listens. Clears the flag that a search has begun to.
     pub fn has_listeners(&self) -> bool {
-        self.shared.has_news.store(false, Ordering::Relaxed);
+        self.shared.has_new_listeners.store(false, Ordering::Relaxed);
         !self.shared.lock().taken.is_empty()
     }
 
@@ -146,7 +146,7 @@ impl Feed {
         if scope.follows_aliases {
             seats.alias_followers.insert(number);
         }
-        self.shared.has_news.store(true, Ordering::Relaxed);
+        self.shared.has_new_listeners.store(true, Ordering::Relaxed);
         Ok(Seat { shared: Arc::clone(&self.shared), number })
     }
 
@@ -280,7 +280,7 @@ impl Seat {
             }
             std::cmp::Ordering::Greater => {
                 seat.state = State::IsAhead;
-                self.shared.has_news.store(true, Ordering::Relaxed);
+                self.shared.has_new_listeners.store(true, Ordering::Relaxed);
                 NextStep::WaitForFeed
             }
         })

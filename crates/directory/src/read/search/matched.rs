@@ -111,7 +111,7 @@ impl MatchedValues {
         }
         let mut found: Vec<Vec<u8>> = Vec::new();
         for item in about.items.iter() {
-            let Some(value) = looked_up(item, state, id, row)? else { return Ok(Passing::Some(about)) };
+            let Some(value) = find_value(item, state, id, row)? else { return Ok(Passing::Some(about)) };
             found.extend(value.filter(|value| !found.contains(value)));
         }
         let (schema, mut key) = (&state.catalog.schema, Vec::new());
@@ -126,7 +126,7 @@ impl MatchedValues {
     }
 
     /// Returns the matching ones of the encoded values of a virtual attribute.
-    pub(super) fn of_made(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
+    pub(super) fn of_computed(&self, catalog: &Catalog, type_id: TypeId, values: &[u8]) -> Vec<u8> {
         let description = AttributeDescription::of(type_id);
         let Some(about) = self.about(catalog, &description) else { return Vec::new() };
         let (mut passing, mut key) = (Vec::new(), Vec::new());
@@ -227,7 +227,7 @@ impl MatchedValues {
             put_attribute(
                 out,
                 schema.type_by_id(type_id).name(),
-                &self.of_made(state.catalog, type_id, &values),
+                &self.of_computed(state.catalog, type_id, &values),
             );
         }
         Ok(Some(looked_at))
@@ -281,7 +281,7 @@ fn passes(item: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> bool
 
 /// Finds the value that an item tests for, in an attribute with values in rows of their own; `None` if the values must
 /// be scanned.
-fn looked_up(
+fn find_value(
     item: &Term,
     state: TreeState<'_>,
     id: EntryId,

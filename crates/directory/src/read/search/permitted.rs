@@ -200,7 +200,7 @@ fn is_membership(item: &Item) -> bool {
 
 /// Attributes that a filter tests.
 #[derive(Debug, Default)]
-pub(super) struct TypesAsked {
+pub(super) struct FilterTypes {
     /// The types, including subtypes.
     pub(super) types: Vec<TypeId>,
     /// Whether it tests membership of groups.
@@ -208,21 +208,21 @@ pub(super) struct TypesAsked {
 }
 
 /// Returns the types that a filter tests.
-pub(super) fn types_asked(filter: &Term, catalog: &Catalog) -> TypesAsked {
-    let mut asked = TypesAsked::default();
-    add_types_asked(filter, catalog, &mut asked);
+pub(super) fn filter_types(filter: &Term, catalog: &Catalog) -> FilterTypes {
+    let mut asked = FilterTypes::default();
+    add_filter_types(filter, catalog, &mut asked);
     asked.types.sort_unstable();
     asked.types.dedup();
     asked
 }
 
-fn add_types_asked(filter: &Term, catalog: &Catalog, asked: &mut TypesAsked) {
+fn add_filter_types(filter: &Term, catalog: &Catalog, asked: &mut FilterTypes) {
     match filter {
         Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}
         Term::And(terms) | Term::Or(terms) => {
-            terms.iter().for_each(|term| add_types_asked(term, catalog, asked));
+            terms.iter().for_each(|term| add_filter_types(term, catalog, asked));
         }
-        Term::Not(term) => add_types_asked(term, catalog, asked),
+        Term::Not(term) => add_filter_types(term, catalog, asked),
         Term::Item(item) => {
             asked.membership |= is_membership(item);
             match (type_of(item, &catalog.schema), item.test.rule()) {

@@ -34,8 +34,8 @@ impl Persistent {
     }
 
     /// Sets the change of the next entry. Returns false if the client did not subscribe to this change type.
-    pub(super) fn tells(&mut self, change: ChangeType, previous_dn: Option<String>) -> bool {
-        self.change = self.asked.tells_changes.then_some((change, previous_dn));
+    pub(super) fn set_change(&mut self, change: ChangeType, previous_dn: Option<String>) -> bool {
+        self.change = self.asked.returns_entry_changes.then_some((change, previous_dn));
         self.asked.wants(change)
     }
 

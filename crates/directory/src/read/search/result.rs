@@ -167,7 +167,7 @@ impl ResultWriter {
                 }
             }
             if self.selection.by_value().is_some()
-                && !self.put_shown(out, state, candidate.id, row, gathered_len)?
+                && !self.put_readable(out, state, candidate.id, row, gathered_len)?
             {
                 return Ok(false);
             }
@@ -208,7 +208,7 @@ impl ResultWriter {
     /// Appends the readable values of the attributes of which only some may be read, if there are any. Returns false if
     /// there are too many values to examine, after `looked_at` octets of others.
     #[cold]
-    fn put_shown(
+    fn put_readable(
         &mut self,
         out: &mut Vec<u8>,
         state: TreeState<'_>,

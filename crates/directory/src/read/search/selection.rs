@@ -64,7 +64,7 @@ impl Selection {
         for selector in list.iter() {
             selection.add(selector, &catalog.schema);
         }
-        selection.select_made(catalog);
+        selection.select_computed(catalog);
         selection
     }
 
@@ -74,12 +74,12 @@ impl Selection {
         let none = ldap::SelectionBuf::from_iter(["1.1"]);
         let none = Selection::of(none.as_selection(), catalog, access);
         let mut selection = Selection { named, is_exact: true, ..none };
-        selection.select_made(catalog);
+        selection.select_computed(catalog);
         selection
     }
 
     /// Finds the requested virtual attributes.
-    fn select_made(&mut self, catalog: &Catalog) {
+    fn select_computed(&mut self, catalog: &Catalog) {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;
         if self.all_operational || self.named.iter().any(may_be_virtual) {
             let made = VirtualAttribute::all(&catalog.schema);

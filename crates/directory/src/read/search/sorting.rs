@@ -31,7 +31,7 @@ use crate::model::limits::{
     NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUE_MAX, SORT_VALUES_MAX, STREAMED_PER_ENTRY,
 };
 use crate::model::outcome::OperationError;
-use crate::read::controls::{SortAsked, SortKeyAsked, WindowAsked};
+use crate::read::controls::{ListViewOptions, RequestedSortKey, SortOptions};
 use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 
@@ -159,7 +159,7 @@ struct Buffers {
 }
 
 impl SortBy {
-    fn of(asked: &SortKeyAsked, compiler: &Compiler<'_>) -> std::result::Result<SortBy, SortOutcome> {
+    fn of(asked: &RequestedSortKey, compiler: &Compiler<'_>) -> std::result::Result<SortBy, SortOutcome> {
         let wrong = |code, text: &str| SortOutcome {
             code,
             attribute: Some(asked.attribute.clone()),
@@ -300,7 +300,7 @@ impl SortBy {
 impl Sorting {
     /// Checks whether the results can be sorted as requested.
     pub(super) fn of(
-        asked: &SortAsked,
+        asked: &SortOptions,
         catalog: &Catalog,
         access: Access,
     ) -> std::result::Result<Sorting, SortOutcome> {
@@ -416,7 +416,7 @@ impl Sorting {
     /// There is no such part.
     pub(super) fn show(
         &mut self,
-        asked: &WindowAsked,
+        asked: &ListViewOptions,
         catalog: &Catalog,
     ) -> std::result::Result<(), WindowError> {
         let window = Window::of(asked, |value| self.by.first()?.key_of(&catalog.schema, value))?;

@@ -68,7 +68,7 @@ pub(super) struct Sync {
     /// The constant part of the cookie.
     seal: String,
     /// State to send with the next entry, once later changes are sent: then no entry is omitted as unchanged.
-    pub(super) telling: Option<SyncState>,
+    pub(super) next_state: Option<SyncState>,
 }
 
 impl Sync {
@@ -118,7 +118,8 @@ impl Sync {
         let cookie = String::new();
         let touched = HashSet::new();
         let own = standing.and_then(Standing::own);
-        let mut sync = Sync { id, since, unread, touched, own, uuid, present, cookie, seal, telling: None };
+        let mut sync =
+            Sync { id, since, unread, touched, own, uuid, present, cookie, seal, next_state: None };
         sync.is_now_at(state)?;
         Ok(Some(sync))
     }
@@ -138,19 +139,19 @@ impl Sync {
     }
 
     /// Notifies the client that all entries were sent and that changes follow.
-    pub(super) fn tell_refreshed(&self, out: &mut Vec<u8>) {
-        self.tell(
+    pub(super) fn send_refreshed(&self, out: &mut Vec<u8>) {
+        self.send_info(
             &SyncInfo::Refreshed { deletes: false, cookie: Some(self.cookie.as_bytes()), is_done: true },
             out,
         );
     }
 
     /// Sends the client a new cookie.
-    pub(super) fn tell_cookie(&self, out: &mut Vec<u8>) {
-        self.tell(&SyncInfo::NewCookie(self.cookie.as_bytes()), out);
+    pub(super) fn send_cookie(&self, out: &mut Vec<u8>) {
+        self.send_info(&SyncInfo::NewCookie(self.cookie.as_bytes()), out);
     }
 
-    fn tell(&self, info: &SyncInfo<'_>, out: &mut Vec<u8>) {
+    fn send_info(&self, info: &SyncInfo<'_>, out: &mut Vec<u8>) {
         let value = info.encode();
         encode_intermediate_response(out, self.id, Some(oids::SYNC_INFO), Some(&value), Controls::NONE);
     }
@@ -188,7 +189,7 @@ impl Sync {
         out: &mut Vec<u8>,
     ) -> Result<bool> {
         let position = candidate.entry(state)?.position;
-        if self.telling.is_some() || position > self.since || self.touched.contains(&candidate.id.0) {
+        if self.next_state.is_some() || position > self.since || self.touched.contains(&candidate.id.0) {
             return Ok(false);
         }
         self.present.uuids.push(self.uuid_of(state, candidate)?);
@@ -205,13 +206,13 @@ impl Sync {
         }
         let set =
             std::mem::replace(&mut self.present, SyncIdSet { refresh_deletes: false, uuids: Vec::new() });
-        self.tell(&SyncInfo::IdSet(set), out);
+        self.send_info(&SyncInfo::IdSet(set), out);
     }
 
     /// Returns the value of the Sync State control of an entry.
     pub(super) fn state_value<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<Vec<u8>> {
         let uuid = self.uuid_of(state, candidate)?;
-        let state = self.telling.unwrap_or(SyncState::Add);
+        let state = self.next_state.unwrap_or(SyncState::Add);
         Ok(SyncStateValue { state, uuid, cookie: None }.encode())
     }
 
@@ -355,11 +356,11 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
 /// Returns true if the results depend on other entries, through virtual attributes in the filter or in access rules.
 pub(super) fn goes_by_others(state: TreeState<'_>, standing: Option<&Standing>, filter: Filter<'_>) -> bool {
     let mut filters = standing.into_iter().flat_map(Standing::filters).chain([filter]);
-    filters.any(|filter| is_about_made(&state.catalog.schema, filter))
+    filters.any(|filter| tests_computed(&state.catalog.schema, filter))
 }
 
 /// Returns true if a filter tests a virtual attribute that depends on more than the entry itself.
-fn is_about_made(schema: &Schema, filter: Filter<'_>) -> bool {
+fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
     let is_made = |name: &str| {
         let description = schema.parse_description(name).ok();
         let made =
@@ -367,8 +368,8 @@ fn is_about_made(schema: &Schema, filter: Filter<'_>) -> bool {
         made.is_some_and(|made| made != VirtualAttribute::StructuralObjectClass)
     };
     match filter.kind() {
-        FilterKind::And(list) | FilterKind::Or(list) => list.iter().any(|item| is_about_made(schema, item)),
-        FilterKind::Not(item) => is_about_made(schema, item),
+        FilterKind::And(list) | FilterKind::Or(list) => list.iter().any(|item| tests_computed(schema, item)),
+        FilterKind::Not(item) => tests_computed(schema, item),
         FilterKind::EqualityMatch(item)
         | FilterKind::GreaterOrEqual(item)
         | FilterKind::LessOrEqual(item)

@@ -109,10 +109,10 @@ impl TreeSearch {
             None => None,
         };
         let (mut entry_controls, mut follow) = (None, None);
-        if controls.are_told() {
+        if controls.may_add_response_controls() {
             let asker = (context, access, standing.as_ref());
             (entry_controls, follow) =
-                told(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
+                result_extras(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
         }
         // These loads overlap with each other, and with building the search.
         for candidate in plan.first_few() {
@@ -579,18 +579,18 @@ impl Sink for Tally {
 }
 
 /// Controls of each result, and the follow-up of later changes.
-type Told = (Option<Box<EntryControls>>, Option<Box<Follow>>);
+type ResultExtras = (Option<Box<EntryControls>>, Option<Box<Follow>>);
 
 /// Builds both for the few requests that ask for them.
 #[cold]
 #[inline(never)]
-fn told(
+fn result_extras(
     snapshot: &Snapshot,
     asker: (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
     (id, request): (MessageId, &SearchRequest<'_>),
     scope: &SearchScope,
     (controls, selection): (&RequestControls, &mut Selection),
-) -> Result<Told, OperationError> {
+) -> Result<ResultExtras, OperationError> {
     if controls.sync().is_some() {
         selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
     }
@@ -599,13 +599,14 @@ fn told(
         false => None,
     };
     let (context, access, standing) = asker;
-    let shared = follow.as_ref().and_then(|follow| follow.told());
+    let shared = follow.as_ref().and_then(|follow| follow.client_state());
     let shared = shared.as_ref().map(|shared| shared.lock());
-    let (told, standing) = match (&follow, &shared) {
+    let (result_extras, standing) = match (&follow, &shared) {
         (Some(follow), Some(shared)) => (&**shared, follow.standing()),
         _ => (snapshot, standing),
     };
-    let entry_controls = EntryControls::of(told, (context, access, standing), id, request, controls)?;
+    let entry_controls =
+        EntryControls::of(result_extras, (context, access, standing), id, request, controls)?;
     Ok((entry_controls, follow))
 }
 

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use ldap::{ListViewResult, ResultCode};
 
 use crate::model::outcome::OperationError;
-use crate::read::controls::{WindowAsked, WindowTarget};
+use crate::read::controls::{ListViewOptions, WindowTarget};
 
 /// Octets that compare as the results do.
 pub(super) type Key = Box<[u8]>;
@@ -64,7 +64,7 @@ impl Window {
     /// # Errors
     /// No list has such a part.
     pub(super) fn of(
-        asked: &WindowAsked,
+        asked: &ListViewOptions,
         key_of: impl FnOnce(&[u8]) -> Option<Key>,
     ) -> Result<Window, WindowError> {
         if asked.has_context {

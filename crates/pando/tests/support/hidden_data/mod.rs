@@ -29,9 +29,9 @@ use fastrand::Rng;
 use ldap::{ChangeOperation, ResultCode, oids};
 
 use self::answers::{Answers, Link, Own, code_of, decoded, in_order, in_words};
-use self::requests::{Asked, Dice, Made, Operation, Sent};
+use self::requests::{AccessRequest, Dice, Operation, Sent, TestRequest};
 use self::values::{Kind, control, extended, feature, sasl};
-use self::world::{ASKERS, World, asker};
+use self::world::{REQUESTERS, World, requester_dn};
 use crate::support::Scratch;
 use crate::support::pando::{Pando, Start, command};
 
@@ -207,18 +207,18 @@ impl Pair {
             ];
             let changed = admin.modify("cn=config", changes).unwrap();
             assert!(changed.is_success(), "{changed:?} {:#?}", self.rules);
-            for number in 0..ASKERS {
+            for number in 0..REQUESTERS {
                 let password = format!("a{number}-secret");
                 let change: &[(_, &str, &[&str])] =
                     &[(ChangeOperation::Replace, "userPassword", &[&password])];
-                assert!(admin.modify(&asker(number), change).unwrap().is_success());
+                assert!(admin.modify(&requester_dn(number), change).unwrap().is_success());
             }
         }
-        for number in 0..ASKERS {
+        for number in 0..REQUESTERS {
             let mut both = self.open();
             let proof = format!("a{number}-secret").into_bytes();
-            let operation = Operation::Bind { name: asker(number), mechanism: None, proof };
-            let made = Made { operation, controls: Vec::new(), follows: false, taken_in: None };
+            let operation = Operation::Bind { name: requester_dn(number), mechanism: None, proof };
+            let made = TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None };
             for (side, link) in both.iter_mut().enumerate() {
                 let mut octets = Vec::new();
                 made.encode(1, side, &mut octets);
@@ -254,7 +254,7 @@ impl Pair {
                 }
             }
         }
-        let place = dice.rng.usize(..2 * ASKERS + 1) / 2;
+        let place = dice.rng.usize(..2 * REQUESTERS + 1) / 2;
         // One that goes on is cancelled at once: it has to be the only one, so that how far it has come is the same.
         for sent in requests.chunk_by(|one, other| !one.follows && !other.follows) {
             if done.difference.is_none() {
@@ -262,7 +262,7 @@ impl Pair {
             }
         }
         // What comes next of a search in pages.
-        let mut paged: Option<Made> = requests
+        let mut paged: Option<TestRequest> = requests
             .into_iter()
             .rev()
             .find(|made| matches!(made.operation, Operation::Search(_)) && has(made, oids::PAGED_RESULTS));
@@ -318,7 +318,7 @@ impl Pair {
                     Operation::Bind { name: String::new(), mechanism: Some(mechanism.to_owned()), proof };
             }
             let who = Operation::Extended { name: oids::WHO_AM_I.to_owned(), value: Sent(None) };
-            let who = Made { operation: who, controls: Vec::new(), follows: false, taken_in: None };
+            let who = TestRequest { operation: who, controls: Vec::new(), follows: false, taken_in: None };
             self.ask(self.links.len() - 1, &[made, who], dice, done);
         }
         self.links.pop();
@@ -361,7 +361,7 @@ impl Pair {
     }
 
     /// Sends requests to both servers and compares the answers.
-    fn ask(&mut self, place: usize, requests: &[Made], dice: &mut Dice<'_>, done: &mut Done) {
+    fn ask(&mut self, place: usize, requests: &[TestRequest], dice: &mut Dice<'_>, done: &mut Done) {
         let first = self.next_id;
         self.next_id += requests.len() as i32 * 2;
         let links = &mut self.links[place];
@@ -378,7 +378,8 @@ impl Pair {
                     let cancel = ldap::encode_cancel(ldap::MessageId(id));
                     let value = Sent(Some([cancel.clone(), cancel]));
                     let operation = Operation::Extended { name: oids::CANCEL.to_owned(), value };
-                    let cancel = Made { operation, controls: Vec::new(), follows: false, taken_in: None };
+                    let cancel =
+                        TestRequest { operation, controls: Vec::new(), follows: false, taken_in: None };
                     cancel.encode(id + 1, side, &mut octets);
                     wanted.push(id + 1);
                 }
@@ -407,7 +408,7 @@ impl Pair {
     fn compare(
         &mut self,
         place: usize,
-        made: &Made,
+        made: &TestRequest,
         id: i32,
         answers: &[Answers; 2],
         dice: &Dice<'_>,
@@ -458,7 +459,8 @@ impl Pair {
                 return;
             }
         }
-        let asks = if place < ASKERS { asker(place) } else { "nobody, or who has just bound".to_owned() };
+        let asks =
+            if place < REQUESTERS { requester_dn(place) } else { "nobody, or who has just bound".to_owned() };
         let only: Vec<String> = dice.world.one.iter().map(|(dn, side)| format!("{dn} in {side}")).collect();
         let first = masked[0].iter().zip(&masked[1]).position(|(one, other)| one != other);
         let first = first.unwrap_or(masked[0].len().min(masked[1].len()));
@@ -474,7 +476,7 @@ impl Pair {
 }
 
 impl Done {
-    fn note(&mut self, made: &Made, answers: &Answers, id: i32) {
+    fn note(&mut self, made: &TestRequest, answers: &Answers, id: i32) {
         let code = answers.get(&id).and_then(|messages| code_of(messages)).map_or(u32::MAX, |code| code.0);
         let operation = match &made.operation {
             Operation::Bind { .. } => "bind",
@@ -489,7 +491,7 @@ impl Done {
             Operation::Unbind => "unbind",
         };
         *self.codes.entry((operation, code)).or_default() += 1;
-        for Asked { oid, .. } in &made.controls {
+        for AccessRequest { oid, .. } in &made.controls {
             if let Some(known) = SUPPORTED_CONTROLS.iter().find(|known| known.oid == oid) {
                 *self.controls.entry(known.oid).or_default() += 1;
             }
@@ -502,6 +504,6 @@ impl Done {
     }
 }
 
-fn has(made: &Made, oid: &str) -> bool {
+fn has(made: &TestRequest, oid: &str) -> bool {
     made.controls.iter().any(|asked| asked.oid == oid)
 }

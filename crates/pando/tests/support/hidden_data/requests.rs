@@ -13,7 +13,7 @@ use ldap::{
 };
 
 use super::values::{Kind, Values, control, extended};
-use super::world::{ASKERS, HIDDEN_TYPES, World, asker, one_of, pick};
+use super::world::{HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn};
 use crate::support::SUFFIX;
 
 /// Source of random choices.
@@ -75,13 +75,13 @@ impl Debug for Search {
 
 /// A control.
 #[derive(Clone)]
-pub struct Asked {
+pub struct AccessRequest {
     pub oid: String,
     pub critical: bool,
     pub value: Values,
 }
 
-impl Debug for Asked {
+impl Debug for AccessRequest {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let known =
             SUPPORTED_CONTROLS.iter().find(|known| known.oid == self.oid).map_or("unknown", |of| of.name);
@@ -92,20 +92,20 @@ impl Debug for Asked {
 
 /// A request.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct TestRequest {
     pub operation: Operation,
-    pub controls: Vec<Asked>,
+    pub controls: Vec<AccessRequest>,
     /// Whether the search goes on until it is cancelled.
     pub follows: bool,
     /// The directory that alone has the hidden entry whose name the request takes for another.
     pub taken_in: Option<usize>,
 }
 
-impl Made {
+impl TestRequest {
     /// Its octets to one of the servers.
     pub fn encode(&self, id: i32, side: usize, out: &mut Vec<u8>) {
         let mut controls = ControlsBuf::new();
-        for Asked { oid, critical, value } in &self.controls {
+        for AccessRequest { oid, critical, value } in &self.controls {
             let value = value.as_ref().map(|values| values[side].as_slice());
             controls.push(Control { oid, critical: *critical, value });
         }
@@ -169,7 +169,7 @@ impl Made {
 
 impl Dice<'_> {
     /// A request of one kind.
-    pub fn request(&mut self, context: ControlContext, kind: Kind) -> Made {
+    pub fn request(&mut self, context: ControlContext, kind: Kind) -> TestRequest {
         self.follows = false;
         let operation = match context {
             ControlContext::Bind => self.bind(),
@@ -192,9 +192,9 @@ impl Dice<'_> {
             controls.retain(|asked| {
                 ![oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID].contains(&asked.oid.as_str())
             });
-            controls.push(Asked { oid: oids::NO_OPERATION.to_owned(), critical: true, value: None });
+            controls.push(AccessRequest { oid: oids::NO_OPERATION.to_owned(), critical: true, value: None });
         }
-        Made { operation, controls, follows: self.follows, taken_in }
+        TestRequest { operation, controls, follows: self.follows, taken_in }
     }
 
     /// The directory that alone has an entry of the name that an operation makes.
@@ -210,10 +210,14 @@ impl Dice<'_> {
         self.world.only_side(&name)
     }
 
-    fn controls(&mut self, context: ControlContext) -> Vec<Asked> {
+    fn controls(&mut self, context: ControlContext) -> Vec<AccessRequest> {
         let mut all = Vec::new();
         if context == ControlContext::Delete && self.rng.u32(..3) == 0 {
-            all.push(Asked { oid: oids::TREE_DELETE.to_owned(), critical: self.rng.bool(), value: None });
+            all.push(AccessRequest {
+                oid: oids::TREE_DELETE.to_owned(),
+                critical: self.rng.bool(),
+                value: None,
+            });
         }
         let count = [0, 0, 1, 1, 1, 2, 3][self.rng.usize(..7)];
         for _ in 0..count {
@@ -229,7 +233,7 @@ impl Dice<'_> {
             if is_proxied && self.rng.u32(..3) > 0 {
                 continue;
             }
-            if all.iter().any(|other: &Asked| other.oid == known.oid) {
+            if all.iter().any(|other: &AccessRequest| other.oid == known.oid) {
                 continue;
             }
             let make =
@@ -238,10 +242,10 @@ impl Dice<'_> {
             let before = self.follows;
             let value = make(self);
             self.follows = before || (self.follows && context == ControlContext::Search);
-            all.push(Asked { oid: known.oid.to_owned(), critical, value });
+            all.push(AccessRequest { oid: known.oid.to_owned(), critical, value });
         }
         if self.rng.u32(..40) == 0 {
-            all.push(Asked { oid: "1.2.3.4".to_owned(), critical: self.rng.bool(), value: None });
+            all.push(AccessRequest { oid: "1.2.3.4".to_owned(), critical: self.rng.bool(), value: None });
         }
         all
     }
@@ -292,7 +296,7 @@ impl Dice<'_> {
     pub fn user(&mut self) -> String {
         match self.rng.u32(..4) {
             0 => self.name(),
-            1 => asker(self.rng.usize(..ASKERS)),
+            1 => requester_dn(self.rng.usize(..REQUESTERS)),
             2 => format!("uid=h{},ou=people,{SUFFIX}", self.rng.u32(..3)),
             _ => format!("uid=v{},ou=people,{SUFFIX}", self.rng.u32(..6)),
         }
@@ -303,7 +307,7 @@ impl Dice<'_> {
         match self.rng.u32(..6) {
             0 => String::new(),
             1 => format!("u:{}", pick(self.rng, &["a0", "a1", "v0", "h0", "h1", "nobody"])),
-            2 | 3 => format!("dn:{}", asker(self.rng.usize(..ASKERS))),
+            2 | 3 => format!("dn:{}", requester_dn(self.rng.usize(..REQUESTERS))),
             _ => format!("dn:{}", self.user()),
         }
     }
@@ -490,7 +494,7 @@ impl Dice<'_> {
             let (description, value) = match self.rng.u32(..9) {
                 0 => ("seeAlso".to_owned(), self.plain_name()),
                 1 => ("member".to_owned(), self.plain_name()),
-                2 => ("member".to_owned(), asker(self.rng.usize(..ASKERS))),
+                2 => ("member".to_owned(), requester_dn(self.rng.usize(..REQUESTERS))),
                 3 | 8 => {
                     ("description".to_owned(), pick(self.rng, &["plain", "fancy", "secret 0"]).to_owned())
                 }

@@ -113,8 +113,8 @@ pub fn control(oid: &str) -> Option<Maker> {
         oids::PERSISTENT_SEARCH => |dice| {
             dice.follows = true;
             let change_types = dice.rng.u8(1..16);
-            let (changes_only, tells_changes) = (dice.rng.bool(), dice.rng.bool());
-            same(PersistentSearch { change_types, changes_only, tells_changes }.encode())
+            let (changes_only, returns_entry_changes) = (dice.rng.bool(), dice.rng.bool());
+            same(PersistentSearch { change_types, changes_only, returns_entry_changes }.encode())
         },
         oids::DEREFERENCE => |dice| {
             let attribute =
@@ -182,7 +182,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
         APPLY_SETTINGS => (Kind::Writes, |_| same(b"size_limit = 1".to_vec())),
         EXPLAIN_ACCESS => (Kind::Reads, |dice| {
             let rights = ["browse", "read", "write", "add", "delete", "use", "compare", "search", "nonsense"];
-            let (asker, entry) = (dice.identity(), dice.name());
+            let (requester_dn, entry) = (dice.identity(), dice.name());
             let right = pick(dice.rng, &rights);
             let entry = if right == "use" { String::new() } else { entry };
             let attribute = match right {
@@ -192,7 +192,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             };
             same(
                 AccessQuestion {
-                    requester: &asker,
+                    requester: &requester_dn,
                     right,
                     entry: &entry,
                     attribute,

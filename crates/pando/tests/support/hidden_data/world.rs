@@ -16,7 +16,7 @@ use fastrand::Rng;
 use crate::support::SUFFIX;
 
 /// Users who ask, by their DN; the password is the uid and `-secret`.
-pub const ASKERS: usize = 3;
+pub const REQUESTERS: usize = 3;
 
 /// Attributes that only the administrator may read, search, compare or write.
 pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
@@ -50,7 +50,7 @@ pub struct World {
 }
 
 /// The DN of a user who asks.
-pub fn asker(number: usize) -> String {
+pub fn requester_dn(number: usize) -> String {
     format!("uid=a{number},ou=askers,{SUFFIX}")
 }
 
@@ -119,8 +119,8 @@ impl World {
             2 => {}
             // One way for the one, another for the others.
             _ => {
-                let others = format!("user '{}', group '{ASKERS_GROUP},{SUFFIX}'", asker(1));
-                let first = format!("anonymous, user '{}'", asker(0));
+                let others = format!("user '{}', group '{ASKERS_GROUP},{SUFFIX}'", requester_dn(1));
+                let first = format!("anonymous, user '{}'", requester_dn(0));
                 rules.push(format!("deny browse matching '(employeeType=secret)' to {first}"));
                 rules.extend(self.denied_places(&others));
             }
@@ -168,7 +168,8 @@ impl World {
 
 /// Returns a subject of rules that covers all requesters, in one of many forms.
 fn all_askers(rng: &mut Rng) -> String {
-    let users: Vec<String> = (0..ASKERS).map(|number| format!("user '{}'", asker(number))).collect();
+    let users: Vec<String> =
+        (0..REQUESTERS).map(|number| format!("user '{}'", requester_dn(number))).collect();
     let who = match rng.u32(..7) {
         0 => "anyone".to_owned(),
         1 => "anonymous, authenticated".to_owned(),
@@ -186,7 +187,7 @@ fn some_askers(rng: &mut Rng) -> String {
     match rng.u32(..9) {
         0..=2 => "anyone".to_owned(),
         3 | 4 => "authenticated".to_owned(),
-        5 => format!("user '{}'", asker(rng.usize(..ASKERS))),
+        5 => format!("user '{}'", requester_dn(rng.usize(..REQUESTERS))),
         6 => format!("group '{ASKERS_GROUP},{SUFFIX}'"),
         7 => "self, named by manager".to_owned(),
         _ => "anonymous".to_owned(),
@@ -232,7 +233,7 @@ fn random_allow(rng: &mut Rng, unmarked: &str) -> String {
         10 => format!("allow write of userPassword, description{unmarked} to self"),
         11 => format!("allow explain{}{unmarked} to {who}", place(rng, &["", "people", "open", "mixed"])),
         12 => {
-            let other = asker(rng.usize(..ASKERS));
+            let other = requester_dn(rng.usize(..REQUESTERS));
             format!("allow proxy at '{other}'{unmarked} to authenticated")
         }
         _ => format!("allow join, leave of member{}{unmarked} to authenticated", place(rng, &["", "groups"])),
@@ -303,9 +304,9 @@ impl Planner<'_> {
         self.hidden_in_both("ou=shell", &[("objectClass", "organizationalUnit")]);
         self.hidden_places.push(("at", format!("ou=shell,{SUFFIX}")));
         let mut askers = vec![("objectClass", "groupOfNames")];
-        let members: Vec<String> = (0..ASKERS).map(asker).collect();
+        let members: Vec<String> = (0..REQUESTERS).map(requester_dn).collect();
         askers.extend(members.iter().map(|member| ("member", member.as_str())));
-        for number in 0..ASKERS {
+        for number in 0..REQUESTERS {
             self.person(&format!("uid=a{number},ou=askers"), Some("asker"), true);
         }
         self.person("uid=keeper,ou=keepers", None, true);
@@ -488,7 +489,7 @@ impl Planner<'_> {
         match self.rng.u32(..10) {
             0..=2 => format!("{},{SUFFIX}", pick(self.rng, &visible)),
             3 => one_of(self.rng, &self.names.absent).clone(),
-            4 => asker(self.rng.usize(..ASKERS)),
+            4 => requester_dn(self.rng.usize(..REQUESTERS)),
             5 => format!("cn=always,ou=mixed,{SUFFIX}"),
             _ => one_of(self.rng, &names().hidden).clone(),
         }

@@ -26,7 +26,7 @@ use super::key::{KeyWords, hash, key_words};
 use super::moved::Moved;
 use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
-use super::table::{Growing, Table, WAYS};
+use super::table::{Growing, SLOTS_PER_KEY, Table};
 
 /// Look-ups after an eviction of all rows before caching begins.
 pub(crate) const PATIENCE: u32 = 4096;
@@ -198,7 +198,7 @@ impl RowCache {
 /// Keys of id set maps that have one id.
 ///
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
-/// A key is in one of [`WAYS`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
+/// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
 /// forward when it is requested again, so keys that are requested once do not evict those that are requested often.
 struct CachedIds {
     places: Growing<8>,
@@ -239,7 +239,7 @@ impl CachedIds {
     fn insert_ahead(&mut self, moment: Moment, key: &NewKey, id: u64) {
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
         let mut free = None;
-        for way in 0..WAYS {
+        for way in 0..SLOTS_PER_KEY {
             let place = table.place(number ^ way);
             if (place[0] as u32) < moment.floor {
                 free = free.or(Some(way));
@@ -255,9 +255,9 @@ impl CachedIds {
     fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
         self.places.grow_if_full(IDS_EIGHTHS);
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
-        let free = (0..WAYS).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
+        let free = (0..SLOTS_PER_KEY).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
         table.taken += usize::from(free.is_some());
-        *table.place(number ^ free.unwrap_or(WAYS - 1)) = line(moment, key, id);
+        *table.place(number ^ free.unwrap_or(SLOTS_PER_KEY - 1)) = line(moment, key, id);
     }
 }
 
@@ -273,7 +273,7 @@ fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
 fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
     let NewKey { hash, words } = key;
     let number = (hash >> 32) as usize;
-    for way in 0..WAYS {
+    for way in 0..SLOTS_PER_KEY {
         let mut place = *table.place(number ^ way);
         if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != *words {
             continue;

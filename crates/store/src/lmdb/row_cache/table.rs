@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 
 /// Slots of a table that a key may use.
-pub(crate) const WAYS: usize = 4;
+pub(crate) const SLOTS_PER_KEY: usize = 4;
 
 /// Slots of the smallest table.
 const PLACES_MIN: usize = 1 << 10;
@@ -90,7 +90,7 @@ struct Before<const WORDS: usize> {
 impl<const WORDS: usize> Growing<WORDS> {
     /// Creates a table that grows up to `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> Growing<WORDS> {
-        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(WAYS).ilog2();
+        let place_count_max = 1 << (bytes_max / (WORDS * 8)).max(SLOTS_PER_KEY).ilog2();
         let table = Table::new(PLACES_MIN.min(place_count_max));
         Growing { table, before: None, coming: None, place_count_max }
     }

@@ -260,7 +260,7 @@ fn synchronize(directory: &mut TestDirectory, cookie_size: usize, base: &str) ->
 
 fn follow_the_schema(directory: &mut TestDirectory) -> ResultCode {
     let change_types = PersistentSearch::ALL_TYPES;
-    let value = PersistentSearch { change_types, changes_only: true, tells_changes: true }.encode();
+    let value = PersistentSearch { change_types, changes_only: true, returns_entry_changes: true }.encode();
     search(directory, ("cn=subschema", "(objectClass=*)"), &[(oids::PERSISTENT_SEARCH, Some(&value))])
 }
 

@@ -7,7 +7,7 @@ use ldap::{DecodeLimits, Dereferenced, Response, ResponseMessage, ResultCode, oi
 use super::large::{GHOSTS, with_large_group};
 use super::{Question, add, sample};
 use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, MESSAGE_BYTES_MAX};
-use crate::read::controls::{DereferenceAsked, RequestControls, SeldomControls};
+use crate::read::controls::{DereferenceOptions, RequestControls, SeldomControls};
 use crate::read::search::{Budget, Step};
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -15,21 +15,25 @@ const ALL: &str = "cn=all,ou=groups,dc=example,dc=com";
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
 const BOB: &str = "uid=bob,ou=people,dc=example,dc=com";
 
-fn asked(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestControls {
+fn dereference_of(is_critical: bool, specs: &[(&str, &[&str])]) -> RequestControls {
     let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
     let specs = specs.iter().map(|(attribute, wanted)| ((*attribute).to_owned(), owned(wanted))).collect();
-    let dereference = Some(DereferenceAsked { is_critical, specs });
+    let dereference = Some(DereferenceOptions { is_critical, specs });
     let seldom = Some(Box::new(SeldomControls { dereference, ..SeldomControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
 
 /// Returns the control of each result, by the name of the result: a line for each DN.
-fn told(directory: &TestDirectory, filter: &str, controls: RequestControls) -> BTreeMap<String, Vec<String>> {
+fn dereferenced(
+    directory: &TestDirectory,
+    filter: &str,
+    controls: RequestControls,
+) -> BTreeMap<String, Vec<String>> {
     lines_of(&Question { controls, ..Question::everywhere(filter) }.answer(directory, false).unwrap())
 }
 
 fn lines_of(messages: &[u8]) -> BTreeMap<String, Vec<String>> {
-    let (mut told, mut rest) = (BTreeMap::new(), messages);
+    let (mut dereferenced, mut rest) = (BTreeMap::new(), messages);
     while let Some(length) = ldap::frame_len(rest).unwrap() {
         let (message, after) = rest.split_at(length);
         rest = after;
@@ -46,9 +50,9 @@ fn lines_of(messages: &[u8]) -> BTreeMap<String, Vec<String>> {
             let attributes: String = one.attributes.iter().map(values).collect();
             format!("{} {}:{attributes}", one.attribute, text(one.value))
         };
-        told.insert(entry.object_name.to_owned(), all.iter().map(line).collect());
+        dereferenced.insert(entry.object_name.to_owned(), all.iter().map(line).collect());
     }
-    told
+    dereferenced
 }
 
 fn of(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
@@ -58,31 +62,34 @@ fn of(dn: &str, lines: &[String]) -> BTreeMap<String, Vec<String>> {
 #[test]
 fn each_name_comes_with_what_is_wanted_of_its_entry() {
     let directory = sample();
-    let member = |wanted: &[&str]| asked(true, &[("member", wanted)]);
+    let member = |wanted: &[&str]| dereference_of(true, &[("member", wanted)]);
     let expected =
         of(ALL, &[format!("member {ADA}: givenName=Ada|Augusta uid=ada"), format!("member {BOB}: uid=bob")]);
-    assert_eq!(told(&directory, "(cn=all)", member(&["uid", "givenName"])), expected);
+    assert_eq!(dereferenced(&directory, "(cn=all)", member(&["uid", "givenName"])), expected);
     // No subtypes or further options of the requested attributes, and no attributes unknown to the schema.
     let expected = of(ALL, &[format!("member {ADA}: cn;lang-fr=Ada de Lovelace"), format!("member {BOB}:")]);
-    assert_eq!(told(&directory, "(cn=all)", member(&["name", "cn;lang-fr", "nonsense"])), expected);
+    assert_eq!(dereferenced(&directory, "(cn=all)", member(&["name", "cn;lang-fr", "nonsense"])), expected);
     let nothing = of(ALL, &[format!("member {ADA}:"), format!("member {BOB}:")]);
     for wanted in [&[][..], &["nonsense"], &["*"], &["1.1"]] {
-        assert_eq!(told(&directory, "(cn=all)", member(wanted)), nothing, "{wanted:?}");
+        assert_eq!(dereferenced(&directory, "(cn=all)", member(wanted)), nothing, "{wanted:?}");
     }
     // A DN without an entry.
     let expected = of(
         "cn=odd,ou=groups,dc=example,dc=com",
         &[format!("member {ALL}: cn=all"), "member cn=ghost,dc=example,dc=com:".to_owned()],
     );
-    assert_eq!(told(&directory, "(cn=odd)", member(&["cn"])), expected);
+    assert_eq!(dereferenced(&directory, "(cn=odd)", member(&["cn"])), expected);
     // Entries that are named by virtual attributes, and virtual attributes of entries.
-    let groups =
-        told(&directory, "(uid=bob)", asked(true, &[("memberOf", &["cn"]), ("manager", &["entryDN"])]));
+    let groups = dereferenced(
+        &directory,
+        "(uid=bob)",
+        dereference_of(true, &[("memberOf", &["cn"]), ("manager", &["entryDN"])]),
+    );
     let expected = of(BOB, &[format!("memberOf {ALL}: cn=all"), format!("manager {ADA}: entryDN={ADA}")]);
     assert_eq!(groups, expected);
     // Results without DNs have no control.
-    assert_eq!(told(&directory, "(objectClass=domain)", member(&["uid"])), BTreeMap::new());
-    let both = told(&directory, "(objectClass=groupOfNames)", member(&["uid"]));
+    assert_eq!(dereferenced(&directory, "(objectClass=domain)", member(&["uid"])), BTreeMap::new());
+    let both = dereferenced(&directory, "(objectClass=groupOfNames)", member(&["uid"]));
     assert_eq!(both.len(), 3);
 }
 
@@ -90,13 +97,16 @@ fn each_name_comes_with_what_is_wanted_of_its_entry() {
 fn attributes_without_links_are_refused_or_ignored() {
     let directory = sample();
     for attribute in ["cn", "nonsense", "", "uid"] {
-        assert_eq!(told(&directory, "(cn=all)", asked(false, &[(attribute, &["cn"])])), BTreeMap::new());
-        let controls = asked(true, &[("member", &["cn"]), (attribute, &["cn"])]);
+        assert_eq!(
+            dereferenced(&directory, "(cn=all)", dereference_of(false, &[(attribute, &["cn"])])),
+            BTreeMap::new()
+        );
+        let controls = dereference_of(true, &[("member", &["cn"]), (attribute, &["cn"])]);
         let found = Question { controls, ..Question::everywhere("(cn=all)") }.ask(&directory);
         assert_eq!((found.code, found.entries.len()), (ResultCode::PROTOCOL_ERROR, 0), "{attribute:?}");
         assert!(found.diagnostic.contains("does not name entries"), "{}", found.diagnostic);
     }
-    let controls = asked(false, &[("member", &["cn"]), ("2.5.4.31", &["uid"])]);
+    let controls = dereference_of(false, &[("member", &["cn"]), ("2.5.4.31", &["uid"])]);
     let found = Question { controls, ..Question::everywhere("(cn=all)") }.ask(&directory);
     assert_eq!(found.code, ResultCode::PROTOCOL_ERROR);
     assert!(found.diagnostic.contains("is given twice"), "{}", found.diagnostic);
@@ -113,18 +123,18 @@ fn it_returns_the_values_of_a_search_for_the_entry() {
     });
     let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:{BOB}"));
     directory.requester = requester.unwrap().unwrap().requester;
-    let controls = || asked(true, &[("member", &["uid", "cn", "userPassword"])]);
+    let controls = || dereference_of(true, &[("member", &["uid", "cn", "userPassword"])]);
     let expected = of(ALL, &[format!("member {ADA}: uid=ada"), format!("member {BOB}:")]);
-    assert_eq!(told(&directory, "(cn=all)", controls()), expected);
+    assert_eq!(dereferenced(&directory, "(cn=all)", controls()), expected);
     // A requester who may not read the DNs does not receive them.
     directory.change_settings(|settings| {
         settings.general.access_rules = vec!["all: allow read of cn, uid to authenticated".to_owned()];
     });
-    assert_eq!(told(&directory, "(cn=all)", controls()), BTreeMap::new());
+    assert_eq!(dereferenced(&directory, "(cn=all)", controls()), BTreeMap::new());
     // No requester reads passwords, with rules and without.
     directory.change_settings(|settings| settings.general.access_rules = Vec::new());
     let line = format!("member {ADA}: cn=Ada Lovelace uid=ada");
-    assert_eq!(told(&directory, "(cn=all)", controls())[ALL][0], line);
+    assert_eq!(dereferenced(&directory, "(cn=all)", controls())[ALL][0], line);
 }
 
 /// Adds a group, and its members if `with_entries` is set.
@@ -159,7 +169,11 @@ fn large_results_are_streamed() {
     names.extend((0..DEREFERENCED_AT_ONCE_MAX).map(|number| format!("cn=nobody{number},{SUFFIX}")));
     let some = add_group(&mut directory, "some-names", &names[1..DEREFERENCED_AT_ONCE_MAX]);
     let all = add_group(&mut directory, "many-names", &names);
-    let told = told(&directory, "(objectClass=groupOfNames)", asked(true, &[("member", &["description"])]));
+    let dereferenced = dereferenced(
+        &directory,
+        "(objectClass=groupOfNames)",
+        dereference_of(true, &[("member", &["description"])]),
+    );
     let line = |dn: &String| match dn.contains("nobody") {
         true => format!("member {dn}:"),
         false if dn.contains("cn=m") => format!("member {dn}: description={long}"),
@@ -173,11 +187,11 @@ fn large_results_are_streamed() {
     for (group, members) in
         [(few, &members[..3]), (many, &members), (some, &names[1..DEREFERENCED_AT_ONCE_MAX]), (all, &names)]
     {
-        let mut found = told[&group].clone();
+        let mut found = dereferenced[&group].clone();
         found.sort();
         assert!(found == lines(members), "{group}: {} names", found.len());
     }
-    assert_eq!(told.len(), 3 + 4);
+    assert_eq!(dereferenced.len(), 3 + 4);
 }
 
 /// A named entry may be as large as any result.
@@ -186,8 +200,9 @@ fn named_entries_may_be_large_too() {
     let mut directory = with_large_group();
     let large = "cn=large,ou=groups,dc=example,dc=com".to_owned();
     let outer = add_group(&mut directory, "outer", &[large.clone(), ADA.to_owned(), BOB.to_owned()]);
-    let told = told(&directory, "(cn=outer)", asked(true, &[("member", &["uid", "cn", "member"])]));
-    let [ada, bob, nested] = told[&outer].as_slice() else { panic!("{told:?}") };
+    let dereferenced =
+        dereferenced(&directory, "(cn=outer)", dereference_of(true, &[("member", &["uid", "cn", "member"])]));
+    let [ada, bob, nested] = dereferenced[&outer].as_slice() else { panic!("{dereferenced:?}") };
     assert_eq!(*ada, format!("member {ADA}: cn=Ada Lovelace uid=ada"));
     assert_eq!(*bob, format!("member {BOB}: cn=Bob  Baker uid=bob"));
     assert!(nested.starts_with(&format!("member {large}: ")) && nested.ends_with(" cn=large"));
@@ -211,7 +226,7 @@ fn a_stream_goes_by_rules_and_by_one_snapshot() {
     });
     let requester = crate::read::identity::identify(&directory.snapshot, &format!("dn:{BOB}"));
     directory.requester = requester.unwrap().unwrap().requester;
-    let controls = asked(true, &[("member", &["description", "userPassword"])]);
+    let controls = dereference_of(true, &[("member", &["description", "userPassword"])]);
     let question = Question { controls, ..Question::everywhere("(cn=streamed)") };
     let expected: Vec<String> = members
         .iter()
@@ -243,11 +258,14 @@ fn results_too_large_for_a_message_fail() {
     let members = add_devices(&mut directory, "m", MESSAGE_BYTES_MAX / long.len() + 1, &long);
     add_group(&mut directory, "huge", &members);
     for is_critical in [true, false] {
-        let controls = asked(is_critical, &[("member", &["description"])]);
+        let controls = dereference_of(is_critical, &[("member", &["description"])]);
         let found = Question { controls, ..Question::everywhere("(cn=huge)") }.ask(&directory);
         assert_eq!((found.code, found.entries.len()), (ResultCode::ADMIN_LIMIT_EXCEEDED, 0));
         assert!(found.diagnostic.contains("dereference control"), "{}", found.diagnostic);
     }
-    let controls = asked(true, &[("member", &["cn"])]);
-    assert_eq!(told(&directory, "(cn=huge)", controls)[&format!("cn=huge,{SUFFIX}")].len(), members.len());
+    let controls = dereference_of(true, &[("member", &["cn"])]);
+    assert_eq!(
+        dereferenced(&directory, "(cn=huge)", controls)[&format!("cn=huge,{SUFFIX}")].len(),
+        members.len()
+    );
 }

@@ -5,7 +5,9 @@ use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
 use super::persistent::{Keeps, Listener, changes};
 use super::sync::{Consumer, change, two_units};
-use super::sync_rules::{Asker, BY_NAME, BY_OTHERS, as_asker, change_some, random_seed, with_rules};
+use super::sync_rules::{
+    BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
+};
 use crate::model::limits::FOLLOWED_MOVED_MAX;
 use crate::read::search::{Advance, Feed, ListenerKey, Woken};
 use crate::testing::{SUFFIX, TestDirectory};
@@ -26,14 +28,14 @@ impl Client {
     }
 
     /// Receives pending changes, and starts again, with a seat, if the search ended. Returns how often it ended.
-    fn hear(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
+    fn receive(&mut self, directory: &mut TestDirectory, feed: &Feed, key: ListenerKey) -> usize {
         let mut ended = 0;
         let was_listening = self.search().is_some();
         match self {
             Client::Sync(consumer) => {
-                if !consumer.hear(directory).1 {
+                if !consumer.receive(directory).1 {
                     ended = usize::from(was_listening);
-                    consumer.hear(directory);
+                    consumer.receive(directory);
                 }
             }
             Client::Persistent(listener, keeps) => {
@@ -45,7 +47,7 @@ impl Client {
             && let Some(search) = self.search()
         {
             search.sit(feed, key).unwrap();
-            self.hear(directory, feed, key);
+            self.receive(directory, feed, key);
         }
         ended
     }
@@ -81,7 +83,7 @@ fn feed_all(feed: &mut Feed, directory: &mut TestDirectory, clients: &mut [Clien
         if let (Woken::Changes(set), Some(search)) = (woken, client.search()) {
             search.take_changes(set);
         }
-        ended += client.hear(directory, feed, key);
+        ended += client.receive(directory, feed, key);
     }
     (count, ended)
 }
@@ -124,7 +126,7 @@ fn every_copy_is_the_content_after_each_step() {
         ];
         let mut feed = Feed::default();
         for (slot, client) in clients.iter_mut().enumerate() {
-            client.hear(&mut directory, &feed, (slot, 0));
+            client.receive(&mut directory, &feed, (slot, 0));
         }
         let (mut woken, mut ended, mut steps) = (0, 0, 0);
         for round in 0..250 {
@@ -139,7 +141,7 @@ fn every_copy_is_the_content_after_each_step() {
             for (slot, client) in clients.iter_mut().enumerate() {
                 if client.search().is_none() {
                     // Its base may exist again.
-                    client.hear(&mut directory, &feed, (slot, 0));
+                    client.receive(&mut directory, &feed, (slot, 0));
                 }
                 if client.search().is_some() {
                     client.check(&mut directory, &format!("round {round}, client {slot}: {story:?}"));
@@ -189,7 +191,7 @@ fn a_rename_ends_nothing_elsewhere() {
     );
     assert_eq!(woken(&directory, &mut listeners), [0, 1, 2], "the group is in ou=there");
     let (low, one) = (format!("ou=low,{here}"), format!("cn=one,ou=low,{here}"));
-    let (told, code) = listeners[0].hear(&mut directory);
+    let (told, code) = listeners[0].receive(&mut directory);
     assert_eq!(code, None);
     let moved = |dn: &str| dn.replace("ou=low", "ou=deep");
     let mut expected = vec![
@@ -205,28 +207,28 @@ fn a_rename_ends_nothing_elsewhere() {
     found.sort_unstable_by_key(|(_, dn, _)| *dn);
     expected.sort_unstable_by_key(|(_, dn, _)| *dn);
     assert_eq!(found, expected);
-    assert_eq!(changes(&listeners[2].hear(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
-    assert_eq!(listeners[1].hear(&mut directory).0.len(), 2);
+    assert_eq!(changes(&listeners[2].receive(&mut directory).0), [(ChangeType::Modify, &*group, None)]);
+    assert_eq!(listeners[1].receive(&mut directory).0.len(), 2);
     // Out of one content, into another.
     assert_eq!(directory.modify_dn(&low, "ou=low", true, Some(&there)).code, ResultCode::SUCCESS);
     woken(&directory, &mut listeners);
-    let kinds = |told: &[super::persistent::Told]| {
+    let kinds = |told: &[super::persistent::Notification]| {
         let mut kinds: Vec<_> = changes(told).iter().map(|(kind, ..)| kind.bit()).collect();
         kinds.sort_unstable();
         kinds
     };
-    let (out, into) = (listeners[1].hear(&mut directory).0, listeners[2].hear(&mut directory).0);
+    let (out, into) = (listeners[1].receive(&mut directory).0, listeners[2].receive(&mut directory).0);
     assert_eq!(kinds(&out), [ChangeType::ModifyDn.bit(); 2], "the client sees where they went");
     assert_eq!(
         kinds(&into),
         [ChangeType::Modify.bit(), ChangeType::ModifyDn.bit(), ChangeType::ModifyDn.bit()]
     );
-    assert_eq!(listeners[0].hear(&mut directory).1, None);
+    assert_eq!(listeners[0].receive(&mut directory).1, None);
     // A deleted tree is reported in its content, and no other search is woken.
     assert_eq!(directory.delete_tree(&format!("ou=low,{there}")).code, ResultCode::SUCCESS);
     assert_eq!(woken(&directory, &mut listeners), [0, 2]);
     assert_eq!(
-        kinds(&listeners[2].hear(&mut directory).0),
+        kinds(&listeners[2].receive(&mut directory).0),
         [ChangeType::Delete.bit(), ChangeType::Delete.bit(), ChangeType::Modify.bit()]
     );
 }
@@ -259,7 +261,7 @@ fn a_large_move_ends_those_that_it_touches() {
     directory.modify_dn(&large, "ou=huge", true, None);
     let renamed = directory.modify(&other, &[(ChangeOperation::Replace, "description", &["d"])]);
     assert_eq!(renamed.code, ResultCode::SUCCESS);
-    let codes: Vec<_> = listeners.iter_mut().map(|listener| listener.hear(&mut directory)).collect();
+    let codes: Vec<_> = listeners.iter_mut().map(|listener| listener.receive(&mut directory)).collect();
     assert_eq!(codes[0].1, Some(ResultCode::BUSY));
     assert_eq!(codes[1].1, Some(ResultCode::BUSY));
     assert_eq!((codes[2].0.len(), codes[2].1), (2, None), "the group by its member's name, and the unit");
@@ -283,7 +285,7 @@ fn those_that_wait_share_one_snapshot() {
         .collect();
     for (slot, client) in clients.iter_mut().enumerate() {
         person(&mut directory, &format!("cn=p{slot},{SUFFIX}"));
-        client.hear(&mut directory, &feed, (slot, 0));
+        client.receive(&mut directory, &feed, (slot, 0));
     }
     feed_all(&mut feed, &mut directory, &mut clients);
     assert_eq!(directory.snapshot.directory().shared_snapshots(), 1);
@@ -317,7 +319,7 @@ fn those_that_do_not_read_are_cut_off() {
         .map(|_| Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"])))
         .collect();
     for (slot, client) in clients.iter_mut().enumerate() {
-        client.hear(&mut directory, &feed, (slot, 0));
+        client.receive(&mut directory, &feed, (slot, 0));
     }
     assert!(feed.laggards(&directory.snapshot).unwrap().is_empty());
     for slot in 0..clients.len() {
@@ -329,7 +331,7 @@ fn those_that_do_not_read_are_cut_off() {
             }
             // With each change one more client stops reading.
             if key.0 > slot {
-                client.hear(&mut directory, &feed, key);
+                client.receive(&mut directory, &feed, key);
             }
         }
     }
@@ -347,16 +349,16 @@ fn feeds_obey_access_rules() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(80, number));
-        let (mut asker, mut bound, mut feed) = (Asker::default(), None, Feed::default());
+        let (mut changing, mut bound, mut feed) = (ChangingRequester::default(), None, Feed::default());
         let (mut clients, mut woken, mut checked) = (Vec::new(), 0, 0);
         for round in 0..300 {
             let mut story: Vec<String> = Vec::new();
             for _ in 0..random.u8(1..3) {
                 story.extend(change_some(&mut directory, &mut random));
             }
-            let requester = asker.find(&directory, round);
-            if asker.id != bound || requester.is_none() || clients.is_empty() {
-                bound = asker.id;
+            let requester = changing.find(&directory, round);
+            if changing.id != bound || requester.is_none() || clients.is_empty() {
+                bound = changing.id;
                 let a = format!("ou=a,{SUFFIX}");
                 clients = vec![
                     Client::Sync(Consumer::new(SUFFIX, "(objectClass=*)", &["*"])),
@@ -365,11 +367,11 @@ fn feeds_obey_access_rules() {
                 ];
             }
             let Some(requester) = requester else { continue };
-            as_asker(&mut directory, &requester, |directory| {
+            as_requester(&mut directory, &requester, |directory| {
                 woken += feed_all(&mut feed, directory, &mut clients).0;
                 for (slot, client) in clients.iter_mut().enumerate() {
                     if client.search().is_none() {
-                        client.hear(directory, &feed, (slot, 0));
+                        client.receive(directory, &feed, (slot, 0));
                     }
                     if client.search().is_some() {
                         client.check(directory, &format!("round {round}, client {slot}: {story:?}"));
@@ -390,7 +392,7 @@ fn an_idle_search_receives_a_new_cookie_in_time() {
     let mut feed = Feed::default();
     let mut clients =
         vec![Client::Sync(Consumer::new(&format!("ou=b,ou=a,{SUFFIX}"), "(objectClass=*)", &["*"]))];
-    clients[0].hear(&mut directory, &feed, (0, 0));
+    clients[0].receive(&mut directory, &feed, (0, 0));
     let mut times = 0;
     for number in 0..COOKIE_RECORDS_MAX {
         let text = number.to_string();

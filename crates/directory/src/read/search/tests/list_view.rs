@@ -5,19 +5,19 @@ use ldap::{DecodeLimits, ListViewResult, PagedResults, ResponseMessage, ResultCo
 use super::sorted::{least, mixed, sort};
 use super::{Question, sample};
 use crate::model::settings::GeneralSettings;
-use crate::read::controls::{RequestControls, WindowAsked, WindowTarget};
+use crate::read::controls::{ListViewOptions, RequestControls, WindowTarget};
 use crate::read::page_request::PageRequest;
 use crate::testing::{Found, TestDirectory, received};
 
-pub(super) fn offset(before: u32, after: u32, offset: u32, count: u32) -> WindowAsked {
-    WindowAsked { before, after, target: WindowTarget::Offset(offset, count), has_context: false }
+pub(super) fn offset(before: u32, after: u32, offset: u32, count: u32) -> ListViewOptions {
+    ListViewOptions { before, after, target: WindowTarget::Offset(offset, count), has_context: false }
 }
 
-pub(super) fn value(before: u32, after: u32, text: &str) -> WindowAsked {
-    WindowAsked { before, after, target: WindowTarget::Value(text.into()), has_context: false }
+pub(super) fn value(before: u32, after: u32, text: &str) -> ListViewOptions {
+    ListViewOptions { before, after, target: WindowTarget::Value(text.into()), has_context: false }
 }
 
-pub(super) fn shown(keys: &[&str], window: WindowAsked) -> RequestControls {
+pub(super) fn with_window(keys: &[&str], window: ListViewOptions) -> RequestControls {
     let mut controls = sort(keys);
     controls.seldom.get_or_insert_default().window = Some(window);
     controls
@@ -94,7 +94,7 @@ fn parts_of_a_list_are_what_is_there() {
             let is_by_value = matches!(window.target, WindowTarget::Value(_));
             let position = if is_by_value { position } else { position.min(count) };
             let about = format!("{window:?} of {count} by {keys:?}, seed {seed}");
-            let (found, told) = ask(&directory, filter, shown(keys, window));
+            let (found, told) = ask(&directory, filter, with_window(keys, window));
             assert_eq!(found.code, ResultCode::SUCCESS, "{about}: {}", found.diagnostic);
             assert_eq!(told, Some(ListViewResult { position, count, code: ResultCode::SUCCESS }), "{about}");
             let start = position.saturating_sub(1).saturating_sub(before) as usize;
@@ -116,14 +116,14 @@ fn targets_outside_the_list_are_errors() {
         assert!(found.diagnostic.contains(text), "{}", found.diagnostic);
         assert_eq!(told, Some(ListViewResult { position: 0, count: 0, code }));
     };
-    let by_sn = |window| shown(&["sn"], window);
+    let by_sn = |window| with_window(&["sn"], window);
     refused(&directory, by_sn(offset(0, 9, 0, 5)), ResultCode::OFFSET_RANGE_ERROR, "begins with 1");
     refused(&directory, by_sn(offset(0, 9, 6, 5)), ResultCode::OFFSET_RANGE_ERROR, "behind the end");
-    let again = WindowAsked { has_context: true, ..offset(0, 9, 1, 0) };
+    let again = ListViewOptions { has_context: true, ..offset(0, 9, 1, 0) };
     refused(&directory, by_sn(again), ResultCode::PROTOCOL_ERROR, "no context");
-    let numbers = shown(&["uidNumber"], value(0, 9, "seven"));
+    let numbers = with_window(&["uidNumber"], value(0, 9, "seven"));
     refused(&directory, numbers, ResultCode::UNWILLING_TO_PERFORM, "none of the attribute");
-    let unsorted = shown(&["nonsense"], offset(0, 9, 1, 0));
+    let unsorted = with_window(&["nonsense"], offset(0, 9, 1, 0));
     refused(&directory, unsorted, ResultCode::NO_SUCH_ATTRIBUTE, "cannot be sorted");
     let mut alone = by_sn(offset(0, 9, 1, 0));
     alone.seldom.as_mut().unwrap().sort = None;

@@ -10,7 +10,9 @@ use ldap::{
 
 use super::large::{GHOSTS, with_large_group};
 use super::sync::{change, two_units};
-use super::sync_rules::{Asker, BY_NAME, BY_OTHERS, as_asker, change_some, random_seed, with_rules};
+use super::sync_rules::{
+    BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
+};
 use crate::access::Requester;
 use crate::read::controls::{RequestControls, SeldomControls};
 use crate::read::page_request::PageRequest;
@@ -24,7 +26,7 @@ pub(super) type Keeps = fn(&str, &Attributes) -> bool;
 
 /// One entry that was received.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct Notification {
     /// `None` for first results.
     pub(super) change: Option<(ChangeType, Option<String>)>,
     dn: String,
@@ -62,7 +64,7 @@ impl Listener {
             asked: PersistentSearch {
                 change_types: PersistentSearch::ALL_TYPES,
                 changes_only: false,
-                tells_changes: true,
+                returns_entry_changes: true,
             },
             search: None,
             copy: BTreeMap::new(),
@@ -100,7 +102,10 @@ impl Listener {
 
     /// Receives pending notifications, and starts the search if it is not running. Returns the result code if the
     /// search ended.
-    pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Vec<Told>, Option<ResultCode>) {
+    pub(super) fn receive(
+        &mut self,
+        directory: &mut TestDirectory,
+    ) -> (Vec<Notification>, Option<ResultCode>) {
         let mut search = match self.search.take().map_or_else(|| self.start(directory), Ok) {
             Ok(search) => search,
             Err(code) => return (Vec::new(), Some(code)),
@@ -119,45 +124,45 @@ impl Listener {
             assert!(silence.is_empty());
             self.search = Some(search);
         }
-        let (told, code) = received(&out);
+        let (sent, code) = received(&out);
         assert_eq!(code.is_some(), step == Step::Done);
-        (told, code)
+        (sent, code)
     }
 
     /// Applies notifications to the copy, and starts once more if the search ended. Returns the notifications.
-    pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Told> {
-        let (told, code) = self.hear(directory);
+    pub(super) fn follow(&mut self, directory: &mut TestDirectory, keeps: Keeps) -> Vec<Notification> {
+        let (sent, code) = self.receive(directory);
         let Some(code) = code else {
-            told.iter().for_each(|told| self.take(told, keeps));
-            return told;
+            sent.iter().for_each(|sent| self.take(sent, keeps));
+            return sent;
         };
         assert!([ResultCode::BUSY, ResultCode::NO_SUCH_OBJECT].contains(&code), "{code:?}");
         self.copy.clear();
-        let (told, code) = self.hear(directory);
+        let (sent, code) = self.receive(directory);
         assert!(matches!(code, None | Some(ResultCode::NO_SUCH_OBJECT)), "{code:?}");
-        assert!(told.iter().all(|told| told.change.is_none()));
-        told.iter().for_each(|told| self.take(told, keeps));
-        told
+        assert!(sent.iter().all(|sent| sent.change.is_none()));
+        sent.iter().for_each(|sent| self.take(sent, keeps));
+        sent
     }
 
-    fn take(&mut self, told: &Told, keeps: Keeps) {
-        let had_it = match &told.change {
+    fn take(&mut self, sent: &Notification, keeps: Keeps) {
+        let had_it = match &sent.change {
             Some((_, Some(previous))) => self.copy.remove(previous),
-            _ => self.copy.remove(&told.dn),
+            _ => self.copy.remove(&sent.dn),
         };
-        let change = told.change.as_ref().map(|(change, _)| *change);
+        let change = sent.change.as_ref().map(|(change, _)| *change);
         match change {
-            None | Some(ChangeType::Add) => assert_eq!(had_it, None, "{told:?}"),
+            None | Some(ChangeType::Add) => assert_eq!(had_it, None, "{sent:?}"),
             Some(ChangeType::Delete) => {
-                assert_eq!(had_it.as_ref(), Some(&told.attributes), "it comes as it was: {told:?}");
+                assert_eq!(had_it.as_ref(), Some(&sent.attributes), "it comes as it was: {sent:?}");
                 return;
             }
             Some(ChangeType::Modify | ChangeType::ModifyDn) => {}
         }
         // The client itself recognizes entries that no longer match.
-        if keeps(&told.dn, &told.attributes) {
-            let there = self.copy.insert(told.dn.clone(), told.attributes.clone());
-            assert_eq!(there, None, "{told:?}");
+        if keeps(&sent.dn, &sent.attributes) {
+            let there = self.copy.insert(sent.dn.clone(), sent.attributes.clone());
+            assert_eq!(there, None, "{sent:?}");
         }
     }
 
@@ -174,8 +179,8 @@ impl Listener {
     }
 }
 
-fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
-    let (mut told, mut code) = (Vec::new(), None);
+fn received(mut bytes: &[u8]) -> (Vec<Notification>, Option<ResultCode>) {
+    let (mut sent, mut code) = (Vec::new(), None);
     while let Some(length) = ldap::frame_len(bytes).unwrap() {
         let (message, rest) = bytes.split_at(length);
         bytes = rest;
@@ -192,31 +197,31 @@ fn received(mut bytes: &[u8]) -> (Vec<Told>, Option<ResultCode>) {
                 let values = |values: ldap::Values<'_>| values.iter().map(<[u8]>::to_vec).collect();
                 let attributes = entry.attributes.iter();
                 let attributes = attributes.map(|a| (a.description.to_owned(), values(a.values))).collect();
-                told.push(Told { change, dn: entry.object_name.to_owned(), attributes });
+                sent.push(Notification { change, dn: entry.object_name.to_owned(), attributes });
             }
             Response::SearchDone(result) => code = Some(result.code),
             other => panic!("{other:?}"),
         }
     }
     assert!(bytes.is_empty());
-    (told, code)
+    (sent, code)
 }
 
 /// Change type, DN, and previous DN.
 pub(super) type Change<'t> = (ChangeType, &'t str, Option<&'t str>);
 
 /// Returns the notifications without attributes.
-pub(super) fn changes(told: &[Told]) -> Vec<Change<'_>> {
+pub(super) fn changes(sent: &[Notification]) -> Vec<Change<'_>> {
     let mut changes = Vec::new();
-    for Told { change, dn, .. } in told {
+    for Notification { change, dn, .. } in sent {
         let (change, previous_dn) = change.as_ref().unwrap();
         changes.push((*change, dn.as_str(), previous_dn.as_deref()));
     }
     changes
 }
 
-fn count(counts: &mut BTreeMap<u8, usize>, told: &[Told]) {
-    for (change, _) in told.iter().filter_map(|told| told.change.as_ref()) {
+fn count(counts: &mut BTreeMap<u8, usize>, sent: &[Notification]) {
+    for (change, _) in sent.iter().filter_map(|sent| sent.change.as_ref()) {
         *counts.entry(change.bit()).or_default() += 1;
     }
 }
@@ -240,11 +245,11 @@ fn a_copy_follows_the_notifications() {
                 story.extend(change(&mut directory, &mut random));
             }
             let (listener, keeps) = random.choice(listeners.iter_mut()).unwrap();
-            let told = listener.follow(&mut directory, *keeps);
-            begun += usize::from(told.iter().any(|told| told.change.is_none()));
-            count(&mut counts, &told);
+            let sent = listener.follow(&mut directory, *keeps);
+            begun += usize::from(sent.iter().any(|sent| sent.change.is_none()));
+            count(&mut counts, &sent);
             if listener.search.is_some() {
-                listener.check(&mut directory, &format!("round {round}: {story:?}, {told:?}"));
+                listener.check(&mut directory, &format!("round {round}: {story:?}, {sent:?}"));
             }
         }
         assert!(counts.len() == 4 && counts.values().all(|count| *count > 20), "{counts:?}");
@@ -258,25 +263,25 @@ fn notifications_obey_access_rules() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(60, number));
-        let (mut asker, mut bound) = (Asker::default(), None);
+        let (mut changing, mut bound) = (ChangingRequester::default(), None);
         let mut listener = Listener::new(SUFFIX, "(objectClass=*)", &["*"]);
         for round in 0..1_500 {
             let mut story: Vec<String> = Vec::new();
             for _ in 0..random.u8(1..3) {
                 story.extend(change_some(&mut directory, &mut random));
             }
-            let requester = asker.find(&directory, round);
-            if asker.id != bound {
-                bound = asker.id;
+            let requester = changing.find(&directory, round);
+            if changing.id != bound {
+                bound = changing.id;
                 listener.search = None;
                 listener.copy.clear();
             }
             let Some(requester) = requester else { continue };
-            as_asker(&mut directory, &requester, |directory| {
-                let told = listener.follow(directory, |_, _| true);
-                count(&mut counts, &told);
+            as_requester(&mut directory, &requester, |directory| {
+                let sent = listener.follow(directory, |_, _| true);
+                count(&mut counts, &sent);
                 if listener.search.is_some() {
-                    listener.check(directory, &format!("round {round}: {story:?}, {told:?}"));
+                    listener.check(directory, &format!("round {round}: {story:?}, {sent:?}"));
                 }
             });
         }
@@ -292,59 +297,59 @@ fn each_change_is_sent_with_its_change_type() {
     let mut some = Listener::of_changes("(&(objectClass=person)(sn=seen))", &[]);
     let mut deletes = Listener::of_changes("(objectClass=person)", &[Delete]);
     let mut silent = Listener::of_changes("(objectClass=person)", &[Modify, ModifyDn]);
-    silent.asked.tells_changes = false;
+    silent.asked.returns_entry_changes = false;
     for listener in [&mut all, &mut some, &mut deletes, &mut silent] {
-        assert_eq!(listener.hear(&mut directory), (vec![], None));
+        assert_eq!(listener.receive(&mut directory), (vec![], None));
     }
     let (one, other) = (format!("cn=one,{SUFFIX}"), format!("cn=other,ou=a,{SUFFIX}"));
     let modify = |directory: &mut TestDirectory, dn: &str, name: &str| {
         let outcome = directory.modify(dn, &[(ChangeOperation::Replace, "sn", &[name])]);
         assert_eq!(outcome.code, ResultCode::SUCCESS);
     };
-    let hear = |listener: &mut Listener, directory: &mut TestDirectory| {
-        let (told, code) = listener.hear(directory);
+    let receive = |listener: &mut Listener, directory: &mut TestDirectory| {
+        let (sent, code) = listener.receive(directory);
         assert_eq!(code, None);
-        told
+        sent
     };
 
     directory.add(&one, &[("objectClass", &["person"]), ("sn", &["seen"])]);
     for listener in [&mut all, &mut some] {
-        assert_eq!(changes(&hear(listener, &mut directory)), [(Add, &*one, None)]);
+        assert_eq!(changes(&receive(listener, &mut directory)), [(Add, &*one, None)]);
     }
     // It no longer matches, as the client sees; then it matches again.
     for name in ["unseen", "seen"] {
         modify(&mut directory, &one, name);
-        let told = hear(&mut some, &mut directory);
-        assert_eq!(changes(&told), [(Modify, &*one, None)]);
-        assert_eq!(told[0].attributes["sn"], [name.as_bytes()]);
+        let sent = receive(&mut some, &mut directory);
+        assert_eq!(changes(&sent), [(Modify, &*one, None)]);
+        assert_eq!(sent[0].attributes["sn"], [name.as_bytes()]);
     }
     directory.modify_dn(&one, "cn=other", true, Some(&format!("ou=a,{SUFFIX}")));
     for listener in [&mut all, &mut some] {
-        let told = hear(listener, &mut directory);
-        assert_eq!(changes(&told).last(), Some(&(ModifyDn, &*other, Some(&*one))));
+        let sent = receive(listener, &mut directory);
+        assert_eq!(changes(&sent).last(), Some(&(ModifyDn, &*other, Some(&*one))));
     }
     modify(&mut directory, &other, "unseen");
-    assert_eq!(hear(&mut some, &mut directory).len(), 1);
+    assert_eq!(receive(&mut some, &mut directory).len(), 1);
     modify(&mut directory, &other, "unseen again");
-    assert_eq!(hear(&mut some, &mut directory), [], "it was none and is none");
+    assert_eq!(receive(&mut some, &mut directory), [], "it was none and is none");
     directory.delete(&other);
-    let told = hear(&mut all, &mut directory);
-    assert_eq!(changes(&told), [(Delete, &*other, None)]);
-    assert_eq!(told[0].attributes["sn"], [b"seen"], "as it was told at last");
-    assert_eq!(hear(&mut some, &mut directory), []);
-    assert_eq!(changes(&hear(&mut deletes, &mut directory)), [], "it came and went between two looks");
+    let sent = receive(&mut all, &mut directory);
+    assert_eq!(changes(&sent), [(Delete, &*other, None)]);
+    assert_eq!(sent[0].attributes["sn"], [b"seen"], "as it was told at last");
+    assert_eq!(receive(&mut some, &mut directory), []);
+    assert_eq!(changes(&receive(&mut deletes, &mut directory)), [], "it came and went between two looks");
 
     directory.add(&one, &[("objectClass", &["person"]), ("sn", &["seen"])]);
     for listener in [&mut deletes, &mut silent] {
-        assert_eq!(hear(listener, &mut directory), []);
+        assert_eq!(receive(listener, &mut directory), []);
     }
     modify(&mut directory, &one, "unseen");
-    assert_eq!(hear(&mut deletes, &mut directory), []);
-    let told = hear(&mut silent, &mut directory);
-    assert!(told.len() == 1 && told[0].change.is_none(), "{told:?}");
+    assert_eq!(receive(&mut deletes, &mut directory), []);
+    let sent = receive(&mut silent, &mut directory);
+    assert!(sent.len() == 1 && sent[0].change.is_none(), "{sent:?}");
     directory.delete(&one);
-    assert_eq!(changes(&hear(&mut deletes, &mut directory)), [(Delete, &*one, None)]);
-    assert_eq!(hear(&mut silent, &mut directory), []);
+    assert_eq!(changes(&receive(&mut deletes, &mut directory)), [(Delete, &*one, None)]);
+    assert_eq!(receive(&mut silent, &mut directory), []);
 }
 
 #[test]
@@ -358,38 +363,38 @@ fn it_ends_with_its_base() {
             directory.add(dn, &[("objectClass", &[classes])]);
         }
         let mut listener = Listener::new(&base, "(objectClass=*)", &["1.1"]);
-        assert_eq!(listener.hear(&mut directory).0.len(), 2);
+        assert_eq!(listener.receive(&mut directory).0.len(), 2);
         (directory, listener)
     };
     let gone = Some(ResultCode::NO_SUCH_OBJECT);
     let (mut directory, mut listener) = listening();
     assert_eq!(directory.delete_tree(&base).code, ResultCode::SUCCESS);
-    let (told, code) = listener.hear(&mut directory);
+    let (sent, code) = listener.receive(&mut directory);
     let below = format!("cn=p,{base}");
-    assert_eq!((changes(&told), code), (vec![(Delete, &*base, None), (Delete, &*below, None)], gone));
+    assert_eq!((changes(&sent), code), (vec![(Delete, &*base, None), (Delete, &*below, None)], gone));
 
     let (mut directory, mut listener) = listening();
     directory.delete(&below);
-    assert_eq!(listener.hear(&mut directory).1, None);
+    assert_eq!(listener.receive(&mut directory).1, None);
     directory.modify_dn(&base, "ou=y", true, None);
-    let (told, code) = listener.hear(&mut directory);
+    let (sent, code) = listener.receive(&mut directory);
     let renamed = format!("ou=y,{SUFFIX}");
-    assert_eq!((changes(&told), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
+    assert_eq!((changes(&sent), code), (vec![(ModifyDn, &*renamed, Some(&*base))], gone));
 
     // All entries below it have new names too.
     let (mut directory, mut listener) = listening();
     directory.modify_dn(&base, "ou=y", true, None);
-    let (told, code) = listener.hear(&mut directory);
+    let (sent, code) = listener.receive(&mut directory);
     let renamed_below = format!("cn=p,{renamed}");
     let expected = [(ModifyDn, &*renamed, Some(&*base)), (ModifyDn, &*renamed_below, Some(&*below))];
-    assert_eq!((changes(&told), code), (expected.to_vec(), gone));
+    assert_eq!((changes(&sent), code), (expected.to_vec(), gone));
 }
 
 #[test]
 fn large_entries_are_sent_too() {
     let mut directory = with_large_group();
     let mut listener = Listener::of_changes("(objectClass=groupOfNames)", &[]);
-    assert_eq!(listener.hear(&mut directory), (vec![], None));
+    assert_eq!(listener.receive(&mut directory), (vec![], None));
     let groups = directory.search_request(
         &Listener::new(SUFFIX, "(objectClass=groupOfNames)", &["member"]).request(),
         &RequestControls::default(),
@@ -397,14 +402,14 @@ fn large_entries_are_sent_too() {
     let large = groups.entries.into_iter().max_by_key(|entry| entry.attributes["member"].len()).unwrap();
     let (dn, members) = (large.dn, large.attributes["member"].len());
     directory.modify(&dn, &[(ChangeOperation::Add, "member", &["cn=nobody"])]);
-    let (told, _) = listener.hear(&mut directory);
-    assert_eq!(changes(&told), [(ChangeType::Modify, &*dn, None)]);
-    assert_eq!(told[0].attributes["member"].len(), members + 1);
+    let (sent, _) = listener.receive(&mut directory);
+    assert_eq!(changes(&sent), [(ChangeType::Modify, &*dn, None)]);
+    assert_eq!(sent[0].attributes["member"].len(), members + 1);
     // Its former state can no longer be streamed: only its name is sent.
     directory.delete(&dn);
-    let (told, _) = listener.hear(&mut directory);
-    assert_eq!(changes(&told), [(ChangeType::Delete, &*dn, None)]);
-    assert!(told[0].attributes.is_empty());
+    let (sent, _) = listener.receive(&mut directory);
+    assert_eq!(changes(&sent), [(ChangeType::Delete, &*dn, None)]);
+    assert!(sent[0].attributes.is_empty());
 }
 
 /// Regression test: a large entry that no longer matched came with only its name, as if it had lost all its attributes.
@@ -413,12 +418,12 @@ fn former_results_are_sent_as_a_whole() {
     let mut directory = with_large_group();
     let dn = "cn=large,ou=groups,dc=example,dc=com";
     let mut listener = Listener::of_changes("(description=d)", &[]);
-    assert_eq!(listener.hear(&mut directory), (vec![], None));
+    assert_eq!(listener.receive(&mut directory), (vec![], None));
     directory.modify(dn, &[(ChangeOperation::Replace, "description", &["another"])]);
-    let (told, _) = listener.hear(&mut directory);
-    assert_eq!(changes(&told), [(ChangeType::Modify, dn, None)]);
-    assert_eq!(told[0].attributes["member"].len(), GHOSTS + 3);
-    assert_eq!(told[0].attributes["description"], [b"another"]);
+    let (sent, _) = listener.receive(&mut directory);
+    assert_eq!(changes(&sent), [(ChangeType::Modify, dn, None)]);
+    assert_eq!(sent[0].attributes["member"].len(), GHOSTS + 3);
+    assert_eq!(sent[0].attributes["description"], [b"another"]);
 }
 
 #[test]
@@ -452,19 +457,19 @@ fn unsupported_persistent_searches_are_refused() {
     };
     let page = ldap::PagedResults { size: 5, cookie: b"" };
     assert_eq!(with(&|seldom| seldom.page = Some(PageRequest::of(page))), unwilling);
-    assert_eq!(with(&|seldom| seldom.sort = Some(crate::read::controls::SortAsked::default())), unwilling);
-    let sync = crate::read::controls::SyncAsked { persists: true, cookie: None };
+    assert_eq!(with(&|seldom| seldom.sort = Some(crate::read::controls::SortOptions::default())), unwilling);
+    let sync = crate::read::controls::SyncOptions { persists: true, cookie: None };
     assert_eq!(with(&|seldom| seldom.sync = Some(sync.clone())), Some(ResultCode::PROTOCOL_ERROR));
 
     // Clients such as JNDI follow aliases by default; without aliases this has no effect.
     let mut following = Listener::new(SUFFIX, "(objectClass=*)", &["1.1"]);
     following.aliases = DerefAliases::Always;
-    assert_eq!(following.hear(&mut directory).1, None);
+    assert_eq!(following.receive(&mut directory).1, None);
     let alias = format!("cn=alias,ou=a,{SUFFIX}");
     let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[SUFFIX])];
     assert_eq!(directory.add(&alias, &attributes).code, ResultCode::SUCCESS);
-    assert_eq!(following.hear(&mut directory), (vec![], Some(ResultCode::BUSY)));
-    assert_eq!(following.hear(&mut directory), (vec![], unwilling));
+    assert_eq!(following.receive(&mut directory), (vec![], Some(ResultCode::BUSY)));
+    assert_eq!(following.receive(&mut directory), (vec![], unwilling));
     assert_eq!(code(&directory, &|_| ()), None, "an alias is an entry to whoever does not follow it");
 
     directory.requester = Requester::Anonymous;
@@ -482,16 +487,16 @@ fn changes_alone_take_no_index() {
         directory.add(&dn, &[("objectClass", &["person"]), ("sn", &["s"]), ("description", &["d"])]);
     }
     // The administrator may run expensive searches.
-    let requester = Asker::default().find(&directory, 0).unwrap();
+    let requester = ChangingRequester::default().find(&directory, 0).unwrap();
     let mut listener = Listener::of_changes("(description=d)", &[]);
     listener.asked.changes_only = false;
-    as_asker(&mut directory, &requester, |directory| {
+    as_requester(&mut directory, &requester, |directory| {
         assert_eq!(listener.start(directory).err(), Some(ResultCode::UNWILLING_TO_PERFORM));
         listener.asked.changes_only = true;
-        assert_eq!(listener.hear(directory), (vec![], None));
+        assert_eq!(listener.receive(directory), (vec![], None));
     });
     directory.delete(&format!("cn=p7,ou=a,{SUFFIX}"));
-    as_asker(&mut directory, &requester, |directory| assert_eq!(listener.hear(directory).0.len(), 1));
+    as_requester(&mut directory, &requester, |directory| assert_eq!(listener.receive(directory).0.len(), 1));
 }
 
 /// Between two rounds names pass from one entry to another.
@@ -534,8 +539,8 @@ fn swapped_names_are_free_when_they_are_sent() {
                 to => rename(&mut directory, from, to),
             }
         }
-        let told = listener.follow(&mut directory, |_, _| true);
-        assert_eq!(changes(&told), expected, "{renames:?}");
+        let sent = listener.follow(&mut directory, |_, _| true);
+        assert_eq!(changes(&sent), expected, "{renames:?}");
         listener.check(&mut directory, &format!("{renames:?}"));
     }
 }
@@ -544,17 +549,17 @@ fn swapped_names_are_free_when_they_are_sent() {
 #[test]
 fn a_hidden_base_is_as_one_that_is_not_there() {
     let mut directory = with_rules(&BY_NAME);
-    let asker = "cn=p1,ou=a,dc=example,dc=com";
-    directory.add(asker, &[("objectClass", &["person"]), ("sn", &["s"])]);
+    let changing = "cn=p1,ou=a,dc=example,dc=com";
+    directory.add(changing, &[("objectClass", &["person"]), ("sn", &["s"])]);
     for (unit, text) in [("ou=shown", "seen"), ("ou=hidden", "hidden")] {
         let classes = ("objectClass", &["organizationalUnit"][..]);
         directory.add(&format!("{unit},{SUFFIX}"), &[classes, ("description", &[text])]);
     }
-    let requester = Asker::default().find(&directory, 0).unwrap();
+    let requester = ChangingRequester::default().find(&directory, 0).unwrap();
     let mut end_at = |unit: &str, changes_only| {
         let mut listener = Listener::new(&format!("{unit},{SUFFIX}"), "(objectClass=*)", &["1.1"]);
         listener.asked.changes_only = changes_only;
-        as_asker(&mut directory, &requester, |directory| listener.hear(directory).1)
+        as_requester(&mut directory, &requester, |directory| listener.receive(directory).1)
     };
     for changes_only in [false, true] {
         assert_eq!(end_at("ou=shown", changes_only), None);

@@ -10,7 +10,7 @@ use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::{
-    DereferenceAsked, EffectiveRightsAsked, RequestControls, SeldomControls, SyncAsked,
+    DereferenceOptions, EffectiveRightsOptions, RequestControls, SeldomControls, SyncOptions,
 };
 use crate::testing::{SUFFIX, TestDirectory};
 
@@ -88,18 +88,18 @@ fn answers(directory: &mut TestDirectory) -> Vec<(String, Vec<u8>)> {
             ..SeldomControls::default()
         }),
         seldom(SeldomControls {
-            dereference: Some(DereferenceAsked { is_critical: true, specs }),
+            dereference: Some(DereferenceOptions { is_critical: true, specs }),
             ..SeldomControls::default()
         }),
         seldom(SeldomControls {
-            effective_rights: Some(EffectiveRightsAsked {
+            effective_rights: Some(EffectiveRightsOptions {
                 identity: None,
                 attributes: vec!["ntHash".to_owned(), "ownHash".to_owned()],
             }),
             ..SeldomControls::default()
         }),
         seldom(SeldomControls {
-            sync: Some(SyncAsked { persists: false, cookie: None }),
+            sync: Some(SyncOptions { persists: false, cookie: None }),
             ..SeldomControls::default()
         }),
     ];

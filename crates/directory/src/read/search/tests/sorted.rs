@@ -2,12 +2,12 @@
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
-use super::list_view::{ask, offset, shown, value};
+use super::list_view::{ask, offset, with_window, value};
 use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
 use crate::model::limits::{NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUES_MAX};
 use crate::model::settings::GeneralSettings;
-use crate::read::controls::{RequestControls, SeldomControls, SortAsked, SortKeyAsked};
+use crate::read::controls::{RequestControls, RequestedSortKey, SeldomControls, SortOptions};
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
 
@@ -16,9 +16,9 @@ pub(super) fn sort(keys: &[&str]) -> RequestControls {
     let keys = keys.iter().map(|key| {
         let (reverse, key) = key.strip_prefix('-').map_or((false, *key), |key| (true, key));
         let (attribute, rule) = key.split_once(':').map_or((key, None), |(key, rule)| (key, Some(rule)));
-        SortKeyAsked { attribute: attribute.to_owned(), rule: rule.map(str::to_owned), reverse }
+        RequestedSortKey { attribute: attribute.to_owned(), rule: rule.map(str::to_owned), reverse }
     });
-    let sort = Some(SortAsked { is_critical: false, keys: keys.collect() });
+    let sort = Some(SortOptions { is_critical: false, keys: keys.collect() });
     let seldom = Some(Box::new(SeldomControls { sort, ..SeldomControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
@@ -32,7 +32,7 @@ fn make_critical(question: &mut Question<'_>) {
 }
 
 /// Returns the sort response of the last message.
-fn told(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
+fn sort_result(messages: &[u8]) -> Option<(ResultCode, Option<String>)> {
     let (mut last, mut rest) = (messages, messages);
     while let Some(length) = ldap::frame_len(rest).unwrap() {
         (last, rest) = rest.split_at(length);
@@ -126,7 +126,7 @@ fn results_come_in_the_order_of_the_keys() {
                 let whole = expected(&plain, keys);
                 assert_eq!(question.ask(&directory).dns(), whole, "{about}");
                 assert_eq!(
-                    told(&question.answer(&directory, false).unwrap()),
+                    sort_result(&question.answer(&directory, false).unwrap()),
                     (!whole.is_empty()).then_some((ResultCode::SUCCESS, None)),
                     "{about}"
                 );
@@ -195,12 +195,12 @@ fn unsortable_results_come_unsorted_or_are_refused() {
         let mut question = sorted(filter, keys);
         let told_of = Some((code, attribute.map(str::to_owned)));
         let messages = question.answer(&directory, false).unwrap();
-        assert_eq!(told(&messages), told_of, "{keys:?}");
+        assert_eq!(sort_result(&messages), told_of, "{keys:?}");
         assert_eq!(received(&messages).dns(), plain.dns(), "{keys:?}");
         // RFC 2891 section 2, scenario 3.
         make_critical(&mut question);
         let messages = question.answer(&directory, false).unwrap();
-        assert_eq!(told(&messages), told_of, "{keys:?}");
+        assert_eq!(sort_result(&messages), told_of, "{keys:?}");
         let found = received(&messages);
         assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
         assert!(found.diagnostic.contains("server-side sorting"), "{}", found.diagnostic);
@@ -208,10 +208,10 @@ fn unsortable_results_come_unsorted_or_are_refused() {
     // Entries outside of the tree are few, and come as they are.
     let outside = Question { base: "cn=config", ..sorted("(objectClass=*)", &["cn"]) };
     let messages = outside.answer(&directory, false).unwrap();
-    assert_eq!(told(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
+    assert_eq!(sort_result(&messages), Some((ResultCode::UNWILLING_TO_PERFORM, None)));
     assert!(received(&messages).entries.len() > 5);
     // There is no response without entries, and for a search that fails.
-    assert_eq!(told(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
+    assert_eq!(sort_result(&sorted("(sn=nobody)", &["cn"]).answer(&directory, false).unwrap()), None);
     let nowhere = Question { base: "ou=nowhere,dc=example,dc=com", ..sorted(filter, &["cn"]) };
     assert_eq!(nowhere.ask(&directory).code, ResultCode::NO_SUCH_OBJECT);
 }
@@ -221,7 +221,7 @@ fn only_the_administrator_sorts_by_a_password() {
     let mut directory = sample();
     directory.requester = user();
     let question = sorted("(objectClass=person)", &["userPassword"]);
-    let told_of = told(&question.answer(&directory, false).unwrap());
+    let told_of = sort_result(&question.answer(&directory, false).unwrap());
     assert_eq!(told_of, Some((ResultCode::NO_SUCH_ATTRIBUTE, Some("userPassword".to_owned()))));
 }
 
@@ -349,7 +349,7 @@ fn sorting_holds_no_more_than_it_may() {
     let mut question = sorted(filter, &["cn"]);
     let plain = Question::everywhere(filter).ask(&directory);
     let messages = question.answer(&directory, false).unwrap();
-    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(received(&messages).dns(), plain.dns());
     // Pages of that size give the same.
     let pages = question.pages(&mut directory, count as u32 - 1, false);
@@ -364,21 +364,21 @@ fn sorting_holds_no_more_than_it_may() {
     for (window, position) in
         [(offset(0, 2, 1, 0), 1), (offset(2, 0, 9, 9), count), (value(1, 1, &typed), count - 2)]
     {
-        let (found, view) = ask(&directory, filter, shown(&["cn"], window));
+        let (found, view) = ask(&directory, filter, with_window(&["cn"], window));
         let view = view.unwrap();
         assert_eq!((view.position as usize, view.count as usize), (position, count));
         let start = (position - 1).min(count - 3);
         let start = if position == count - 2 { position - 2 } else { start };
         assert_eq!(found.dns(), turned[start..start + 3]);
     }
-    let (found, view) = ask(&directory, filter, shown(&["cn"], offset(0, 2, 5, 9)));
+    let (found, view) = ask(&directory, filter, with_window(&["cn"], offset(0, 2, 5, 9)));
     assert_eq!(
         (found.code, view.unwrap().code),
         (ResultCode::VIRTUAL_LIST_VIEW_ERROR, ResultCode::ADMIN_LIMIT_EXCEEDED)
     );
     make_critical(&mut question);
     let messages = question.answer(&directory, false).unwrap();
-    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     let found = received(&messages);
     assert_eq!((found.code, found.entries.len()), (ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, 0));
 }
@@ -396,7 +396,7 @@ fn a_sort_obeys_the_limit_on_candidates() {
     ] {
         let question = sorted(filter, &["-cn"]);
         let messages = question.answer(&directory, false).unwrap();
-        assert_eq!(told(&messages), Some((code, None)), "{filter}");
+        assert_eq!(sort_result(&messages), Some((code, None)), "{filter}");
         let (found, plain) = (received(&messages), Question::everywhere(filter).ask_once(&directory, false));
         assert_eq!((found.code, found.entries.len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 5), "{filter}");
         assert_eq!(found.dns() == plain.dns(), code != ResultCode::SUCCESS, "{filter}");
@@ -427,13 +427,13 @@ fn an_entry_with_many_values_is_sorted_by_its_least_or_not_at_all() {
     }
     let question = sorted("(description=*)", &["description"]);
     let messages = question.answer(&directory, false).unwrap();
-    assert_eq!(told(&messages), Some((ResultCode::SUCCESS, None)));
+    assert_eq!(sort_result(&messages), Some((ResultCode::SUCCESS, None)));
     let names = ["first", "many", "long", "last"].map(|name| format!("cn={name},{SUFFIX}"));
     assert_eq!(received(&messages).dns(), names);
 
     let mut question = sorted("(description=*)", &["description:caseExactOrderingMatch"]);
     let messages = question.answer(&directory, false).unwrap();
-    assert_eq!(told(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
+    assert_eq!(sort_result(&messages), Some((ResultCode::ADMIN_LIMIT_EXCEEDED, None)));
     assert_eq!(
         received(&messages).dns(),
         ["many", "first", "last", "long"].map(|name| format!("cn={name},{SUFFIX}"))

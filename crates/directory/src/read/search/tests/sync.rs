@@ -12,7 +12,7 @@ use super::large::with_large_group;
 use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::Outcome;
-use crate::read::controls::{RequestControls, SeldomControls, SyncAsked};
+use crate::read::controls::{RequestControls, SeldomControls, SyncOptions};
 use crate::read::search::{Budget, Search, Step};
 use crate::snapshot::Snapshot;
 use crate::testing::{SUFFIX, TestDirectory};
@@ -43,7 +43,7 @@ pub(super) struct Polled {
 }
 
 fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
-    let sync = Some(SyncAsked { persists, cookie });
+    let sync = Some(SyncOptions { persists, cookie });
     let seldom = Some(Box::new(SeldomControls { sync, ..SeldomControls::default() }));
     RequestControls { seldom, ..RequestControls::default() }
 }
@@ -131,7 +131,7 @@ impl Consumer {
     }
 
     /// Receives later changes, and starts the search if it is not running. Returns true if the search continues.
-    pub(super) fn hear(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
+    pub(super) fn receive(&mut self, directory: &mut TestDirectory) -> (Polled, bool) {
         let mut search = match self.search.take() {
             Some(search) => search,
             None => {
@@ -410,13 +410,13 @@ fn a_copy_receives_every_kind_of_change() {
             }
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let was_listening = consumer.search.is_some();
-            let (mut polled, mut goes_on) = consumer.hear(&mut directory);
+            let (mut polled, mut goes_on) = consumer.receive(&mut directory);
             if was_listening && goes_on {
                 heard += usize::from(polled.sent > 0);
             }
             if !goes_on {
                 polls += 1;
-                (polled, goes_on) = consumer.hear(&mut directory);
+                (polled, goes_on) = consumer.receive(&mut directory);
                 assert!(goes_on || consumer.cookie.is_none(), "{story:?}");
             }
             consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
@@ -479,12 +479,12 @@ fn a_large_entry_is_synchronized() {
     consumer.check(&mut directory, "the first poll");
     assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: first.sent });
     // A later change of it has it too.
-    assert!(consumer.hear(&mut directory).1);
+    assert!(consumer.receive(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
     let change = (ChangeOperation::Add, "member", &["cn=nobody"][..]);
     assert_eq!(directory.modify(&large, &[change]).code, ResultCode::SUCCESS);
-    assert_eq!(consumer.hear(&mut directory), (Polled { sent: 1, present: 0 }, true));
+    assert_eq!(consumer.receive(&mut directory), (Polled { sent: 1, present: 0 }, true));
     consumer.check(&mut directory, "a member more");
 }
 
@@ -525,7 +525,7 @@ fn unsupported_synchronizations_are_refused() {
     assert_eq!(refusal(&|request, _| request.base_object = "cn=subschema"), unwilling);
     // Both depend on other entries than the one that changes.
     let persists = |_: &mut SearchRequest<'_>, controls: &mut RequestControls| {
-        controls.seldom.as_mut().unwrap().sync = Some(SyncAsked { persists: true, cookie: None });
+        controls.seldom.as_mut().unwrap().sync = Some(SyncOptions { persists: true, cookie: None });
     };
     assert_eq!(refusal(&persists), None);
     let anonymous = {

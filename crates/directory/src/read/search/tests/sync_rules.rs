@@ -10,7 +10,7 @@ use crate::model::rows::EntryId;
 use crate::testing::{SUFFIX, TestDirectory};
 
 /// The requester: a person who is added, deleted, moved and named by others through random changes.
-const ASKER: &str = "cn=p1,ou=a,dc=example,dc=com";
+const REQUESTER_DN: &str = "cn=p1,ou=a,dc=example,dc=com";
 
 /// Rules that depend only on the requester's own name.
 pub(super) const BY_NAME: [&str; 7] = [
@@ -34,7 +34,7 @@ pub(super) const BY_OTHERS: [&str; 6] = [
 ];
 
 /// A rule that depends on virtual attributes.
-const BY_MADE: &str = "made: deny browse matching '(memberOf=cn=g0,dc=example,dc=com)' to authenticated";
+const BY_COMPUTED: &str = "made: deny browse matching '(memberOf=cn=g0,dc=example,dc=com)' to authenticated";
 
 pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
     let mut directory = two_units(false);
@@ -46,17 +46,17 @@ pub(super) fn with_rules(rules: &[&str]) -> TestDirectory {
 
 /// The requester, wherever its entry is now; another entry with the name, if that one was deleted, and now and then.
 #[derive(Default)]
-pub(super) struct Asker {
+pub(super) struct ChangingRequester {
     pub(super) id: Option<EntryId>,
     /// The newest entry that had the name.
     newest: Option<EntryId>,
 }
 
-impl Asker {
+impl ChangingRequester {
     pub(super) fn find(&mut self, directory: &TestDirectory, round: u32) -> Option<Requester> {
         let state = directory.snapshot.state();
         let dn_of = |id: EntryId| state.dn(id).unwrap();
-        let name = NormalName::of(&parse_dn(ASKER).unwrap(), &state.catalog.schema);
+        let name = NormalName::of(&parse_dn(REQUESTER_DN).unwrap(), &state.catalog.schema);
         let named = state.entry_of(&name).unwrap();
         self.newest = self.newest.max(named);
         if round.is_multiple_of(30) || self.id.and_then(dn_of).is_none() {
@@ -70,28 +70,28 @@ impl Asker {
 /// A consumer, and the requester of its last synchronization.
 struct Copying {
     consumer: Consumer,
-    asker: Asker,
+    changing: ChangingRequester,
 }
 
 impl Copying {
     /// A consumer that keeps only a CSN cannot distinguish requesters, and starts again with another one, except with
     /// one that was added later or received the name later.
-    fn is_now(&mut self, asker: &Asker) {
-        let is_known = asker.id == self.asker.id || asker.id > self.asker.newest;
+    fn is_now(&mut self, changing: &ChangingRequester) {
+        let is_known = changing.id == self.changing.id || changing.id > self.changing.newest;
         if self.consumer.keeps_csn_alone && !is_known {
             self.consumer.cookie = None;
         }
-        self.asker = Asker { ..*asker };
+        self.changing = ChangingRequester { ..*changing };
     }
 }
 
 /// Runs a closure as a requester.
-pub(super) fn as_asker<T>(
+pub(super) fn as_requester<T>(
     directory: &mut TestDirectory,
-    asker: &Requester,
+    changing: &Requester,
     action: impl FnOnce(&mut TestDirectory) -> T,
 ) -> T {
-    let own = std::mem::replace(&mut directory.requester, asker.clone());
+    let own = std::mem::replace(&mut directory.requester, changing.clone());
     let result = action(directory);
     directory.requester = own;
     result
@@ -111,7 +111,7 @@ fn consumers() -> Vec<Copying> {
     };
     let those: Vec<_> = all.iter().map(as_slapd).collect();
     all.extend(those);
-    all.into_iter().map(|consumer| Copying { consumer, asker: Asker::default() }).collect()
+    all.into_iter().map(|consumer| Copying { consumer, changing: ChangingRequester::default() }).collect()
 }
 
 /// Makes a random change, often to the requester.
@@ -124,15 +124,15 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
             let classes = &["inetOrgPerson"][..];
             (
                 format!("add the asker, {name}"),
-                directory.add(ASKER, &[("objectClass", classes), ("sn", &[&name])]),
+                directory.add(REQUESTER_DN, &[("objectClass", classes), ("sn", &[&name])]),
             )
         }
         1 => {
             let change = (ChangeOperation::Replace, "sn", &[name.as_str()][..]);
-            (format!("the asker is {name}"), directory.modify(ASKER, &[change]))
+            (format!("the asker is {name}"), directory.modify(REQUESTER_DN, &[change]))
         }
         2 => {
-            let change = (operation, "member", &[ASKER][..]);
+            let change = (operation, "member", &[REQUESTER_DN][..]);
             (format!("{operation:?} the asker of {group}"), directory.modify(&group, &[change]))
         }
         // A replace that does not name the removed members.
@@ -142,7 +142,7 @@ pub(super) fn change_some(directory: &mut TestDirectory, random: &mut fastrand::
         }
         4 => {
             let person = format!("cn=p{},{SUFFIX}", random.u8(..8));
-            let change = (ChangeOperation::Replace, "manager", &[ASKER][..]);
+            let change = (ChangeOperation::Replace, "manager", &[REQUESTER_DN][..]);
             (format!("the asker manages {person}"), directory.modify(&person, &[change]))
         }
         5 => {
@@ -169,19 +169,19 @@ fn polls_follow_what_the_requester_may_see() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(10, number));
-        let (mut consumers, mut asker) = (consumers(), Asker::default());
+        let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
         let (mut polls, mut incremental) = (0, [0, 0]);
         for round in 0..2_000 {
             let mut story: Vec<String> = Vec::new();
             for _ in 0..random.u8(1..4) {
                 story.extend(change_some(&mut directory, &mut random));
             }
-            let Some(requester) = asker.find(&directory, round) else { continue };
+            let Some(requester) = changing.find(&directory, round) else { continue };
             let copying = random.choice(consumers.iter_mut()).unwrap();
-            copying.is_now(&asker);
+            copying.is_now(&changing);
             let consumer = &mut copying.consumer;
             let had_some = consumer.cookie.is_some();
-            let polled = as_asker(&mut directory, &requester, |directory| {
+            let polled = as_requester(&mut directory, &requester, |directory| {
                 let polled = consumer.poll(directory, |_| ());
                 consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
                 polled
@@ -201,7 +201,7 @@ fn a_listening_search_follows_what_the_requester_may_see() {
     for (number, rules) in [&BY_NAME[..], &BY_OTHERS].into_iter().enumerate() {
         let mut directory = with_rules(rules);
         let mut random = fastrand::Rng::with_seed(random_seed(20, number));
-        let (mut consumers, mut asker) = (consumers(), Asker::default());
+        let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
         let (mut heard, mut polls) = (0, 0);
         // The bound requester, to whom the searches belong.
         let mut bound: Option<EntryId> = None;
@@ -210,24 +210,24 @@ fn a_listening_search_follows_what_the_requester_may_see() {
             for _ in 0..random.u8(1..4) {
                 story.extend(change_some(&mut directory, &mut random));
             }
-            let requester = asker.find(&directory, round);
-            if asker.id != bound {
-                bound = asker.id;
+            let requester = changing.find(&directory, round);
+            if changing.id != bound {
+                bound = changing.id;
                 consumers.iter_mut().for_each(|copying| copying.consumer.search = None);
             }
             let Some(requester) = requester else { continue };
             let copying = random.choice(consumers.iter_mut()).unwrap();
-            copying.is_now(&asker);
+            copying.is_now(&changing);
             let consumer = &mut copying.consumer;
-            as_asker(&mut directory, &requester, |directory| {
+            as_requester(&mut directory, &requester, |directory| {
                 let was_listening = consumer.search.is_some();
-                let (mut polled, mut goes_on) = consumer.hear(directory);
+                let (mut polled, mut goes_on) = consumer.receive(directory);
                 if was_listening && goes_on {
                     heard += usize::from(polled.sent > 0);
                 }
                 if !goes_on {
                     polls += 1;
-                    (polled, goes_on) = consumer.hear(directory);
+                    (polled, goes_on) = consumer.receive(directory);
                     assert!(goes_on || consumer.cookie.is_none(), "{story:?}");
                 }
                 consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
@@ -241,21 +241,21 @@ fn a_listening_search_follows_what_the_requester_may_see() {
 
 #[test]
 fn rules_by_computed_attributes_send_all_entries_again() {
-    let rules: Vec<&str> = BY_NAME.into_iter().chain([BY_MADE]).collect();
+    let rules: Vec<&str> = BY_NAME.into_iter().chain([BY_COMPUTED]).collect();
     let mut directory = with_rules(&rules);
     let mut random = fastrand::Rng::with_seed(random_seed(30, 0));
-    let (mut consumers, mut asker) = (consumers(), Asker::default());
+    let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
     let (mut whole, mut unchanged) = (0, 0);
     for round in 0..400 {
         let mut story: Vec<String> = Vec::new();
         for _ in 0..random.u8(..3) {
             story.extend(change_some(&mut directory, &mut random));
         }
-        let Some(requester) = asker.find(&directory, round) else { continue };
+        let Some(requester) = changing.find(&directory, round) else { continue };
         let copying = random.choice(consumers.iter_mut()).unwrap();
-        copying.is_now(&asker);
+        copying.is_now(&changing);
         let consumer = &mut copying.consumer;
-        as_asker(&mut directory, &requester, |directory| {
+        as_requester(&mut directory, &requester, |directory| {
             let polled = consumer.poll(directory, |_| ());
             consumer.check(directory, &format!("round {round}: {story:?}, {polled:?}"));
             assert!(polled.sent == 0 || polled.present == 0, "{polled:?}");
@@ -270,23 +270,23 @@ fn rules_by_computed_attributes_send_all_entries_again() {
 #[test]
 fn rules_are_those_of_the_sent_snapshot() {
     let mut directory = with_rules(&BY_OTHERS);
-    add_person(&mut directory, ASKER, ("title", &["t"]));
+    add_person(&mut directory, REQUESTER_DN, ("title", &["t"]));
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("title", &["t"]));
     let group = format!("cn=g0,{SUFFIX}");
     let members = [("objectClass", &["groupOfNames"][..]), ("member", &["cn=nobody"])];
     assert_eq!(directory.add(&group, &members).code, ResultCode::SUCCESS);
-    let requester = Asker::default().find(&directory, 0).unwrap();
+    let requester = ChangingRequester::default().find(&directory, 0).unwrap();
     let before = directory.directory.snapshot().unwrap();
-    directory.modify(&group, &[(ChangeOperation::Add, "member", &[ASKER])]);
+    directory.modify(&group, &[(ChangeOperation::Add, "member", &[REQUESTER_DN])]);
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
     consumer.begin(&before, &requester);
-    as_asker(&mut directory, &requester, |directory| {
-        assert!(consumer.hear(directory).1);
+    as_requester(&mut directory, &requester, |directory| {
+        assert!(consumer.receive(directory).1);
         consumer.check(directory, "what was told at first");
     });
-    directory.modify(&group, &[(ChangeOperation::Delete, "member", &[ASKER])]);
-    as_asker(&mut directory, &requester, |directory| {
-        assert!(!consumer.hear(directory).1, "other rules hold");
+    directory.modify(&group, &[(ChangeOperation::Delete, "member", &[REQUESTER_DN])]);
+    as_requester(&mut directory, &requester, |directory| {
+        assert!(!consumer.receive(directory).1, "other rules hold");
         consumer.poll(directory, |_| ());
         consumer.check(directory, "what was told was told by those rules");
     });
@@ -312,48 +312,48 @@ fn add_person(directory: &mut TestDirectory, dn: &str, more: (&str, &[&str])) {
 #[test]
 fn single_changes_make_other_rules_hold() {
     let mut directory = with_rules(&BY_NAME);
-    let mut asker = Asker::default();
-    add_person(&mut directory, ASKER, ("title", &["first"]));
+    let mut changing = ChangingRequester::default();
+    add_person(&mut directory, REQUESTER_DN, ("title", &["first"]));
     let mut polling = Consumer::new(SUFFIX, "(objectClass=*)", &["*"]);
     polling.keeps_csn_alone = true;
     let mut hearing = polling.same();
-    let mut poll = |directory: &mut TestDirectory, asker: &mut Asker, round| {
-        let requester = asker.find(directory, round).unwrap();
-        as_asker(directory, &requester, |directory| {
+    let mut poll = |directory: &mut TestDirectory, changing: &mut ChangingRequester, round| {
+        let requester = changing.find(directory, round).unwrap();
+        as_requester(directory, &requester, |directory| {
             let polled = polling.poll(directory, |_| ());
             polling.check(directory, "a poll");
             polled
         })
     };
-    let mut hear = |directory: &mut TestDirectory, asker: &mut Asker| {
-        let requester = asker.find(directory, 1).unwrap();
-        as_asker(directory, &requester, |directory| {
-            let (_, goes_on) = hearing.hear(directory);
+    let mut receive = |directory: &mut TestDirectory, changing: &mut ChangingRequester| {
+        let requester = changing.find(directory, 1).unwrap();
+        as_requester(directory, &requester, |directory| {
+            let (_, goes_on) = hearing.receive(directory);
             if goes_on {
                 hearing.check(directory, "what was heard");
             }
             goes_on
         })
     };
-    assert!(poll(&mut directory, &mut asker, 1).sent > 0 && hear(&mut directory, &mut asker));
+    assert!(poll(&mut directory, &mut changing, 1).sent > 0 && receive(&mut directory, &mut changing));
 
     // The attribute in the rule has no number before.
     add_person(&mut directory, &format!("cn=p5,{SUFFIX}"), ("manager", &[&format!("cn=p1,{SUFFIX}")]));
-    assert!(hear(&mut directory, &mut asker));
-    assert_eq!(poll(&mut directory, &mut asker, 1).sent, 0, "it is hidden");
+    assert!(receive(&mut directory, &mut changing));
+    assert_eq!(poll(&mut directory, &mut changing, 1).sent, 0, "it is hidden");
 
     // Elsewhere the requester sees little; an entry that receives the name later sees more.
-    directory.modify_dn(ASKER, "cn=other", true, Some(SUFFIX));
-    assert!(!hear(&mut directory, &mut asker), "the asker moved");
-    let polled = poll(&mut directory, &mut asker, 1);
+    directory.modify_dn(REQUESTER_DN, "cn=other", true, Some(SUFFIX));
+    assert!(!receive(&mut directory, &mut changing), "the asker moved");
+    let polled = poll(&mut directory, &mut changing, 1);
     assert!(polled.sent > 0 && polled.present == 0, "{polled:?}");
     directory.delete(&format!("cn=other,{SUFFIX}"));
-    add_person(&mut directory, ASKER, ("title", &["second"]));
-    let polled = poll(&mut directory, &mut asker, 0);
+    add_person(&mut directory, REQUESTER_DN, ("title", &["second"]));
+    let polled = poll(&mut directory, &mut changing, 0);
     assert!(polled.sent > 2 && polled.present == 0, "{polled:?}");
 
     // Entries below a hidden entry cannot be searched.
-    assert!(hear(&mut directory, &mut asker));
+    assert!(receive(&mut directory, &mut changing));
     directory.modify(SUFFIX, &[(ChangeOperation::Replace, "description", &["hidden"])]);
-    assert!(!hear(&mut directory, &mut asker), "the base may not be seen");
+    assert!(!receive(&mut directory, &mut changing), "the base may not be seen");
 }

@@ -47,7 +47,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub(super) struct Follow {
     /// Snapshot that the client knows, or is receiving as its first results; `None` while the search waits for its
     /// feed, which then holds the snapshot.
-    told: Option<Arc<SharedSnapshot>>,
+    client_state: Option<Arc<SharedSnapshot>>,
     /// Whether the first results have all been sent.
     has_begun: bool,
     round: Option<Box<Round>>,
@@ -75,7 +75,7 @@ struct Round {
     after: Arc<SharedSnapshot>,
     changes: Changes,
     /// Position in the change set; created when the set is complete.
-    telling: Option<Telling>,
+    cursor: Option<ChangeCursor>,
 }
 
 enum Changes {
@@ -84,7 +84,7 @@ enum Changes {
     Known(Arc<ChangeSet>),
 }
 
-struct Telling {
+struct ChangeCursor {
     /// Evaluates entries on the snapshot before the changes.
     before: Scanner,
     /// Index of the next entry in the change set.
@@ -139,11 +139,11 @@ impl Follow {
                 "too many searches that are to tell of changes still send what was there: ask again later";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
-        let told = snapshot.shared()?;
+        let client_state = snapshot.shared()?;
         // The requester's snapshot may be older.
         let (told_standing, has_same_rules) = {
-            let told = told.lock();
-            (told.standing(context)?, told.has_reading_rules_of(snapshot))
+            let client_state = client_state.lock();
+            (client_state.standing(context)?, client_state.has_reading_rules_of(snapshot))
         };
         if told_standing.is_some() != standing.is_some() || !has_same_rules {
             let text = "what access rules let you read has just changed: ask again";
@@ -152,7 +152,7 @@ impl Follow {
         let bound = told_standing.map(|standing| Bound { requester: requester.clone(), link, standing });
         let changes_only = controls.persistent().is_some_and(|asked| asked.changes_only);
         Ok(Box::new(Follow {
-            told: Some(told),
+            client_state: Some(client_state),
             has_begun: false,
             round: None,
             bound,
@@ -165,8 +165,8 @@ impl Follow {
 
     /// Registers with a feed, which reports changes from now on.
     pub(super) fn sit(&mut self, feed: &Feed, key: ListenerKey, scope: &SearchScope) -> Result<()> {
-        if let Some(told) = &self.told {
-            self.seat = Some(feed.take_seat(key, told, scope)?);
+        if let Some(client_state) = &self.client_state {
+            self.seat = Some(feed.take_seat(key, client_state, scope)?);
         }
         Ok(())
     }
@@ -174,14 +174,14 @@ impl Follow {
     /// Accepts changes from the feed.
     pub(super) fn take(&mut self, set: Arc<ChangeSet>) {
         let after = Arc::clone(&set.after);
-        self.told = Some(Arc::clone(&set.before));
-        self.round = Some(Box::new(Round { after, changes: Changes::Known(set), telling: None }));
+        self.client_state = Some(Arc::clone(&set.before));
+        self.round = Some(Box::new(Round { after, changes: Changes::Known(set), cursor: None }));
         self.waits = false;
     }
 
     /// Returns the snapshot that the client knows.
-    pub(super) fn told(&self) -> Option<Arc<SharedSnapshot>> {
-        self.told.clone()
+    pub(super) fn client_state(&self) -> Option<Arc<SharedSnapshot>> {
+        self.client_state.clone()
     }
 
     /// Returns the effective rights on that snapshot; `None` if no access rules apply.
@@ -208,15 +208,15 @@ impl Follow {
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
         if self.has_begun || search.is_streaming() {
-            return self.tell_changes(search, current, out, budget);
+            return self.send_changes(search, current, out, budget);
         }
-        let Some(told) = self.told() else { return Ok(None) };
-        let told = told.lock();
+        let Some(client_state) = self.client_state() else { return Ok(None) };
+        let client_state = client_state.lock();
         if self.changes_only {
             // An error must not reveal a base that the requester may not see.
-            search.check_base(told.state())?;
+            search.check_base(client_state.state())?;
         } else {
-            match search.run_measured(&told, out, budget)? {
+            match search.run_measured(&client_state, out, budget)? {
                 Some(ResultCode::SUCCESS) => {}
                 other => return Ok(other),
             }
@@ -226,13 +226,13 @@ impl Follow {
         search.has_sent_all();
         if let Some(sync) = search.scanner.sync_mut() {
             sync.name_present(out);
-            sync.tell_refreshed(out);
-            sync.telling = Some(SyncState::Add);
+            sync.send_refreshed(out);
+            sync.next_state = Some(SyncState::Add);
         }
         Ok(None)
     }
 
-    fn tell_changes(
+    fn send_changes(
         &mut self,
         search: &mut TreeSearch,
         current: &Snapshot,
@@ -251,10 +251,12 @@ impl Follow {
                 self.waits = true;
                 return Ok(None);
             }
-            let (Some(told), Some(mut round)) = (self.told(), self.round.take()) else { return Ok(None) };
+            let (Some(client_state), Some(mut round)) = (self.client_state(), self.round.take()) else {
+                return Ok(None);
+            };
             let after = Arc::clone(&round.after);
-            let (told, now) = (told.lock(), after.lock());
-            match self.go_on(search, &mut round, (&told, &now), out, (out_end, &mut left))? {
+            let (client_state, now) = (client_state.lock(), after.lock());
+            match self.go_on(search, &mut round, (&client_state, &now), out, (out_end, &mut left))? {
                 Reached::Pause => {
                     self.round = Some(round);
                     return Ok(None);
@@ -267,23 +269,23 @@ impl Follow {
                 Reached::End { loses_base: false } => {
                     if let Some(sync) = search.scanner.sync_mut() {
                         sync.is_now_at(now.state())?;
-                        sync.tell_cookie(out);
+                        sync.send_cookie(out);
                     }
                 }
             }
-            drop((told, now));
-            self.told = Some(after);
+            drop((client_state, now));
+            self.client_state = Some(after);
         }
     }
 
     /// Begins a round with the changes since the last one. Returns false if there are none, or if the feed will report
     /// them.
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
-        let Some(told) = &self.told else { return Ok(false) };
+        let Some(client_state) = &self.client_state else { return Ok(false) };
         let after = match &self.seat {
-            Some(seat) => match seat.next(told, self.bound.as_ref().map(|bound| &bound.standing))? {
+            Some(seat) => match seat.next(client_state, self.bound.as_ref().map(|bound| &bound.standing))? {
                 NextStep::Wait => {
-                    self.told = None;
+                    self.client_state = None;
                     return Ok(false);
                 }
                 NextStep::WaitForFeed => return Ok(false),
@@ -291,12 +293,12 @@ impl Follow {
             },
             None => current.shared()?,
         };
-        if after.number() <= told.number() {
+        if after.number() <= client_state.number() {
             return Ok(false);
         }
-        let builder = ChangeSetBuilder::begin(Arc::clone(told), Arc::clone(&after), false)?;
+        let builder = ChangeSetBuilder::begin(Arc::clone(client_state), Arc::clone(&after), false)?;
         self.round =
-            Some(Box::new(Round { after, changes: Changes::Sought(Box::new(builder)), telling: None }));
+            Some(Box::new(Round { after, changes: Changes::Sought(Box::new(builder)), cursor: None }));
         Ok(true)
     }
 
@@ -305,66 +307,67 @@ impl Follow {
         &mut self,
         search: &mut TreeSearch,
         round: &mut Round,
-        (told, now): (&Snapshot, &Snapshot),
+        (client_state, now): (&Snapshot, &Snapshot),
         out: &mut Vec<u8>,
         (out_end, budget): (usize, &mut u32),
     ) -> Result<Reached> {
         if let Changes::Sought(builder) = &mut round.changes
-            && !builder.step(told, now, budget)?
+            && !builder.step(client_state, now, budget)?
         {
             return Ok(Reached::Pause);
         }
         let set = round.changes.known();
-        let telling = match &mut round.telling {
-            Some(telling) => telling,
-            None => match self.begin_telling(search, &set, told, now)? {
-                Some(telling) => round.telling.insert(telling),
+        let cursor = match &mut round.cursor {
+            Some(cursor) => cursor,
+            None => match self.begin_sending(search, &set, client_state, now)? {
+                Some(cursor) => round.cursor.insert(cursor),
                 None => return Ok(Reached::TooMuch),
             },
         };
-        while let Some(id) = set.changed_in(&search.scanner.scope, telling.next) {
+        while let Some(id) = set.changed_in(&search.scanner.scope, cursor.next) {
             if *budget == 0 || out.len() >= out_end {
                 return Ok(Reached::Pause);
             }
             *budget -= 1;
-            telling.next += 1;
-            let freed = (&*set, &mut telling.freed);
-            if !tell(search, (&mut telling.before, told), (now, freed), EntryId(id), out)? {
+            cursor.next += 1;
+            let freed = (&*set, &mut cursor.freed);
+            if !send_entry_change(search, (&mut cursor.before, client_state), (now, freed), EntryId(id), out)?
+            {
                 return Ok(Reached::TooMuch);
             }
             if search.is_streaming() {
                 return Ok(Reached::Pause);
             }
         }
-        Ok(Reached::End { loses_base: telling.loses_base })
+        Ok(Reached::End { loses_base: cursor.loses_base })
     }
 
     /// Prepares to send the changes of a set. Returns `None` if more may have changed than the set names.
-    fn begin_telling(
+    fn begin_sending(
         &mut self,
         search: &mut TreeSearch,
         set: &ChangeSet,
-        told: &Snapshot,
+        client_state: &Snapshot,
         now: &Snapshot,
-    ) -> Result<Option<Telling>> {
+    ) -> Result<Option<ChangeCursor>> {
         let scope = &search.scanner.scope;
         let has_other_rules = set.has_other_rules && !self.is_administrator;
         if !set.is_whole || has_other_rules || (set.has_aliases && scope.follows_aliases) {
             return Ok(None);
         }
-        let loses_base = set.loses(scope.base, told)?;
+        let loses_base = set.loses(scope.base, client_state)?;
         if set.is_too_wide(scope) || (loses_base && search.scanner.sync().is_some()) {
             return Ok(None);
         }
         let mut before = search.scanner.copy();
-        before.catch_up(told)?;
+        before.catch_up(client_state)?;
         if let Some(bound) = &mut self.bound {
             before.permit(&bound.standing);
             if set.touches(bound.standing.sources()) && !bound.catch_up(now, &mut search.scanner)? {
                 return Ok(None);
             }
         }
-        Ok(Some(Telling { before, next: 0, freed: HashSet::new(), loses_base }))
+        Ok(Some(ChangeCursor { before, next: 0, freed: HashSet::new(), loses_base }))
     }
 }
 
@@ -399,10 +402,11 @@ impl Round {
             // The feed counts its set; the builder has counted its own.
             Changes::Known(_) => 0,
         };
-        let telling = self.telling.as_mut().map_or(0, |telling| {
-            telling.freed.capacity() * 2 * size_of::<u64>() + telling.before.copy_bytes()
-        });
-        size_of::<Round>() + changes + telling
+        let cursor = self
+            .cursor
+            .as_mut()
+            .map_or(0, |cursor| cursor.freed.capacity() * 2 * size_of::<u64>() + cursor.before.copy_bytes());
+        size_of::<Round>() + changes + cursor
     }
 }
 
@@ -437,9 +441,9 @@ impl<'s> Met<'s> {
 }
 
 /// Sends the change of an entry that is or was a result. Returns false if the change cannot be reported.
-fn tell(
+fn send_entry_change(
     search: &mut TreeSearch,
-    (before, told): (&mut Scanner, &Snapshot),
+    (before, client_state): (&mut Scanner, &Snapshot),
     (now, (set, freed)): (&Snapshot, (&ChangeSet, &mut HashSet<u64>)),
     id: EntryId,
     out: &mut Vec<u8>,
@@ -447,19 +451,22 @@ fn tell(
     // A stream may have moved the scanner to another snapshot.
     search.scanner.catch_up(now)?;
     let is = Met::of(&mut search.scanner, now, id)?;
-    let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, told, id)? };
+    let was = if freed.contains(&id.0) { Met::Nothing } else { Met::of(before, client_state, id)? };
     let is_base = id == search.scanner.scope.base && !matches!(is, Met::Nothing);
     match (&was, &is) {
         (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
         // The requester could see the base and no longer can. If it never could, nothing is reported.
-        _ if is_base && !search.scanner.shows(now.state(), id)? && before.shows(told.state(), id)? => {
+        _ if is_base
+            && !search.scanner.shows(now.state(), id)?
+            && before.shows(client_state.state(), id)? =>
+        {
             return Ok(false);
         }
         (Met::Result(_), _) | (_, Met::Result(_)) if search.scanner.sync().is_some() => {
-            tell_content(search, (told, was), (now, is), out)?;
+            send_content_change(search, (client_state, was), (now, is), out)?;
         }
         (Met::Result(_), _) | (_, Met::Result(_)) => {
-            tell_change(search, (before, told, was), (now, is, (set, freed)), out)?;
+            send_notification(search, (before, client_state, was), (now, is, (set, freed)), out)?;
         }
         _ => {}
     }
@@ -467,9 +474,9 @@ fn tell(
 }
 
 /// Sends the change of an entry that is or was in the content (RFC 4533).
-fn tell_content<'s>(
+fn send_content_change<'s>(
     search: &mut TreeSearch,
-    (told, was): (&'s Snapshot, Met<'s>),
+    (client_state, was): (&'s Snapshot, Met<'s>),
     (now, is): (&'s Snapshot, Met<'s>),
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -477,15 +484,15 @@ fn tell_content<'s>(
     match (was, is) {
         (was, Met::Result(candidate)) => {
             let is_new = !matches!(was, Met::Result(_));
-            sync.telling = Some(if is_new { SyncState::Add } else { SyncState::Modify });
+            sync.next_state = Some(if is_new { SyncState::Add } else { SyncState::Modify });
             if !search.scanner.put_result(now, &candidate, out)? {
                 return search.begin_stream(now, candidate.id);
             }
             search.tally.entries_sent += 1;
         }
         (Met::Result(candidate), _) => {
-            sync.telling = Some(SyncState::Delete);
-            put_name(&search.scanner, told.state(), &candidate, out)?;
+            sync.next_state = Some(SyncState::Delete);
+            put_name(&search.scanner, client_state.state(), &candidate, out)?;
         }
         _ => {}
     }
@@ -493,9 +500,9 @@ fn tell_content<'s>(
 }
 
 /// Sends the notification of a persistent search for an entry that is or was a result.
-fn tell_change<'s>(
+fn send_notification<'s>(
     search: &mut TreeSearch,
-    (before, told, was): (&mut Scanner, &'s Snapshot, Met<'s>),
+    (before, client_state, was): (&mut Scanner, &'s Snapshot, Met<'s>),
     (now, is, (set, freed)): (&'s Snapshot, Met<'s>, (&ChangeSet, &mut HashSet<u64>)),
     out: &mut Vec<u8>,
 ) -> Result<()> {
@@ -509,7 +516,7 @@ fn tell_change<'s>(
     if let Some((candidate, is_result)) = shown {
         let dn = now.state().dn(candidate.id)?.unwrap_or_default();
         let previous_dn =
-            if freed.contains(&candidate.id.0) { None } else { told.state().dn(candidate.id)? };
+            if freed.contains(&candidate.id.0) { None } else { client_state.state().dn(candidate.id)? };
         let (change, previous_dn) = match previous_dn {
             None => (ChangeType::Add, None),
             Some(previous) if previous == dn => (ChangeType::Modify, None),
@@ -518,14 +525,14 @@ fn tell_change<'s>(
             previous => (ChangeType::ModifyDn, previous),
         };
         if change != ChangeType::Modify
-            && let Some(holder) = told.state().entry_of(&parsed(told.state(), &dn)?)?
+            && let Some(holder) = client_state.state().entry_of(&parsed(client_state.state(), &dn)?)?
             && set.is_later(holder.0, candidate.id.0)
             && freed.insert(holder.0)
-            && let Met::Result(holder) = Met::of(before, told, holder)?
+            && let Met::Result(holder) = Met::of(before, client_state, holder)?
         {
-            search.tally.entries_sent += u64::from(tell_deleted(before, told, &holder, out)?);
+            search.tally.entries_sent += u64::from(send_deletion(before, client_state, &holder, out)?);
         }
-        if !scanner.persistent_mut().is_some_and(|persistent| persistent.tells(change, previous_dn)) {
+        if !scanner.persistent_mut().is_some_and(|persistent| persistent.set_change(change, previous_dn)) {
             return Ok(());
         }
         if !scanner.put_result(now, &candidate, out)? {
@@ -536,23 +543,23 @@ fn tell_change<'s>(
         }
         search.tally.entries_sent += 1;
     } else if let Met::Result(candidate) = was {
-        search.tally.entries_sent += u64::from(tell_deleted(before, told, &candidate, out)?);
+        search.tally.entries_sent += u64::from(send_deletion(before, client_state, &candidate, out)?);
     }
     Ok(())
 }
 
 /// Sends the last state of an entry as a deletion. Returns false if the client did not ask for deletions.
-fn tell_deleted<'s>(
+fn send_deletion<'s>(
     before: &mut Scanner,
-    told: &'s Snapshot,
+    client_state: &'s Snapshot,
     candidate: &Candidate<'s>,
     out: &mut Vec<u8>,
 ) -> Result<bool> {
-    if !before.persistent_mut().is_some_and(|persistent| persistent.tells(ChangeType::Delete, None)) {
+    if !before.persistent_mut().is_some_and(|persistent| persistent.set_change(ChangeType::Delete, None)) {
         return Ok(false);
     }
-    if !before.put_result(told, candidate, out)? {
-        put_name(before, told.state(), candidate, out)?;
+    if !before.put_result(client_state, candidate, out)? {
+        put_name(before, client_state.state(), candidate, out)?;
     }
     Ok(true)
 }

@@ -6,7 +6,7 @@ use super::TreeSearch;
 use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::model::outcome::OperationError;
-use crate::read::controls::{SortAsked, WindowAsked};
+use crate::read::controls::{ListViewOptions, SortOptions};
 use crate::read::search::budget::Budget;
 use crate::read::search::plan::Plan;
 use crate::read::search::scanner::Reached;
@@ -20,7 +20,7 @@ impl TreeSearch {
     /// Sorts the results, if possible.
     pub(in crate::read::search) fn sort_by(
         &mut self,
-        asked: &SortAsked,
+        asked: &SortOptions,
         catalog: &Catalog,
         access: Access,
     ) -> SortOutcome {
@@ -48,7 +48,7 @@ impl TreeSearch {
     /// Limits a sorted search to a part of its results.
     pub(in crate::read::search) fn show(
         &mut self,
-        asked: &WindowAsked,
+        asked: &ListViewOptions,
         catalog: &Catalog,
     ) -> std::result::Result<(), WindowError> {
         self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))

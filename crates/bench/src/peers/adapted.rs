@@ -19,7 +19,7 @@ const FRESH_DURATION_MIN: Duration = Duration::from_secs(10);
 const COMPARE_FALSE: u32 = 5;
 
 /// A workload as it is run.
-pub(super) struct Fitted {
+pub(super) struct AdaptedWorkload {
     pub(super) workload: Workload,
     pub(super) options: Options,
     /// Differences from the workload, for the reader.
@@ -40,17 +40,18 @@ pub(super) fn fit(
     options: &Options,
     target: &Target<'_>,
     files_max: u64,
-) -> Result<Fitted, String> {
-    let mut fitted = Fitted { workload: workload.clone(), options: options.clone(), notes: Vec::new() };
-    fit_connections(&mut fitted, earlier, files_max)?;
-    fit_own_entries(&mut fitted);
+) -> Result<AdaptedWorkload, String> {
+    let mut adapted =
+        AdaptedWorkload { workload: workload.clone(), options: options.clone(), notes: Vec::new() };
+    fit_connections(&mut adapted, earlier, files_max)?;
+    fit_own_entries(&mut adapted);
     if workload.needs.fresh_start {
-        fitted.options.warm_up = Some(Duration::ZERO);
-        fitted.options.duration = options.duration.map(|duration| duration.max(FRESH_DURATION_MIN));
-        fitted.notes.push("the server was started just before".to_owned());
+        adapted.options.warm_up = Some(Duration::ZERO);
+        adapted.options.duration = options.duration.map(|duration| duration.max(FRESH_DURATION_MIN));
+        adapted.notes.push("the server was started just before".to_owned());
     }
-    fit_password_compares(&mut fitted, target)?;
-    Ok(fitted)
+    fit_password_compares(&mut adapted, target)?;
+    Ok(adapted)
 }
 
 /// Returns the connections that a client keeps or opens at a time.
@@ -72,14 +73,18 @@ fn connections(workload: &Workload, options: &Options) -> u64 {
     workload.jobs.iter().map(|job| clients(job.clients) * connections_each(&job.operations)).sum()
 }
 
-fn fit_connections(fitted: &mut Fitted, earlier: &[Workload], files_max: u64) -> Result<(), String> {
-    let wanted = connections(&fitted.workload, &fitted.options);
+fn fit_connections(
+    adapted: &mut AdaptedWorkload,
+    earlier: &[Workload],
+    files_max: u64,
+) -> Result<(), String> {
+    let wanted = connections(&adapted.workload, &adapted.options);
     let most = files_max.saturating_sub(OTHER_FILES).max(1);
     if wanted <= most {
         return Ok(());
     }
     let same = |other: &&Workload| {
-        connections(other, &fitted.options) > most && asks_the_same(other, &fitted.workload)
+        connections(other, &adapted.options) > most && asks_the_same(other, &adapted.workload)
     };
     if let Some(other) = earlier.iter().find(same) {
         return Err(format!(
@@ -88,11 +93,11 @@ fn fit_connections(fitted: &mut Fitted, earlier: &[Workload], files_max: u64) ->
             other.name
         ));
     }
-    let first = fitted.workload.jobs.first().map_or(1, |job| job.clients) as u64;
-    let clients = fitted.options.clients.map_or(first, |given| given as u64) * most / wanted;
-    fitted.options.clients = Some(clients.max(1) as usize);
-    let made = connections(&fitted.workload, &fitted.options);
-    fitted.notes.push(format!(
+    let first = adapted.workload.jobs.first().map_or(1, |job| job.clients) as u64;
+    let clients = adapted.options.clients.map_or(first, |given| given as u64) * most / wanted;
+    adapted.options.clients = Some(clients.max(1) as usize);
+    let made = connections(&adapted.workload, &adapted.options);
+    adapted.notes.push(format!(
         "{made} connections instead of {wanted}: a process may have {files_max} files open here (ulimit -Hn)"
     ));
     Ok(())
@@ -119,22 +124,22 @@ fn asks_the_same(one: &Workload, other: &Workload) -> bool {
 
 /// Reduces entries that exist only to be deleted to what a run of this length needs, in proportion to the workload's
 /// own.
-fn fit_own_entries(fitted: &mut Fitted) {
-    let workload = &mut fitted.workload;
+fn fit_own_entries(adapted: &mut AdaptedWorkload) {
+    let workload = &mut adapted.workload;
     let planned = workload.duration_seconds as f64;
-    let run = fitted.options.duration.map_or(planned, |duration| duration.as_secs_f64());
+    let run = adapted.options.duration.map_or(planned, |duration| duration.as_secs_f64());
     if !workload.can_be_used_up() || workload.own_entries <= OWN_ENTRIES_MIN || run >= planned {
         return;
     }
     let own = ((workload.own_entries as f64 * run / planned) as u64).max(OWN_ENTRIES_MIN);
-    fitted.notes.push(format!("{own} own entries instead of {}, for a shorter run", workload.own_entries));
+    adapted.notes.push(format!("{own} own entries instead of {}, for a shorter run", workload.own_entries));
     workload.own_entries = own;
 }
 
 /// Refuses or changes compares of passwords. slapd, 389 DS and OpenDJ compare userPassword octet by octet
 /// (octetStringMatch, RFC 4519 section 2.41), so that a hashed one never matches. Pando verifies the password, like the
 /// server of the document with such compares.
-fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(), String> {
+fn fit_password_compares(adapted: &mut AdaptedWorkload, target: &Target<'_>) -> Result<(), String> {
     let is_hashed = target.setup.passwords != Passwords::Clear;
     let product = &target.description.product;
     if !is_hashed || product.starts_with(Product::Pando.label()) {
@@ -148,7 +153,7 @@ fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(),
                 .is_some_and(|name| name.get_ref().eq_ignore_ascii_case("userPassword"))
     };
     let mut operations: Vec<_> =
-        fitted.workload.jobs.iter_mut().flat_map(|job| &mut job.operations).collect();
+        adapted.workload.jobs.iter_mut().flat_map(|job| &mut job.operations).collect();
     if operations.iter().all(|operation| asks(operation)) {
         return Err("it compares the stored octets of userPassword, which a hashed password never equals; the workload \
             is about verifying"
@@ -156,7 +161,7 @@ fn fit_password_compares(fitted: &mut Fitted, target: &Target<'_>) -> Result<(),
     }
     for operation in operations.iter_mut().filter(|operation| asks(operation)) {
         operation.expect_code = Some(COMPARE_FALSE);
-        fitted.notes.push(format!(
+        adapted.notes.push(format!(
             "{product} answers compares of userPassword with compareFalse, for it compares the stored octets; that \
              counts as right, though it verifies no password, as Pando does"
         ));
