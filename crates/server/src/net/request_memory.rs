@@ -5,8 +5,8 @@
 //! belong to one *holder*, and all holders share the budget.
 //!
 //! Three bounds, from the inside out:
-//! - A connection that holds [`OUTSTANDING_BYTES_MAX`](crate::limits::HELD_BYTES_MAX) takes no further request. The request
-//!   waits in its socket, and TCP slows the client.
+//! - A connection that holds [`OUTSTANDING_BYTES_MAX`](crate::limits::OUTSTANDING_BYTES_MAX) takes no further request.
+//!   The request waits in its socket, and TCP slows the client.
 //! - A connection whose holder has a quarter of the budget takes no further request either. If it needs memory for the
 //!   rest of a message, it is closed.
 //! - When the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget divided

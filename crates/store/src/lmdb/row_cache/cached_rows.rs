@@ -198,8 +198,9 @@ impl RowCache {
 /// Keys of id set maps that have one id.
 ///
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
-/// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves one slot
-/// forward when it is requested again, so keys that are requested once do not evict those that are requested often.
+/// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves
+/// one slot forward when it is requested again, so keys that are requested once do not evict those that are requested
+/// often.
 struct CachedIds {
     places: Growing<8>,
     hasher: RandomState,

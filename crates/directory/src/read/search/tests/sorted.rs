@@ -2,7 +2,7 @@
 
 use ldap::{DecodeLimits, FilterBuf, MessageId, ResponseMessage, ResultCode, SortResult, oids};
 
-use super::list_view::{ask, offset, with_window, value};
+use super::list_view::{ask, offset, value, with_window};
 use super::pages::{Page, crowd, dns, refused, user};
 use super::{Attributes, Question, add, sample};
 use crate::model::limits::{NAME_KEY_MAX, SORT_BYTES_MAX, SORT_VALUES_MAX};
