@@ -137,6 +137,11 @@ pub(crate) struct TypeFacts {
 }
 
 impl TypeFacts {
+    /// Returns true if values lead from entry to entry.
+    pub(crate) fn has_chains(&self) -> bool {
+        self.is_link || self.virtual_attribute.is_some_and(VirtualAttribute::is_membership)
+    }
+
     fn of(schema: &Schema, type_id: TypeId) -> TypeFacts {
         let attribute_type = schema.type_by_id(type_id);
         let virtual_attribute = VirtualAttribute::of(attribute_type);

@@ -6,7 +6,9 @@
 //! set, which the node row contains, so that most filters on `objectClass` never open an entry.
 
 mod by_value;
+mod chain;
 mod matcher;
+mod memberships;
 pub(crate) mod prefilter;
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
@@ -20,7 +22,9 @@ use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
 use crate::tree::TreeState;
 pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
-pub(crate) use matcher::{Candidate, GroupsOf, InMemory, Matcher, MemberUse, Memberships};
+pub(crate) use chain::{Hops, holders_of_text};
+pub(crate) use matcher::{Candidate, InMemory, Matcher};
+pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 
 /// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -100,6 +104,8 @@ pub(crate) enum Test {
     Extensible(MatchingRule, Box<RuleAssertion>),
     /// A value has words that sound like all of these (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
+    /// A chain of links leads to the entry with this name.
+    InChain(Vec<u8>),
     /// Only visible values count, if some values of an attribute are hidden.
     Visible(Box<VisibleTest>),
 }
@@ -119,7 +125,9 @@ impl Test {
     fn heap_bytes(&self) -> usize {
         match self {
             Test::Present => 0,
-            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) => key.capacity(),
+            Test::Equal(_, key) | Test::AtLeast(_, key) | Test::AtMost(_, key) | Test::InChain(key) => {
+                key.capacity()
+            }
             Test::Substring(_, assertion) => size_of::<SubstringAssertion>() + assertion.heap_bytes(),
             Test::Extensible(_, assertion) => size_of::<RuleAssertion>() + assertion.heap_bytes(),
             Test::Sounds(codes) => {
@@ -130,10 +138,10 @@ impl Test {
         }
     }
 
-    /// Returns the rule whose keys are compared; `None` for presence, sounds and visible values.
+    /// Returns the rule whose keys are compared; `None` for presence, sounds, chains and visible values.
     pub(crate) fn rule(&self) -> Option<MatchingRule> {
         match self {
-            Test::Present | Test::Sounds(_) | Test::Visible(_) => None,
+            Test::Present | Test::Sounds(_) | Test::InChain(_) | Test::Visible(_) => None,
             Test::Equal(rule, _)
             | Test::AtLeast(rule, _)
             | Test::AtMost(rule, _)
@@ -147,7 +155,7 @@ impl Test {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        // The visibility of a value cannot be decided without its type.
+        // The visibility of a value cannot be decided without its type, a chain not without other entries.
         let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
         // Most values can be compared without computing their key.
         let told = match self {
@@ -163,7 +171,7 @@ impl Test {
             return false;
         }
         match self {
-            Test::Present | Test::Sounds(_) | Test::Visible(_) => true,
+            Test::Present | Test::Sounds(_) | Test::InChain(_) | Test::Visible(_) => true,
             Test::Equal(_, asserted) => key == asserted,
             Test::AtLeast(_, asserted) => *key >= *asserted,
             Test::AtMost(_, asserted) => *key <= *asserted,
@@ -366,7 +374,7 @@ impl Compiler<'_> {
         };
         let Some(description) = extensible.description else {
             // The decoder guarantees that at least one of the two is present.
-            let Some(rule) = rule else { return UNDEFINED };
+            let Some(rule) = rule.filter(|rule| !rule.follows_chains()) else { return UNDEFINED };
             let Ok(assertion) = RuleAssertion::new(schema, rule, extensible.value) else { return UNDEFINED };
             let mut item = Item::new(Subject::Any, Test::Extensible(rule, Box::new(assertion)));
             item.attributes = self.attributes_fitting(rule);
@@ -374,6 +382,9 @@ impl Compiler<'_> {
             return Term::Item(item);
         };
         let Some(description) = self.readable(description) else { return UNDEFINED };
+        if rule.is_some_and(MatchingRule::follows_chains) {
+            return self.in_chain(description, extensible).unwrap_or(UNDEFINED);
+        }
         let attribute_type = schema.type_by_id(description.type_id);
         let term = match rule {
             Some(rule) if Some(rule) != attribute_type.equality => {
@@ -399,6 +410,21 @@ impl Compiler<'_> {
             }
             term => term,
         }
+    }
+
+    /// Compiles a test of chains; `None` if the attribute does not name entries, or the value is no name of one.
+    fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
+        let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
+        // The values of an RDN are no links.
+        if !facts.has_chains() || extensible.dn_attributes {
+            return None;
+        }
+        let target = Target::of(schema, extensible.value)?;
+        let (rule, mut key) = (schema.type_by_id(description.type_id).equality?, Vec::new());
+        rule.normalize_assertion(schema, extensible.value, &mut key).ok()?;
+        let mut item = self.item(description, Test::InChain(key));
+        item.attributes = item.attributes.only(|id| self.catalog.attribute(id).is_link);
+        Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
 
     fn item(&self, description: AttributeDescription, test: Test) -> Item {
@@ -633,8 +659,11 @@ impl Item {
     /// Adds attributes that were allocated numbers since the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
-            (Subject::Attribute(description), _) => {
-                self.attributes = catalog.matching_attributes(description)
+            (Subject::Attribute(description), test) => {
+                self.attributes = catalog.matching_attributes(description);
+                if matches!(test, Test::InChain(_)) {
+                    self.attributes = self.attributes.only(|id| catalog.attribute(id).is_link);
+                }
             }
             (Subject::Any, Test::Extensible(rule, _)) => {
                 self.attributes = Compiler { catalog, shown, known: None }.attributes_fitting(*rule);

@@ -60,7 +60,10 @@ impl Schema {
     /// type's own rules, or made for values of such a syntax (RFC 4517 section 4.1).
     pub fn rule_applies(&self, rule: MatchingRule, attribute_type: &AttributeType) -> bool {
         let own = [attribute_type.equality, attribute_type.ordering, attribute_type.substring];
-        own.contains(&Some(rule)) || suits(rule.form(), self.syntax_by_id(attribute_type.syntax).check)
+        let check = self.syntax_by_id(attribute_type.syntax).check;
+        own.contains(&Some(rule))
+            || suits(rule.form(), check)
+            || (rule.follows_chains() && check == Check::NameAndUid)
     }
 }
 

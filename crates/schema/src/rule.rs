@@ -66,6 +66,12 @@ impl MatchingRule {
         self.info().rule_use
     }
 
+    /// Returns true for LDAP_MATCHING_RULE_TRANSITIVE_EVAL ([MS-ADTS] section 3.1.1.3.4.4.3): values lead from entry to
+    /// entry, so values alone do not decide.
+    pub fn follows_chains(self) -> bool {
+        self.comparison() == Comparison::Chain
+    }
+
     pub(crate) fn comparison(self) -> Comparison {
         self.info().comparison
     }

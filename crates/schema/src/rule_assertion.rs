@@ -64,9 +64,11 @@ impl RuleAssertion {
         rule.normalize_assertion(schema, value, &mut key)?;
         Ok(RuleAssertion(match rule.comparison() {
             Comparison::ByUse if rule.rule_use() == RuleUse::Ordering => Prepared::Less(key),
-            Comparison::ByUse | Comparison::CsnReplica | Comparison::Parts | Comparison::Password => {
-                Prepared::Equal(key)
-            }
+            Comparison::ByUse
+            | Comparison::CsnReplica
+            | Comparison::Parts
+            | Comparison::Password
+            | Comparison::Chain => Prepared::Equal(key),
             Comparison::Word => Prepared::Word(String::from_utf8_lossy(&key).into_owned()),
             Comparison::AllBits | Comparison::AnyBit => {
                 let out_of_range = || rule.error(Fault::OutOfRange { what: "the bit mask" });

@@ -1,7 +1,7 @@
 //! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, 3112, 4523, 4530,
-//! draft-chu-ldap-csn and the bit rules of Active Directory.
+//! draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
 
-use self::Comparison::{AllBits, AnyBit, ByUse, CsnReplica, Parts, Password, Word};
+use self::Comparison::{AllBits, AnyBit, ByUse, Chain, CsnReplica, Parts, Password, Word};
 use self::RuleUse::{Equality, Extensible, Ordering, Substring};
 use crate::form::{Alphabet, Form};
 use crate::prepare::{Preparation, Spaces};
@@ -36,6 +36,8 @@ pub(crate) enum Comparison {
     Password,
     /// The assertion names parts of a certificate or revocation list.
     Parts,
+    /// The assertion names an entry to which values lead from entry to entry.
+    Chain,
 }
 
 /// One row of the table.
@@ -172,4 +174,5 @@ pub(crate) static RULES: &[RuleInfo] = &[
         rule("1.2.840.113556.1.4.803", "integerBitAndMatch", Extensible, Form::Integer, INTEGER),
     ),
     special(AnyBit, rule("1.2.840.113556.1.4.804", "integerBitOrMatch", Extensible, Form::Integer, INTEGER)),
+    special(Chain, rule("1.2.840.113556.1.4.1941", "inchainMatch", Extensible, Form::Name, DN)),
 ];

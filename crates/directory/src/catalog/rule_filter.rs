@@ -173,6 +173,16 @@ fn check_extensible(extensible: &ExtensibleMatch<'_>, (schema, secrets): Types<'
         Some(text) => {
             let rule =
                 MatchingRule::find(text).ok_or_else(|| format!("{text} is not a known matching rule"))?;
+            let is_membership =
+                VirtualAttribute::of(attribute_type).is_some_and(VirtualAttribute::is_membership);
+            if rule.follows_chains() && !is_link_type(attribute_type) && !is_membership {
+                return Err(format!(
+                    "{text} does not apply to {name}, whose values are not links to entries"
+                ));
+            }
+            if rule.follows_chains() && extensible.dn_attributes {
+                return Err(format!("{text} does not apply to the values in names of entries"));
+            }
             if attribute_type.equality != Some(rule) && !schema.rule_applies(rule, attribute_type) {
                 return Err(format!("{text} does not apply to values of {name}"));
             }

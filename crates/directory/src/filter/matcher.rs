@@ -4,16 +4,17 @@
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
-use std::sync::Arc;
 
 use schema::{AttributeDescription, Schema};
 
+use super::chain::Chains;
+use super::memberships::GroupsOf;
 use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
-use crate::tree::operational::{for_each_group, member_attributes};
+use crate::model::rows::{ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
+use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::{for_each_value, large_value};
 use crate::tree::{TreeState, damaged_row, dn_of};
 
@@ -53,62 +54,20 @@ pub(crate) struct Matcher {
     shown: Shown,
     /// The requester's view of groups, if access rules may hide some.
     asker: Option<GroupsOf>,
+    /// Chains of links followed so far; `None` as long as no test has followed any.
+    chains: Option<Box<Chains>>,
     key: Vec<u8>,
-}
-
-/// View of groups for memberOf, with the right to members that it requires.
-#[derive(Clone, Debug)]
-pub(crate) struct GroupsOf {
-    pub(crate) view: Arc<dyn Memberships>,
-    pub(crate) by: MemberUse,
-}
-
-/// Use of a group's members.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum MemberUse {
-    Compare,
-    Search,
-    Read,
-}
-
-/// Visibility of memberships to a requester.
-pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
-    /// Returns true if the members in an attribute of a group are visible.
-    ///
-    /// # Errors
-    /// The store failed.
-    fn shows_member(
-        &self,
-        state: TreeState<'_>,
-        place: (EntryId, AttrId),
-        by: MemberUse,
-    ) -> Result<bool, OperationError>;
-}
-
-impl GroupsOf {
-    fn shows(&self, state: TreeState<'_>, group: EntryId, member: AttrId) -> Result<bool, OperationError> {
-        self.view.shows_member(state, (group, member), self.by)
-    }
-
-    /// Calls `each` with the DN of each visible group that contains the entry.
-    pub(crate) fn for_each(
-        &self,
-        state: TreeState<'_>,
-        id: EntryId,
-        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), OperationError> {
-        for_each_group(state, id, &mut |group, member| self.shows(state, group, member), each)
-    }
 }
 
 impl Matcher {
     /// Returns the heap memory that the matcher uses, in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.key.capacity()
+        let chains = self.chains.as_ref().map_or(0, |chains| size_of::<Chains>() + chains.heap_bytes());
+        self.key.capacity() + chains
     }
 
     pub(crate) fn new(shown: Shown) -> Matcher {
-        Matcher { shown, asker: None, key: Vec::new() }
+        Matcher { shown, asker: None, chains: None, key: Vec::new() }
     }
 
     /// Returns a matcher for a requester under access rules.
@@ -116,7 +75,18 @@ impl Matcher {
         Matcher { asker, ..Matcher::new(shown) }
     }
 
-    /// Evaluates the filter on an entry.
+    /// Drops state of another snapshot.
+    pub(crate) fn forget(&mut self) {
+        self.chains = None;
+    }
+
+    /// Returns the number of links of other entries that were read since the last call.
+    #[inline]
+    pub(crate) fn take_cost(&mut self) -> u64 {
+        self.chains.as_mut().map_or(0, |chains| chains.take_cost())
+    }
+
+    /// Evaluates the filter on an entry. Until [`forget`](Matcher::forget), all calls must be for one snapshot.
     pub(crate) fn truth<'s>(
         &mut self,
         term: &Term,
@@ -197,6 +167,7 @@ impl Matcher {
         let schema = &state.catalog.schema;
         match (row.content, &item.test) {
             (_, Test::Visible(shown)) => self.visible_passes(shown, state, id, row),
+            (_, Test::InChain(_)) => self.in_chain(item, state, id),
             // An attribute without values does not exist.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
@@ -238,6 +209,11 @@ impl Matcher {
         }
     }
 
+    #[cold]
+    fn in_chain(&mut self, item: &Item, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
+        self.chains.get_or_insert_default().lead(item, state, self.asker.as_ref(), id)
+    }
+
     /// Like `row_passes`, counting only visible values.
     #[cold]
     fn visible_passes(
@@ -272,6 +248,9 @@ impl Matcher {
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         let id = candidate.id;
+        if matches!(item.test, Test::InChain(_)) {
+            return self.in_chain(item, state, id);
+        }
         let asker = self.asker.as_ref().filter(|_| attribute.is_membership());
         match (&item.test, &item.target) {
             (Test::Present, _) if asker.is_some() => {
@@ -381,6 +360,8 @@ impl Matcher {
                     entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
                 named.any(|named| named.id == *class).into()
             }
+            // The entry is not linked with others yet.
+            Term::Item(Item { test: Test::InChain(_), .. }) => Truth::Undefined,
             Term::Item(item) => {
                 let passes = entry.attributes.iter().any(|(description, values)| {
                     in_memory_subject(item, schema, description)

@@ -58,6 +58,14 @@ pub const ALIASES_FOLLOWED_MAX: usize = 10_000;
 pub const REQUESTER_GROUPS_MAX: usize = 10_000;
 /// See [`REQUESTER_GROUPS_MAX`].
 pub const RIGHTS_CACHED_MAX: usize = 4_096;
+/// Maximum number of links that the test of one entry by the rule inchainMatch reads; with more, the result is
+/// adminLimitExceeded. About 20 ms.
+pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
+/// Maximum number of entries that a filter item with inchainMatch caches: those from which the asserted entry is
+/// reached, and as many others with their result.
+pub const CHAIN_CACHED_MAX: usize = 1 << 17;
+/// Maximum number of links that are followed when a search with inchainMatch is planned; more are followed in slices.
+pub const CHAIN_PLANNED_MAX: usize = if cfg!(test) { 8 } else { 1_024 };
 /// Maximum number of entries that name a requester and are cached with its rights; with more, each entry is checked.
 pub const ENTRIES_NAMING_REQUESTER_MAX: usize = 1_000;
 /// Maximum number of requesters whose rights a snapshot caches.

@@ -23,6 +23,8 @@ pub(crate) enum Sign {
     Has,
     /// Extensible match by a named rule.
     ByRule,
+    /// A chain of links leads to the named entry.
+    Chain,
 }
 
 impl Sign {
@@ -30,7 +32,7 @@ impl Sign {
         let (have, wanted) = (have.to_lowercase(), wanted.to_lowercase());
         match self {
             Sign::Present => true,
-            Sign::Equal | Sign::ByRule => have == wanted,
+            Sign::Equal | Sign::ByRule | Sign::Chain => have == wanted,
             Sign::Has => have.contains(&wanted),
         }
     }
@@ -80,7 +82,7 @@ impl Filter {
         let name = names[rng.usize(..names.len())];
         let text = |value: &str| value.to_owned();
         let group = ["inner", "outer", "secret"][rng.usize(..3)];
-        let (attribute, sign, value) = match rng.u8(0..15) {
+        let (attribute, sign, value) = match rng.u8(0..18) {
             0 => ("cn", Sign::Equal, text(name)),
             1 => ("sn", Sign::Equal, text("person")),
             2 => ("mail", Sign::Equal, format!("{name}@example.com")),
@@ -98,6 +100,9 @@ impl Filter {
             10 | 11 => ("memberOf", Sign::Equal, format!("cn={group},{GROUPS}")),
             12 => ("sn", Sign::ByRule, text("person")),
             13 => ("entryDN", Sign::Equal, user(rng.usize(..4))),
+            14 => ("memberOf", Sign::Chain, format!("cn={group},{GROUPS}")),
+            15 => ("member", Sign::Chain, user(rng.usize(..4))),
+            16 => ("manager", Sign::Chain, user(rng.usize(..4))),
             _ => {
                 let all =
                     ["cn", "mail", "description", "manager", "telephoneNumber", "memberOf", "name", "title"];
@@ -118,53 +123,93 @@ impl Filter {
                 Sign::Present => format!("({attribute}=*)"),
                 Sign::Has => format!("({attribute}=*{value}*)"),
                 Sign::ByRule => format!("({attribute}:caseIgnoreMatch:={value})"),
+                Sign::Chain => format!("({attribute}:1.2.840.113556.1.4.1941:={value})"),
             },
         }
     }
 
     /// Evaluates the filter on an entry for a requester; `None` is Undefined.
     pub(crate) fn truth(&self, rights: &Rights<'_>, dn: &str) -> Option<bool> {
-        self.truth_of(&|name| match rights.extent("search", dn, name) {
+        let values = |name: &str| match rights.extent("search", dn, name) {
             Extent::Nothing => None,
             extent => Some((rights.values(dn, name, "search"), extent == Extent::All)),
+        };
+        self.truth_of(&values, &|attribute, target| {
+            // Each entry on the way shows its own values, for memberOf those of its groups.
+            let next = |at: &str| match attribute {
+                "memberOf" => rights.values(at, attribute, "search"),
+                _ if rights.may("search", at, attribute) => rights.values(at, attribute, "search"),
+                _ => Vec::new(),
+            };
+            rights.may("search", dn, attribute).then(|| leads(rights.tree, dn, target, &next))
         })
     }
 
     /// Returns true if the filter matches an entry, whatever the requester.
     pub(crate) fn matches(&self, tree: &Tree, dn: &str) -> bool {
         let values = |name: &str| match name {
-            "memberOf" => {
-                let names =
-                    |entry: &Attributes| entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn));
-                tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
-            }
+            "memberOf" => groups(tree, dn),
             "entryDN" => vec![dn.to_owned()],
             _ => tree[dn].get(name).cloned().unwrap_or_default(),
         };
-        self.truth_of(&|name| Some((values(name), true))) == Some(true)
+        let next = |attribute: &str, at: &str| match attribute {
+            "memberOf" => groups(tree, at),
+            _ => tree[at].get(attribute).cloned().unwrap_or_default(),
+        };
+        self.truth_of(&|name| Some((values(name), true)), &|attribute, target| {
+            Some(leads(tree, dn, target, &|at| next(attribute, at)))
+        }) == Some(true)
     }
 
     /// Evaluates the filter on values; `None` represents those that may not be searched.
-    fn truth_of(&self, values: &dyn Fn(&str) -> SearchableValues) -> Option<bool> {
+    fn truth_of(
+        &self,
+        values: &dyn Fn(&str) -> SearchableValues,
+        chain: &dyn Fn(&str, &str) -> Option<bool>,
+    ) -> Option<bool> {
         match self {
             Filter::And(filters) => {
-                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values, chain)).collect();
                 if truths.contains(&Some(false)) {
                     return Some(false);
                 }
                 truths.iter().all(|truth| *truth == Some(true)).then_some(true)
             }
             Filter::Or(filters) => {
-                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values)).collect();
+                let truths: Vec<_> = filters.iter().map(|filter| filter.truth_of(values, chain)).collect();
                 if truths.contains(&Some(true)) {
                     return Some(true);
                 }
                 truths.iter().all(|truth| *truth == Some(false)).then_some(false)
             }
-            Filter::Not(filter) => filter.truth_of(values).map(|truth| !truth),
+            Filter::Not(filter) => filter.truth_of(values, chain).map(|truth| !truth),
+            Filter::Item(attribute, Sign::Chain, value) => chain(attribute, value),
             Filter::Item(attribute, sign, value) => item(values, attribute, *sign, value),
         }
     }
+}
+
+/// Returns the groups that have an entry as member.
+fn groups(tree: &Tree, dn: &str) -> Vec<String> {
+    let names = |entry: &Attributes| entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn));
+    tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
+}
+
+/// Returns true if steps lead from an entry to a target.
+fn leads(tree: &Tree, from: &str, target: &str, next: &dyn Fn(&str) -> Vec<String>) -> bool {
+    let (mut open, mut seen) = (vec![from.to_owned()], Vec::new());
+    while let Some(at) = open.pop() {
+        for end in next(&at) {
+            if end == target {
+                return true;
+            }
+            if tree.contains_key(&end) && !seen.contains(&end) {
+                seen.push(end.clone());
+                open.push(end);
+            }
+        }
+    }
+    false
 }
 
 /// Evaluates an item. A supertype covers its subtypes, of which some may be hidden. If no visible one matches, a

@@ -14,6 +14,8 @@ enum Filter {
     Or(Vec<Filter>),
     Not(Box<Filter>),
     Equal(&'static str, String),
+    /// A chain of links leads to the named entry.
+    Chain(&'static str, String),
     Starts(&'static str, String),
     Contains(&'static str, String),
     Ends(&'static str, String),
@@ -76,6 +78,7 @@ fn matches(plain: &Plain, id: usize, filter: &Filter) -> bool {
         Filter::Or(parts) => parts.iter().any(|part| matches(plain, id, part)),
         Filter::Not(part) => !matches(plain, id, part),
         Filter::Equal(name, value) => any(name, &|kept| kept == value.to_lowercase()),
+        Filter::Chain(name, value) => plain.leads(id, name, &value.to_lowercase()),
         Filter::Starts(name, value) => any(name, &|kept| kept.starts_with(&value.to_lowercase())),
         Filter::Contains(name, value) => any(name, &|kept| kept.contains(&value.to_lowercase())),
         Filter::Ends(name, value) => any(name, &|kept| kept.ends_with(&value.to_lowercase())),
@@ -104,6 +107,10 @@ fn random(plain: &Plain, rng: &mut Rng, depth: u32) -> Filter {
             let name = ["member", "seealso", "manager", "memberof"][rng.usize(0..4)];
             Filter::Equal(name, plain.random_dn(rng))
         }
+        8 if rng.bool() => {
+            let name = ["member", "seealso", "manager", "memberof"][rng.usize(0..4)];
+            Filter::Chain(name, plain.random_dn(rng))
+        }
         8 => Filter::AtLeast("uidnumber", rng.i32(-2..30)),
         9 => Filter::AtMost("uidnumber", rng.i32(-2..30)),
         10 | 11 => Filter::And(parts(rng)),
@@ -119,6 +126,7 @@ fn text(filter: &Filter) -> String {
         Filter::Or(parts) => format!("(|{})", all(parts)),
         Filter::Not(part) => format!("(!{})", text(part)),
         Filter::Equal(name, value) => format!("({name}={value})"),
+        Filter::Chain(name, value) => format!("({name}:1.2.840.113556.1.4.1941:={value})"),
         Filter::Starts(name, value) => format!("({name}={value}*)"),
         Filter::Contains(name, value) => format!("({name}=*{value}*)"),
         Filter::Ends(name, value) => format!("({name}=*{value})"),

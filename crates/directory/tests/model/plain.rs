@@ -110,6 +110,24 @@ impl Plain {
         }
     }
 
+    /// Returns true if a chain of values leads from an entry to the one with this name in lower case.
+    pub(crate) fn leads(&self, id: usize, attribute: &str, target: &str) -> bool {
+        let (mut open, mut seen) = (vec![id], Vec::new());
+        while let Some(at) = open.pop() {
+            for end in self.values(at, attribute) {
+                if end.to_lowercase() == target {
+                    return true;
+                }
+                let next = self.entries.keys().copied().find(|id| self.dn(*id) == end);
+                if let Some(next) = next.filter(|next| !seen.contains(next)) {
+                    seen.push(next);
+                    open.push(next);
+                }
+            }
+        }
+        false
+    }
+
     pub(crate) fn comparable(&self) -> BTreeMap<String, Comparable> {
         let entry = |(id, entry): (&usize, &PlainEntry)| {
             let names = entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof"]);

@@ -115,6 +115,22 @@ search = connection.search_ext(dn, ldap.SCOPE_BASE, "(objectClass=*)", serverctr
 ((_, found),) = connection.result(search)[1]
 assert found == {"cn": ["P\u00ffthon Ldap".encode()], "title": [b"Snake"]}, found
 
+# Groups in groups, as clients of Active Directory ask for them, with a cycle.
+def group(name, *members):
+    values = [("objectClass", [b"groupOfNames"]), ("member", [member.encode() for member in members])]
+    connection.add_s(f"cn={name},{PEOPLE}", values)
+group("inner", dn)
+group("middle", f"cn=inner,{PEOPLE}", f"cn=outer,{PEOPLE}")
+group("outer", f"cn=middle,{PEOPLE}")
+def found_by(filterstr):
+    return sorted(name.split(",")[0] for name, _ in connection.search_s(PEOPLE, ldap.SCOPE_SUBTREE, filterstr, ["1.1"]))
+IN_CHAIN = "1.2.840.113556.1.4.1941"
+assert found_by(f"(&(objectClass=person)(memberOf:{IN_CHAIN}:=cn=outer,{PEOPLE}))") == ["uid=pyldap2"]
+assert found_by(f"(member:{IN_CHAIN}:={dn})") == ["cn=inner", "cn=middle", "cn=outer"]
+assert found_by(f"(uid:{IN_CHAIN}:={dn})") == []
+for name in ["inner", "middle", "outer"]:
+    connection.delete_s(f"cn={name},{PEOPLE}")
+
 # A part of a sorted list (draft-ietf-ldapext-ldapv3-vlv): its end, and from a value on.
 in_order = [name for name, _ in sorted(connection.search_s(PEOPLE, ldap.SCOPE_ONELEVEL, "(uid=*)", ["uid"]),
                                        key=lambda entry: entry[1]["uid"][0].lower())]

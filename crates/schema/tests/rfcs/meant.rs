@@ -270,6 +270,7 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "X.520, by way of RFC 2252 and RFC 3698",
     ),
     ("integerBitAndMatch integerBitOrMatch", "Active Directory"),
+    ("inchainMatch", "Active Directory, with the name of 389 DS"),
     ("hasSubordinates", "X.501 section 13.4.8"),
     ("numSubordinates isMemberOf rfc822MailMember nisMailAlias", "Sun"),
     ("entryUSN", "389 DS"),

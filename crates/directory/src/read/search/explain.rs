@@ -188,6 +188,7 @@ impl Explained<'_> {
             Test::Substring(..) => "substring",
             Test::Extensible(..) => "extensible match",
             Test::Sounds(_) => "sound",
+            Test::InChain(_) => "chains",
         };
         match &item.subject {
             Subject::Attribute(description) => {
@@ -246,7 +247,9 @@ fn missing_for(catalog: &Catalog, item: &Item) -> Vec<String> {
         }
         Test::Present => (&[IndexPart::Values, IndexPart::Presence], "a presence"),
         Test::Sounds(_) => (&[IndexPart::Sounds], "an approximate"),
-        Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) | Test::Visible(_) => return Vec::new(),
+        Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) | Test::InChain(_) | Test::Visible(_) => {
+            return Vec::new();
+        }
     };
     let defs = item.attributes.iter().map(|id| catalog.attribute(*id));
     let lacking = defs.filter(|def| !def.is_link && !parts.iter().any(|part| def.index.answers(*part)));

@@ -193,9 +193,11 @@ impl ValuesAllowed<'_> {
     }
 }
 
-/// Returns true if an item tests membership of groups, some of which may be hidden: the index may list more.
+/// Returns true if an item tests membership of groups, or links of other entries, some of which may be hidden: the
+/// index may list more.
 fn is_membership(item: &Item) -> bool {
     matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
+        || matches!(item.test, Test::InChain(_))
 }
 
 /// Attributes that a filter tests.

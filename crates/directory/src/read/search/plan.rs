@@ -6,6 +6,7 @@
 //! entries. A plan changes the cost of a search, never its results: candidates include every entry that matches, and
 //! the whole filter is evaluated on each candidate whose source does not imply a match.
 
+mod chain_ids;
 mod pieces;
 mod ranges;
 
@@ -31,6 +32,7 @@ use crate::model::rows::{
 };
 use crate::tree::TreeState;
 use crate::tree::operational::member_attributes;
+use chain_ids::ChainIds;
 use ranges::{Gathered, Gathering, KeyRange};
 
 pub(super) type Result<T> = std::result::Result<T, OperationError>;
@@ -100,6 +102,8 @@ pub(super) struct Narrowed {
     pub(super) postings: Vec<Posting>,
     /// Ranges of index keys, not read yet.
     pub(super) ranges: Vec<KeyRange>,
+    /// Chains of links, not followed to their ends yet.
+    pub(super) chains: Vec<ChainIds>,
     /// Upper bound of the count; an entry in two postings counts twice.
     pub(super) count: u64,
     /// Whether all candidates match.
@@ -142,15 +146,15 @@ impl Plan {
     }
 
     fn narrowed(narrowed: Narrowed, implied: Implied, ids_max: u64, chosen_terms: u64) -> Plan {
-        let Narrowed { mut ids, postings, ranges, count: candidate_count, .. } = narrowed;
+        let Narrowed { mut ids, postings, ranges, chains, count: candidate_count, .. } = narrowed;
         let mut gathering = None;
-        if ranges.is_empty() {
+        if ranges.is_empty() && chains.is_empty() {
             if ids.len() > 1 {
                 ids.sort_unstable();
                 ids.dedup();
             }
         } else {
-            gathering = Some(Gathering::new(ranges, std::mem::take(&mut ids), ids_max));
+            gathering = Some(Gathering::new((ranges, chains), std::mem::take(&mut ids), ids_max));
         }
         let source = Source::Indexed { ids, postings };
         Plan { source, shared: None, gathering, implied, candidate_count, is_by_place: false, chosen_terms }
@@ -351,7 +355,7 @@ impl Planner<'_> {
     /// Returns all ids of the candidates, ascending; `None` if there are too many to read now.
     fn ids_of(&self, narrowed: &Narrowed) -> Result<Option<Vec<u64>>> {
         let max = to_usize(INTERSECTION_COUNT_MAX);
-        if narrowed.count > INTERSECTION_COUNT_MAX {
+        if narrowed.count > INTERSECTION_COUNT_MAX || !narrowed.chains.is_empty() {
             return Ok(None);
         }
         let mut ids = narrowed.ids.clone();
@@ -415,6 +419,9 @@ impl Planner<'_> {
     }
 
     fn narrow_item(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        if matches!(item.test, Test::InChain(_)) {
+            return self.narrow_chain(item, limit);
+        }
         let description = match &item.subject {
             Subject::Any => return Ok(None),
             Subject::Virtual(attribute) => return self.narrow_virtual(*attribute, item, limit),
@@ -466,7 +473,7 @@ impl Planner<'_> {
                 let limit = limit.min(PRESENCE_KEYS_MAX);
                 self.narrow_range(item, None, is_exact, limit, KeyRange::of_attribute)
             }
-            Test::Extensible(..) | Test::Visible(_) => Ok(None),
+            Test::Extensible(..) | Test::InChain(_) | Test::Visible(_) => Ok(None),
         }
     }
 
@@ -722,6 +729,7 @@ impl Narrowed {
         self.ids.append(&mut other.ids);
         self.postings.append(&mut other.postings);
         self.ranges.append(&mut other.ranges);
+        self.chains.append(&mut other.chains);
         self.count += other.count;
         self.is_exact &= other.is_exact;
     }

@@ -30,6 +30,9 @@ use crate::tree::{TreeState, damaged_row, node};
 /// Index keys that cost as much as one candidate.
 const KEYS_PER_ENTRY: usize = 8;
 
+/// Links of other entries that cost as much as one candidate.
+const LINKS_PER_ENTRY: u64 = 8;
+
 /// Filter tests that cost as much as one more candidate.
 const TESTS_PER_ENTRY: usize = 8;
 
@@ -218,7 +221,7 @@ impl Scanner {
             if left == 0 || out.len() >= out_end {
                 return Ok(Reached::Budget(next_id));
             }
-            left = left.saturating_sub(self.candidate_cost);
+            left = left.saturating_sub(self.candidate_cost.saturating_add(cost_of_links(&mut self.matcher)));
             next_id = id.0 + 1;
             sink.examined();
             let is_refused = match at_hand {
@@ -398,6 +401,7 @@ impl Scanner {
         if let Some(permitted) = &mut self.permitted {
             permitted.standing = Arc::clone(standing);
             permitted.forget();
+            self.matcher = matcher(self.access, self.permitted.as_deref());
         }
         if let Some(groups) = &mut self.writer.groups {
             groups.view = Arc::clone(standing) as _;
@@ -451,6 +455,7 @@ impl Scanner {
         if let Some(permitted) = &mut self.permitted {
             permitted.forget();
         }
+        self.matcher.forget();
         self.filter.find_targets_anew(snapshot)?;
         if let Some(controls) = &mut self.entry_controls {
             controls.catch_up(state)?;
@@ -471,6 +476,12 @@ impl Scanner {
         }
         Ok(())
     }
+}
+
+/// Returns the number of candidates that cost as much as the links of other entries read since the last call.
+#[inline]
+fn cost_of_links(matcher: &mut Matcher) -> u32 {
+    u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)
 }
 
 fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {

@@ -26,7 +26,7 @@ use ldap::{
     Controls, DerefAliases, Filter, FilterKind, MessageId, ResultCode, SearchRequest, SyncDone, SyncIdSet,
     SyncInfo, SyncState, SyncStateValue, SyncUuid, oids,
 };
-use schema::{AttributeDescription, Schema};
+use schema::{AttributeDescription, MatchingRule, Schema};
 use store::{MapId, Position};
 use uuid::Uuid;
 
@@ -359,7 +359,7 @@ pub(super) fn goes_by_others(state: TreeState<'_>, standing: Option<&Standing>, 
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))
 }
 
-/// Returns true if a filter tests a virtual attribute that depends on more than the entry itself.
+/// Returns true if a filter tests a virtual attribute that depends on more than the entry itself, or chains of links.
 fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
     let is_made = |name: &str| {
         let description = schema.parse_description(name).ok();
@@ -377,7 +377,10 @@ fn tests_computed(schema: &Schema, filter: Filter<'_>) -> bool {
         FilterKind::Substrings(item) => is_made(item.description),
         FilterKind::Present(name) => is_made(name),
         // Without an attribute, the item tests all attributes that the rule applies to.
-        FilterKind::ExtensibleMatch(item) => item.description.is_none_or(is_made),
+        FilterKind::ExtensibleMatch(item) => {
+            let rule = item.rule.and_then(MatchingRule::find);
+            item.description.is_none_or(is_made) || rule.is_some_and(MatchingRule::follows_chains)
+        }
         FilterKind::Unrecognized(_) => false,
     }
 }

@@ -3,6 +3,7 @@
 
 mod assertion;
 mod bounds;
+mod chains;
 mod dereference;
 mod explained;
 mod feed;

@@ -594,6 +594,10 @@ fn filter_text(dice: &mut Dice<'_>, depth: usize) -> String {
         9 => format!("(ou:dn:={})", pick(dice.rng, &["vault", "attic", "people"])),
         10 => format!("(:dn:distinguishedNameMatch:={})", dice.plain_name()),
         11 => "(createTimestamp>=20000101000000Z)".to_owned(),
+        12 => {
+            let links = pick(dice.rng, &["member", "memberOf", "isMemberOf", "manager", "seeAlso"]);
+            format!("({links}:1.2.840.113556.1.4.1941:={})", dice.plain_name())
+        }
         _ => format!("({description}={value})"),
     }
 }

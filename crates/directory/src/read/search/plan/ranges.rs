@@ -1,4 +1,5 @@
-//! Key ranges as sources of candidates: prefixes, ordering and presence in an index, and the names below a parent.
+//! Key ranges as sources of candidates: prefixes, ordering and presence in an index, and the names below a parent; and
+//! the gathering of their ids.
 //!
 //! Their ids are not in ascending order, so they are gathered and sorted before the first result. A range may be long,
 //! so it is counted only up to a limit and gathered in slices. An entry whose key does not change is found, whatever
@@ -8,6 +9,7 @@ use std::ops::Bound;
 
 use store::{Direction, MapId, Read};
 
+use super::chain_ids::ChainIds;
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::COLLECTED_IDS_MAX;
 use crate::model::outcome::OperationError;
@@ -154,11 +156,13 @@ impl KeyRange {
     }
 }
 
-/// Ids being gathered from ranges.
+/// Ids being gathered from ranges and chains.
 #[derive(Debug)]
 pub(crate) struct Gathering {
     /// Remaining ranges, the present one last.
     ranges: Vec<KeyRange>,
+    /// Remaining chains, the present one last.
+    chains: Vec<ChainIds>,
     ids: Vec<u64>,
     /// Number of ids at which a scan is cheaper.
     ids_max: usize,
@@ -176,15 +180,23 @@ pub(crate) enum Gathered {
 }
 
 impl Gathering {
-    /// Creates a gathering of the ids of `ranges` in addition to `ids`. More than `ids_max` are too many.
-    pub(crate) fn new(ranges: Vec<KeyRange>, ids: Vec<u64>, ids_max: u64) -> Gathering {
-        Gathering { ranges, ids, ids_max: super::to_usize(ids_max).min(COLLECTED_IDS_MAX) }
+    /// Creates a gathering of the ids of ranges and chains in addition to `ids`. More than `ids_max` are too many.
+    pub(crate) fn new(
+        (ranges, chains): (Vec<KeyRange>, Vec<ChainIds>),
+        ids: Vec<u64>,
+        ids_max: u64,
+    ) -> Gathering {
+        Gathering { ranges, chains, ids, ids_max: super::to_usize(ids_max).min(COLLECTED_IDS_MAX) }
     }
 
     /// Returns the bytes of memory that it holds, without itself.
     pub(crate) fn heap_bytes(&self) -> usize {
         let keys: usize = self.ranges.iter().map(KeyRange::heap_bytes).sum();
-        self.ids.capacity() * size_of::<u64>() + self.ranges.capacity() * size_of::<KeyRange>() + keys
+        let chains = self.chains.iter().map(ChainIds::heap_bytes).sum::<usize>();
+        self.ids.capacity() * size_of::<u64>()
+            + self.ranges.capacity() * size_of::<KeyRange>()
+            + keys
+            + chains
     }
 
     /// Reads up to `keys_max` keys.
@@ -200,6 +212,16 @@ impl Gathering {
             }
             left -= count;
             self.ranges.pop();
+        }
+        while let Some(chain) = self.chains.last_mut() {
+            let is_done = chain.go_on(read, &mut left, self.ids_max, &mut self.ids)?;
+            if self.ids.len() > self.ids_max {
+                return Ok(Gathered::TooMany);
+            }
+            if !is_done {
+                return Ok(Gathered::Partly);
+            }
+            self.chains.pop();
         }
         let mut ids = std::mem::take(&mut self.ids);
         ids.sort_unstable();

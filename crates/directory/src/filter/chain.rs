@@ -1,0 +1,395 @@
+//! Chains of links, for the rule inchainMatch ([MS-ADTS] section 3.1.1.3.4.4.3): an entry matches if a chain of one or
+//! more links of the attribute leads from it to the asserted entry. For memberOf, each link leads from a member to its
+//! group.
+//!
+//! The question has two cheap sides in turn: a user is in few groups, but a group may have a million members, and a
+//! group may be in few others. So both ends are followed at once, always the one with fewer links to read, until they
+//! meet or one is exhausted. Entries that are met once are not followed again, so cycles end. What was found from the
+//! asserted entry serves all later candidates, and so do results for the groups on the way.
+//!
+//! Under access rules, a link counts only if the requester sees the entry that has the value, and may use the
+//! attribute there in the way of the operation, as for memberOf.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use foldhash::fast::RandomState;
+use ldap::ResultCode;
+use store::{MapId, Read};
+
+use super::memberships::GroupsOf;
+use super::{Item, Subject, Test};
+use crate::catalog::Catalog;
+use crate::model::attribute_numbers::AttributeNumbers;
+use crate::model::limits::{CHAIN_CACHED_MAX, CHAIN_LINKS_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{
+    AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_key,
+};
+use crate::tree::TreeState;
+use crate::tree::operational::member_attributes;
+
+type Result<T> = std::result::Result<T, OperationError>;
+type Ids = HashSet<u64, RandomState>;
+
+/// Maximum number of items of a filter whose chains are cached.
+const CHAINS_MAX: usize = 16;
+
+/// Links that a chain follows.
+#[derive(Clone, Debug)]
+pub(crate) struct Hops {
+    pub(crate) attributes: AttributeNumbers,
+    /// Whether a step leads from a value to the entry that has it, as from a member to its group.
+    pub(crate) to_holders: bool,
+}
+
+impl Hops {
+    /// Returns the links that an item follows.
+    pub(crate) fn of(item: &Item, catalog: &Catalog) -> Hops {
+        match item.subject {
+            Subject::Virtual(_) => {
+                Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
+            }
+            _ => Hops { attributes: item.attributes.clone(), to_holders: false },
+        }
+    }
+
+    /// Map of the links that lead on from an entry toward the asserted one.
+    fn onward(&self) -> MapId {
+        if self.to_holders { LINKED } else { LINKS }
+    }
+
+    /// Map of the links that lead to an entry.
+    pub(crate) fn back(&self) -> MapId {
+        if self.to_holders { LINKS } else { LINKED }
+    }
+
+    /// Returns the number of links of an entry in one of these maps.
+    pub(crate) fn count(&self, read: &Read, map: MapId, id: u64) -> Result<u64> {
+        let mut count = 0;
+        for attribute in self.attributes.iter() {
+            count += read.ids(map, &link_key(EntryId(id), *attribute))?.estimate();
+        }
+        Ok(count)
+    }
+}
+
+/// Chains of the items of a filter, on one snapshot.
+#[derive(Debug, Default)]
+pub(crate) struct Chains {
+    all: Vec<Chain>,
+    /// Links read since the cost was last taken.
+    links_read: u64,
+}
+
+impl Chains {
+    /// Returns true if the item's chain leads from an entry to the asserted one.
+    pub(super) fn lead(
+        &mut self,
+        item: &Item,
+        state: TreeState<'_>,
+        asker: Option<&GroupsOf>,
+        id: EntryId,
+    ) -> Result<bool> {
+        let place = match self.all.iter().position(|chain| chain.is_of(item)) {
+            Some(place) => place,
+            None => {
+                let chain = Chain::of(item, Links { state, asker, read: &mut self.links_read })?;
+                if self.all.len() >= CHAINS_MAX {
+                    self.all.clear();
+                }
+                self.all.push(chain);
+                self.all.len() - 1
+            }
+        };
+        let Some(chain) = self.all.get_mut(place) else { return Ok(false) };
+        chain.leads_from(id.0, &mut Links { state, asker, read: &mut self.links_read })
+    }
+
+    /// Returns the number of links read since the last call.
+    pub(crate) fn take_cost(&mut self) -> u64 {
+        std::mem::take(&mut self.links_read)
+    }
+
+    /// Returns the heap memory that the chains use, in bytes.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.all.capacity() * size_of::<Chain>() + self.all.iter().map(Chain::heap_bytes).sum::<usize>()
+    }
+}
+
+/// The chains of one item.
+#[derive(Debug)]
+struct Chain {
+    hops: Hops,
+    is_virtual: bool,
+    target: Option<EntryId>,
+    /// Normal form of the asserted name.
+    name: Vec<u8>,
+    /// Entries from which the target is reached, as far as known.
+    reached: Ids,
+    /// Entries whose links back are still to be read, with the number of these.
+    back: BinaryHeap<Reverse<(u64, u64)>>,
+    /// Results for other entries.
+    known: HashMap<u64, bool, RandomState>,
+}
+
+/// Reading of links that a requester may follow.
+struct Links<'s, 'a> {
+    state: TreeState<'s>,
+    asker: Option<&'a GroupsOf>,
+    /// Number of links read.
+    read: &'a mut u64,
+}
+
+impl Links<'_, '_> {
+    fn may_follow(&self, holder: u64, attribute: AttrId) -> Result<bool> {
+        self.asker.map_or(Ok(true), |asker| asker.shows(self.state, EntryId(holder), attribute))
+    }
+
+    /// Returns the entries at the other ends of an entry's links in a map.
+    fn ends(&mut self, hops: &Hops, map: MapId, id: u64) -> Result<Vec<u64>> {
+        let (mut all, is_holder) = (Vec::new(), map == LINKS);
+        for attribute in hops.attributes.iter() {
+            if is_holder && !self.may_follow(id, *attribute)? {
+                continue;
+            }
+            let start = all.len();
+            let key = link_key(EntryId(id), *attribute);
+            self.state.read.ids(map, &key)?.next_block(&mut all, usize::MAX)?;
+            *self.read += (all.len() - start) as u64;
+            if !is_holder && self.asker.is_some() {
+                let found = all.split_off(start);
+                for holder in found {
+                    if self.may_follow(holder, *attribute)? {
+                        all.push(holder);
+                    }
+                }
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Entries met on the way from a candidate.
+#[derive(Default)]
+struct Onward {
+    /// Each with the place of the entry before it; the candidate is first and names itself.
+    met: Vec<(u64, usize)>,
+    seen: HashMap<u64, usize, RandomState>,
+    /// Places of entries whose links are still to be read, with the number of these.
+    open: BinaryHeap<Reverse<(u64, usize)>>,
+}
+
+impl Chain {
+    fn of(item: &Item, mut links: Links<'_, '_>) -> Result<Chain> {
+        let state = links.state;
+        let mut chain = Chain {
+            hops: Hops::of(item, state.catalog),
+            is_virtual: matches!(item.subject, Subject::Virtual(_)),
+            target: item.target.as_ref().and_then(|target| target.entry),
+            name: match &item.test {
+                Test::InChain(name) => name.clone(),
+                _ => Vec::new(),
+            },
+            reached: Ids::default(),
+            back: BinaryHeap::new(),
+            known: HashMap::default(),
+        };
+        if let Some(target) = chain.target {
+            let count = chain.hops.count(state.read, chain.hops.back(), target.0)?;
+            chain.back.push(Reverse((count, target.0)));
+        } else if !chain.hops.to_holders {
+            for holder in holders_of_text(item, &chain.hops, &chain.name, state)? {
+                if links.may_follow(holder.0, holder.1)? {
+                    chain.reach(holder.0, &mut links)?;
+                }
+            }
+        }
+        Ok(chain)
+    }
+
+    fn is_of(&self, item: &Item) -> bool {
+        let is_virtual = matches!(item.subject, Subject::Virtual(_));
+        self.is_virtual == is_virtual
+            && self.target == item.target.as_ref().and_then(|target| target.entry)
+            && (is_virtual || *self.hops.attributes == *item.attributes)
+            && matches!(&item.test, Test::InChain(name) if *name == self.name)
+    }
+
+    fn heap_bytes(&self) -> usize {
+        let pair = size_of::<(u64, u64)>();
+        self.hops.attributes.heap_bytes()
+            + self.name.capacity()
+            + self.reached.capacity() * size_of::<u64>()
+            + (self.back.capacity() + self.known.capacity()) * pair
+    }
+
+    /// Records an entry from which the target is reached.
+    fn reach(&mut self, id: u64, links: &mut Links<'_, '_>) -> Result<bool> {
+        let is_new = self.reached.insert(id);
+        if is_new && Some(EntryId(id)) != self.target {
+            *links.read += 1;
+            let count = self.hops.count(links.state.read, self.hops.back(), id)?;
+            if count > 0 {
+                self.back.push(Reverse((count, id)));
+            }
+        }
+        Ok(is_new)
+    }
+
+    fn leads_from(&mut self, id: u64, links: &mut Links<'_, '_>) -> Result<bool> {
+        if self.reached.contains(&id) {
+            return Ok(true);
+        }
+        if self.back.is_empty() {
+            return Ok(false);
+        }
+        if let Some(known) = self.known.get(&id) {
+            return Ok(*known);
+        }
+        let (start, mut onward) = (*links.read, Onward::default());
+        if self.meet(id, 0, &mut onward, links)? {
+            self.keep_path(&onward, 0);
+            return Ok(true);
+        }
+        loop {
+            let Some(Reverse((ahead, place))) = onward.open.peek().copied() else {
+                onward.met.iter().for_each(|(met, _)| self.keep(*met, false));
+                return Ok(false);
+            };
+            let back = match self.back.peek() {
+                None => return Ok(self.reached.contains(&id)),
+                Some(_) if self.reached.len() >= CHAIN_CACHED_MAX => u64::MAX,
+                Some(Reverse((back, _))) => *back,
+            };
+            if *links.read - start + ahead.min(back) > CHAIN_LINKS_MAX {
+                return Err(too_long());
+            }
+            let met = match back <= ahead {
+                true => self.step_back(&onward, links)?,
+                false => self.step_on(place, &mut onward, links)?,
+            };
+            if let Some(place) = met {
+                self.keep_path(&onward, place);
+                return Ok(true);
+            }
+        }
+    }
+
+    /// Follows links back from one entry. Returns the place of an entry met from the other end.
+    fn step_back(&mut self, onward: &Onward, links: &mut Links<'_, '_>) -> Result<Option<usize>> {
+        let Some(Reverse((_, id))) = self.back.pop() else { return Ok(None) };
+        let mut met = None;
+        for end in links.ends(&self.hops, self.hops.back(), id)? {
+            if self.reach(end, links)? {
+                met = met.or(onward.seen.get(&end).copied());
+            }
+        }
+        Ok(met)
+    }
+
+    /// Follows links onward from the entry at a place. Returns the place of an entry from which the target is reached.
+    fn step_on(
+        &mut self,
+        place: usize,
+        onward: &mut Onward,
+        links: &mut Links<'_, '_>,
+    ) -> Result<Option<usize>> {
+        onward.open.pop();
+        let Some((id, _)) = onward.met.get(place).copied() else { return Ok(None) };
+        for end in links.ends(&self.hops, self.hops.onward(), id)? {
+            if !onward.seen.contains_key(&end) && self.meet(end, place, onward, links)? {
+                return Ok(Some(onward.met.len() - 1));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds an entry that was met after the one at `before`. Returns true if the target is known to be reached from it.
+    fn meet(
+        &mut self,
+        id: u64,
+        before: usize,
+        onward: &mut Onward,
+        links: &mut Links<'_, '_>,
+    ) -> Result<bool> {
+        let place = onward.met.len();
+        onward.met.push((id, before));
+        onward.seen.insert(id, place);
+        *links.read += 1;
+        match self.known.get(&id) {
+            Some(true) => return Ok(true),
+            // Nothing new beyond it.
+            Some(false) => return Ok(false),
+            None if self.reached.contains(&id) || self.is_linked(id, links)? => return Ok(true),
+            None => {}
+        }
+        let count = self.hops.count(links.state.read, self.hops.onward(), id)?;
+        if count > 0 {
+            onward.open.push(Reverse((count, place)));
+        }
+        Ok(false)
+    }
+
+    /// Returns true if a link leads from an entry directly to the target.
+    fn is_linked(&self, id: u64, links: &Links<'_, '_>) -> Result<bool> {
+        let Some(target) = self.target else { return Ok(false) };
+        let (holder, named) = if self.hops.to_holders { (target, id) } else { (EntryId(id), target.0) };
+        for attribute in self.hops.attributes.iter() {
+            if links.state.read.contains_id(LINKS, &link_key(holder, *attribute), named)?
+                && links.may_follow(holder.0, *attribute)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn keep(&mut self, id: u64, leads: bool) {
+        if self.known.len() >= CHAIN_CACHED_MAX {
+            self.known.clear();
+        }
+        self.known.insert(id, leads);
+    }
+
+    /// Records the entries from the candidate to a place, from which the target is reached.
+    fn keep_path(&mut self, onward: &Onward, mut place: usize) {
+        while let Some((id, before)) = onward.met.get(place).copied() {
+            self.keep(id, true);
+            if place == before {
+                break;
+            }
+            place = before;
+        }
+    }
+}
+
+/// Returns the entries that have the name as text, because no entry has that name, and their attributes.
+pub(crate) fn holders_of_text(
+    item: &Item,
+    hops: &Hops,
+    key: &[u8],
+    state: TreeState<'_>,
+) -> Result<Vec<(u64, AttrId)>> {
+    let mut all = Vec::new();
+    let Some(name) = item.target.as_ref().and_then(|target| target.name.as_ref()) else { return Ok(all) };
+    for attribute in hops.attributes.iter() {
+        let mut holders = Vec::new();
+        let dangling = dangling_key(*attribute, &name.key);
+        state.read.ids(DANGLING, &dangling)?.next_block(&mut holders, usize::MAX)?;
+        for holder in holders {
+            // The key of a long name is shortened: the value decides.
+            if state.read.get(VALUES, &value_key(EntryId(holder), *attribute, key))?.is_some() {
+                all.push((holder, *attribute));
+            }
+        }
+    }
+    Ok(all)
+}
+
+fn too_long() -> OperationError {
+    OperationError::refused(
+        ResultCode::ADMIN_LIMIT_EXCEEDED,
+        format!("inchainMatch would read more than {CHAIN_LINKS_MAX} links to decide about one entry"),
+    )
+}

@@ -1,0 +1,140 @@
+//! Chains of links as sources of candidates: the entries from which chains lead to the asserted one.
+//!
+//! They are followed back from the asserted entry, in slices. Most ends of links are users, which nothing leads to, so
+//! only the few entries with links of their own are kept to be followed. Changes between slices may hide an entry
+//! whose own chain is changed meanwhile.
+
+use std::collections::HashSet;
+
+use foldhash::fast::RandomState;
+use store::Read;
+
+use super::{Narrowed, Planner, Result, to_usize};
+use crate::filter::{Hops, Item, Test, holders_of_text};
+use crate::model::limits::CHAIN_PLANNED_MAX;
+use crate::model::rows::{AttrId, EntryId, link_key};
+
+/// Index keys that cost as much as one link: each end is looked up.
+const KEYS_PER_LINK: usize = 4;
+
+/// Ids of entries from which a chain leads to one.
+#[derive(Debug)]
+pub(crate) struct ChainIds {
+    hops: Hops,
+    /// Entries to which links are still to be followed, the present one last.
+    open: Vec<u64>,
+    /// Attributes of the present one that remain, the present attribute last, and the first id not read.
+    attributes: Vec<AttrId>,
+    from: u64,
+    /// All entries that were ever in `open`.
+    seen: HashSet<u64, RandomState>,
+    /// Number of links of the entries in `open`.
+    links_left: u64,
+}
+
+impl ChainIds {
+    /// Returns the bytes of memory that it holds.
+    pub(super) fn heap_bytes(&self) -> usize {
+        let ids = self.open.capacity() + 2 * self.seen.capacity();
+        size_of::<ChainIds>() + ids * size_of::<u64>()
+    }
+
+    fn open(&mut self, read: &Read, id: u64) -> Result<()> {
+        let count = self.hops.count(read, self.hops.back(), id)?;
+        if count > 0 && self.seen.insert(id) {
+            self.links_left += count;
+            self.open.push(id);
+        }
+        Ok(())
+    }
+
+    /// Appends ids at the cost of up to `keys_left` keys, which it reduces. Returns true at the end. Stops when there
+    /// are more than `ids_max` ids.
+    pub(super) fn go_on(
+        &mut self,
+        read: &Read,
+        keys_left: &mut usize,
+        ids_max: usize,
+        ids: &mut Vec<u64>,
+    ) -> Result<bool> {
+        loop {
+            let Some(attribute) = self.attributes.last().copied() else {
+                if self.open.is_empty() {
+                    return Ok(true);
+                }
+                self.attributes.extend_from_slice(&self.hops.attributes);
+                continue;
+            };
+            let links_max = *keys_left / KEYS_PER_LINK;
+            if links_max == 0 || ids.len() > ids_max {
+                return Ok(false);
+            }
+            let Some(id) = self.open.last().copied() else { return Ok(true) };
+            let mut cursor = read.ids(self.hops.back(), &link_key(EntryId(id), attribute))?;
+            if self.from > 0 {
+                cursor.seek(self.from)?;
+            }
+            let start = ids.len();
+            let count = cursor.next_block(ids, links_max)?;
+            *keys_left = keys_left.saturating_sub((count + 1) * KEYS_PER_LINK);
+            self.links_left = self.links_left.saturating_sub(count as u64);
+            self.from = ids.last().map_or(0, |last| last + 1);
+            if count < links_max {
+                self.from = 0;
+                self.attributes.pop();
+                if self.attributes.is_empty() {
+                    self.open.pop();
+                }
+            }
+            self.open_all(read, ids.get(start..).unwrap_or_default())?;
+        }
+    }
+
+    /// Opens entries, below the present one.
+    fn open_all(&mut self, read: &Read, ids: &[u64]) -> Result<()> {
+        let present = if self.attributes.is_empty() { None } else { self.open.pop() };
+        for id in ids {
+            self.open(read, *id)?;
+        }
+        self.open.extend(present);
+        Ok(())
+    }
+}
+
+impl Planner<'_> {
+    /// Follows the chains of an item as long as they are short, and leaves the rest to be gathered.
+    pub(super) fn narrow_chain(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
+        let Test::InChain(key) = &item.test else { return Ok(None) };
+        let read = self.state.read;
+        let mut chain = ChainIds {
+            hops: Hops::of(item, self.state.catalog),
+            open: Vec::new(),
+            attributes: Vec::new(),
+            from: 0,
+            seen: HashSet::default(),
+            links_left: 0,
+        };
+        let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
+        match item.target.as_ref().and_then(|target| target.entry) {
+            Some(target) => chain.open(read, target.0)?,
+            None if chain.hops.to_holders => {}
+            None => {
+                for (holder, _) in holders_of_text(item, &chain.hops, key, self.state)? {
+                    all.ids.push(holder);
+                    chain.open(read, holder)?;
+                }
+            }
+        }
+        if chain.links_left < limit {
+            let ids_max = to_usize(limit);
+            let mut keys_left = CHAIN_PLANNED_MAX * KEYS_PER_LINK;
+            if chain.go_on(read, &mut keys_left, ids_max, &mut all.ids)? {
+                all.count = all.ids.len() as u64;
+                return Ok(all.within(limit));
+            }
+        }
+        all.count = all.ids.len() as u64 + chain.links_left;
+        all.chains.push(chain);
+        Ok(all.within(limit))
+    }
+}
