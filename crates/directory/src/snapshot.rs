@@ -4,7 +4,6 @@ mod directory;
 pub(crate) mod known_names;
 pub(crate) mod name_cache;
 pub(crate) mod page_key;
-pub(crate) mod rights_cache;
 pub(crate) mod shared;
 
 use std::cell::{RefCell, RefMut};
@@ -12,7 +11,7 @@ use std::sync::Arc;
 
 use store::{StoreError, View};
 
-use crate::access::{RequestContext, Requester, Standing};
+use crate::access::{EffectiveRights, RequestContext, RightsCache};
 use crate::catalog::{self, Catalog};
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
@@ -21,7 +20,6 @@ use crate::model::settings::Settings;
 use crate::model::usable::Uses;
 use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
-use crate::snapshot::rights_cache::RightsCache;
 use crate::tree::TreeState;
 pub use directory::Directory;
 pub(crate) use directory::check_node;
@@ -37,7 +35,7 @@ pub struct Snapshot {
     settings: Arc<Settings>,
     directory: Arc<Directory>,
     names: RefCell<NameCache>,
-    rights_cache: RefCell<RightsCache>,
+    pub(crate) rights_cache: RefCell<RightsCache>,
     /// Boxed, because few snapshots have one.
     shared: RefCell<Option<Box<SharedOf>>>,
 }
@@ -101,32 +99,17 @@ impl Snapshot {
         Ok(())
     }
 
-    /// Returns the effective rights of a requester under access rules; `None` if no rules apply. They are cached
-    /// until a record touches one of their sources, so that a revoked right ends with the change that revokes it.
+    /// Returns the effective rights of a requester. Those under access rules are cached until a record touches one of
+    /// their sources, so that a revoked right ends with the change that revokes it.
     ///
     /// # Errors
-    /// See [`Standing::of`].
-    pub(crate) fn standing(
-        &self,
-        context: &RequestContext<'_>,
-    ) -> Result<Option<Arc<Standing>>, OperationError> {
-        if !self.catalog.access_rules.are_there() {
-            return Ok(None);
+    /// See [`EffectiveRights::of`].
+    #[inline]
+    pub(crate) fn rights(&self, context: &RequestContext<'_>) -> Result<EffectiveRights, OperationError> {
+        match self.catalog.access_rules.are_there() {
+            false => EffectiveRights::of(self.state(), context),
+            true => self.rights_cache.borrow_mut().rights(&self.view, self.state(), context),
         }
-        let own = match context.requester {
-            Requester::Administrator { .. } => return Ok(None),
-            Requester::Anonymous => None,
-            Requester::User { id, .. } => Some(*id),
-        };
-        let key = (own, self.catalog.access_rules.holding_over(context.link.as_ref()));
-        if let Some(known) = self.rights_cache.borrow().get(&key) {
-            return Ok(Some(known));
-        }
-        let Some(standing) = Standing::of(self.state(), context)?.map(Arc::new) else {
-            return Ok(None);
-        };
-        self.rights_cache.borrow_mut().keep(&self.view, key, &standing)?;
-        Ok(Some(standing))
     }
 
     /// Returns true if access rules depend on the connection of a request.
@@ -142,13 +125,9 @@ impl Snapshot {
     /// Returns true if a requester may use a control or an extended operation.
     ///
     /// # Errors
-    /// See [`Standing::of`].
+    /// adminLimitExceeded for a user in too many groups; the store failed.
     pub fn may_use(&self, context: &RequestContext<'_>, oid: &str) -> Result<bool, OperationError> {
-        let uses = Uses::of_oid(oid);
-        Ok(match self.standing(context)? {
-            Some(standing) => !standing.may_not_use(uses),
-            None => context.requester.is_administrator() || !uses.has(Uses::BY_NAME),
-        })
+        Ok(self.rights(context)?.may_use(Uses::of_oid(oid)))
     }
 
     /// Returns a number that changes exactly when the snapshot moves. Costs nothing.

@@ -10,9 +10,9 @@ use schema::{Schema, TypeId};
 
 use super::asker::AskerFacts;
 use super::entry_rights::{EntryRights, RightExtent};
-use super::standing::{Standing, Walk};
+use super::rule_rights::{RuleRights, Walk};
 use super::uses::{self, Says};
-use super::{Access, Requester};
+use super::{EffectiveRights, Requester};
 use crate::catalog::access_rules::{AccessRules, Rule, default_rules, goes_with_the_entry};
 use crate::catalog::{Catalog, Secrecy, Secrets, USER_PASSWORD, counts_entries, is_user_password};
 use crate::model::access_rule::{
@@ -226,7 +226,7 @@ impl QuestionPlace {
 /// Explains a right of `subject` under the rules in force.
 ///
 /// # Errors
-/// As [`Standing::of`].
+/// As [`EffectiveRights::of`].
 pub(crate) fn explain(
     state: TreeState<'_>,
     subject: &Requester,
@@ -238,31 +238,25 @@ pub(crate) fn explain(
 /// Explains a right of `subject` under given rules.
 ///
 /// # Errors
-/// As [`Standing::of`].
+/// As [`EffectiveRights::of`].
 pub(crate) fn explain_under(
     state: TreeState<'_>,
     rules: &RulesInForce,
     subject: &Requester,
     asked: Asked<'_>,
 ) -> Result<AccessExplanation> {
-    match Standing::under(&rules.rules, state, subject, asked.link.as_ref())? {
-        Some(standing) => explain_standing(state, (rules, &standing), subject, asked),
-        None => {
-            let note = "the administrator is above all rules".to_owned();
-            let mut explanation = AccessExplanation { notes: vec![note], ..AccessExplanation::default() };
-            say(&mut explanation, state, subject, asked, &RightExtent::All);
-            Ok(explanation)
-        }
-    }
+    let rights = EffectiveRights::under(&rules.rules, state, subject, asked.link.as_ref())?;
+    explain_rights(state, rules, &rights, subject, asked)
 }
 
 /// Explains a right of `subject`, whose effective rights under the rules are known.
 ///
 /// # Errors
 /// The store failed.
-pub(crate) fn explain_standing(
+pub(crate) fn explain_rights(
     state: TreeState<'_>,
-    (rules, standing): (&RulesInForce, &Standing),
+    rules: &RulesInForce,
+    rights: &EffectiveRights,
     subject: &Requester,
     asked: Asked<'_>,
 ) -> Result<AccessExplanation> {
@@ -271,15 +265,20 @@ pub(crate) fn explain_standing(
     let say = |explanation: &mut AccessExplanation, extent: &RightExtent<'_>| {
         say(explanation, state, subject, asked, extent);
     };
-    let rights = standing.at(state, &mut Walk::default(), asked.id, asked.parent)?;
-    let is_own = standing.own() == Some(asked.id);
+    let Some(mine) = rights.rules.as_deref() else {
+        explanation.notes.push("the administrator is above all rules".to_owned());
+        say(&mut explanation, &RightExtent::All);
+        return Ok(explanation);
+    };
+    let at = mine.at(state, &mut Walk::default(), asked.id, asked.parent)?;
+    let is_own = mine.own() == Some(asked.id);
     let asked_for = (asked.right, asked.type_id);
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, asked_for);
-    let deciding = Deciding { state, standing, texts, by_default: *by_default, who: name_of(subject) };
+    let deciding = Deciding { state, rights, mine, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
         explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
     }
-    if !rights.may_browse() && asked.right != BROWSE && asked.right != ADD {
+    if !at.may_browse() && asked.right != BROWSE && asked.right != ADD {
         say(&mut explanation, &RightExtent::Nothing);
         explanation.notes.push("the entry cannot be seen: it is as one that is not there".to_owned());
         deciding.add(&mut explanation, Asked { word: "browse", right: BROWSE, type_id: None, ..asked })?;
@@ -291,7 +290,7 @@ pub(crate) fn explain_standing(
         explanation.notes.push(note);
         return Ok(explanation);
     }
-    say(&mut explanation, &rights.extent(right, type_id));
+    say(&mut explanation, &at.extent(right, type_id));
     deciding.add(&mut explanation, decided)?;
     Ok(explanation)
 }
@@ -399,20 +398,18 @@ fn say(
 /// The store failed.
 pub(crate) fn hint(
     state: TreeState<'_>,
-    standing: &Standing,
-    rights: &EntryRights,
+    rights: &EffectiveRights,
+    at: &EntryRights,
     (id, right, type_id): (EntryId, Rights, Option<TypeId>),
 ) -> Result<String> {
-    if !rights.may_explain() {
-        return Ok(String::new());
-    }
+    let (Some(mine), true) = (&rights.rules, at.may_explain()) else { return Ok(String::new()) };
     let Some(node) = state.node(id)? else { return Ok(String::new()) };
-    let is_own = standing.own() == Some(id);
+    let is_own = mine.own() == Some(id);
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, (right, type_id));
     let texts = &state.settings.general.access_rules;
-    let holding = standing.holding(state, id, node.parent)?;
-    let rules = &standing.rules().rules;
-    let is_partly = matches!(rights.extent(right, type_id), RightExtent::Some(..));
+    let holding = mine.holding(state, id, node.parent)?;
+    let rules = &mine.rules().rules;
+    let is_partly = matches!(at.extent(right, type_id), RightExtent::Some(..));
     let decides = |rule: &Rule| match is_partly {
         true => rule.values.is_some(),
         false => rule.values.is_none() && !rule.is_allow,
@@ -437,7 +434,9 @@ fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
 /// Explanation in progress for one requester.
 struct Deciding<'d> {
     state: TreeState<'d>,
-    standing: &'d Standing,
+    rights: &'d EffectiveRights,
+    /// The part of the rights that rules give.
+    mine: &'d RuleRights,
     texts: &'d [String],
     by_default: bool,
     who: &'d str,
@@ -461,8 +460,7 @@ impl Deciding<'_> {
             return Ok(Some((true, note)));
         }
         if right == COMPARE && is_user_password(schema, type_id) {
-            let access = Access::of(subject, self.state.settings);
-            let is_allowed = access.check_compare(self.state, asked.id, type_id).is_ok();
+            let is_allowed = self.rights.check_compare(self.state, asked.id, type_id).is_ok();
             let note = format!(
                 "who compares {name} says the setting password_comparers; everybody compares their own"
             );
@@ -475,7 +473,7 @@ impl Deciding<'_> {
                 format!("{name} is a secret: only the administrator, whatever the rules say"),
             )));
         }
-        if counts_entries(schema, type_id) && right != WRITE && !self.standing.is_uniform() {
+        if counts_entries(schema, type_id) && right != WRITE && !self.mine.is_uniform() {
             let note =
                 format!("{name} counts entries: only for those whom the same rules hold for everywhere");
             return Ok(Some((false, note)));
@@ -485,8 +483,8 @@ impl Deciding<'_> {
 
     /// Adds the deciding rules and, if nothing is granted, what would be needed.
     fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
-        let rules = &self.standing.rules().rules;
-        let holding = self.standing.holding(self.state, asked.id, asked.parent)?;
+        let rules = &self.mine.rules().rules;
+        let holding = self.mine.holding(self.state, asked.id, asked.parent)?;
         // Rules on single values decide nothing if a right extends to all values or to none.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
@@ -546,7 +544,7 @@ impl Deciding<'_> {
         asked: Asked<'_>,
         holding: &[usize],
     ) -> Result<()> {
-        for (place, rule) in self.standing.rules().rules.iter().enumerate() {
+        for (place, rule) in self.mine.rules().rules.iter().enumerate() {
             if !rule.is_allow || !is_about(rule, asked.right, asked.type_id) || holding.contains(&place) {
                 continue;
             }
@@ -597,19 +595,19 @@ impl Deciding<'_> {
 
     fn rule(&self, place: usize) -> DecidingRule {
         let number = if self.by_default { 0 } else { place + 1 };
-        let is_allow = self.standing.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
+        let is_allow = self.mine.rules().rules.get(place).is_some_and(|rule| rule.is_allow);
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
     }
 
     /// Returns the rule's filter on entries, in quotes.
     fn filter_text(&self, place: usize) -> Option<String> {
-        let filter = self.standing.rules().rules.get(place)?.filter.as_ref()?;
+        let filter = self.mine.rules().rules.get(place)?.filter.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 
     /// Returns the rule's filter on values, in quotes.
     fn value_filter_text(&self, place: usize) -> Option<String> {
-        let filter = self.standing.rules().rules.get(place)?.values.as_ref()?;
+        let filter = self.mine.rules().rules.get(place)?.values.as_ref()?;
         Some(format!("{:?}", filter.to_string()))
     }
 

@@ -14,7 +14,7 @@ use super::{
     POLICY_SUBENTRY, RESET, START_TIME, TOTP_SECRET, account_or_default, attribute_row, description, row,
     time_in_history, time_text,
 };
-use crate::access::{Access, EntryRights, Requester, Standing, denied};
+use crate::access::{EffectiveRights, EntryRights, Requester, denied};
 use crate::catalog::USER_PASSWORD;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -42,26 +42,13 @@ impl ManagedAccount {
     /// # Errors
     /// It does not exist, or the requester may not know it.
     pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<ManagedAccount> {
-        let access = Access::of(requester, state.settings);
-        let standing = Standing::of(state, &requester.context())?;
-        match &standing {
-            None => access.check_manage_accounts()?,
-            Some(_) => access.check_bound()?,
-        }
+        let effective = EffectiveRights::of(state, &requester.context())?;
+        effective.check_manage_accounts()?;
         let dn = parse_dn(user)?;
         let located = locate_name(state, &dn, &NormalName::of(&dn, &state.catalog.schema), false);
-        let Some(standing) = standing else {
-            return located.map(|target| ManagedAccount { id: target.id, dn: target.dn, rights: None });
-        };
-        let target = match located {
-            Ok(target) => target,
-            Err(error) => return Err(standing.permitted(state, user, error)?),
-        };
-        let rights = standing.at_entry(state, target.id)?;
-        if !rights.may_browse() {
-            return Err(standing.hidden(state, user, Some(target.id))?);
-        }
-        Ok(ManagedAccount { id: target.id, dn: target.dn, rights: Some(rights) })
+        let target = effective.permitted(state, user, located)?;
+        let rights = effective.at_visible(state, target.id, user)?;
+        Ok(ManagedAccount { id: target.id, dn: target.dn, rights })
     }
 
     fn may(&self, state: TreeState<'_>, attribute: &str, changes: bool) -> Result<bool> {

@@ -17,8 +17,7 @@ use ldap::ldif::put_ldif_line;
 use ldap::{Filter, Scope, SelectionBuf};
 use store::Direction;
 
-use crate::access::{Access, Requester};
-use crate::catalog::AttributeDef;
+use crate::catalog::{AttributeDef, Shown};
 use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -34,6 +33,9 @@ use crate::tree::{Found, TreeState, damaged_row, node};
 
 /// Bytes of text buffered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
+
+/// Attributes that are exported: those that the administrator may read.
+const SHOWN: Shown = Shown::Secrets;
 
 /// Targets of links read at a time.
 const TARGET_BLOCK: usize = 512;
@@ -121,9 +123,7 @@ impl<'s, 'o> Export<'s, 'o> {
         request: &ExportRequest<'_>,
         out: &'o mut dyn Write,
     ) -> Result<Export<'s, 'o>> {
-        let requester = Requester::Administrator { dn: state.settings.node.admin_dn.clone() };
-        let access = Access::of(&requester, state.settings);
-        let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
+        let compiler = Compiler { catalog: state.catalog, shown: SHOWN, known: None };
         let mut filter = request.filter.map(|filter| compiler.compile(filter));
         if let Some(filter) = &mut filter {
             filter.find_targets_in(state)?;
@@ -146,8 +146,8 @@ impl<'s, 'o> Export<'s, 'o> {
         let summary = ExportSummary { position: state.read.position()?, ..ExportSummary::default() };
         Ok(Export {
             state,
-            selection: selection(state, request, access),
-            filter: filter.map(|filter| (filter, Matcher::new(access.shown()))),
+            selection: selection(state, request),
+            filter: filter.map(|filter| (filter, Matcher::new(SHOWN))),
             scope,
             names: NameCache::default(),
             awaited: HashSet::new(),
@@ -375,7 +375,7 @@ fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
 }
 
 /// Returns the attributes to export. Virtual ones are included only by name.
-fn selection(state: TreeState<'_>, request: &ExportRequest<'_>, access: Access) -> Selection {
+fn selection(state: TreeState<'_>, request: &ExportRequest<'_>) -> Selection {
     let mut stored = SelectionBuf::new();
     let mut named = SelectionBuf::new();
     // An empty list means all user attributes, but not next to another selector.
@@ -397,8 +397,8 @@ fn selection(state: TreeState<'_>, request: &ExportRequest<'_>, access: Access) 
             named.push(attribute);
         }
     }
-    let mut selection = Selection::of(stored.as_selection(), state.catalog, access);
-    selection.made = Selection::of(named.as_selection(), state.catalog, access).made;
+    let mut selection = Selection::of(stored.as_selection(), state.catalog, SHOWN);
+    selection.made = Selection::of(named.as_selection(), state.catalog, SHOWN).made;
     selection
 }
 

@@ -6,7 +6,7 @@ use ldap::{AccessQuestion, ResultCode};
 
 use super::identity;
 use crate::access::{
-    ASKED, Access, AccessExplanation, Asked, QuestionPlace, Requester, RulesInForce, Standing, denied,
+    ASKED, AccessExplanation, Asked, EffectiveRights, QuestionPlace, Requester, RulesInForce, denied,
     explain, explain_use,
 };
 use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
@@ -131,11 +131,8 @@ fn answer_use(
     requester: &Requester,
     question: &AccessQuestion<'_>,
 ) -> Result<AccessExplanation> {
-    if !Access::of(requester, state.settings).is_administrator() {
-        let standing = Standing::of(state, &requester.context())?;
-        if !standing.is_some_and(|standing| standing.may_explain_some()) {
-            return Err(denied("no access rule lets you explain the rules"));
-        }
+    if !EffectiveRights::of(state, &requester.context())?.may_explain_some() {
+        return Err(denied("no access rule lets you explain the rules"));
     }
     let name = question.attribute.filter(|_| question.entry.is_empty());
     let name =
@@ -178,25 +175,27 @@ fn check_requester(
     dn: &str,
     place: &QuestionPlace,
 ) -> Result<()> {
-    let access = Access::of(requester, state.settings);
-    if access.is_administrator() {
+    let rights = EffectiveRights::of(state, &requester.context())?;
+    if rights.is_administrator() {
         return Ok(());
     }
     let refused = || denied("no access rule lets you explain the rules here");
-    let standing = Standing::of(state, &requester.context())?.ok_or_else(refused)?;
+    if !rights.is_restricted() {
+        return Err(refused());
+    }
     let (at, hidden) = match place {
         QuestionPlace::Entry(id) => (Some(*id), Some(*id)),
         QuestionPlace::New { parent } => (Some(*parent), Some(*parent)),
         QuestionPlace::Nowhere { nearest } => (None, *nearest),
     };
-    let rights = match at.filter(|id| *id != EntryId::ROOT) {
-        Some(id) => Some(standing.at_entry(state, id)?),
+    let at = match at.filter(|id| *id != EntryId::ROOT) {
+        Some(id) => rights.at_entry(state, id)?,
         None => None,
     };
-    match rights {
-        Some(rights) if rights.may_explain() => Ok(()),
-        Some(rights) if rights.may_browse() => Err(refused()),
-        _ => Err(standing.hidden(state, dn, hidden)?),
+    match at {
+        Some(at) if at.may_explain() => Ok(()),
+        Some(at) if at.may_browse() => Err(refused()),
+        _ => Err(rights.hidden(state, dn, hidden)?),
     }
 }
 
@@ -208,8 +207,7 @@ pub(crate) fn subject_for(state: TreeState<'_>, requester: &Requester, identity:
     let subject = subject(state, identity)?;
     if let Requester::User { id, .. } = &subject
         && subject != *requester
-        && let Some(standing) = Standing::of(state, &requester.context())?
-        && !standing.at_entry(state, *id)?.may_browse()
+        && !EffectiveRights::of(state, &requester.context())?.may_browse(state, *id)?
     {
         return Err(no_such_requester(identity));
     }

@@ -4,19 +4,20 @@
 //! password, verified against the stored forms at the cost of a bind; see [`crate::access`] for the requesters that may
 //! do this. Superclasses count as values of objectClass.
 
+use std::borrow::Cow;
 use std::ops::ControlFlow;
 
 use ldap::{CompareRequest, ResultCode};
-use schema::{AttributeDescription, MatchingRule};
+use schema::{AttributeDescription, MatchingRule, Schema};
 
-use crate::access::{Access, RequestContext, RightExtent, denied, hint};
+use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, denied, hint};
 use crate::accounts;
-use crate::catalog::{Shown, is_user_password};
-use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Term, Truth};
+use crate::catalog::{Catalog, Shown, is_user_password};
+use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth};
 use crate::model::access_rule::COMPARE;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{ENTRIES, NodeFlags};
+use crate::model::rows::{ENTRIES, EntryId, NodeFlags, NodeRow};
 use crate::model::virtual_entries::VirtualEntry;
 use crate::password::Verification;
 use crate::password::policy::Account;
@@ -26,7 +27,7 @@ use crate::read::search::{
     ValuesAllowed, check_assertion, check_assertion_in_memory, entries_outside, resolved,
 };
 use crate::snapshot::Snapshot;
-use crate::tree::target::{Target, locate_name};
+use crate::tree::target::locate_name;
 use crate::tree::{TreeState, damaged_row, node};
 
 /// Outcome of a compare request.
@@ -56,22 +57,46 @@ pub fn compare(
     }
 }
 
-/// Returns the entry, or the error that the requester may receive if it was not found.
-fn permitted_target(
-    snapshot: &Snapshot,
-    context: &RequestContext<'_>,
-    dn: &str,
-    located: Result<Target, OperationError>,
-) -> Result<Target, OperationError> {
-    match (located, snapshot.standing(context)?) {
-        (Err(error), Some(standing)) => Err(standing.permitted(snapshot.state(), dn, error)?),
-        (located, _) => located,
-    }
-}
-
 /// Returns the result of a compare after verification.
 pub fn compare_result(verified: bool) -> Outcome {
     Outcome::code(if verified { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE })
+}
+
+/// Entry that a compare tests.
+enum Compared<'s> {
+    Tree(EntryId, Option<NodeRow<'s>>),
+    Outside(Cow<'s, VirtualEntry>),
+}
+
+fn find<'s>(
+    snapshot: &'s Snapshot,
+    rights: &EffectiveRights,
+    offered: Offered,
+    request: &CompareRequest<'_>,
+    manage_dsa_it: bool,
+) -> Result<Compared<'s>, OperationError> {
+    let state = snapshot.state();
+    let is_plain = |flags: NodeFlags| !flags.is_referral() || manage_dsa_it;
+    if let Some((id, row)) = snapshot.known_entry(request.entry)?.filter(|(_, row)| is_plain(row.flags)) {
+        rights.check_read_tree()?;
+        state.read.prefetch(ENTRIES, id.0);
+        return Ok(Compared::Tree(id, Some(row)));
+    }
+    let dn = parse_dn(request.entry)?;
+    if let Some((id, _)) = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags)) {
+        rights.check_read_tree()?;
+        return Ok(Compared::Tree(id, None));
+    }
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    if let Some(entries) = entries_outside(snapshot, rights, &dn, &name, offered)?
+        && let Some((_, entry)) = entries.into_iter().next()
+    {
+        return Ok(Compared::Outside(entry));
+    }
+    rights.check_read_tree()?;
+    let target = rights.permitted(state, request.entry, locate_name(state, &dn, &name, manage_dsa_it))?;
+    snapshot.keep_entry(&dn, target.id)?;
+    Ok(Compared::Tree(target.id, None))
 }
 
 fn try_compare(
@@ -81,142 +106,108 @@ fn try_compare(
     controls: &RequestControls,
 ) -> Result<CompareOutcome, OperationError> {
     let state = snapshot.state();
-    let access = Access::of(context.requester, state.settings);
-    let is_plain = |flags: NodeFlags| !flags.is_referral() || controls.manage_dsa_it;
-    let (target, row) = match snapshot.known_entry(request.entry)? {
-        Some((id, row)) if is_plain(row.flags) => {
-            access.check_read_tree()?;
-            state.read.prefetch(ENTRIES, id.0);
-            (id, Some(row))
-        }
-        _ => {
-            let dn = parse_dn(request.entry)?;
-            let known = snapshot.entry_below_known(&dn)?.filter(|(_, flags)| is_plain(*flags));
-            if let Some((id, _)) = known {
-                access.check_read_tree()?;
-                (id, None)
-            } else {
-                let name = NormalName::of(&dn, &state.catalog.schema);
-                if let Some(entries) = entries_outside(snapshot, access, &dn, &name, context.offered)?
-                    && let Some((_, entry)) = entries.first()
-                {
-                    let outcome = compare_outside(state, access, entry, request, controls);
-                    return outcome.map(CompareOutcome::Done);
-                }
-                access.check_read_tree()?;
-                let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-                let target = permitted_target(snapshot, context, request.entry, located)?;
-                snapshot.keep_entry(&dn, target.id)?;
-                (target.id, None)
-            }
+    let rights = &snapshot.rights(context)?;
+    let (target, row) = match find(snapshot, rights, context.offered, request, controls.manage_dsa_it)? {
+        Compared::Tree(id, row) => (id, row),
+        Compared::Outside(entry) => {
+            return compare_outside(state.catalog, rights, &entry, request, controls)
+                .map(CompareOutcome::Done);
         }
     };
-    let standing = snapshot.standing(context)?;
-    let rights = match &standing {
-        None => None,
-        Some(standing) => {
-            let rights = standing.at_entry(state, target)?;
-            if !rights.may_browse() {
-                return Err(standing.hidden(state, request.entry, Some(target))?);
-            }
-            Some(rights)
-        }
-    };
-    check_assertion(state, context, controls, target)?;
-    let description = described(state, request.description)?;
-    access.check_compare(state, target, description.type_id)?;
-    let schema = &state.catalog.schema;
+    let at = rights.at_visible(state, target, request.entry)?;
+    check_assertion(state, rights, controls, target)?;
+    let description = described(&state.catalog.schema, request.description)?;
+    let type_id = description.type_id;
+    rights.check_compare(state, target, type_id)?;
     // Rules that do not name a secret do not cover it.
-    let rights = rights.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, description.type_id));
-    if let (Some(rights), Some(standing)) = (&rights, &standing)
-        && rights.extent(COMPARE, Some(description.type_id)) == RightExtent::Nothing
+    let at = at.filter(|_| Shown::AsRulesSay.includes(&state.catalog.secrets, type_id));
+    if let Some(at) = &at
+        && at.extent(COMPARE, Some(type_id)) == RightExtent::Nothing
     {
-        let hint = hint(state, standing, rights, (target, COMPARE, Some(description.type_id)))?;
+        let hint = hint(state, rights, at, (target, COMPARE, Some(type_id)))?;
         return Err(denied(format!("no access rule lets you compare {}{hint}", request.description)));
     }
     // Set only if some subtypes or values may not be compared.
-    let allowed = rights.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
-    let allowed = allowed.filter(|allowed| !allowed.has_whole(description.type_id, schema));
+    let allowed = at.as_deref().map(|rights| ValuesAllowed { rights, right: COMPARE });
+    let allowed = allowed.filter(|allowed| !allowed.has_whole(type_id, &state.catalog.schema));
     let row = match row {
         Some(row) => row,
         None => node(state.read, target)?.ok_or_else(|| damaged_row("nodes", target))?,
     };
     let candidate = Candidate::new(target, row);
-    let groups = standing.map(|standing| GroupsOf { view: standing, by: MemberUse::Compare });
     let is_there = match allowed {
-        None => has_attribute(state, &candidate, &description, groups.as_ref())?,
+        None => has_attribute(state, &candidate, &description, rights)?,
         Some(allowed) => {
-            let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
-            let present = allowed.left_of(&compiler.presence_of(description.clone()), state.catalog);
-            Matcher::new(access.shown()).truth(&present, state, &candidate)? == Truth::True
+            let present = rights.compiler(state.catalog).presence_of(description.clone());
+            let present = allowed.left_of(&present, state.catalog);
+            Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
     if !is_there {
         return Err(no_such_attribute(request.description));
     }
-    if is_user_password(&state.catalog.schema, description.type_id) {
+    if is_user_password(&state.catalog.schema, type_id) {
         let stored = stored_passwords(state, target)?;
         let verification = Verification::new(stored, state.settings.general.password_scheme);
         let account = accounts::account(state, target)?.map(Box::new);
         return Ok(CompareOutcome::Verify { verification, account });
     }
-    let mut term = assertion(state, access, description, request.value)?;
+    let mut term = assertion(state.catalog, rights, description, request.value)?;
     term.find_targets(snapshot)?;
     if let Some(allowed) = allowed {
         term = allowed.left_of(&term, state.catalog);
     }
-    let truth = Matcher::under(access.shown(), groups).truth(&term, state, &candidate)?;
+    let truth = rights.matcher(MemberUse::Compare).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
 }
 
 #[cold]
 #[inline(never)]
 fn compare_outside(
-    state: TreeState<'_>,
-    access: Access,
+    catalog: &Catalog,
+    rights: &EffectiveRights,
     entry: &VirtualEntry,
     request: &CompareRequest<'_>,
     controls: &RequestControls,
 ) -> Result<Outcome, OperationError> {
-    let schema = &state.catalog.schema;
+    let schema = &catalog.schema;
     let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
-    check_assertion_in_memory(state, access, controls, &in_memory)?;
-    let description = described(state, request.description)?;
+    check_assertion_in_memory(catalog, rights, controls, &in_memory)?;
+    let description = described(schema, request.description)?;
     if !in_memory.attributes.iter().any(|(has, _)| has.is_subtype_of(schema, &description)) {
         return Err(no_such_attribute(schema.type_by_id(description.type_id).name()));
     }
-    let term = assertion(state, access, description, request.value)?;
-    let truth = Matcher::new(access.shown()).truth_in_memory(&term, state.catalog, &in_memory);
+    let term = assertion(catalog, rights, description, request.value)?;
+    let truth = Matcher::new(rights.shown()).truth_in_memory(&term, catalog, &in_memory);
     Ok(compare_result(truth == Truth::True))
 }
 
 /// Resolves the attribute of the assertion.
-fn described(state: TreeState<'_>, description: &str) -> Result<AttributeDescription, OperationError> {
-    let described = state.catalog.schema.parse_description(description);
-    described
+fn described(schema: &Schema, description: &str) -> Result<AttributeDescription, OperationError> {
+    schema
+        .parse_description(description)
         .map_err(|error| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, error.to_string()))
 }
 
 /// Returns the assertion as a filter.
 fn assertion(
-    state: TreeState<'_>,
-    access: Access,
+    catalog: &Catalog,
+    rights: &EffectiveRights,
     description: AttributeDescription,
     value: &[u8],
 ) -> Result<Term, OperationError> {
-    let schema = &state.catalog.schema;
+    let schema = &catalog.schema;
     let attribute_type = schema.type_by_id(description.type_id);
     let Some(rule) = attribute_type.equality else {
         let diagnostic = format!("{} has no equality matching rule", attribute_type.name());
         return Err(OperationError::refused(ResultCode::INAPPROPRIATE_MATCHING, diagnostic));
     };
-    let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
-    let term = compiler.equality_of(description, rule, value);
-    term.ok_or_else(|| bad_value(state, attribute_type.name(), rule, value))
+    let term = rights.compiler(catalog).equality_of(description, rule, value);
+    term.ok_or_else(|| bad_value(schema, attribute_type.name(), rule, value))
 }
 
-fn bad_value(state: TreeState<'_>, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
-    let diagnostic = match rule.normalize_assertion(&state.catalog.schema, value, &mut Vec::new()) {
+fn bad_value(schema: &Schema, name: &str, rule: MatchingRule, value: &[u8]) -> OperationError {
+    let diagnostic = match rule.normalize_assertion(schema, value, &mut Vec::new()) {
         Err(error) => format!("{name}: {error}"),
         Ok(()) => format!(
             "{name}: {:?} is not defined in the schema",
@@ -238,14 +229,15 @@ fn has_attribute<'s>(
     state: TreeState<'s>,
     candidate: &Candidate<'s>,
     description: &AttributeDescription,
-    groups: Option<&GroupsOf>,
+    rights: &EffectiveRights,
 ) -> Result<bool, OperationError> {
     if let Some(attribute) = state.catalog.type_facts(description.type_id).virtual_attribute {
         // Virtual attributes have no options.
         if !description.options.is_empty() {
             return Ok(false);
         }
-        let Some(groups) = groups.filter(|_| attribute.is_membership()) else {
+        let groups = if attribute.is_membership() { rights.groups(MemberUse::Compare) } else { None };
+        let Some(groups) = groups else {
             return attribute.is_present(state, candidate.id, &candidate.node);
         };
         let mut is_present = false;

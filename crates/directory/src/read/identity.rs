@@ -9,7 +9,7 @@ use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
 use ldap::{Control, Controls, ResultCode};
 
-use crate::access::{Access, Requester, groups_of};
+use crate::access::{Requester, groups_of};
 use crate::accounts;
 use crate::catalog::normal_value;
 use crate::model::index_definition::IndexPart;
@@ -182,15 +182,12 @@ fn may_act_as(
     other: &Requester,
 ) -> std::result::Result<bool, Outcome> {
     let state = snapshot.state();
-    if Access::of(requester, state.settings).may_act_as_others() {
+    if requester.is_administrator() {
         return Ok(true);
     }
     let (Requester::User { .. }, Requester::User { id, .. }) = (requester, other) else { return Ok(false) };
-    let may = match snapshot.standing(&requester.context())? {
-        Some(standing) => standing.at_entry(state, *id)?.may_proxy(),
-        None => false,
-    };
-    Ok(may)
+    let at = snapshot.rights(&requester.context())?.at_entry(state, *id)?;
+    Ok(at.is_some_and(|at| at.may_proxy()))
 }
 
 fn refused(code: ResultCode, text: &str) -> Outcome {

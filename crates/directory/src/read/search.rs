@@ -65,16 +65,15 @@ use ldap::{
     SearchRequest, SortResult, oids,
 };
 
-use crate::access::{Access, RequestContext};
-use crate::filter::InMemory;
+use crate::access::{EffectiveRights, RequestContext, denied};
 use crate::model::outcome::{OperationError, Outcome, ServerFault};
 use crate::model::rows::EntryId;
-use crate::read::controls::{EXPLAIN, ListViewOptions, RequestControls, SortOptions};
+use crate::read::controls::{EXPLAIN, RequestControls};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 use assertion::check_assertion_of_base;
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
-use base::{Base, find_permitted_base};
+use base::{Base, find_base};
 pub use budget::{Budget, Clock, Step};
 pub use change_set::ChangeSet;
 pub(crate) use entry_copy::copy_of_entry;
@@ -92,6 +91,17 @@ use sorting::SortOutcome;
 use sync::Sync;
 use tree_search::TreeSearch;
 use window::{WINDOW_TOO_LARGE, WindowError};
+
+/// Inputs of a search at its start.
+#[derive(Clone, Copy)]
+struct SearchInputs<'a> {
+    snapshot: &'a Snapshot,
+    context: &'a RequestContext<'a>,
+    rights: &'a EffectiveRights,
+    id: MessageId,
+    request: &'a SearchRequest<'a>,
+    controls: &'a RequestControls,
+}
 
 /// A search under way. `Send`; owns everything it needs.
 pub struct Search {
@@ -157,56 +167,33 @@ impl Search {
         request: &SearchRequest<'_>,
         controls: &RequestControls,
     ) -> Result<Search, OperationError> {
-        let state = snapshot.state();
-        let access = Access::of(context.requester, state.settings).limited(context.limits);
-        if controls.explain && !access.is_administrator() {
+        let rights = &snapshot.rights(context)?;
+        if controls.explain && !rights.is_administrator() {
             // Estimates count all entries, even those that the requester may not read.
-            return Err(OperationError::refused(
-                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
-                "only the administrator may ask how a search is carried out",
-            ));
+            return Err(denied("only the administrator may ask how a search is carried out"));
         }
+        let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
         let paging = match controls.page() {
             None => None,
-            Some(page) => {
-                let key = &snapshot.directory().page_key;
-                Some(Box::new(Paging::begin(key, context.requester, request, controls, page)?))
-            }
+            Some(page) => Some(Box::new(Paging::begin(&snapshot.directory().page_key, &inputs, page)?)),
         };
-        let standing = snapshot.standing(context)?;
-        let mut work =
-            match find_permitted_base(snapshot, (context, access, standing.as_deref()), request, controls)? {
-                Base::Tree(base) => {
-                    check_assertion_of_base(state, context, controls, (base, request.base_object))?;
-                    let scans = paging.as_deref().is_some_and(|page| page.scans);
-                    let asker = (context, access, standing);
-                    match TreeSearch::start(snapshot, asker, id, request, controls, base, scans) {
-                        Ok(search) => Work::Tree(search),
-                        Err(error) => {
-                            return Err(refusal_at(snapshot, context, (base, request.base_object), error)?);
-                        }
-                    }
+        let (base, mut work) = match find_base(&inputs)? {
+            Base::Tree(base) => {
+                check_assertion_of_base(&inputs, base)?;
+                let scans = paging.as_deref().is_some_and(|page| page.scans);
+                match TreeSearch::start(&inputs, base, scans) {
+                    Ok(search) => (base, Work::Tree(search)),
+                    Err(error) => return Err(inputs.refusal_at(base, error)?),
                 }
-                Base::Outside(entries) => {
-                    if let Some((_, base)) = entries.first() {
-                        let attributes = resolved(&state.catalog.schema, base);
-                        let base = InMemory { dn: &base.dn, attributes };
-                        check_assertion_in_memory(state, access, controls, &base)?;
-                    }
-                    Work::Made(Results::of(snapshot, access, id, request, (&entries, controls))?)
-                }
-            };
+            }
+            Base::Outside(entries) => (EntryId::ROOT, Work::Made(Results::of(&inputs, &entries)?)),
+        };
         let order = match (controls.sort(), controls.window()) {
             (None, None) => None,
-            asked => {
-                let base = match &work {
-                    Work::Tree(search) => search.scanner.scope.base,
-                    Work::Made(_) => EntryId::ROOT,
-                };
-                let order = work.arrange(asked, paging.as_deref(), snapshot, access);
+            _ => {
+                let order = work.arrange(&inputs, paging.as_deref());
                 if let Some(error) = order.refusal()
-                    && let hidden @ OperationError::NoSuchObject { .. } =
-                        refusal_at(snapshot, context, (base, request.base_object), error)?
+                    && let hidden @ OperationError::NoSuchObject { .. } = inputs.refusal_at(base, error)?
                 {
                     return Err(hidden);
                 }
@@ -215,11 +202,11 @@ impl Search {
         };
         if let Some(page) = paging.as_deref() {
             // The setting limits each page. Over all pages a client receives as many entries as it requests.
-            work.turn_to(page, access.size_limit(page.room()), snapshot)?;
+            work.turn_to(page, rights.size_limit(page.room()), snapshot)?;
         }
         Ok(Search {
             id,
-            time_limit_seconds: access.time_limit_seconds(request.time_limit_seconds),
+            time_limit_seconds: rights.time_limit_seconds(request.time_limit_seconds),
             asked: RequestedLimits {
                 size: request.size_limit,
                 time_seconds: request.time_limit_seconds,
@@ -626,22 +613,17 @@ impl Search {
     }
 }
 
-/// Returns the error for a search that is refused. If the requester may not see the base, it is the one for a missing
-/// base: any other error would reveal that the base exists.
-#[cold]
-#[inline(never)]
-fn refusal_at(
-    snapshot: &Snapshot,
-    context: &RequestContext<'_>,
-    (base, dn): (EntryId, &str),
-    error: OperationError,
-) -> Result<OperationError, OperationError> {
-    let state = snapshot.state();
-    match snapshot.standing(context)? {
-        Some(standing) if base != EntryId::ROOT && !standing.at_entry(state, base)?.may_browse() => {
-            standing.hidden(state, dn, Some(base))
+impl SearchInputs<'_> {
+    /// Returns the error for a search that is refused. If the requester may not see the base, it is the one for a
+    /// missing base: any other error would reveal that the base exists.
+    #[cold]
+    #[inline(never)]
+    fn refusal_at(&self, base: EntryId, error: OperationError) -> Result<OperationError, OperationError> {
+        let state = self.snapshot.state();
+        match self.rights.may_browse(state, base)? {
+            true => Ok(error),
+            false => self.rights.hidden(state, self.request.base_object, Some(base)),
         }
-        _ => Ok(error),
     }
 }
 
@@ -660,14 +642,16 @@ impl Order {
 impl Work {
     /// Sorts the results and limits them to a part of the list. If that is impossible and critical to the client, the
     /// search returns nothing.
-    fn arrange(
-        &mut self,
-        (sort, window): (Option<&SortOptions>, Option<&ListViewOptions>),
-        page: Option<&Paging>,
-        snapshot: &Snapshot,
-        access: Access,
-    ) -> Order {
-        let outcome = sort.map(|asked| self.sort(asked, page, snapshot, access));
+    fn arrange(&mut self, inputs: &SearchInputs<'_>, page: Option<&Paging>) -> Order {
+        let (sort, window) = (inputs.controls.sort(), inputs.controls.window());
+        let outcome = sort.map(|asked| match self {
+            Work::Made(_) => SortOutcome::not(
+                ResultCode::UNWILLING_TO_PERFORM,
+                "entries that are not in the tree come as they are",
+            ),
+            Work::Tree(_) if page.is_some_and(Paging::goes_on_unsorted) => SortOutcome::as_before(),
+            Work::Tree(search) => search.sort_by(asked, inputs.snapshot.state().catalog),
+        });
         let part = window.map(|asked| match &outcome {
             None => Err(WindowError(
                 ResultCode::SORT_CONTROL_MISSING,
@@ -680,7 +664,7 @@ impl Work {
                 Err(WindowError(ResultCode::UNWILLING_TO_PERFORM, "a part of a list has no pages"))
             }
             Some(_) => match self {
-                Work::Tree(search) => search.show(asked, snapshot.state().catalog),
+                Work::Tree(search) => search.show(asked, inputs.snapshot.state().catalog),
                 Work::Made(_) => Ok(()),
             },
         });
@@ -689,23 +673,6 @@ impl Work {
             *self = Work::Made(Results::default());
         }
         order
-    }
-
-    fn sort(
-        &mut self,
-        asked: &SortOptions,
-        page: Option<&Paging>,
-        snapshot: &Snapshot,
-        access: Access,
-    ) -> SortOutcome {
-        match self {
-            Work::Made(_) => SortOutcome::not(
-                ResultCode::UNWILLING_TO_PERFORM,
-                "entries that are not in the tree come as they are",
-            ),
-            Work::Tree(_) if page.is_some_and(Paging::goes_on_unsorted) => SortOutcome::as_before(),
-            Work::Tree(search) => search.sort_by(asked, snapshot.state().catalog, access),
-        }
     }
 
     /// Limits the search to a page of up to `room` entries.

@@ -10,7 +10,7 @@
 use ldap::{AddRequest, Dn, ResultCode};
 use schema::{AttributeDescription, AttributeType, Schema};
 
-use crate::access::{self, Access, Standing};
+use crate::access::{self, EffectiveRights};
 use crate::catalog::{
     Allocations, Catalog, check_modifiable, check_options, is_link_type, is_user_password, last_entry_id,
     read_description,
@@ -40,26 +40,20 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, context)?;
+    let rights = &permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
-    if let Some(standing) = &standing {
-        if name.failure.is_some()
-            && let Found::Missing { nearest } = state.find(&name)?
-        {
-            return Err(standing.permitted(state, request.entry, missing(state, &dn, &name, nearest)?)?);
-        }
-        check_permitted(state, standing, request, &dn, place_of(state, &name)?)?;
-    }
-    if controls.assertion().is_some() {
-        let access = Access::of(context.requester, state.settings);
-        let values = given_values(schema, request, &dn);
-        check_assertion_in_memory(state, access, controls, &in_memory(request, &values))?;
-    }
     if name.failure.is_some()
         && let Found::Missing { nearest } = state.find(&name)?
     {
-        return Err(missing(state, &dn, &name, nearest)?);
+        return rights.permitted(state, request.entry, Err(missing(state, &dn, &name, nearest)?));
+    }
+    if rights.is_restricted() {
+        check_permitted(state, rights, request, &dn, place_of(state, &name)?)?;
+    }
+    if controls.assertion().is_some() {
+        let values = given_values(schema, request, &dn);
+        check_assertion_in_memory(state.catalog, rights, controls, &in_memory(request, &values))?;
     }
     let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
     let mut entry = NewEntry::new(state.catalog);
@@ -74,7 +68,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     password_rules::check_policy_entry(state.catalog, &class_set, |description| {
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())
     })?;
-    let place = find_place(deciding, standing.as_ref(), &dn, &name)?;
+    let place = find_place(deciding, rights, &dn, &name)?;
     password_rules::added(&deciding, &mut entry, place.parent)?;
     for (description, value) in deciding.creation().chain(deciding.change()) {
         entry.set(description, value);
@@ -95,17 +89,17 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
 /// Checks that the requester may add this entry at this place.
 fn check_permitted(
     state: TreeState<'_>,
-    standing: &Standing,
+    rights: &EffectiveRights,
     request: &AddRequest<'_>,
     dn: &Dn<'_>,
     place: (Option<EntryId>, Option<EntryId>),
 ) -> Result<()> {
-    if !standing.asks_filters() {
-        return permitted::check_new(state, standing, request.entry, place, access::Newcomer::Unknown);
+    if !rights.asks_filters() {
+        return permitted::check_new(state, rights, request.entry, place, access::Newcomer::Unknown);
     }
     let values = given_values(&state.catalog.schema, request, dn);
     let given = in_memory(request, &values);
-    permitted::check_new(state, standing, request.entry, place, access::Newcomer::Given(&given))
+    permitted::check_new(state, rights, request.entry, place, access::Newcomer::Given(&given))
 }
 
 /// Returns all values that a request gives an entry, including those of its name. Invalid ones are reported later,
@@ -285,7 +279,7 @@ fn place_of(state: TreeState<'_>, name: &NormalName) -> Result<(Option<EntryId>,
 
 fn find_place(
     deciding: Deciding<'_>,
-    standing: Option<&Standing>,
+    rights: &EffectiveRights,
     dn: &Dn<'_>,
     name: &NormalName,
 ) -> Result<NewEntryPlace> {
@@ -296,14 +290,12 @@ fn find_place(
     };
     let nearest = match state.find(name)? {
         Found::Entry(id, flags)
-            if flags.is_referral()
-                && !controls.manage_dsa_it
-                && !permitted::is_hidden(state, standing, id)? =>
+            if flags.is_referral() && !controls.manage_dsa_it && rights.may_browse(state, id)? =>
         {
             return Err(referral(state, id, "", None)?);
         }
         Found::Entry(id, _) => {
-            return Err(permitted::taken(state, standing, id, || dn.text().to_owned())?);
+            return Err(permitted::taken(state, rights, id, || dn.text().to_owned())?);
         }
         Found::Missing { nearest } => nearest,
     };
@@ -315,20 +307,12 @@ fn find_place(
     let Some((parent, _, _)) =
         nearest.filter(|(_, flags, depth)| *depth == parent_depth && !flags.is_referral())
     else {
-        let error = missing(state, dn, name, nearest)?;
-        return Err(match standing {
-            Some(standing) => standing.permitted(state, dn.text(), error)?,
-            None => error,
-        });
+        return rights.permitted(state, dn.text(), Err(missing(state, dn, name, nearest)?));
     };
     if let Err(error) = check_superior(state, parent) {
         // The refusal must not reveal what kind of entry it is if the requester may not see it.
-        return Err(match standing {
-            Some(standing) if permitted::is_hidden(state, Some(standing), parent)? => {
-                standing.hidden(state, dn.text(), Some(parent))?
-            }
-            _ => error,
-        });
+        rights.at_visible(state, parent, dn.text())?;
+        return Err(error);
     }
     check_depth(name.depth(), suffix.rdn_count)?;
     let mut rdn = String::with_capacity(48);

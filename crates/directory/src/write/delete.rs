@@ -6,7 +6,7 @@
 
 use ldap::{DeleteRequest, ResultCode};
 
-use crate::access::{EntryRights, Standing, denied};
+use crate::access::{EffectiveRights, EntryRights, denied};
 use crate::catalog::Allocations;
 use crate::model::access_rule::DELETE;
 use crate::model::limits::TREE_DELETED_MAX;
@@ -25,27 +25,27 @@ use crate::write::permitted;
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
     let Deciding { state, context, controls, .. } = deciding;
     let dn = parse_dn(request.entry)?;
-    let standing = permitted::tree_writer(state, context)?;
+    let rights = &permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("delete", DELETE, EntryRights::may_delete as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
-    check_assertion(state, context, controls, target.id)?;
+    let target = permitted::target(state, rights, request.entry, located, may)?;
+    check_assertion(state, rights, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
     let change = match (child_count, controls.tree_delete()) {
         (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last }),
         (_, true) => {
-            let below = below(state, standing.as_ref(), &target, controls.manage_dsa_it)?;
+            let below = below(state, rights, &target, controls.manage_dsa_it)?;
             Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last })
         }
         (_, false) => {
             // The exact number would reveal entries that the requester may not see.
-            let entries = match (child_count, &standing) {
-                (_, Some(_)) => "entries".to_owned(),
-                (1, None) => "1 entry".to_owned(),
-                (count, None) => format!("{count} entries"),
+            let entries = match (child_count, rights.is_restricted()) {
+                (_, true) => "entries".to_owned(),
+                (1, false) => "1 entry".to_owned(),
+                (count, false) => format!("{count} entries"),
             };
             return Err(OperationError::refused(
                 ResultCode::NOT_ALLOWED_ON_NON_LEAF,
@@ -62,7 +62,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
 /// Returns all entries below one that are deleted with it, each after its superior.
 fn below(
     state: TreeState<'_>,
-    standing: Option<&Standing>,
+    rights: &EffectiveRights,
     top: &Target,
     manage_dsa_it: bool,
 ) -> Result<Vec<Below>, OperationError> {
@@ -77,7 +77,7 @@ fn below(
     };
     // With access rules, an entry that may not be deleted is reported before the limit: the number of entries must
     // stay unknown.
-    if standing.is_none() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
+    if !rights.is_restricted() && state.read.count(&subtree_counter(top.id))? > TREE_DELETED_MAX as i64 {
         return Err(too_many());
     }
     let mut found = Vec::new();
@@ -87,9 +87,7 @@ fn below(
         for row in state.read.scan_below(NAMES, &id_key(parent)) {
             let (_, value) = row?;
             let (id, flags) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
-            if let Some(standing) = standing
-                && !standing.at_entry(state, id)?.may_delete()
-            {
+            if rights.at_entry(state, id)?.is_some_and(|at| !at.may_delete()) {
                 return Err(denied("no access rule lets you delete everything below this entry"));
             }
             if flags.is_referral() && !manage_dsa_it {

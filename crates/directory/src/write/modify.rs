@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
-use crate::access::{Access, EntryRights, Standing, denied, hint};
+use crate::access::{EffectiveRights, EntryRights, denied, hint};
 use crate::catalog::{
     Allocations, ClassSet, check_modifiable, check_options, is_user_password, read_description,
 };
@@ -62,45 +62,40 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let Deciding { state, context, controls, .. } = deciding;
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.object)?;
-    let access = Access::of(context.requester, state.settings);
-    access.check_modify_some()?;
-    let standing = Standing::of(state, context)?;
+    let rights = &EffectiveRights::of(state, context)?;
+    rights.check_bound()?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let changes =
         request.changes.iter().map(|change| read_change(deciding, change)).collect::<Result<Vec<_>>>()?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    if located.is_err() && access.is_administrator() && is_administrator(state, &name)? {
+    if located.is_err() && rights.is_administrator() && is_administrator(state, &name)? {
         check_no_assertion(controls)?;
         return administrator_password(deciding, &changes).map(Some);
     }
     let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, standing.as_ref(), request.object, located, may)?;
-    let types = changes.iter().map(|change| change.description.type_id);
-    let rules = match &standing {
+    let target = permitted::target(state, rights, request.object, located, may)?;
+    let rules = match rights.at_entry(state, target.id)? {
         None => {
-            access.check_modify(schema, target.id, types)?;
+            let types = changes.iter().map(|change| change.description.type_id);
+            rights.check_modify(state.catalog, target.id, types)?;
             None
         }
-        Some(standing) => {
-            let rules =
-                Rules { state, standing, id: target.id, rights: standing.at_entry(state, target.id)? };
+        Some(at) => {
+            let rules = Rules { state, rights, id: target.id, at };
             changes.iter().try_for_each(|change| rules.check(change))?;
             Some(rules)
         }
     };
-    check_assertion(state, context, controls, target.id)?;
+    check_assertion(state, rights, controls, target.id)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     let is_of_app = |change: &ReadChange<'_>| names_application(&change.description.options);
     let is_any_password = |change: &ReadChange<'_>| is_user_password(schema, change.description.type_id);
     let is_password = |change: &ReadChange<'_>| {
         is_any_password(change) && PasswordKind::of(&change.description.options) == PasswordKind::Own
     };
-    let passwords = if changes.iter().any(is_password) {
-        Some(password_rules::passwords(&mut entry, state.catalog)?)
-    } else {
-        None
-    };
+    let has_password = changes.iter().any(is_password);
+    let passwords = has_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
     for change in &changes {
         // Naming the old password proves that the user knows it, so a wrong one must fail.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
@@ -147,9 +142,10 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
 /// Access rules for the requester's change of an entry.
 struct Rules<'r> {
     state: TreeState<'r>,
-    standing: &'r Standing,
+    rights: &'r EffectiveRights,
     id: EntryId,
-    rights: Arc<EntryRights>,
+    /// Rights at the entry.
+    at: Arc<EntryRights>,
 }
 
 impl Rules<'_> {
@@ -164,37 +160,36 @@ impl Rules<'_> {
     fn refuse(&self, change: &ReadChange<'_>, why: &str) -> Result<()> {
         let type_id = change.description.type_id;
         let name = self.state.catalog.schema.type_by_id(type_id).name();
-        let hint = hint(self.state, self.standing, &self.rights, (self.id, WRITE, Some(type_id)))?;
+        let hint = hint(self.state, self.rights, &self.at, (self.id, WRITE, Some(type_id)))?;
         Err(denied(format!("no access rule lets you change {name} of this entry{why}{hint}")))
     }
 
     /// Returns true if the rules allow a change: of any values, of those that it names, of a password, or only of
     /// the requester's own name.
     fn may_make(&self, change: &ReadChange<'_>) -> bool {
-        let Rules { standing, id, rights, .. } = self;
+        let Rules { rights, id, at, .. } = self;
         let schema = &*self.state.catalog.schema;
         let type_id = change.description.type_id;
         if is_user_password(schema, type_id) {
             // An application password permits binds besides the user's own, so the right to reset is not enough.
             let is_of_app = names_application(&change.description.options);
-            return standing.may_change_password(rights, *id, type_id)
-                && (!is_of_app || rights.may_write(type_id));
+            return rights.may_change_password(at, *id, type_id) && (!is_of_app || at.may_write(type_id));
         }
-        if rights.may_write(type_id) {
+        if at.may_write(type_id) {
             return true;
         }
-        if let Some(view) = rights.over_values(WRITE, type_id) {
+        if let Some(view) = at.over_values(WRITE, type_id) {
             let mut key = Vec::new();
             let mut may = |value: &[u8]| view.allows(WRITE, type_id, schema, value, &mut key);
             return self.outcome_filters(change).is_some()
                 || change.values.iter().all(|keyed| keyed.value.as_bytes().is_some_and(&mut may));
         }
         let may = match change.operation {
-            ChangeOperation::Add => rights.may_join(type_id),
-            ChangeOperation::Delete => rights.may_leave(type_id),
+            ChangeOperation::Add => at.may_join(type_id),
+            ChangeOperation::Delete => at.may_leave(type_id),
             _ => false,
         };
-        let Some(own) = standing.own().filter(|_| may) else { return false };
+        let Some(own) = rights.own().filter(|_| may) else { return false };
         let is_own = |keyed: &KeyedValue| matches!(keyed.value, record::Value::Link(id) if id == own);
         change.values.len() > 0 && change.values.iter().all(is_own)
     }
@@ -207,7 +202,7 @@ impl Rules<'_> {
             ChangeOperation::Delete => change.values.len() > 0,
             ChangeOperation::Replace | ChangeOperation::Increment => false,
         };
-        if names_all { None } else { self.rights.over_values(WRITE, change.description.type_id) }
+        if names_all { None } else { self.at.over_values(WRITE, change.description.type_id) }
     }
 
     /// Carries out such a change, and refuses it if it removes or adds a value that may not be written. An unchanged
@@ -233,7 +228,7 @@ impl Rules<'_> {
         let after: BTreeSet<Vec<u8>> = entry.values(description)?.into_iter().collect();
         let mut key = Vec::new();
         let mut may = |right, value: &[u8]| view.allows(right, type_id, schema, value, &mut key);
-        let reads_all = self.rights.may_read(type_id);
+        let reads_all = self.at.may_read(type_id);
         let takes_other = before.difference(&after).any(|value| !may(WRITE, value));
         let brings_other = after
             .iter()

@@ -12,7 +12,7 @@
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 
-use crate::access::{EntryRights, Newcomer, Standing};
+use crate::access::{EffectiveRights, EntryRights, Newcomer};
 use crate::catalog::Allocations;
 use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -20,9 +20,7 @@ use crate::model::name::{NormalName, parse_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, ModifyDn, Record};
-use crate::model::rows::{
-    EntryId, NAMES, NodeFlags, children_counter, decode_name_row, id_key, subtree_counter,
-};
+use crate::model::rows::{EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, missing};
 use crate::tree::{Found, TreeState, damaged_row};
@@ -41,15 +39,15 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let dn = parse_dn(request.entry)?;
     let new_rdn = parse_rdn(request.new_rdn)?;
     let new_superior = request.new_superior.map(parse_dn).transpose()?;
-    let standing = permitted::tree_writer(state, context)?;
+    let rights = &permitted::tree_writer(state, context)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let naming = new_naming_values(state.catalog, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
     let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, standing.as_ref(), request.entry, located, may)?;
-    check_assertion(state, context, controls, target.id)?;
+    let target = permitted::target(state, rights, request.entry, located, may)?;
+    check_assertion(state, rights, controls, target.id)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {
         return Err(OperationError::refused(
@@ -63,11 +61,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let parent = match &new_superior {
         None => node.parent,
         Some(superior) => {
-            let place = Superior { state, standing: standing.as_ref(), target: &target, from: node.parent };
+            let place = Superior { state, rights, target: &target, from: node.parent };
             place.find(&name, superior)?
         }
     };
-    check_free(state, standing.as_ref(), &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
+    check_free(state, rights, &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;
     check_attributes(schema, state.catalog.class_set(node.class_set), &entry.present()?)?;
@@ -110,7 +108,7 @@ fn normal_rdn(state: TreeState<'_>, new_rdn: &Dn<'_>) -> Result<Vec<u8>> {
 /// Target superior of a move.
 struct Superior<'s> {
     state: TreeState<'s>,
-    standing: Option<&'s Standing>,
+    rights: &'s EffectiveRights,
     /// The entry that moves, and its present superior.
     target: &'s Target,
     from: EntryId,
@@ -119,7 +117,7 @@ struct Superior<'s> {
 impl Superior<'_> {
     /// Returns the entry with the name `superior`, if the target, whose name is `name`, may move below it.
     fn find(&self, name: &NormalName, superior: &Dn<'_>) -> Result<EntryId> {
-        let Superior { state, standing, target, from } = *self;
+        let Superior { state, rights, target, from } = *self;
         let superior_name = NormalName::of(superior, &state.catalog.schema);
         let several_servers = |why: &str| {
             let why = format!("the new superior {} {why}", Quoted(superior.text()));
@@ -133,48 +131,36 @@ impl Superior<'_> {
         let (id, flags) = match state.find(&superior_name)? {
             Found::Entry(id, flags) => (id, flags),
             Found::Missing { nearest: Some((id, flags, _)) }
-                if flags.is_referral() && !permitted::is_hidden(state, standing, id)? =>
+                if flags.is_referral() && rights.may_browse(state, id)? =>
             {
                 return Err(several_servers("is held by another server"));
             }
-            Found::Missing { nearest } => return Err(self.missing(superior, &superior_name, nearest)?),
+            Found::Missing { nearest } => {
+                let error = missing(state, superior, &superior_name, nearest)?;
+                return rights.permitted(state, superior.text(), Err(error));
+            }
         };
         // If the requester may not see the superior, neither its kind nor its existence may be revealed.
-        let is_hidden = id != from && permitted::is_hidden(state, standing, id)?;
-        let hidden = || match standing {
-            Some(standing) if is_hidden => standing.hidden(state, superior.text(), Some(id)).map(Some),
-            _ => Ok(None),
-        };
         let checked = if flags.is_referral() {
             Err(several_servers("is a referral to another server"))
         } else {
             check_superior(state, id).and_then(|()| self.check_place(id, superior))
         };
         if let Err(error) = checked {
-            return Err(hidden()?.unwrap_or(error));
+            if id != from && !rights.may_browse(state, id)? {
+                return Err(rights.hidden(state, superior.text(), Some(id))?);
+            }
+            return Err(error);
         }
-        if let Some(standing) = standing.filter(|_| id != from) {
+        if id != from {
             let moved = Newcomer::Moved(target.id);
-            permitted::check_new(state, standing, superior.text(), (Some(id), Some(id)), moved)?;
+            permitted::check_new(state, rights, superior.text(), (Some(id), Some(id)), moved)?;
         }
         let superior_depth = superior_name.depth() + 1 - suffix.rdn_count;
         if superior_name.depth() + 1 > name.depth() {
             check_height(state, target, (TREE_DEPTH_MAX - 1).saturating_sub(superior_depth))?;
         }
         Ok(id)
-    }
-
-    fn missing(
-        &self,
-        superior: &Dn<'_>,
-        name: &NormalName,
-        nearest: Option<(EntryId, NodeFlags, usize)>,
-    ) -> Result<OperationError> {
-        let error = missing(self.state, superior, name, nearest)?;
-        match self.standing {
-            Some(standing) => standing.permitted(self.state, superior.text(), error),
-            None => Ok(error),
-        }
     }
 
     fn check_place(&self, id: EntryId, superior: &Dn<'_>) -> Result<()> {
@@ -237,7 +223,7 @@ fn inner_children(state: TreeState<'_>, parent: EntryId, found: &mut Vec<EntryId
 /// Checks that no other entry has the new name.
 fn check_free(
     state: TreeState<'_>,
-    standing: Option<&Standing>,
+    rights: &EffectiveRights,
     target: &Target,
     (parent, new_rdn, normal_rdn): (EntryId, &Dn<'_>, &[u8]),
     manage_dsa_it: bool,
@@ -246,11 +232,11 @@ fn check_free(
         return Ok(());
     };
     // RFC 3296 section 5.6.2.
-    if flags.is_referral() && !manage_dsa_it && !permitted::is_hidden(state, standing, id)? {
+    if flags.is_referral() && !manage_dsa_it && rights.may_browse(state, id)? {
         let diagnostic = format!("{} is a referral to another server", Quoted(entry_dn(state, id)?));
         return Err(OperationError::refused(ResultCode::AFFECTS_MULTIPLE_DSAS, diagnostic));
     }
-    Err(permitted::taken(state, standing, id, || new_rdn.text().to_owned())?)
+    Err(permitted::taken(state, rights, id, || new_rdn.text().to_owned())?)
 }
 
 /// Removes the values of the old RDN, if requested, and adds those of the new one.

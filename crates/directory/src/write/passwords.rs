@@ -14,7 +14,7 @@ use std::sync::Arc;
 use ldap::{AddRequest, ChangeOperation, PartialAttribute, Request, ResultCode};
 use schema::{Schema, TypeId};
 
-use crate::access::{Access, RequestContext, Requester, Standing};
+use crate::access::{EffectiveRights, RequestContext, Requester};
 use crate::accounts::{self, Account, POLICY_SUBENTRY};
 use crate::catalog::{USER_PASSWORD, is_user_password};
 use crate::model::name::{NormalName, parse_dn};
@@ -275,13 +275,12 @@ fn may_change(
     password: TypeId,
     context: &RequestContext<'_>,
 ) -> Result<Option<bool>, OperationError> {
-    let access = Access::of(context.requester, state.settings);
-    if let Some(standing) = Standing::of(state, context)? {
-        let rights = standing.at_entry(state, id)?;
-        let may = access.check_bound().is_ok() && standing.may_change_password(&rights, id, password);
-        return Ok(may.then(|| rights.may_browse()));
-    }
-    Ok(access.check_modify(&state.catalog.schema, id, [password]).is_ok().then_some(true))
+    let rights = EffectiveRights::of(state, context)?;
+    let Some(at) = rights.at_entry(state, id)? else {
+        return Ok(rights.check_modify(state.catalog, id, [password]).is_ok().then_some(true));
+    };
+    let may = rights.check_bound().is_ok() && rights.may_change_password(&at, id, password);
+    Ok(may.then(|| at.may_browse()))
 }
 
 /// Returns the DN of the user with this name (RFC 4513 section 5.2.1.8, `u:`), if the requester may change the

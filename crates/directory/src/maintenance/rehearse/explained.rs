@@ -14,7 +14,7 @@ use super::operation::{
 };
 use super::rules_history;
 use crate::access::{
-    ASKED, Access, AccessExplanation, DecidingRule, Requester, RulesInForce, Standing, explain_standing,
+    ASKED, AccessExplanation, DecidingRule, EffectiveRights, Requester, RulesInForce, explain_rights,
 };
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, JOIN, LEAVE, PROXY, READ, RENAME, Rights, SEARCH, WRITE,
@@ -35,7 +35,7 @@ pub struct RecordedExplainer<'s> {
     /// Versions of the rules, each with its start in microseconds since 1970, oldest first.
     versions: Vec<(u64, Arc<RulesInForce>)>,
     requesters: RequesterCache,
-    standings: HashMap<RightsKey, Arc<Standing>, RandomState>,
+    rights: HashMap<RightsKey, EffectiveRights, RandomState>,
 }
 
 /// Version, requester, and the rules that apply to the connection.
@@ -50,7 +50,7 @@ struct Explanations {
 /// A requester under the rules of one version.
 struct OperationView<'a> {
     rules: Arc<RulesInForce>,
-    standing: Arc<Standing>,
+    rights: EffectiveRights,
     requester: &'a Requester,
     recorded: &'a RecordedOperation<'a>,
 }
@@ -89,7 +89,7 @@ impl<'s> RecordedExplainer<'s> {
             state,
             versions,
             requesters: RequesterCache::default(),
-            standings: HashMap::default(),
+            rights: HashMap::default(),
         })
     }
 
@@ -134,19 +134,18 @@ impl<'s> RecordedExplainer<'s> {
         let Some((_, rules)) = self.versions.get(version) else { return Ok(None) };
         let link = Some(&recorded.link);
         let key = (version, own, rules.rules.holding_over(link));
-        let standing = match self.standings.get(&key) {
-            Some(known) => Arc::clone(known),
+        let rights = match self.rights.get(&key) {
+            Some(known) => known.clone(),
             None => {
-                let standing = Standing::under(&rules.rules, self.state, requester, link)?;
-                let Some(standing) = standing.map(Arc::new) else { return Ok(None) };
-                if self.standings.len() >= REQUESTERS_CACHED_MAX {
-                    self.standings.clear();
+                let rights = EffectiveRights::under(&rules.rules, self.state, requester, link)?;
+                if self.rights.len() >= REQUESTERS_CACHED_MAX {
+                    self.rights.clear();
                 }
-                self.standings.insert(key, Arc::clone(&standing));
-                standing
+                self.rights.insert(key, rights.clone());
+                rights
             }
         };
-        Ok(Some(OperationView { rules: Arc::clone(rules), standing, requester, recorded }))
+        Ok(Some(OperationView { rules: Arc::clone(rules), rights, requester, recorded }))
     }
 }
 
@@ -165,7 +164,7 @@ impl OperationView<'_> {
         };
         let Some(place) = place else { return explanations.note_missing_entry() };
         let is_change = !matches!(self.recorded.act, Act::Compare(_));
-        if is_change && Access::of(self.requester, state.settings).check_modify_some().is_err() {
+        if is_change && self.rights.check_bound().is_err() {
             explanations.note("anonymous requesters change nothing");
             return Ok(());
         }
@@ -211,7 +210,7 @@ impl OperationView<'_> {
         explanations: &mut Explanations,
     ) -> Result<()> {
         let Some(type_id) = type_of(state, attribute) else { return Ok(()) };
-        let rights = rights_at(state, &self.standing, place)?;
+        let rights = rights_at(state, &self.rights, place)?;
         let own_name = [(JOIN, rights.may_join(type_id)), (LEAVE, rights.may_leave(type_id))];
         let by_own_name = own_name.iter().filter(|(_, may)| *may && !rights.may_write(type_id));
         let rights: Vec<Rights> = by_own_name.map(|(right, _)| *right).collect();
@@ -230,8 +229,8 @@ impl OperationView<'_> {
     ) -> Result<()> {
         let Act::Search { scope, filter, attributes } = self.recorded.act else { return Ok(()) };
         let request = SearchRequest::new(self.recorded.target, scope, filter, attributes);
-        let mut again = SearchAgain::of(state, self.requester, base, &request)?;
-        let mut sight = Sight::of(Arc::clone(&self.standing));
+        let mut again = SearchAgain::of(state, base, &request)?;
+        let Some(mut sight) = Sight::of(self.rights.clone()) else { return Ok(()) };
         // Rights determined by the same rules are explained once.
         let (mut known, mut kept, mut has_any) = (HashSet::new(), Vec::new(), false);
         again.look(state, EXTENT, &mut sight, &mut |candidate, rights, uses| {
@@ -266,7 +265,7 @@ impl OperationView<'_> {
             return Ok(());
         };
         let question = place.question((word, right, type_id), Some(self.recorded.link));
-        let why = explain_standing(state, (&self.rules, &self.standing), self.requester, question)?;
+        let why = explain_rights(state, &self.rules, &self.rights, self.requester, question)?;
         let name = type_id.map_or("", |type_id| state.catalog.schema.type_by_id(type_id).name());
         explanations.explanations.entry((word, verdict(&why))).or_default().insert(name.to_owned());
         Ok(())

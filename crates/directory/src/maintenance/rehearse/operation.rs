@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 use ldap::{AttributeSelection, Filter, Scope};
 use schema::TypeId;
 
-use crate::access::{Asked, EntryRights, Newcomer, Requester, Standing, Walk};
+use crate::access::{Asked, EffectiveRights, EntryRights, Newcomer, Requester, Walk};
 use crate::model::access_rule::Rights;
 use crate::model::client_link::ClientLink;
 use crate::model::name::{NormalName, parse_dn};
@@ -146,19 +146,20 @@ pub(super) fn moved(state: TreeState<'_>, target: &str, rdn: &str, superior: Opt
     has_moved.then(|| if superior.is_empty() { rdn.to_owned() } else { format!("{rdn},{superior}") })
 }
 
-/// Returns the rights at a place.
+/// Returns the rights at a place, under rules that apply to the requester.
 pub(super) fn rights_at(
     state: TreeState<'_>,
-    standing: &Standing,
+    rights: &EffectiveRights,
     place: EntryPlace<'_>,
 ) -> Result<Arc<EntryRights>> {
-    match place.at {
-        At::Entry(id) => standing.at(state, &mut Walk::default(), id, place.parent),
+    let at = match place.at {
+        At::Entry(id) => rights.at(state, &mut Walk::default(), id, place.parent)?,
         At::New(there) => {
             let newcomer = there.map_or(Newcomer::Unknown, Newcomer::Moved);
-            standing.below(state, place.parent, newcomer)
+            rights.below(state, place.parent, newcomer)?
         }
-    }
+    };
+    Ok(at.unwrap_or_default())
 }
 
 pub(super) fn type_of(state: TreeState<'_>, attribute: &str) -> Option<TypeId> {

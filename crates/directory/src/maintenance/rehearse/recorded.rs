@@ -19,7 +19,7 @@ use super::operation::{
     new_place_of, place_of, rights_at, type_of,
 };
 use crate::access::{
-    ASKED, Access, AccessExplanation, EntryRights, Requester, RightExtent, RulesInForce, Standing,
+    ASKED, AccessExplanation, EffectiveRights, EntryRights, Requester, RightExtent, RulesInForce,
     explain_under, right_over_password,
 };
 use crate::catalog::{Secrets, Shown};
@@ -269,7 +269,7 @@ impl<'s> RecordedRehearsal<'s> {
     fn decide_act(&mut self, recorded: &RecordedOperation<'_>, deciding: &mut Deciding<'_>) -> Result<bool> {
         let (key, pair) = self.pair(deciding)?;
         let Some(mut pair) = pair else { return Ok(true) };
-        let may_change = Access::of(deciding.requester, self.state.settings).check_modify_some().is_ok();
+        let may_change = pair.before.rights.check_bound().is_ok();
         let is_decided = match recorded.act {
             Act::Search { scope, filter, attributes } => {
                 let request = SearchRequest::new(recorded.target, scope, filter, attributes);
@@ -312,7 +312,7 @@ impl<'s> RecordedRehearsal<'s> {
         let extent =
             Extent { examined_max: self.limits.examined_max, matching_max: self.limits.matching_max };
         let mut own = Deciding { effect: Effect::default(), ..*deciding };
-        let mut again = SearchAgain::of(state, deciding.requester, base, request)?;
+        let mut again = SearchAgain::of(state, base, request)?;
         // At most as many as the examined entries have attributes.
         let mut shifts = Vec::new();
         let is_whole =
@@ -362,10 +362,7 @@ impl<'s> RecordedRehearsal<'s> {
         let dn = self.state.dn(at.0)?.unwrap_or_default();
         let place = EntryPlace { dn: &dn, at: At::Entry(at.0), parent: at.1 };
         // Rights lost because the entry is no longer visible are reported as that.
-        let (old, new) = (
-            rights_at(self.state, &pair.before.standing, place)?,
-            rights_at(self.state, &pair.after.standing, place)?,
-        );
+        let (old, new) = self.rights_at(pair, place)?;
         let asked = if old.may_browse() != new.may_browse() { (BROWSE, None) } else { asked };
         self.hold(pair, deciding, place, asked)
     }
@@ -401,13 +398,10 @@ impl<'s> RecordedRehearsal<'s> {
         if self.hold_browse(pair, deciding, place)? {
             return Ok(true);
         }
-        let (old, new) = (
-            rights_at(self.state, &pair.before.standing, place)?,
-            rights_at(self.state, &pair.after.standing, place)?,
-        );
+        let (old, new) = self.rights_at(pair, place)?;
         let types: Vec<TypeId> = attributes.iter().filter_map(|name| type_of(self.state, name)).collect();
         for type_id in types {
-            let is_own = matches!(place.at, At::Entry(id) if pair.before.standing.own() == Some(id));
+            let is_own = matches!(place.at, At::Entry(id) if pair.before.rights.own() == Some(id));
             let password = right_over_password(&self.state.catalog.schema, is_own, (WRITE, Some(type_id)));
             if password != (WRITE, Some(type_id)) {
                 self.hold(pair, deciding, place, password)?;
@@ -453,6 +447,12 @@ impl<'s> RecordedRehearsal<'s> {
         Ok(place)
     }
 
+    /// Returns the rights at a place before and after.
+    fn rights_at(&self, pair: &Pair, place: EntryPlace<'_>) -> Result<(Arc<EntryRights>, Arc<EntryRights>)> {
+        let at = |sight: &Sight| rights_at(self.state, &sight.rights, place);
+        Ok((at(&pair.before)?, at(&pair.after)?))
+    }
+
     /// Notes a difference in whether the entry is visible. Returns true if nothing else is to be noted.
     fn hold_browse(
         &mut self,
@@ -460,10 +460,7 @@ impl<'s> RecordedRehearsal<'s> {
         deciding: &mut Deciding<'_>,
         place: EntryPlace<'_>,
     ) -> Result<bool> {
-        let (old, new) = (
-            rights_at(self.state, &pair.before.standing, place)?,
-            rights_at(self.state, &pair.after.standing, place)?,
-        );
+        let (old, new) = self.rights_at(pair, place)?;
         self.hold(pair, deciding, place, (BROWSE, None))?;
         Ok(!old.may_browse() || !new.may_browse())
     }
@@ -481,8 +478,7 @@ impl<'s> RecordedRehearsal<'s> {
         if type_id.is_some_and(|type_id| !is_write && !shows(type_id)) {
             return Ok(());
         }
-        let old = rights_at(self.state, &pair.before.standing, place)?;
-        let new = rights_at(self.state, &pair.after.standing, place)?;
+        let (old, new) = self.rights_at(pair, place)?;
         let (word, ..) = ASKED.iter().find(|(_, known, _)| *known == right).copied().unwrap_or_default();
         let name = type_id.map(|type_id| self.state.catalog.schema.type_by_id(type_id).name());
         let (was, will) = (old.extent(right, type_id), new.extent(right, type_id));
@@ -552,8 +548,7 @@ impl<'s> RecordedRehearsal<'s> {
             return Ok((key, Some(pair)));
         }
         let sight = |rules: &RulesInForce| {
-            let standing = Standing::under(&rules.rules, self.state, deciding.requester, link)?;
-            Ok::<_, OperationError>(standing.map(|standing| Sight::of(Arc::new(standing))))
+            EffectiveRights::under(&rules.rules, self.state, deciding.requester, link).map(Sight::of)
         };
         let (Some(before), Some(after)) = (sight(before)?, sight(after)?) else { return Ok((key, None)) };
         Ok((key, Some(Pair { before, after })))

@@ -12,9 +12,9 @@ use super::permitted::{filter_types, is_found};
 use super::plan::Plan;
 use super::scope::SearchScope;
 use super::selection::Selection;
-use crate::access::{Access, EntryRights, Requester, Standing, Walk};
+use crate::access::{EffectiveRights, EntryRights, Walk};
 use crate::catalog::Shown;
-use crate::filter::{Candidate, Compiler, GroupsOf, Matcher, MemberUse, Memberships, Term, Truth};
+use crate::filter::{Candidate, Compiler, Matcher, MemberUse, Term, Truth};
 use crate::model::access_rule::{READ, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
@@ -48,7 +48,7 @@ pub(crate) struct SearchAgain {
 
 /// View of one requester under one set of rules.
 pub(crate) struct Sight {
-    pub(crate) standing: Arc<Standing>,
+    pub(crate) rights: EffectiveRights,
     walk: Walk,
     matcher: Matcher,
 }
@@ -77,10 +77,10 @@ pub(crate) struct TypesUsed {
 }
 
 impl Sight {
-    pub(crate) fn of(standing: Arc<Standing>) -> Sight {
-        let groups = GroupsOf { view: Arc::clone(&standing) as _, by: MemberUse::Search };
-        let matcher = Matcher::under(Shown::AsRulesSay, Some(groups));
-        Sight { standing, walk: Walk::default(), matcher }
+    /// Creates the view of these rights; `None` for the administrator, to whom no rules apply.
+    pub(crate) fn of(rights: EffectiveRights) -> Option<Sight> {
+        let matcher = rights.matcher(MemberUse::Search);
+        rights.is_restricted().then(|| Sight { rights, walk: Walk::default(), matcher })
     }
 
     pub(crate) fn rights(
@@ -88,7 +88,8 @@ impl Sight {
         state: TreeState<'_>,
         candidate: &Candidate<'_>,
     ) -> Result<Arc<EntryRights>> {
-        self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)
+        let at = self.rights.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        Ok(at.unwrap_or_default())
     }
 }
 
@@ -99,7 +100,6 @@ impl SearchAgain {
     /// The store failed.
     pub(crate) fn of(
         state: TreeState<'_>,
-        asker: &Requester,
         base: EntryId,
         request: &SearchRequest<'_>,
     ) -> Result<SearchAgain> {
@@ -109,8 +109,7 @@ impl SearchAgain {
         let scope = SearchScope::of(base, request, &RequestControls::default());
         let mut plan = Plan::choose(state, &scope, &filter)?;
         while !plan.gather(state.read, KEYS_AT_A_TIME)? {}
-        let access = Access::of(asker, state.settings).under_rules();
-        let selection = Selection::of(request.attributes, state.catalog, access);
+        let selection = Selection::of(request.attributes, state.catalog, Shown::AsRulesSay);
         Ok(SearchAgain { scope, filter, plan, selection, names: NameCache::default() })
     }
 
@@ -266,9 +265,7 @@ fn compare_groups(
         id,
         &mut |group, member| {
             let place = (group, member);
-            if before.standing.shows_member(state, place, by)?
-                != after.standing.shows_member(state, place, by)?
-            {
+            if before.rights.shows_member(state, place, by)? != after.rights.shows_member(state, place, by)? {
                 shifts.push(Shift::Group { group, member, in_filter });
             }
             Ok(false)

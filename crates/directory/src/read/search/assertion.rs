@@ -2,13 +2,13 @@
 //! evaluated as part of the operation: for changes by the writer, on the state on which it decides; for searches and
 //! compares on their snapshot. Items that the requester may not search are Undefined.
 
-use std::sync::Arc;
-
 use ldap::ResultCode;
 
+use super::SearchInputs;
 use super::permitted::ValuesAllowed;
-use crate::access::{Access, RequestContext, Standing};
-use crate::filter::{Candidate, Compiler, GroupsOf, InMemory, Matcher, MemberUse, Truth};
+use crate::access::EffectiveRights;
+use crate::catalog::Catalog;
+use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Truth};
 use crate::model::access_rule::SEARCH;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -24,67 +24,50 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[inline(always)]
 pub(crate) fn check_assertion(
     state: TreeState<'_>,
-    context: &RequestContext<'_>,
+    rights: &EffectiveRights,
     controls: &RequestControls,
     id: EntryId,
 ) -> Result<()> {
-    if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, context, controls, id) }
+    if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, rights, controls, id) }
 }
 
-/// Refuses a search whose assertion is not true of its base, named `dn` in the request. A hidden base is treated as
-/// missing even if an entry below it is visible: otherwise assertions would reveal its values.
+/// Refuses a search whose assertion is not true of its base. A hidden base is treated as missing even if an entry below
+/// it is visible: otherwise assertions would reveal its values.
 ///
 /// # Errors
-/// assertionFailed; noSuchObject in the words of [`Standing::hidden`].
+/// assertionFailed; noSuchObject in the words of [`EffectiveRights::hidden`].
 #[inline(always)]
-pub(super) fn check_assertion_of_base(
-    state: TreeState<'_>,
-    context: &RequestContext<'_>,
-    controls: &RequestControls,
-    (base, dn): (EntryId, &str),
-) -> Result<()> {
-    if controls.seldom.is_none() { Ok(()) } else { check_of_base(state, context, controls, (base, dn)) }
+pub(super) fn check_assertion_of_base(inputs: &SearchInputs<'_>, base: EntryId) -> Result<()> {
+    if inputs.controls.seldom.is_none() { Ok(()) } else { check_of_base(inputs, base) }
 }
 
 #[cold]
 #[inline(never)]
-fn check_of_base(
-    state: TreeState<'_>,
-    context: &RequestContext<'_>,
-    controls: &RequestControls,
-    (base, dn): (EntryId, &str),
-) -> Result<()> {
+fn check_of_base(inputs: &SearchInputs<'_>, base: EntryId) -> Result<()> {
+    let SearchInputs { snapshot, rights, request, controls, .. } = *inputs;
     if controls.assertion().is_none() || base == EntryId::ROOT {
         return check_no_assertion(controls);
     }
-    if let Some(standing) = Standing::of(state, context)?
-        && !standing.at_entry(state, base)?.may_browse()
-    {
-        return Err(standing.hidden(state, dn, Some(base))?);
-    }
-    check_of_entry(state, context, controls, base)
+    rights.at_visible(snapshot.state(), base, request.base_object)?;
+    check_of_entry(snapshot.state(), rights, controls, base)
 }
 
 #[cold]
 #[inline(never)]
 fn check_of_entry(
     state: TreeState<'_>,
-    context: &RequestContext<'_>,
+    rights: &EffectiveRights,
     controls: &RequestControls,
     id: EntryId,
 ) -> Result<()> {
     let Some(filter) = controls.assertion() else { return Ok(()) };
-    let shown = Access::of(context.requester, state.settings).shown();
-    let mut term = Compiler { catalog: state.catalog, shown, known: None }.compile(filter.as_filter());
+    let mut term = rights.compiler(state.catalog).compile(filter.as_filter());
     term.find_targets_in(state)?;
-    let standing = Standing::of(state, context)?.map(Arc::new);
-    if let Some(standing) = &standing {
-        let rights = standing.at_entry(state, id)?;
-        term = ValuesAllowed { rights: &rights, right: SEARCH }.left_of(&term, state.catalog);
+    if let Some(at) = rights.at_entry(state, id)? {
+        term = ValuesAllowed { rights: &at, right: SEARCH }.left_of(&term, state.catalog);
     }
-    let groups = standing.map(|standing| GroupsOf { view: standing as _, by: MemberUse::Search });
     let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
-    let truth = Matcher::under(shown, groups).truth(&term, state, &Candidate::new(id, row))?;
+    let truth = rights.matcher(MemberUse::Search).truth(&term, state, &Candidate::new(id, row))?;
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 
@@ -93,15 +76,14 @@ fn check_of_entry(
 /// # Errors
 /// assertionFailed.
 pub(crate) fn check_assertion_in_memory(
-    state: TreeState<'_>,
-    access: Access,
+    catalog: &Catalog,
+    rights: &EffectiveRights,
     controls: &RequestControls,
     entry: &InMemory<'_>,
 ) -> Result<()> {
     let Some(filter) = controls.assertion() else { return Ok(()) };
-    let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
-    let term = compiler.compile(filter.as_filter());
-    let truth = Matcher::new(access.shown()).truth_in_memory(&term, state.catalog, entry);
+    let term = rights.compiler(catalog).compile(filter.as_filter());
+    let truth = Matcher::new(rights.shown()).truth_in_memory(&term, catalog, entry);
     if truth == Truth::True { Ok(()) } else { Err(failed()) }
 }
 

@@ -5,15 +5,15 @@ use std::ops::ControlFlow;
 
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
+use super::SearchInputs;
 use super::outside::{self, Named};
-use crate::access::{Access, RequestContext, Standing};
+use crate::access::EffectiveRights;
 use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
-use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::target::missing;
@@ -25,8 +25,8 @@ const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
 /// Options of a lookup.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Finding<'f> {
-    /// Effective rights that may hide aliases and their targets: hidden ones are treated as absent.
-    pub(crate) standing: Option<&'f Standing>,
+    /// Rights that may hide aliases and their targets: hidden ones are treated as absent.
+    pub(crate) rights: &'f EffectiveRights,
     /// Whether aliases are followed.
     pub(crate) follows_aliases: bool,
     /// Whether referral entries count as ordinary ones (ManageDsaIT).
@@ -51,39 +51,22 @@ pub(super) enum Base<'s> {
     Outside(Vec<Named<'s>>),
 }
 
-/// Finds the base of a search under access rules. A hidden base is found too: the search reports it as missing unless
-/// it finds an entry below it.
+/// Finds the base of a search. A base that the requester may not see is found too: the search reports it as missing
+/// unless it finds an entry below it.
 ///
 /// # Errors
-/// As [`find_base`]; noSuchObject in the same words for missing and for hidden entries.
-pub(super) fn find_permitted_base<'s>(
-    snapshot: &'s Snapshot,
-    (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
-    request: &SearchRequest<'_>,
-    controls: &RequestControls,
-) -> Result<Base<'s>, OperationError> {
-    let found = find_base(snapshot, (context, access, standing), request, controls);
-    let Some(standing) = standing else { return found };
-    let state = snapshot.state();
-    match found {
-        Err(error) => Err(standing.permitted(state, request.base_object, error)?),
-        found => Ok(found?),
-    }
+/// As [`find_entry`], in the same words for missing and for hidden entries; insufficientAccessRights, which does not
+/// reveal whether the entry exists.
+pub(super) fn find_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
+    inputs.rights.permitted(inputs.snapshot.state(), inputs.request.base_object, any_base(inputs))
 }
 
-/// Finds the base of a search.
-///
-/// # Errors
-/// As [`find_entry`]; insufficientAccessRights, which does not reveal whether the entry exists.
-fn find_base<'s>(
-    snapshot: &'s Snapshot,
-    (context, access, standing): (&RequestContext<'_>, Access, Option<&Standing>),
-    request: &SearchRequest<'_>,
-    controls: &RequestControls,
-) -> Result<Base<'s>, OperationError> {
-    let finding = Finding { standing, ..Finding::of(request, controls) };
+/// Finds the base, with an error that may name hidden entries.
+fn any_base<'s>(inputs: &SearchInputs<'s>) -> Result<Base<'s>, OperationError> {
+    let SearchInputs { snapshot, rights, request, .. } = *inputs;
+    let finding = Finding::of(inputs);
     if let Some(base) = remembered(snapshot, request, finding)? {
-        access.check_read_tree()?;
+        rights.check_read_tree()?;
         return Ok(Base::Tree(base));
     }
     let state = snapshot.state();
@@ -91,16 +74,17 @@ fn find_base<'s>(
     if let Some((base, flags)) = snapshot.entry_below_known(&dn)?
         && !finding.is_special(flags)
     {
-        access.check_read_tree()?;
+        rights.check_read_tree()?;
         return Ok(Base::Tree(base));
     }
     let name = NormalName::of(&dn, &state.catalog.schema);
     // The children of the root are the suffix entries.
     let is_root = dn.is_empty() && request.scope != Scope::BaseObject;
-    if !is_root && let Some(entries) = outside::entries(snapshot, access, &dn, &name, context.offered)? {
+    if !is_root && let Some(entries) = outside::entries(snapshot, rights, &dn, &name, inputs.context.offered)?
+    {
         return Ok(Base::Outside(entries));
     }
-    access.check_read_tree()?;
+    rights.check_read_tree()?;
     if is_root {
         return Ok(Base::Tree(EntryId::ROOT));
     }
@@ -147,9 +131,10 @@ pub(crate) fn find_entry(
 
 impl Finding<'_> {
     /// Returns the lookup options for the base of a search.
-    fn of(request: &SearchRequest<'_>, controls: &RequestControls) -> Finding<'static> {
+    fn of<'f>(inputs: &SearchInputs<'f>) -> Finding<'f> {
+        let SearchInputs { rights, request, controls, .. } = *inputs;
         Finding {
-            standing: None,
+            rights,
             follows_aliases: matches!(
                 request.deref_aliases,
                 DerefAliases::FindingBase | DerefAliases::Always
@@ -161,10 +146,7 @@ impl Finding<'_> {
 
     /// Returns true if the requester may see an alias or its target.
     fn sees(self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
-        match self.standing {
-            Some(standing) => Ok(standing.at_entry(state, id)?.may_browse()),
-            None => Ok(true),
-        }
+        self.rights.may_browse(state, id)
     }
 
     /// Returns true if these flags mark an alias to follow or a referral.
@@ -237,9 +219,6 @@ fn follow(
             return Ok(Err(AliasFault::Nowhere));
         }
         if flags.is_referral() && !finding.manages {
-            if !finding.sees(state, at)? {
-                return Ok(Err(AliasFault::Nowhere));
-            }
             return Err(crate::tree::referral::referral(state, at, &rest, finding.scope)?);
         }
         if !flags.is_alias() {
@@ -267,12 +246,12 @@ pub(crate) enum AliasTarget {
 pub(crate) fn dereference(
     state: TreeState<'_>,
     alias: EntryId,
-    standing: Option<&Standing>,
+    rights: &EffectiveRights,
     (scope, manages): (Scope, bool),
 ) -> Result<AliasTarget, OperationError> {
     // One level below the base, only the alias's target itself is searched.
     let scope = if scope == Scope::SingleLevel { Scope::BaseObject } else { Scope::WholeSubtree };
-    let finding = Finding { standing, follows_aliases: true, manages, scope: Some(scope) };
+    let finding = Finding { rights, follows_aliases: true, manages, scope: Some(scope) };
     if !finding.sees(state, alias)? {
         return Ok(AliasTarget::Nowhere);
     }

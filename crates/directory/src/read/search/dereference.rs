@@ -9,17 +9,16 @@
 
 mod names_walk;
 
-use std::sync::Arc;
-
 use ber::{Tag, put_element};
 use ldap::ResultCode;
 use schema::AttributeDescription;
 
+use super::SearchInputs;
 use super::attribute_stream::Room;
 use super::result::ResultWriter;
 use super::selection::Selection;
-use crate::access::{Access, RequestContext, Requester, Standing};
-use crate::filter::{Candidate, GroupsOf, MemberUse};
+use crate::access::{EffectiveRights, RequestContext, Requester};
+use crate::filter::{Candidate, MemberUse};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{DEREFERENCED_AT_ONCE_MAX, GATHERED_MAX, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
@@ -40,8 +39,8 @@ pub(super) struct Dereferencing {
     specs: Vec<Spec>,
     requester: Requester,
     link: Option<ClientLink>,
-    /// Effective rights of the requester; `None` if no access rules apply.
-    standing: Option<Arc<Standing>>,
+    /// Effective rights of the requester.
+    rights: EffectiveRights,
 }
 
 /// An attribute that holds DNs, and the attributes to return of the named entries.
@@ -61,16 +60,13 @@ impl Dereferencing {
     ///
     /// # Errors
     /// protocolError for an attribute that does not hold DNs, in a critical control.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
-        asked: &DereferenceOptions,
-    ) -> Result<Option<Dereferencing>> {
-        let catalog = snapshot.state().catalog;
+    pub(super) fn of(inputs: &SearchInputs<'_>, asked: &DereferenceOptions) -> Result<Option<Dereferencing>> {
+        let SearchInputs { context, rights, .. } = *inputs;
+        let catalog = inputs.snapshot.state().catalog;
         let schema = &*catalog.schema;
         let writer = |wanted: Vec<AttributeDescription>| {
-            let selection = Selection::exactly(wanted, catalog, access);
-            ResultWriter::new(ldap::MessageId(1), false, selection, (None, None))
+            let selection = Selection::exactly(wanted, catalog, rights.shown());
+            ResultWriter::new(ldap::MessageId(1), false, selection, (rights.groups(MemberUse::Read), None))
         };
         let mut specs = Vec::with_capacity(asked.specs.len());
         for (attribute, wanted) in &asked.specs {
@@ -96,21 +92,17 @@ impl Dereferencing {
             });
         }
         let (requester, link) = (context.requester.clone(), context.link);
-        let mut dereferencing = Dereferencing { specs, requester, link, standing: None };
-        if let Some(standing) = standing {
-            dereferencing.permit(standing);
-        }
-        Ok(Some(dereferencing))
+        Ok(Some(Dereferencing { specs, requester, link, rights: rights.clone() }))
     }
 
     /// Sets the present effective rights of the requester.
-    pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
+    pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         for spec in &mut self.specs {
             for writer in [&mut spec.names, &mut spec.targets] {
-                writer.groups = Some(GroupsOf { view: Arc::clone(standing) as _, by: MemberUse::Read });
+                writer.groups = rights.groups(MemberUse::Read);
             }
         }
-        self.standing = Some(Arc::clone(standing));
+        self.rights = rights.clone();
     }
 
     /// Returns a copy with buffers of its own.
@@ -125,7 +117,7 @@ impl Dereferencing {
             specs: specs.collect(),
             requester: self.requester.clone(),
             link: self.link,
-            standing: self.standing.clone(),
+            rights: self.rights.clone(),
         }
     }
 
@@ -137,14 +129,12 @@ impl Dereferencing {
     pub(super) fn on_its_own(&self, snapshot: &Snapshot) -> Result<Dereferencing> {
         let mut own = self.copy();
         let context = RequestContext::new(&self.requester, self.link);
-        let standing = Standing::of(snapshot.state(), &context)?.map(Arc::new);
-        if standing.is_some() != self.standing.is_some() {
+        let rights = EffectiveRights::of(snapshot.state(), &context)?;
+        if rights.is_restricted() != self.rights.is_restricted() {
             let text = "whether access rules bind you has just changed: ask again";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
-        if let Some(standing) = &standing {
-            own.permit(standing);
-        }
+        own.permit(&rights);
         Ok(own)
     }
 

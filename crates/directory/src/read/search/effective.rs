@@ -5,15 +5,12 @@
 //! for those of others. Reported are the attributes that the control names and those of the entry's classes, never
 //! those that the entry happens to have: that would reveal values that may not be read.
 
-use std::sync::Arc;
-
-use ldap::SearchRequest;
 use ldap::response::put_value;
 use schema::TypeId;
 
+use super::SearchInputs;
 use crate::access::{
-    Access, AccessExplanation, Asked, EntryRights, RequestContext, Requester, RulesInForce, Standing, Walk,
-    denied, explain,
+    AccessExplanation, Asked, EffectiveRights, EntryRights, Requester, RulesInForce, Walk, denied, explain,
 };
 use crate::catalog::access_rules::TypeSet;
 use crate::catalog::is_user_password;
@@ -23,20 +20,19 @@ use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::read::access_question;
 use crate::read::controls::EffectiveRightsOptions;
-use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
 /// State of the control for one search.
 #[derive(Debug)]
-pub(super) struct EffectiveRights {
+pub(super) struct RightsReport {
     subject: Requester,
     link: Option<ClientLink>,
-    /// Rights to report; `None` for those of the administrator.
-    subject_standing: Option<Arc<Standing>>,
+    /// Rights to report.
+    reported: EffectiveRights,
     /// Effective rights of the requester; `None` if it may ask at all entries.
-    asker: Option<Arc<Standing>>,
+    asker: Option<EffectiveRights>,
     /// Types that the control names.
     named: Vec<TypeId>,
     /// Whether the attributes of the entry's classes are reported.
@@ -50,24 +46,17 @@ enum Form {
     Acl { rights: bool, info: bool },
 }
 
-impl EffectiveRights {
+impl RightsReport {
     /// Creates the state for a search with the control.
     ///
     /// # Errors
     /// insufficientAccessRights if the requester may not ask for these rights at any entry; noSuchObject for an
     /// identity that does not exist.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        context: &RequestContext<'_>,
-        request: &SearchRequest<'_>,
-        asked: &EffectiveRightsOptions,
-    ) -> Result<EffectiveRights> {
+    pub(super) fn of(inputs: &SearchInputs<'_>, asked: &EffectiveRightsOptions) -> Result<RightsReport> {
+        let SearchInputs { snapshot, context, rights: own, request, .. } = *inputs;
         let (state, requester, link) = (snapshot.state(), context.requester, context.link);
-        let is_administrator = Access::of(requester, state.settings).is_administrator();
-        let standing = snapshot.standing(context)?;
-        if !is_administrator
-            && asked.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
-            && !standing.as_ref().is_some_and(|standing| standing.may_explain_some())
+        if asked.identity.as_deref().is_some_and(|identity| !is_own(requester, identity))
+            && !own.may_explain_some()
         {
             return Err(denied("you may ask for your own rights, not for those of others"));
         }
@@ -76,8 +65,9 @@ impl EffectiveRights {
             None => requester.clone(),
         };
         let RulesInForce { rules, .. } = RulesInForce::of(state);
-        let subject_standing = Standing::under(&rules, state, &subject, link.as_ref())?.map(Arc::new);
-        let asker = if is_administrator || same(&subject, requester) { None } else { standing };
+        let reported = EffectiveRights::under(&rules, state, &subject, link.as_ref())?;
+        let may_always = own.is_administrator() || same(&subject, requester);
+        let asker = if may_always { None } else { Some(own.clone()) };
         let schema = &state.catalog.schema;
         let (mut named, mut by_class): (Vec<TypeId>, bool) = (Vec::new(), request.attributes.is_empty());
         let (mut rights, mut info) = (false, false);
@@ -97,14 +87,14 @@ impl EffectiveRights {
             }
         });
         let form = if rights || info { Form::Acl { rights, info } } else { Form::Letters };
-        Ok(EffectiveRights { subject, link, subject_standing, asker, named, by_class, form })
+        Ok(RightsReport { subject, link, reported, asker, named, by_class, form })
     }
 
     /// Returns a copy for another thread.
-    pub(super) fn copy(&self) -> EffectiveRights {
-        EffectiveRights {
+    pub(super) fn copy(&self) -> RightsReport {
+        RightsReport {
             subject: self.subject.clone(),
-            subject_standing: self.subject_standing.clone(),
+            reported: self.reported.clone(),
             asker: self.asker.clone(),
             named: self.named.clone(),
             ..*self
@@ -121,15 +111,15 @@ impl EffectiveRights {
         candidate: &Candidate<'_>,
     ) -> Result<Vec<(String, Vec<u8>)>> {
         let (id, parent) = (candidate.id, candidate.node.parent);
-        let at = |standing: &Standing| standing.at(state, &mut Walk::default(), id, parent);
+        let at = |rights: &EffectiveRights| rights.at(state, &mut Walk::default(), id, parent);
         if let Some(asker) = &self.asker
-            && !at(asker)?.may_explain()
+            && !at(asker)?.is_some_and(|at| at.may_explain())
         {
             return Ok(Vec::new());
         }
-        let rights = self.subject_standing.as_deref().map(at).transpose()?;
+        let rights = at(&self.reported)?;
         let rights = rights.as_deref();
-        let is_own = self.subject_standing.as_ref().is_some_and(|standing| standing.own() == Some(id));
+        let is_own = self.reported.own() == Some(id);
         let rights = ReportedRights { rights, is_own };
         let types = self.types(state, candidate);
         match self.form {

@@ -1,9 +1,7 @@
 //! Response controls of each result: account usability, and dereferenced entries. They are appended to a message that
 //! is already written. A result too large for memory is sent as a stream, with the same controls.
 
-use std::sync::Arc;
-
-use ldap::{Control, ControlsBuf, MessageId, SearchRequest, oids, response};
+use ldap::{Control, ControlsBuf, oids, response};
 
 use super::dereference::Dereferencing;
 use super::matched::MatchedValues;
@@ -11,12 +9,10 @@ use super::persistent::Persistent;
 use super::result::ResultWriter;
 use super::selection::Selection;
 use super::sync::Sync;
-use super::usability;
-use crate::access::{Access, RequestContext, Standing};
+use super::{SearchInputs, usability};
+use crate::access::EffectiveRights;
 use crate::filter::Candidate;
 use crate::model::outcome::OperationError;
-use crate::read::controls::RequestControls;
-use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
 
@@ -41,18 +37,13 @@ impl EntryControls {
     ///
     /// # Errors
     /// A control is not possible as requested.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        (context, access, standing): (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-    ) -> Result<Option<Box<EntryControls>>> {
-        let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
-        let sync = Sync::of(snapshot, (context.requester, standing.map(|of| &**of)), id, request, controls)?;
-        let usability_at = controls.account_usability.then_some(context.now);
+    pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Box<EntryControls>>> {
+        let controls = inputs.controls;
+        let matched = MatchedValues::of(inputs)?;
+        let sync = Sync::of(inputs)?;
+        let usability_at = controls.account_usability.then_some(inputs.context.now);
         let dereferencing = match controls.dereference() {
-            Some(asked) => Dereferencing::of(snapshot, (context, access, standing), asked)?,
+            Some(asked) => Dereferencing::of(inputs, asked)?,
             None => None,
         };
         let persistent = Persistent::of(controls)?;
@@ -86,9 +77,9 @@ impl EntryControls {
     }
 
     /// Sets the present effective rights of the requester.
-    pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
+    pub(super) fn permit(&mut self, rights: &EffectiveRights) {
         if let Some(dereferencing) = &mut self.dereferencing {
-            dereferencing.permit(standing);
+            dereferencing.permit(rights);
         }
     }
 

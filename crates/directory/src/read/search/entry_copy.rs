@@ -3,15 +3,13 @@
 //! The copy is the result that a search for the entry would return to the requester. The writer builds it on the state
 //! on which it decides the change, so that no other change comes between them.
 
-use std::sync::Arc;
-
 use ber::{Reader, Tag};
 use ldap::{MessageId, ResultCode};
 
 use super::result::ResultWriter;
 use super::selection::Selection;
-use crate::access::{Access, RequestContext, Standing};
-use crate::filter::{Candidate, GroupsOf, MemberUse};
+use crate::access::{EffectiveRights, RequestContext};
+use crate::filter::{Candidate, MemberUse};
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -31,17 +29,13 @@ pub(crate) fn copy_of_entry(
     id: EntryId,
     asked: &EntryCopyOptions,
 ) -> Result<Option<Vec<u8>>> {
-    let access = Access::of(context.requester, state.settings);
-    let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, access);
-    let standing = Standing::of(state, context)?.map(Arc::new);
-    if let Some(standing) = &standing {
-        let rights = standing.at_entry(state, id)?;
-        if !rights.may_browse() {
-            return Ok(None);
-        }
-        selection.rights = Some(rights);
+    let rights = EffectiveRights::of(state, context)?;
+    let mut selection = Selection::of(asked.selection.as_selection(), state.catalog, rights.shown());
+    selection.rights = rights.at_entry(state, id)?;
+    if selection.rights.as_ref().is_some_and(|at| !at.may_browse()) {
+        return Ok(None);
     }
-    let groups = standing.map(|standing| GroupsOf { view: standing as _, by: MemberUse::Read });
+    let groups = rights.groups(MemberUse::Read);
     let mut writer = ResultWriter::new(MessageId(0), false, selection, (groups, None));
     let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
     let mut message = Vec::new();

@@ -15,7 +15,7 @@ use foldhash::{HashSet, HashSetExt};
 
 use super::change_set::{ChangeSet, ChangeSetBuilder};
 use super::scope::SearchScope;
-use crate::access::Standing;
+use crate::access::EffectiveRights;
 use crate::model::limits::{COOKIE_RECORDS_MAX, FOLLOWED_RECORDS_MAX, SHARED_SNAPSHOTS_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -61,8 +61,8 @@ struct Taken {
 }
 
 enum State {
-    /// Its client is up to date at this position. `standing` holds its effective rights, if access rules apply.
-    Waits { told: u64, standing: Option<Arc<Standing>> },
+    /// Its client, with these rights, is up to date at this position.
+    Waits { told: u64, rights: EffectiveRights },
     /// Its client knows a later snapshot than the others.
     IsAhead,
     /// It sends the first results, of this position.
@@ -212,12 +212,11 @@ impl Feed {
         let mut woken = Vec::new();
         for (number, seat) in taken.iter_mut() {
             match &seat.state {
-                State::Waits { told, standing } => {
-                    let is_touched = |standing: &Arc<Standing>| set.touches(standing.sources());
+                State::Waits { told, rights } => {
                     let has_old_cookie = until.saturating_sub(*told) >= COOKIE_RECORDS_MAX;
                     if has_old_cookie
                         || concerned.contains(number)
-                        || standing.as_ref().is_some_and(is_touched)
+                        || rights.sources().is_some_and(|sources| set.touches(sources))
                     {
                         seat.state = State::Tells { since };
                         woken.push((seat.key, Woken::Changes(Arc::clone(&set))));
@@ -262,7 +261,7 @@ impl Seat {
     ///
     /// # Errors
     /// The store failed.
-    pub(super) fn next(&self, told: &SharedSnapshot, standing: Option<&Arc<Standing>>) -> Result<NextStep> {
+    pub(super) fn next(&self, told: &SharedSnapshot, rights: &EffectiveRights) -> Result<NextStep> {
         let since = told.lock().position()?;
         let mut seats = self.shared.lock();
         let Seats { told: fed, taken, .. } = &mut *seats;
@@ -271,7 +270,7 @@ impl Seat {
         };
         Ok(match told.number().cmp(&fed.number()) {
             std::cmp::Ordering::Equal => {
-                seat.state = State::Waits { told: since, standing: standing.cloned() };
+                seat.state = State::Waits { told: since, rights: rights.clone() };
                 NextStep::Wait
             }
             std::cmp::Ordering::Less => {

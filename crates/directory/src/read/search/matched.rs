@@ -10,17 +10,16 @@ use std::sync::Arc;
 use ldap::response::{correct_search_entry, put_attribute_header, put_value, value_len};
 use schema::{AttributeDescription, Schema, TypeId};
 
+use super::SearchInputs;
 use super::result::ResultWriter;
-use crate::access::Access;
 use crate::catalog::Catalog;
-use crate::filter::{ByValue, Candidate, Compiler, Item, Subject, Target, Term, Test, Truth};
+use crate::filter::{ByValue, Candidate, Item, Subject, Target, Term, Test, Truth};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content};
 use crate::model::limits::GATHERED_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, LINKS, VALUES, link_key, value_key};
 use crate::model::virtual_entries::VirtualEntry;
-use crate::read::controls::RequestControls;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
@@ -49,14 +48,11 @@ pub(super) enum Passing {
 
 impl MatchedValues {
     /// Returns the items of a search; `None` if it has none, or requests types only.
-    pub(super) fn of(
-        state: TreeState<'_>,
-        access: Access,
-        controls: &RequestControls,
-        types_only: bool,
-    ) -> Result<Option<MatchedValues>> {
-        let Some(items) = controls.matched_values().filter(|_| !types_only) else { return Ok(None) };
-        let compiler = Compiler { catalog: state.catalog, shown: access.shown(), known: None };
+    pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<MatchedValues>> {
+        let items = inputs.controls.matched_values().filter(|_| !inputs.request.types_only);
+        let Some(items) = items else { return Ok(None) };
+        let state = inputs.snapshot.state();
+        let compiler = inputs.rights.compiler(state.catalog);
         let items = items.iter().map(|item| {
             let mut term = compiler.compile(item.as_filter());
             term.find_targets_in(state)?;

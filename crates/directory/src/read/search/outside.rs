@@ -5,19 +5,18 @@
 
 use std::borrow::Cow;
 
-use ldap::{Dn, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{Dn, ResultCode, Scope};
 
 use super::matched::MatchedValues;
 use super::result::{ResultWriter, resolved};
 use super::selection::Selection;
-use crate::access::{Access, Offered};
-use crate::filter::{Compiler, Truth};
-use crate::filter::{InMemory, Matcher};
+use super::{SearchInputs, check_assertion_in_memory};
+use crate::access::{EffectiveRights, Offered};
+use crate::filter::{InMemory, Matcher, Truth};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN, VirtualEntry};
-use crate::read::controls::RequestControls;
 use crate::read::own_entries::{config, monitor, root_dse, subschema};
 use crate::snapshot::Snapshot;
 
@@ -31,7 +30,7 @@ pub(crate) type Named<'s> = (Vec<u8>, Cow<'s, VirtualEntry>);
 /// insufficientAccessRights; noSuchObject for a name below `cn=monitor` or `cn=config` that no entry has.
 pub(crate) fn entries<'s>(
     snapshot: &'s Snapshot,
-    access: Access,
+    rights: &EffectiveRights,
     dn: &Dn<'_>,
     name: &NormalName,
     offered: Offered,
@@ -51,9 +50,9 @@ pub(crate) fn entries<'s>(
         return Ok(Some(vec![(name.key.clone(), Cow::Borrowed(entry))]));
     }
     let (root, all) = if name.key.starts_with(&normal(MONITOR_DN)?) {
-        access.check_read_monitor(state)?;
+        rights.check_read_monitor(state)?;
         (MONITOR_DN, monitor(snapshot))
-    } else if access.is_administrator() && name.key.starts_with(&normal(CONFIG_DN)?) {
+    } else if rights.is_administrator() && name.key.starts_with(&normal(CONFIG_DN)?) {
         (CONFIG_DN, config(state.catalog))
     } else {
         return Ok(None);
@@ -89,13 +88,16 @@ pub(super) struct Results {
 
 impl Results {
     /// Searches `entries`, the base and the entries below it.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        access: Access,
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        (entries, controls): (&[Named<'_>], &RequestControls),
-    ) -> Result<Results, OperationError> {
+    ///
+    /// # Errors
+    /// assertionFailed; unwillingToPerform and unavailableCriticalExtension for controls that need a tree.
+    pub(super) fn of(inputs: &SearchInputs<'_>, entries: &[Named<'_>]) -> Result<Results, OperationError> {
+        let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
+        let catalog = snapshot.state().catalog;
+        if let Some((_, base)) = entries.first() {
+            let base = InMemory { dn: &base.dn, attributes: resolved(&catalog.schema, base) };
+            check_assertion_in_memory(catalog, rights, controls, &base)?;
+        }
         if controls.sync().is_some() || controls.persistent().is_some() {
             let text = "what is not in the tree is not synchronized, and changes of it are not told";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
@@ -106,13 +108,12 @@ impl Results {
             );
             return Err(OperationError::refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
         }
-        let catalog = snapshot.state().catalog;
-        let filter = Compiler { catalog, shown: access.shown(), known: None }.compile(request.filter);
-        let selection = Selection::of(request.attributes, catalog, access);
+        let filter = rights.compiler(catalog).compile(request.filter);
+        let selection = Selection::of(request.attributes, catalog, rights.shown());
         let writer = ResultWriter::new(id, request.types_only, selection, (None, None));
-        let matched = MatchedValues::of(snapshot.state(), access, controls, request.types_only)?;
-        let mut matcher = Matcher::new(access.shown());
-        let size_limit = access.size_limit(request.size_limit);
+        let matched = MatchedValues::of(inputs)?;
+        let mut matcher = Matcher::new(rights.shown());
+        let size_limit = rights.size_limit(request.size_limit);
         let mut results = Results { size_limit, ..Results::default() };
         let depth_of = |entry: &VirtualEntry| {
             Ok::<_, OperationError>(NormalName::of(&parse_dn(&entry.dn)?, &catalog.schema).depth())

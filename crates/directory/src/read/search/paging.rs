@@ -31,12 +31,12 @@
 //! place among them.
 
 use hmac::{Hmac, Mac};
-use ldap::{PagedResults, ResultCode, SearchRequest};
+use ldap::{PagedResults, ResultCode};
 use sha2::Sha256;
 
+use super::SearchInputs;
 use crate::access::Requester;
 use crate::model::outcome::OperationError;
-use crate::read::controls::RequestControls;
 use crate::read::page_request::{Cookie, CookieBytes, POSITION_SIZE, PageRequest, SEAL_SIZE};
 use crate::snapshot::page_key::PageKey;
 
@@ -52,19 +52,15 @@ const SORTED_HEAD_SIZE: usize = 9;
 impl PageKey {
     /// Returns the HMAC state over the requester and the request, except the page size and the time limit, which may
     /// change from page to page.
-    pub(super) fn seal(
-        &self,
-        requester: &Requester,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-    ) -> Hmac<Sha256> {
+    pub(super) fn seal(&self, inputs: &SearchInputs<'_>) -> Hmac<Sha256> {
+        let SearchInputs { context, request, controls, .. } = *inputs;
         let mut seal = self.0.clone();
         let mut put = |field: &[u8]| {
             seal.update(&(field.len() as u64).to_be_bytes());
             seal.update(field);
         };
         put(b"page of a search");
-        match requester {
+        match context.requester {
             Requester::Anonymous => put(b""),
             Requester::Administrator { .. } => put(b"administrator"),
             Requester::User { id, .. } => put(&id.0.to_be_bytes()),
@@ -122,12 +118,10 @@ impl Paging {
     /// unwillingToPerform for a cookie that was not given for this request.
     pub(super) fn begin(
         key: &PageKey,
-        requester: &Requester,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
+        inputs: &SearchInputs<'_>,
         page: &PageRequest,
     ) -> Result<Paging, OperationError> {
-        let seal = key.seal(requester, request, controls);
+        let seal = key.seal(inputs);
         let ((kind, from, returned_before), after) = match &page.cookie {
             Cookie::Empty if page.size == 0 => {
                 return Err(refused("a page of no entries ends a sequence of pages and needs its cookie"));
@@ -140,7 +134,7 @@ impl Paging {
             }
             Cookie::Foreign => return Err(foreign()),
         };
-        let (size, size_limit, scans) = (page.size, request.size_limit, kind == SCANNED);
+        let (size, size_limit, scans) = (page.size, inputs.request.size_limit, kind == SCANNED);
         Ok(Paging { seal, size, size_limit, from, after, returned_before, scans })
     }
 

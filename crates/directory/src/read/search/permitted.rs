@@ -9,7 +9,7 @@ use std::sync::Arc;
 use schema::{Schema, TypeId};
 
 use super::result::ResultWriter;
-use crate::access::{EntryRights, Standing, Walk};
+use crate::access::{EffectiveRights, EntryRights, Walk};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::filter::{Candidate, Item, Matcher, Subject, Term, Test, Truth, VisibleTest};
 use crate::model::access_rule::{Rights, SEARCH};
@@ -17,37 +17,26 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
 use crate::tree::TreeState;
 
-/// The rights of one search.
-#[derive(Debug)]
+/// Rights at the entries of one search under access rules, and what they leave of its filter.
+#[derive(Debug, Default)]
 pub(super) struct Permitted {
-    pub(super) standing: Arc<Standing>,
     walk: Walk,
     /// Permitted part of the filter under rights already met; `None` if that is the whole filter.
     filters: Vec<(Arc<EntryRights>, Option<Term>)>,
 }
 
 impl Permitted {
-    pub(super) fn new(standing: Arc<Standing>) -> Permitted {
-        Permitted { standing, walk: Walk::default(), filters: Vec::new() }
-    }
-
-    /// Drops state of another snapshot.
-    pub(super) fn forget(&mut self) {
-        self.walk = Walk::default();
-        self.filters.clear();
-    }
-
     /// Returns true if an entry that matches the filter is a result for this requester, and prepares the writer for its
     /// readable attributes.
     pub(super) fn admits<'s>(
         &mut self,
         state: TreeState<'s>,
+        rights: &EffectiveRights,
         filter: &Term,
-        matcher: &mut Matcher,
+        (matcher, writer): (&mut Matcher, &mut ResultWriter),
         candidate: &Candidate<'s>,
-        writer: &mut ResultWriter,
     ) -> Result<bool, OperationError> {
-        let Some(rights) = self.rights(state, candidate)? else { return Ok(false) };
+        let Some(rights) = self.at(state, rights, candidate)? else { return Ok(false) };
         let known = self.filters.iter().position(|(known, _)| Arc::ptr_eq(known, &rights));
         let place = known.unwrap_or_else(|| {
             if self.filters.len() >= FILTERS_MAX {
@@ -73,10 +62,11 @@ impl Permitted {
     pub(super) fn shows(
         &mut self,
         state: TreeState<'_>,
+        rights: &EffectiveRights,
         candidate: &Candidate<'_>,
         writer: &mut ResultWriter,
     ) -> Result<bool, OperationError> {
-        let rights = self.rights(state, candidate)?;
+        let rights = self.at(state, rights, candidate)?;
         let is_shown = rights.is_some();
         writer.selection.rights = rights;
         Ok(is_shown)
@@ -84,13 +74,14 @@ impl Permitted {
 
     /// Returns the rights at an entry; `None` if the requester may not see it.
     #[inline]
-    fn rights(
+    fn at(
         &mut self,
         state: TreeState<'_>,
+        rights: &EffectiveRights,
         candidate: &Candidate<'_>,
     ) -> Result<Option<Arc<EntryRights>>, OperationError> {
-        let rights = self.standing.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
-        Ok(rights.may_browse().then_some(rights))
+        let at = rights.at(state, &mut self.walk, candidate.id, candidate.node.parent)?;
+        Ok(at.filter(|at| at.may_browse()))
     }
 }
 

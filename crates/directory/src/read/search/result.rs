@@ -16,7 +16,7 @@ use ldap::response::{
 };
 use schema::{AttributeDescription, TypeId};
 
-use super::effective::EffectiveRights;
+use super::effective::RightsReport;
 use super::selection::Selection;
 use crate::catalog::{AttributeDef, Catalog};
 use crate::filter::{Candidate, GroupsOf};
@@ -39,7 +39,7 @@ pub(crate) struct ResultWriter {
     /// Requester whose visible groups memberOf contains; `None` if no access rules apply.
     pub(super) groups: Option<GroupsOf>,
     /// Effective rights to report with each result; `None` in most searches.
-    pub(super) effective: Option<Box<EffectiveRights>>,
+    pub(super) effective: Option<Box<RightsReport>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
     /// Octets of the attributes of the last result, the estimate for the next one.
@@ -53,7 +53,7 @@ impl ResultWriter {
         id: MessageId,
         types_only: bool,
         selection: Selection,
-        (groups, effective): (Option<GroupsOf>, Option<Box<EffectiveRights>>),
+        (groups, effective): (Option<GroupsOf>, Option<Box<RightsReport>>),
     ) -> ResultWriter {
         ResultWriter { id, types_only, selection, groups, effective, gathered: Vec::new(), last_len: None }
     }

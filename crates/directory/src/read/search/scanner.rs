@@ -2,8 +2,6 @@
 //! of one thread and the parts of a search that several threads share. They differ in who enforces the limits, which
 //! the [`Sink`] decides.
 
-use std::sync::Arc;
-
 use ldap::ControlsBuf;
 
 use super::budget::Budget;
@@ -18,9 +16,8 @@ use super::result::ResultWriter;
 use super::scope::SearchScope;
 use super::sorting::Sorting;
 use super::sync::Sync;
-use crate::access::{Access, Standing};
-use crate::filter::{Candidate, GroupsOf, Matcher, MemberUse};
-use crate::filter::{Term, Truth};
+use crate::access::EffectiveRights;
+use crate::filter::{Candidate, Matcher, MemberUse, Term, Truth};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeRow};
@@ -38,13 +35,14 @@ const TESTS_PER_ENTRY: usize = 8;
 
 /// Scans candidates on the snapshot that it is given. Copies share only the lists of the plan.
 pub(super) struct Scanner {
-    pub(super) access: Access,
+    /// Effective rights of the requester.
+    pub(super) rights: EffectiveRights,
     pub(super) filter: Term,
     pub(super) scope: SearchScope,
     pub(super) plan: Plan,
     pub(super) writer: ResultWriter,
-    /// Effective rights of the requester; `None` if no access rules apply.
-    pub(super) permitted: Option<Box<Permitted>>,
+    /// Rights at the entries met, if access rules restrict the requester.
+    permitted: Option<Box<Permitted>>,
     /// Collects results instead of writing them, while a sorted search looks for them.
     pub(super) sorting: Option<Box<Sorting>>,
     /// Controls of each result; `None` if there are none.
@@ -107,16 +105,17 @@ impl Scanner {
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
-        (access, permitted): (Access, Option<Box<Permitted>>),
+        rights: &EffectiveRights,
         filter: Term,
         scope: SearchScope,
         plan: Plan,
         writer: ResultWriter,
     ) -> Scanner {
         let catalog = snapshot.state().catalog;
-        let matcher = matcher(access, permitted.as_deref());
         Scanner {
-            access,
+            permitted: rights.is_restricted().then(Box::default),
+            matcher: rights.matcher(MemberUse::Search),
+            rights: rights.clone(),
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
             by_rows: filter.is_decided_by_rows(),
             key: Vec::new(),
@@ -124,10 +123,8 @@ impl Scanner {
             scope,
             plan,
             writer,
-            permitted,
             sorting: None,
             entry_controls: None,
-            matcher,
             planned_version: snapshot.version(),
             version: snapshot.version(),
             attribute_count: catalog.attributes().len(),
@@ -159,15 +156,15 @@ impl Scanner {
     /// Returns a copy that scans the same candidates, or a part of them.
     pub(super) fn copy(&mut self) -> Scanner {
         Scanner {
-            access: self.access,
+            rights: self.rights.clone(),
             filter: self.filter.clone(),
             scope: self.scope.clone(),
             plan: self.plan.share(),
             writer: self.writer.copy(),
-            permitted: self.permitted.as_ref().map(|of| Box::new(Permitted::new(Arc::clone(&of.standing)))),
+            permitted: self.permitted.as_ref().map(|_| Box::default()),
             sorting: None,
             entry_controls: self.entry_controls.as_ref().map(|controls| Box::new(controls.copy())),
-            matcher: matcher(self.access, self.permitted.as_deref()),
+            matcher: self.rights.matcher(MemberUse::Search),
             by_rows: self.by_rows,
             key: Vec::new(),
             candidate_cost: self.candidate_cost,
@@ -257,7 +254,7 @@ impl Scanner {
                 || !self.scope.contains(state, names, id, &row)?
                 || truth(&mut self.matcher, &self.filter, implied, state, &candidate)? != Truth::True
                 || !is_permitted(
-                    &mut self.permitted,
+                    (&mut self.permitted, &self.rights),
                     state,
                     &self.filter,
                     (&mut self.matcher, &mut self.writer),
@@ -381,7 +378,7 @@ impl Scanner {
             && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
             && self.matcher.truth(&self.filter, state, candidate)? == Truth::True
             && is_permitted(
-                &mut self.permitted,
+                (&mut self.permitted, &self.rights),
                 state,
                 &self.filter,
                 (&mut self.matcher, &mut self.writer),
@@ -397,17 +394,22 @@ impl Scanner {
     }
 
     /// Sets the present effective rights of the requester.
-    pub(super) fn permit(&mut self, standing: &Arc<Standing>) {
-        if let Some(permitted) = &mut self.permitted {
-            permitted.standing = Arc::clone(standing);
-            permitted.forget();
-            self.matcher = matcher(self.access, self.permitted.as_deref());
-        }
-        if let Some(groups) = &mut self.writer.groups {
-            groups.view = Arc::clone(standing) as _;
+    pub(super) fn permit(&mut self, rights: &EffectiveRights) {
+        self.rights = rights.clone();
+        self.matcher = rights.matcher(MemberUse::Search);
+        self.forget_rights();
+        if self.writer.groups.is_some() {
+            self.writer.groups = rights.groups(MemberUse::Read);
         }
         if let Some(controls) = &mut self.entry_controls {
-            controls.permit(standing);
+            controls.permit(rights);
+        }
+    }
+
+    /// Forgets the rights at the entries met, on another snapshot.
+    fn forget_rights(&mut self) {
+        if let Some(permitted) = &mut self.permitted {
+            **permitted = Permitted::default();
         }
     }
 
@@ -433,17 +435,7 @@ impl Scanner {
     ) -> Result<bool, OperationError> {
         match &mut self.permitted {
             None => Ok(true),
-            Some(permitted) => permitted.shows(state, candidate, &mut self.writer),
-        }
-    }
-
-    /// Returns true if access rules let the requester see an entry.
-    pub(super) fn shows(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
-        match &self.permitted {
-            Some(permitted) if id != EntryId::ROOT => {
-                Ok(permitted.standing.at_entry(state, id)?.may_browse())
-            }
-            _ => Ok(true),
+            Some(permitted) => permitted.shows(state, &self.rights, candidate, &mut self.writer),
         }
     }
 
@@ -452,9 +444,7 @@ impl Scanner {
         self.version = snapshot.version();
         let state = snapshot.state();
         self.scope.last = None;
-        if let Some(permitted) = &mut self.permitted {
-            permitted.forget();
-        }
+        self.forget_rights();
         self.matcher.forget();
         self.filter.find_targets_anew(snapshot)?;
         if let Some(controls) = &mut self.entry_controls {
@@ -462,7 +452,7 @@ impl Scanner {
         }
         if state.catalog.attributes().len() != self.attribute_count {
             self.attribute_count = state.catalog.attributes().len();
-            self.filter.find_attributes(state.catalog, self.access.shown())?;
+            self.filter.find_attributes(state.catalog, self.rights.shown())?;
         }
         // The plan's index may be gone: after it is dropped, an index no longer follows changes.
         if state.catalog.index_version() != self.index_version {
@@ -484,23 +474,18 @@ fn cost_of_links(matcher: &mut Matcher) -> u32 {
     u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)
 }
 
-fn matcher(access: Access, permitted: Option<&Permitted>) -> Matcher {
-    let groups = permitted.map(|of| GroupsOf { view: Arc::clone(&of.standing) as _, by: MemberUse::Search });
-    Matcher::under(access.shown(), groups)
-}
-
 /// Returns true if access rules let the requester see a candidate that matches.
 #[inline]
 fn is_permitted<'s>(
-    permitted: &mut Option<Box<Permitted>>,
+    (permitted, rights): (&mut Option<Box<Permitted>>, &EffectiveRights),
     state: TreeState<'s>,
     filter: &Term,
-    (matcher, writer): (&mut Matcher, &mut ResultWriter),
+    writers: (&mut Matcher, &mut ResultWriter),
     candidate: &Candidate<'s>,
 ) -> Result<bool, OperationError> {
     match permitted {
         None => Ok(true),
-        Some(permitted) => permitted.admits(state, filter, matcher, candidate, writer),
+        Some(permitted) => permitted.admits(state, rights, filter, writers, candidate),
     }
 }
 

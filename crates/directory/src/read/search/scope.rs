@@ -5,7 +5,7 @@
 use ldap::{DerefAliases, ResultCode, Scope, SearchRequest};
 
 use super::base::{AliasTarget, dereference};
-use crate::access::Standing;
+use crate::access::EffectiveRights;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
@@ -83,14 +83,14 @@ impl SearchScope {
     pub(super) fn prepare(
         &mut self,
         snapshot: &Snapshot,
-        standing: Option<&Standing>,
+        rights: &EffectiveRights,
     ) -> Result<Vec<Elsewhere>, OperationError> {
         let (state, names) = (snapshot.state(), &mut *snapshot.names());
         if self.kind == Scope::BaseObject {
             return Ok(Vec::new());
         }
         let mut aliased = match self.follows_aliases {
-            true => self.follow_aliases(state, names, standing)?,
+            true => self.follow_aliases(state, names, rights)?,
             false => Vec::new(),
         };
         if !self.tells_referrals {
@@ -204,7 +204,7 @@ impl SearchScope {
         &mut self,
         state: TreeState<'_>,
         names: &mut NameCache,
-        standing: Option<&Standing>,
+        rights: &EffectiveRights,
     ) -> Result<Vec<Vec<String>>, OperationError> {
         let mut elsewhere: Vec<Vec<String>> = Vec::new();
         let mut aliases = ids_with_flag(
@@ -225,11 +225,8 @@ impl SearchScope {
                 return Ok(elsewhere);
             }
             for alias in in_scope {
-                self.has_aliases |= match standing {
-                    Some(standing) => standing.at_entry(state, alias)?.may_browse(),
-                    None => true,
-                };
-                match dereference(state, alias, standing, (self.kind, self.manages))? {
+                self.has_aliases |= rights.may_browse(state, alias)?;
+                match dereference(state, alias, rights, (self.kind, self.manages))? {
                     AliasTarget::Entry(target) => self.add_target(target),
                     AliasTarget::Elsewhere(urls) if !elsewhere.contains(&urls) => elsewhere.push(urls),
                     AliasTarget::Elsewhere(_) | AliasTarget::Nowhere => {}

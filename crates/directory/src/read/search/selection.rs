@@ -9,8 +9,8 @@ use std::sync::Arc;
 use ldap::AttributeSelection;
 use schema::{AttributeDescription, Schema, TypeId};
 
-use crate::access::{Access, EntryRights};
-use crate::catalog::{Catalog, Secrecy, VirtualAttribute};
+use crate::access::EntryRights;
+use crate::catalog::{Catalog, Secrecy, Shown, VirtualAttribute};
 use crate::filter::ByValue;
 use crate::model::access_rule::READ;
 use crate::model::entry::EntryRow;
@@ -48,9 +48,9 @@ pub(crate) struct Selection {
 
 impl Selection {
     /// Reads the list of a search request.
-    pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, access: Access) -> Selection {
+    pub(crate) fn of(list: AttributeSelection<'_>, catalog: &Catalog, shown: Shown) -> Selection {
         let mut selection = Selection {
-            shown: access.shown().highest(),
+            shown: shown.highest(),
             rights: None,
             all_user: list.is_empty(),
             all_operational: false,
@@ -70,9 +70,9 @@ impl Selection {
 
     /// Selects exactly these attributes: no subtypes, and no further options.
     #[cold]
-    pub(super) fn exactly(named: Vec<AttributeDescription>, catalog: &Catalog, access: Access) -> Selection {
+    pub(super) fn exactly(named: Vec<AttributeDescription>, catalog: &Catalog, shown: Shown) -> Selection {
         let none = ldap::SelectionBuf::from_iter(["1.1"]);
-        let none = Selection::of(none.as_selection(), catalog, access);
+        let none = Selection::of(none.as_selection(), catalog, shown);
         let mut selection = Selection { named, is_exact: true, ..none };
         selection.select_computed(catalog);
         selection

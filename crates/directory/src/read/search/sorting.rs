@@ -22,8 +22,8 @@ use ldap::{ResultCode, SORT_KEYS_MAX};
 use schema::{AttributeDescription, MatchingRule, RuleUse, Schema};
 
 use super::window::{Key, Window, WindowError};
-use crate::access::{Access, EntryRights};
-use crate::catalog::Catalog;
+use crate::access::{EffectiveRights, EntryRights};
+use crate::catalog::{Catalog, Shown};
 use crate::filter::{Candidate, Compiler, Item, Subject, Term};
 use crate::model::access_rule::READ;
 use crate::model::entry::Content;
@@ -302,13 +302,13 @@ impl Sorting {
     pub(super) fn of(
         asked: &SortOptions,
         catalog: &Catalog,
-        access: Access,
+        rights: &EffectiveRights,
     ) -> std::result::Result<Sorting, SortOutcome> {
         let unwilling = |text: &str| SortOutcome::not(ResultCode::UNWILLING_TO_PERFORM, text);
         if asked.keys.len() > SORT_KEYS_MAX {
             return Err(unwilling(&format!("results are sorted by at most {SORT_KEYS_MAX} keys")));
         }
-        let compiler = Compiler { catalog, shown: access.shown(), known: None };
+        let compiler = rights.compiler(catalog);
         let mut by: Vec<SortBy> = Vec::with_capacity(asked.keys.len());
         for key in &asked.keys {
             let next = SortBy::of(key, &compiler)?;
@@ -330,7 +330,7 @@ impl Sorting {
             is_complete: false,
             given_up: None,
             result_count: 0,
-            results_max: access.examined_max(),
+            results_max: rights.examined_max(),
             window: None,
             coming: VecDeque::new(),
             last: None,
@@ -347,10 +347,10 @@ impl Sorting {
     }
 
     /// Adds attributes that received their numbers after the start.
-    pub(super) fn catch_up(&mut self, catalog: &Catalog, access: Access) {
+    pub(super) fn catch_up(&mut self, catalog: &Catalog, shown: Shown) {
         if catalog.attributes().len() != self.attribute_count {
             self.attribute_count = catalog.attributes().len();
-            self.by.iter_mut().for_each(|by| by.item.find_attributes(catalog, access.shown()));
+            self.by.iter_mut().for_each(|by| by.item.find_attributes(catalog, shown));
         }
     }
 

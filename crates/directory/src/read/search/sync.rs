@@ -30,7 +30,8 @@ use schema::{AttributeDescription, MatchingRule, Schema};
 use store::{MapId, Position};
 use uuid::Uuid;
 
-use crate::access::{Requester, Standing};
+use super::SearchInputs;
+use crate::access::EffectiveRights;
 use crate::catalog::{VirtualAttribute, last_csn};
 use crate::filter::Candidate;
 use crate::model::csn::Csn;
@@ -40,7 +41,6 @@ use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{AttrId, EntryId, LINKED, children_counter, link_key};
 use crate::read::controls::RequestControls;
-use crate::snapshot::Snapshot;
 use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -76,22 +76,16 @@ impl Sync {
     ///
     /// # Errors
     /// The request combines it with an incompatible option.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        (requester, standing): (&Requester, Option<&Standing>),
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-    ) -> Result<Option<Sync>> {
+    pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Sync>> {
+        let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let Some(asked) = controls.sync() else { return Ok(None) };
         check(request, controls)?;
         let state = snapshot.state();
         let seal = {
             // Section 3.5: limits are not part of a content.
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
-            let seal = snapshot.directory().page_key.seal(requester, &unlimited, controls);
-            let rules = standing.map(Standing::identity).unwrap_or_default();
-            let seal = seal.chain_update(b"content").chain_update(rules).finalize().into_bytes();
+            let seal = snapshot.directory().page_key.seal(&SearchInputs { request: &unlimited, ..*inputs });
+            let seal = seal.chain_update(b"content").chain_update(rights.identity()).finalize().into_bytes();
             seal.iter().take(8).fold(String::new(), |mut text, byte| {
                 let _ = write!(text, "{byte:02x}");
                 text
@@ -99,10 +93,10 @@ impl Sync {
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
         let rules = &state.catalog.access_rules;
-        let goes_by_others = goes_by_others(state, standing, request.filter);
+        let goes_by_others = goes_by_others(state, rights, request.filter);
         let newest = state.read.position()?;
         let since = match known {
-            Some(Known { csn, is_sealed }) if is_sealed || standing.is_none() || !rules.ask_others() => {
+            Some(Known { csn, is_sealed }) if is_sealed || !rights.is_restricted() || !rules.ask_others() => {
                 position_of(state, csn)?.unwrap_or(0)
             }
             _ => 0,
@@ -117,7 +111,7 @@ impl Sync {
         let present = SyncIdSet { refresh_deletes: false, uuids: Vec::new() };
         let cookie = String::new();
         let touched = HashSet::new();
-        let own = standing.and_then(Standing::own);
+        let own = rights.own();
         let mut sync =
             Sync { id, since, unread, touched, own, uuid, present, cookie, seal, next_state: None };
         sync.is_now_at(state)?;
@@ -354,8 +348,8 @@ pub(super) fn touch_all<K: AsRef<[u8]>>(
 }
 
 /// Returns true if the results depend on other entries, through virtual attributes in the filter or in access rules.
-pub(super) fn goes_by_others(state: TreeState<'_>, standing: Option<&Standing>, filter: Filter<'_>) -> bool {
-    let mut filters = standing.into_iter().flat_map(Standing::filters).chain([filter]);
+pub(super) fn goes_by_others(state: TreeState<'_>, rights: &EffectiveRights, filter: Filter<'_>) -> bool {
+    let mut filters = rights.filters().chain([filter]);
     filters.any(|filter| tests_computed(&state.catalog.schema, filter))
 }
 

@@ -7,17 +7,17 @@ mod sorted;
 use std::sync::Arc;
 
 use ldap::response::encode_search_reference;
-use ldap::{Controls, MessageId, ResultCode, Scope, SearchRequest};
+use ldap::{Controls, ResultCode, Scope};
 
+use super::SearchInputs;
 use super::attribute_stream::Room;
 use super::budget::{Budget, Clock};
 use super::change_set::ChangeSet;
-use super::effective::EffectiveRights;
+use super::effective::RightsReport;
 use super::entry_controls::EntryControls;
 use super::explain::{self, StepTimes};
 use super::feed::{Feed, ListenerKey};
 use super::parts::{PartScanner, Piece, PieceEnd};
-use super::permitted::Permitted;
 use super::plan::Plan;
 use super::result::ResultWriter;
 use super::scanner::{Reached, Scanner, Sink};
@@ -25,13 +25,12 @@ use super::scope::{Elsewhere, SearchScope};
 use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
-use crate::access::{Access, RequestContext, Standing};
+use crate::access::EffectiveRights;
 use crate::catalog::VirtualAttribute;
-use crate::filter::{Candidate, GroupsOf, MemberUse, Term};
+use crate::filter::{Candidate, MemberUse, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
-use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, node};
@@ -82,37 +81,32 @@ pub(super) struct Tally {
 
 impl TreeSearch {
     pub(super) fn start(
-        snapshot: &Snapshot,
-        (context, access, standing): (&RequestContext<'_>, Access, Option<Arc<Standing>>),
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
+        inputs: &SearchInputs<'_>,
         base: EntryId,
         scans_for_page: bool,
     ) -> Result<Box<TreeSearch>, OperationError> {
+        let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let state = snapshot.state();
         let mut scope = SearchScope::of(base, request, controls);
-        let referrals = scope.prepare(snapshot, standing.as_deref())?;
-        let filter = Term::prepared(snapshot, access.shown(), request.filter)?;
-        let mut selection = Selection::of(request.attributes, state.catalog, access);
+        let referrals = scope.prepare(snapshot, rights)?;
+        let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
+        let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
             let plan = Plan::choose(state, &scope, &filter)?;
             if !controls.persistent().is_some_and(|asked| asked.changes_only) {
-                check_cost(state, (access, standing.is_some()), &filter, &plan)?;
+                check_cost(state, rights, &filter, &plan)?;
             }
             plan
         };
         let effective = match controls.effective_rights() {
-            Some(asked) => Some(Box::new(EffectiveRights::of(snapshot, context, request, asked)?)),
+            Some(asked) => Some(Box::new(RightsReport::of(inputs, asked)?)),
             None => None,
         };
         let (mut entry_controls, mut follow) = (None, None);
         if controls.may_add_response_controls() {
-            let asker = (context, access, standing.as_ref());
-            (entry_controls, follow) =
-                result_extras(snapshot, asker, (id, request), &scope, (controls, &mut selection))?;
+            (entry_controls, follow) = result_extras(inputs, &scope, &mut selection)?;
         }
         // These loads overlap with each other, and with building the search.
         for candidate in plan.first_few() {
@@ -121,22 +115,15 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
-        let groups = match &standing {
-            Some(standing) if !selection.made.is_empty() => {
-                Some(GroupsOf { view: Arc::clone(standing) as _, by: MemberUse::Read })
-            }
-            _ => None,
-        };
-        let is_bound = standing.is_some();
-        let base_text = (is_bound && base != EntryId::ROOT).then(|| request.base_object.into());
-        let permitted = standing.map(|standing| Box::new(Permitted::new(standing)));
+        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
+        let is_based = rights.is_restricted() && base != EntryId::ROOT;
         // Built in place, because each move would copy a kilobyte.
         let mut search = Box::write(
             Box::new_uninit(),
             TreeSearch {
                 scanner: Scanner::new(
                     snapshot,
-                    (access, permitted),
+                    rights,
                     filter,
                     scope,
                     plan,
@@ -146,14 +133,14 @@ impl TreeSearch {
                 next_id: 0,
                 scans_for_page,
                 is_split: false,
-                base_text,
+                base_text: is_based.then(|| request.base_object.into()),
                 stream: None,
                 follow: None,
                 sorting: None,
                 tally: Tally {
-                    size_limit: access.size_limit(request.size_limit),
-                    rejected_max: access.examined_max(),
-                    is_bound,
+                    size_limit: rights.size_limit(request.size_limit),
+                    rejected_max: rights.examined_max(),
+                    is_bound: rights.is_restricted(),
                     entries_sent: 0,
                     examined_count: 0,
                     rejected_count: 0,
@@ -165,7 +152,7 @@ impl TreeSearch {
         );
         search.scanner.entry_controls = entry_controls;
         if let Some(follow) = follow {
-            follow.standing().iter().for_each(|standing| search.scanner.permit(standing));
+            search.scanner.permit(follow.rights());
             search.follow = Some(follow);
         }
         Ok(search)
@@ -210,9 +197,9 @@ impl TreeSearch {
     /// Returns the number of results of the whole search, if all candidates of the plan are results except those
     /// outside the scope and of special kinds; otherwise 0.
     pub(super) fn estimate(&self, snapshot: &Snapshot) -> Result<u64, OperationError> {
-        let Scanner { filter, plan, scope, permitted, .. } = &self.scanner;
+        let Scanner { filter, plan, scope, rights, .. } = &self.scanner;
         // The count would reveal entries that the requester may not see.
-        if permitted.is_some() {
+        if rights.is_restricted() {
             return Ok(0);
         }
         if explain::is_unindexed(filter, plan) || !scope.aliased.is_empty() || !scope.extras.is_empty() {
@@ -474,7 +461,7 @@ impl TreeSearch {
         if piece.rejected_count > rejected_room {
             tally.examined_count += count as u64 + rejected_room + 1;
             let (state, filter) = (snapshot.state(), &self.scanner.filter);
-            let counted = self.scanner.permitted.is_none().then_some(tally.examined_count);
+            let counted = (!tally.is_bound).then_some(tally.examined_count);
             return Err(unindexed(state, filter, counted, tally.rejected_max));
         }
         tally.examined_count += piece.examined_count;
@@ -497,7 +484,9 @@ impl TreeSearch {
     #[inline]
     fn check_base(&self, state: TreeState<'_>) -> Result<(), OperationError> {
         match &self.base_text {
-            Some(dn) if self.tally.entries_sent == 0 => self.check_seen(state, dn),
+            Some(dn) if self.tally.entries_sent == 0 => {
+                self.scanner.rights.at_visible(state, self.scanner.scope.base, dn).map(drop)
+            }
             _ => Ok(()),
         }
     }
@@ -514,17 +503,6 @@ impl TreeSearch {
         error
     }
 
-    #[cold]
-    fn check_seen(&self, state: TreeState<'_>, dn: &str) -> Result<(), OperationError> {
-        let (Some(permitted), base) = (&self.scanner.permitted, self.scanner.scope.base) else {
-            return Ok(());
-        };
-        match permitted.standing.at_entry(state, base)?.may_browse() {
-            true => Ok(()),
-            false => Err(permitted.standing.hidden(state, dn, Some(base))?),
-        }
-    }
-
     /// Appends the continuation reference for a referral entry, if it is still one in scope.
     fn put_reference(
         &mut self,
@@ -535,11 +513,9 @@ impl TreeSearch {
     ) -> Result<(), OperationError> {
         let Some(row) = node(state.read, id)? else { return Ok(()) };
         let scope = &mut self.scanner.scope;
-        if !row.flags.is_referral() || !scope.contains(state, names, id, &row)? {
-            return Ok(());
-        }
-        if let Some(permitted) = &self.scanner.permitted
-            && !permitted.standing.at_entry(state, id)?.may_browse()
+        if !row.flags.is_referral()
+            || !scope.contains(state, names, id, &row)?
+            || !self.scanner.rights.may_browse(state, id)?
         {
             return Ok(());
         }
@@ -585,43 +561,41 @@ type ResultExtras = (Option<Box<EntryControls>>, Option<Box<Follow>>);
 #[cold]
 #[inline(never)]
 fn result_extras(
-    snapshot: &Snapshot,
-    asker: (&RequestContext<'_>, Access, Option<&Arc<Standing>>),
-    (id, request): (MessageId, &SearchRequest<'_>),
+    inputs: &SearchInputs<'_>,
     scope: &SearchScope,
-    (controls, selection): (&RequestControls, &mut Selection),
+    selection: &mut Selection,
 ) -> Result<ResultExtras, OperationError> {
-    if controls.sync().is_some() {
+    if inputs.controls.sync().is_some() {
         selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
     }
-    let follow = match controls.listens() {
-        true => Some(Follow::begin(snapshot, (asker.0, asker.2), (request.filter, scope), controls)?),
-        false => None,
-    };
-    let (context, access, standing) = asker;
-    let shared = follow.as_ref().and_then(|follow| follow.client_state());
+    if !inputs.controls.listens() {
+        return Ok((EntryControls::of(inputs)?, None));
+    }
+    let follow = Follow::begin(inputs, scope)?;
+    let shared = follow.client_state();
     let shared = shared.as_ref().map(|shared| shared.lock());
-    let (result_extras, standing) = match (&follow, &shared) {
-        (Some(follow), Some(shared)) => (&**shared, follow.standing()),
-        _ => (snapshot, standing),
+    let entry_controls = match &shared {
+        Some(shared) => {
+            EntryControls::of(&SearchInputs { snapshot: shared, rights: follow.rights(), ..*inputs })?
+        }
+        None => EntryControls::of(inputs)?,
     };
-    let entry_controls =
-        EntryControls::of(result_extras, (context, access, standing), id, request, controls)?;
-    Ok((entry_controls, follow))
+    drop(shared);
+    Ok((entry_controls, Some(follow)))
 }
 
 /// Refuses a search without a suitable index that would examine too many entries, as far as this is known in advance.
 /// The scan refuses the rest.
 fn check_cost(
     state: TreeState<'_>,
-    (access, is_bound): (Access, bool),
+    rights: &EffectiveRights,
     filter: &Term,
     plan: &Plan,
 ) -> Result<(), OperationError> {
-    let max = access.examined_max();
+    let max = rights.examined_max();
     let is_long = plan.candidate_count > max && explain::is_unindexed(filter, plan);
     if is_long && !explain::missing(state.catalog, filter).is_empty() {
-        return Err(unindexed(state, filter, (!is_bound).then_some(plan.candidate_count), max));
+        return Err(unindexed(state, filter, (!rights.is_restricted()).then_some(plan.candidate_count), max));
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ use ber::{Tag, element_len, put_header};
 use ldap::{dereferenced_len, put_dereferenced};
 
 use super::{Dereferencing, Spec};
-use crate::access::{self, EntryRights, Standing};
+use crate::access::{self, EffectiveRights, EntryRights};
 use crate::filter::{ByValue, Candidate};
 use crate::model::access_rule::READ;
 use crate::model::limits::STREAMED_PER_ENTRY;
@@ -78,7 +78,7 @@ struct LargeTarget {
 struct View<'s, 'n> {
     state: TreeState<'s>,
     names: &'n mut NameCache,
-    standing: Option<&'n Standing>,
+    rights: &'n EffectiveRights,
 }
 
 impl NamesWalk {
@@ -147,8 +147,8 @@ impl NamesWalk {
         out: &mut Vec<u8>,
         room: &mut Room,
     ) -> Result<bool> {
-        let Dereferencing { specs, standing, .. } = dereferencing;
-        let mut view = View { state, names, standing: standing.as_deref() };
+        let Dereferencing { specs, rights, .. } = dereferencing;
+        let mut view = View { state, names, rights };
         while let Some(spec) = specs.get_mut(self.spec) {
             if !room.is_left(out) {
                 return Ok(false);
@@ -289,16 +289,12 @@ impl NamesWalk {
             }
         };
         self.attributes.clear();
-        if let Some((id, row)) = target
-            && let Some(standing) = view.standing
-        {
-            let rights = standing.at(state, &mut self.access_walk, id, row.parent)?;
-            if rights.may_browse() {
-                spec.targets.selection.rights = Some(rights);
+        if let Some((id, row)) = target {
+            let at = view.rights.at(state, &mut self.access_walk, id, row.parent)?;
+            if at.as_ref().is_none_or(|at| at.may_browse()) {
+                spec.targets.selection.rights = at;
                 self.put_target(spec, view, Candidate::new(id, row))?;
             }
-        } else if let Some((id, row)) = target {
-            self.put_target(spec, view, Candidate::new(id, row))?;
         }
         room.took(STREAMED_PER_ENTRY + self.attributes.len() / OCTETS_PER_VALUE);
         if self.large.is_some() {

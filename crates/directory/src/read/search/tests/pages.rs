@@ -1,7 +1,7 @@
 //! Paged searches: together the pages are the whole answer, whatever happens between them, and a cookie is valid for
 //! its own search only.
 
-use ldap::{DecodeLimits, DerefAliases, PagedResults, ResponseMessage, ResultCode, Scope, oids};
+use ldap::{DecodeLimits, DerefAliases, MessageId, PagedResults, ResponseMessage, ResultCode, Scope, oids};
 
 use super::large::with_large_group;
 use super::{Attributes, Question, add, leaves, sample};
@@ -11,6 +11,7 @@ use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
 use crate::read::page_request::PageRequest;
+use crate::read::search::SearchInputs;
 use crate::read::search::paging::{NextPage, Paging};
 use crate::snapshot::page_key::PageKey;
 use crate::testing::{Found, SUFFIX, TestDirectory, received};
@@ -253,10 +254,13 @@ fn a_new_directory_rejects_old_cookies() {
     let selection = ldap::SelectionBuf::new();
     let request =
         ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
+    let TestDirectory { snapshot, requester, .. } = &sample();
+    let (context, controls) = (&requester.context(), &RequestControls::default());
+    let rights = &snapshot.rights(context).unwrap();
+    let inputs = SearchInputs { snapshot, context, rights, id: MessageId(1), request: &request, controls };
     let begin = |generation, cookie: &[u8]| {
         let page = PageRequest::of(PagedResults { size: 2, cookie });
-        let controls = RequestControls::default();
-        Paging::begin(&PageKey::new([generation; 16]), &Requester::Anonymous, &request, &controls, &page)
+        Paging::begin(&PageKey::new([generation; 16]), &inputs, &page)
     };
     let first = begin(1, b"").unwrap();
     let (code, value) = first.end(ResultCode::SIZE_LIMIT_EXCEEDED, NextPage::From(17, false), 2, 5);

@@ -8,7 +8,7 @@ use ldap::FilterBuf;
 use store::Direction;
 
 use super::{add, sample};
-use crate::access::Access;
+use crate::catalog::Shown;
 use crate::filter::{Candidate, Matcher};
 use crate::filter::{Compiler, Truth};
 use crate::model::entry::EntryRow;
@@ -153,13 +153,12 @@ fn rows_agree_with_the_evaluator() {
     let directory = directory(&mut rng);
     let snapshot = &directory.snapshot;
     let state = snapshot.state();
-    let access = Access::of(&directory.requester, state.settings);
-    let mut matcher = Matcher::new(access.shown());
+    let mut matcher = Matcher::new(Shown::Secrets);
     let (mut key, mut passed, mut guarded, mut told) = (Vec::new(), 0, 0, 0);
     for _ in 0..FILTERS {
         let text = filter(&mut rng, 3);
         let parsed = FilterBuf::parse(&text).unwrap();
-        let mut term = Compiler { catalog: state.catalog, shown: access.shown(), known: Some(snapshot) }
+        let mut term = Compiler { catalog: state.catalog, shown: Shown::Secrets, known: Some(snapshot) }
             .compile(parsed.as_filter());
         term.find_targets(snapshot).unwrap();
         let (guard, mut place) = (term.guard(), 0);

@@ -21,16 +21,16 @@ use std::sync::Arc;
 
 use foldhash::{HashSet, HashSetExt};
 use ldap::response::{SearchEntryLens, put_attributes_header, put_controls, put_search_entry_header};
-use ldap::{ChangeType, Filter, ResultCode, SyncState};
+use ldap::{ChangeType, ResultCode, SyncState};
 
 use super::TreeSearch;
-use crate::access::{RequestContext, Requester, Standing};
+use crate::access::{EffectiveRights, RequestContext, Requester};
 use crate::filter::Candidate;
 use crate::model::client_link::ClientLink;
 use crate::model::limits::SHARED_SNAPSHOTS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
-use crate::read::controls::RequestControls;
+use crate::read::search::SearchInputs;
 use crate::read::search::budget::Budget;
 use crate::read::search::change_set::{ChangeSet, ChangeSetBuilder, parsed};
 use crate::read::search::feed::{Feed, ListenerKey, NextStep, Seat};
@@ -51,22 +51,15 @@ pub(super) struct Follow {
     /// Whether the first results have all been sent.
     has_begun: bool,
     round: Option<Box<Round>>,
-    /// The requester, if access rules apply to it.
-    bound: Option<Bound>,
-    is_administrator: bool,
+    requester: Requester,
+    link: Option<ClientLink>,
+    /// Effective rights on the snapshot that the client knows.
+    rights: EffectiveRights,
     /// Whether the client wants changes only, without first results.
     changes_only: bool,
     /// Whether the client is up to date and the search waits for another change.
     pub(super) waits: bool,
     seat: Option<Seat>,
-}
-
-/// A requester to whom access rules apply.
-struct Bound {
-    requester: Requester,
-    link: Option<ClientLink>,
-    /// Effective rights on the snapshot that the client knows.
-    standing: Arc<Standing>,
 }
 
 /// Changes that are being sent.
@@ -95,37 +88,15 @@ struct ChangeCursor {
     loses_base: bool,
 }
 
-impl Bound {
-    /// Updates the effective rights. Returns false if other rules apply than before.
-    fn catch_up(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
-        if let Some(own) = self.standing.own()
-            && node(now.state().read, own)?.is_none()
-        {
-            return Ok(false);
-        }
-        let standing = now.standing(&RequestContext::new(&self.requester, self.link))?;
-        let Some(standing) = standing.filter(|new| new.identity() == self.standing.identity()) else {
-            return Ok(false);
-        };
-        scanner.permit(&standing);
-        self.standing = standing;
-        Ok(true)
-    }
-}
-
 impl Follow {
     /// # Errors
     /// Too many such searches are starting, or the server cannot follow the changes of this one.
-    pub(super) fn begin(
-        snapshot: &Snapshot,
-        (context, standing): (&RequestContext<'_>, Option<&Arc<Standing>>),
-        (filter, scope): (Filter<'_>, &SearchScope),
-        controls: &RequestControls,
-    ) -> Result<Box<Follow>> {
-        let (state, requester, link) = (snapshot.state(), context.requester, context.link);
-        let goes_by_time = standing.is_some() && state.catalog.access_rules.ask_time();
-        let rules = standing.map(|standing| &**standing);
-        if goes_by_others(state, rules, filter) || goes_by_time || *requester == Requester::Anonymous {
+    pub(super) fn begin(inputs: &SearchInputs<'_>, scope: &SearchScope) -> Result<Box<Follow>> {
+        let SearchInputs { snapshot, context, rights, request, controls, .. } = *inputs;
+        let (state, requester) = (snapshot.state(), context.requester);
+        let goes_by_time = rights.is_restricted() && state.catalog.access_rules.ask_time();
+        let goes_by_others = goes_by_others(state, rights, request.filter);
+        if goes_by_others || goes_by_time || *requester == Requester::Anonymous {
             let text = "anonymous, whom access rules bind by the time or by attributes that are made, and filters on \
                         such attributes, are not told of changes as they come: poll (refreshOnly)";
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
@@ -141,26 +112,41 @@ impl Follow {
         }
         let client_state = snapshot.shared()?;
         // The requester's snapshot may be older.
-        let (told_standing, has_same_rules) = {
+        let (client_rights, has_same_rules) = {
             let client_state = client_state.lock();
-            (client_state.standing(context)?, client_state.has_reading_rules_of(snapshot))
+            (client_state.rights(context)?, client_state.has_reading_rules_of(snapshot))
         };
-        if told_standing.is_some() != standing.is_some() || !has_same_rules {
+        if client_rights.is_restricted() != rights.is_restricted() || !has_same_rules {
             let text = "what access rules let you read has just changed: ask again";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
-        let bound = told_standing.map(|standing| Bound { requester: requester.clone(), link, standing });
-        let changes_only = controls.persistent().is_some_and(|asked| asked.changes_only);
         Ok(Box::new(Follow {
             client_state: Some(client_state),
             has_begun: false,
             round: None,
-            bound,
-            is_administrator: requester.is_administrator(),
-            changes_only,
+            requester: requester.clone(),
+            link: context.link,
+            rights: client_rights,
+            changes_only: controls.persistent().is_some_and(|asked| asked.changes_only),
             waits: false,
             seat: None,
         }))
+    }
+
+    /// Updates the effective rights. Returns false if other rules apply than before.
+    fn renew_rights(&mut self, now: &Snapshot, scanner: &mut Scanner) -> Result<bool> {
+        if let Some(own) = self.rights.own()
+            && node(now.state().read, own)?.is_none()
+        {
+            return Ok(false);
+        }
+        let rights = now.rights(&RequestContext::new(&self.requester, self.link))?;
+        if !rights.is_restricted() || rights.identity() != self.rights.identity() {
+            return Ok(false);
+        }
+        scanner.permit(&rights);
+        self.rights = rights;
+        Ok(true)
     }
 
     /// Registers with a feed, which reports changes from now on.
@@ -184,9 +170,9 @@ impl Follow {
         self.client_state.clone()
     }
 
-    /// Returns the effective rights on that snapshot; `None` if no access rules apply.
-    pub(super) fn standing(&self) -> Option<&Arc<Standing>> {
-        self.bound.as_ref().map(|bound| &bound.standing)
+    /// Returns the effective rights on that snapshot.
+    pub(super) fn rights(&self) -> &EffectiveRights {
+        &self.rights
     }
 
     /// Whether the first results have all been sent.
@@ -283,7 +269,7 @@ impl Follow {
     fn begin_round(&mut self, current: &Snapshot) -> Result<bool> {
         let Some(client_state) = &self.client_state else { return Ok(false) };
         let after = match &self.seat {
-            Some(seat) => match seat.next(client_state, self.bound.as_ref().map(|bound| &bound.standing))? {
+            Some(seat) => match seat.next(client_state, &self.rights)? {
                 NextStep::Wait => {
                     self.client_state = None;
                     return Ok(false);
@@ -351,7 +337,7 @@ impl Follow {
         now: &Snapshot,
     ) -> Result<Option<ChangeCursor>> {
         let scope = &search.scanner.scope;
-        let has_other_rules = set.has_other_rules && !self.is_administrator;
+        let has_other_rules = set.has_other_rules && !self.rights.is_administrator();
         if !set.is_whole || has_other_rules || (set.has_aliases && scope.follows_aliases) {
             return Ok(None);
         }
@@ -361,11 +347,10 @@ impl Follow {
         }
         let mut before = search.scanner.copy();
         before.catch_up(client_state)?;
-        if let Some(bound) = &mut self.bound {
-            before.permit(&bound.standing);
-            if set.touches(bound.standing.sources()) && !bound.catch_up(now, &mut search.scanner)? {
-                return Ok(None);
-            }
+        before.permit(&self.rights);
+        let is_touched = self.rights.sources().is_some_and(|sources| set.touches(sources));
+        if is_touched && !self.renew_rights(now, &mut search.scanner)? {
+            return Ok(None);
         }
         Ok(Some(ChangeCursor { before, next: 0, freed: HashSet::new(), loses_base }))
     }
@@ -457,8 +442,8 @@ fn send_entry_change(
         (Met::Reference, _) | (_, Met::Reference) => return Ok(false),
         // The requester could see the base and no longer can. If it never could, nothing is reported.
         _ if is_base
-            && !search.scanner.shows(now.state(), id)?
-            && before.shows(client_state.state(), id)? =>
+            && !search.scanner.rights.may_browse(now.state(), id)?
+            && before.rights.may_browse(client_state.state(), id)? =>
         {
             return Ok(false);
         }
@@ -521,7 +506,7 @@ fn send_notification<'s>(
             None => (ChangeType::Add, None),
             Some(previous) if previous == dn => (ChangeType::Modify, None),
             // If access rules hid the entry, its previous name stays hidden.
-            Some(_) if !was_result && scanner.permitted.is_some() => (ChangeType::Add, None),
+            Some(_) if !was_result && scanner.rights.is_restricted() => (ChangeType::Add, None),
             previous => (ChangeType::ModifyDn, previous),
         };
         if change != ChangeType::Modify

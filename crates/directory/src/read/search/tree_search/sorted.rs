@@ -3,7 +3,6 @@
 use ldap::{ListViewResult, ResultCode};
 
 use super::TreeSearch;
-use crate::access::Access;
 use crate::catalog::Catalog;
 use crate::model::outcome::OperationError;
 use crate::read::controls::{ListViewOptions, SortOptions};
@@ -18,13 +17,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 impl TreeSearch {
     /// Sorts the results, if possible.
-    pub(in crate::read::search) fn sort_by(
-        &mut self,
-        asked: &SortOptions,
-        catalog: &Catalog,
-        access: Access,
-    ) -> SortOutcome {
-        match Sorting::of(asked, catalog, access) {
+    pub(in crate::read::search) fn sort_by(&mut self, asked: &SortOptions, catalog: &Catalog) -> SortOutcome {
+        match Sorting::of(asked, catalog, &self.scanner.rights) {
             Ok(mut sorting) => {
                 sorting.room = room(self.tally.size_limit);
                 self.sorting = Some(Box::new(sorting));
@@ -84,7 +78,7 @@ impl TreeSearch {
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
         let Some(sorting) = &mut self.sorting else { return Ok(None) };
-        sorting.catch_up(snapshot.state().catalog, self.scanner.access);
+        sorting.catch_up(snapshot.state().catalog, self.scanner.rights.shown());
         if sorting.is_complete {
             return self.send_sorted(snapshot, out, budget);
         }

@@ -1,31 +1,28 @@
-//! Effective rights of a requester under access rules: at which entries, and with which of their attributes.
+//! Rights of a requester under access rules: at which entries, and with which of their attributes.
 //!
-//! A [`Standing`] holds the effective rights of one requester: rules for others are left out, and the names in the
-//! remaining ones are resolved to entries. The rights at an entry depend on its place, on whose entry it is, and on
+//! [`RuleRights`] are a part of the effective rights of one requester: rules for others are left out, and the names in
+//! the remaining ones are resolved to entries. The rights at an entry depend on its place, on whose entry it is, and on
 //! whom it names. The rules that apply are a set of bits, and for each such set the [`EntryRights`] are computed once.
 //! A right is granted if at least one rule allows it and no rule denies it. Everything else is denied. The
-//! administrator has no standing, because no rule applies to it.
+//! administrator has no such rights, because no rule applies to it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
 use ldap::{Filter, FilterBuf};
-use schema::TypeId;
 
+use super::Requester;
 use super::asker::{AskerFacts, Condition};
 use super::entry_rights::EntryRights;
 use super::sources::{Sources, Touch};
 use super::uses;
-use super::{RequestContext, Requester};
 use crate::catalog::Shown;
 use crate::catalog::access_rules::{AccessRules, Rule};
 use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
 use crate::model::access_rule::{EXPLAIN, Reach, USE};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{ENTRIES_NAMING_REQUESTER_MAX, RIGHTS_CACHED_MAX, TREE_DEPTH_MAX};
-use crate::model::name::{NormalName, invalid_name, parse_dn};
 use crate::model::outcome::OperationError;
-use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
 use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
@@ -35,9 +32,9 @@ type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Effective rights of one requester under the rules.
+/// Rights of one requester under the rules.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct RuleRights {
     rules: Arc<AccessRules>,
     mine: Vec<Mine>,
     own: Option<EntryId>,
@@ -174,31 +171,18 @@ enum Subject<'s, 'a> {
     Unknown,
 }
 
-impl Standing {
-    /// Computes the effective rights of a requester with this connection; `None` if no rules apply: for the
-    /// administrator, and in a directory without rules.
+impl RuleRights {
+    /// Computes the rights of a requester under these rules; `None` for the administrator.
     ///
     /// # Errors
     /// adminLimitExceeded for a user in more than
     /// [`REQUESTER_GROUPS_MAX`](crate::model::limits::REQUESTER_GROUPS_MAX) groups; the store failed.
-    pub(crate) fn of(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<Option<Standing>> {
-        let rules = &state.catalog.access_rules;
-        if !rules.are_there() {
-            return Ok(None);
-        }
-        Standing::under(rules, state, context.requester, context.link.as_ref())
-    }
-
-    /// Computes the effective rights of a requester under these rules; `None` for the administrator.
-    ///
-    /// # Errors
-    /// As [`of`](Standing::of).
-    pub(crate) fn under(
+    pub(super) fn of(
         rules: &Arc<AccessRules>,
         state: TreeState<'_>,
         requester: &Requester,
         link: Option<&ClientLink>,
-    ) -> Result<Option<Standing>> {
+    ) -> Result<Option<RuleRights>> {
         let own = match requester {
             Requester::Administrator { .. } => return Ok(None),
             Requester::Anonymous => None,
@@ -263,7 +247,7 @@ impl Standing {
             }
         }
         let sources = sources(asker, &mine);
-        Ok(Some(Standing {
+        Ok(Some(RuleRights {
             rules: Arc::clone(rules),
             mine,
             own,
@@ -280,8 +264,8 @@ impl Standing {
 
     /// Returns octets that are equal for equal rules that apply in the same way: which rules may apply to the
     /// requester, and at which entries. While they are equal, the rights at an entry change only with the entry itself,
-    /// with the entries above it, and with the subjects of [`filters`](Standing::filters).
-    pub(crate) fn identity(&self) -> Vec<u8> {
+    /// with the entries above it, and with the subjects of [`filters`](RuleRights::filters).
+    pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
         for mine in &self.mine {
@@ -297,7 +281,7 @@ impl Standing {
     }
 
     /// Returns the filters that entries must match for rules to apply.
-    pub(crate) fn filters(&self) -> impl Iterator<Item = Filter<'_>> {
+    pub(super) fn filters(&self) -> impl Iterator<Item = Filter<'_>> {
         let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
         rules.filter_map(|rule| rule.filter.as_ref().map(FilterBuf::as_filter))
     }
@@ -307,7 +291,7 @@ impl Standing {
     /// # Errors
     /// The store failed.
     #[inline]
-    pub(crate) fn at(
+    pub(super) fn at(
         &self,
         state: TreeState<'_>,
         walk: &mut Walk,
@@ -397,7 +381,7 @@ impl Standing {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn below(
+    pub(super) fn below(
         &self,
         state: TreeState<'_>,
         parent: EntryId,
@@ -408,7 +392,7 @@ impl Standing {
     }
 
     /// Returns true if rules have filters on entries.
-    pub(crate) fn asks_filters(&self) -> bool {
+    pub(super) fn asks_filters(&self) -> bool {
         self.filtered.iter().any(|bits| *bits != 0)
     }
 
@@ -416,29 +400,23 @@ impl Standing {
     ///
     /// # Errors
     /// The store failed.
-    pub(crate) fn at_entry(&self, state: TreeState<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
+    pub(super) fn at_entry(&self, state: TreeState<'_>, id: EntryId) -> Result<Arc<EntryRights>> {
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         self.at(state, &mut Walk::default(), id, node.parent)
     }
 
     /// Returns the requester's entry; `None` if it has none.
-    pub(crate) fn own(&self) -> Option<EntryId> {
+    pub(super) fn own(&self) -> Option<EntryId> {
         self.own
     }
 
-    /// Returns true if the requester may change the password of an entry: the right to write for its own, the right to
-    /// reset for others.
-    pub(crate) fn may_change_password(&self, rights: &EntryRights, id: EntryId, password: TypeId) -> bool {
-        if self.own == Some(id) { rights.may_write(password) } else { rights.may_reset() }
-    }
-
     /// Returns true if the requester may not use one of these controls and extended operations.
-    pub(crate) fn may_not_use(&self, uses: Uses) -> bool {
+    pub(super) fn may_not_use(&self, uses: Uses) -> bool {
         self.refused_uses.has(uses)
     }
 
     /// Returns the sources. A change of one of them invalidates these rights.
-    pub(crate) fn sources(&self) -> &Sources {
+    pub(super) fn sources(&self) -> &Sources {
         &self.sources
     }
 
@@ -466,71 +444,9 @@ impl Standing {
     }
 
     /// Returns true if a rule may allow `explain` to the requester at some entry.
-    pub(crate) fn may_explain_some(&self) -> bool {
+    pub(super) fn may_explain_some(&self) -> bool {
         let rules = self.mine.iter().filter_map(|mine| self.rules.rules.get(mine.rule));
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
-    }
-
-    /// Returns the error for an entry that is missing or hidden, in the same words for both: with the nearest superior
-    /// that the requester may see.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub(crate) fn hidden(
-        &self,
-        state: TreeState<'_>,
-        dn: &str,
-        nearest: Option<EntryId>,
-    ) -> Result<OperationError> {
-        let mut at = nearest;
-        for _ in 0..=TREE_DEPTH_MAX {
-            let Some(id) = at.filter(|id| *id != EntryId::ROOT) else { break };
-            if self.at_entry(state, id)?.may_browse() {
-                break;
-            }
-            at = state.node(id)?.map(|node| node.parent);
-        }
-        let matched_dn = match at {
-            Some(id) => state.dn(id)?.unwrap_or_default(),
-            None => String::new(),
-        };
-        let what = format!("{} does not exist, or you may not see it", Quoted(dn));
-        Ok(OperationError::NoSuchObject { matched_dn, what })
-    }
-
-    /// Returns the error that the requester may receive for an entry that was not found.
-    ///
-    /// # Errors
-    /// The store failed.
-    pub(crate) fn permitted(
-        &self,
-        state: TreeState<'_>,
-        dn: &str,
-        error: OperationError,
-    ) -> Result<OperationError> {
-        let (OperationError::NoSuchObject { matched_dn, .. }
-        | OperationError::Referral { matched_dn, .. }
-        | OperationError::Alias { matched_dn, .. }) = &error
-        else {
-            return Ok(error);
-        };
-        let schema = &state.catalog.schema;
-        let matched = match matched_dn.as_str() {
-            "" => None,
-            dn => state.entry_of(&NormalName::of(&parse_dn(dn)?, schema))?,
-        };
-        if !matches!(error, OperationError::NoSuchObject { .. }) {
-            if let Some(id) = matched
-                && self.at_entry(state, id)?.may_browse()
-            {
-                return Ok(error);
-            }
-            // Without the hidden referral or alias, the name is invalid.
-            if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
-                return Ok(invalid_name(dn, &failure));
-            }
-        }
-        self.hidden(state, dn, matched)
     }
 
     /// Marks the rules that apply below a container by its place in the tree.
@@ -601,7 +517,7 @@ impl Standing {
     }
 }
 
-impl Memberships for Standing {
+impl Memberships for RuleRights {
     /// Returns true if the requester sees the group and may use its members in this way.
     fn shows_member(
         &self,

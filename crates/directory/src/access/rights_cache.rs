@@ -1,4 +1,4 @@
-//! Cache of the effective rights of requesters (see [`crate::access`]), until a record touches one of their sources.
+//! Cache of the rights of requesters under access rules, until a record touches one of their sources.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -6,21 +6,25 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 use store::{StoreError, View};
 
-use crate::access::{Sources, Standing, Touch, touches};
+use super::rule_rights::RuleRights;
+use super::sources::{Sources, Touch, touches};
+use super::{EffectiveRights, RequestContext, Requester};
 use crate::model::limits::{
     RECORDS_FOLLOWED_MAX, REQUESTERS_CACHED_MAX, RIGHTS_SOURCES_MAX, TOUCHED_RECORD_MAX,
 };
+use crate::model::outcome::OperationError;
 use crate::model::record::Record;
 use crate::model::rows::EntryId;
+use crate::tree::TreeState;
 
 /// Key of cached rights: the requester's entry, `None` for anonymous, and the bits of the rules that apply to the
 /// connection.
-pub(crate) type RightsKey = (Option<EntryId>, Vec<u64>);
+type RightsKey = (Option<EntryId>, Vec<u64>);
 
-/// Cached effective rights of requesters.
+/// Cached rights of requesters under access rules.
 #[derive(Debug, Default)]
 pub(crate) struct RightsCache {
-    kept: HashMap<RightsKey, Arc<Standing>, RandomState>,
+    kept: HashMap<RightsKey, Arc<RuleRights>, RandomState>,
     /// Log position at which they are valid.
     position: u64,
     /// Sources of all of them.
@@ -30,18 +34,36 @@ pub(crate) struct RightsCache {
 }
 
 impl RightsCache {
-    pub(crate) fn get(&self, key: &RightsKey) -> Option<Arc<Standing>> {
-        self.kept.get(key).map(Arc::clone)
+    /// Returns the effective rights of a requester in `view`, whose state is `state`, while access rules are in force.
+    /// The part that rules decide comes from the cache if it has it.
+    ///
+    /// # Errors
+    /// As [`EffectiveRights::of`].
+    pub(crate) fn rights(
+        &mut self,
+        view: &View,
+        state: TreeState<'_>,
+        context: &RequestContext<'_>,
+    ) -> Result<EffectiveRights, OperationError> {
+        let own = match context.requester {
+            Requester::Administrator { .. } => return EffectiveRights::of(state, context),
+            Requester::Anonymous => None,
+            Requester::User { id, .. } => Some(*id),
+        };
+        let key = (own, state.catalog.access_rules.holding_over(context.link.as_ref()));
+        if let Some(known) = self.kept.get(&key) {
+            return Ok(EffectiveRights::with(state.settings, context, Some(Arc::clone(known))));
+        }
+        let rights = EffectiveRights::of(state, context)?;
+        if let Some(rules) = &rights.rules {
+            self.keep(view, key, rules)?;
+        }
+        Ok(rights)
     }
 
     /// Caches rights that were computed from `view`, at the position at which the others are valid.
-    pub(crate) fn keep(
-        &mut self,
-        view: &View,
-        key: RightsKey,
-        standing: &Arc<Standing>,
-    ) -> Result<(), StoreError> {
-        let Sources { names, own } = standing.sources();
+    fn keep(&mut self, view: &View, key: RightsKey, rules: &Arc<RuleRights>) -> Result<(), StoreError> {
+        let Sources { names, own } = rules.sources();
         if own.len() > RIGHTS_SOURCES_MAX {
             return Ok(());
         }
@@ -55,7 +77,7 @@ impl RightsCache {
         for touch in own {
             self.own.entry(*touch).or_default().insert(key.clone());
         }
-        self.kept.insert(key, Arc::clone(standing));
+        self.kept.insert(key, Arc::clone(rules));
         Ok(())
     }
 
@@ -101,8 +123,8 @@ impl RightsCache {
             self.forget();
         }
         for key in self.own.remove(&touch).into_iter().flatten() {
-            let Some(standing) = self.kept.remove(&key) else { continue };
-            for other in &standing.sources().own {
+            let Some(rules) = self.kept.remove(&key) else { continue };
+            for other in &rules.sources().own {
                 if let Some(keys) = self.own.get_mut(other) {
                     keys.remove(&key);
                     if keys.is_empty() {
@@ -120,11 +142,13 @@ mod tests {
 
     use ldap::{ChangeOperation, ResultCode};
 
-    use crate::access::{Requester, Standing, Walk};
+    use super::{EffectiveRights, RuleRights};
+    use crate::access::{Requester, Walk};
     use crate::model::limits::RECORDS_FOLLOWED_MAX;
     use crate::model::name::{NormalName, parse_dn};
     use crate::model::outcome::Outcome;
     use crate::model::rows::EntryId;
+    use crate::snapshot::Snapshot;
     use crate::testing::{SUFFIX, TestDirectory};
 
     const USERS: [&str; 3] =
@@ -182,9 +206,12 @@ mod tests {
         Requester::User { id, dn: dn.to_owned() }
     }
 
-    fn standing(directory: &TestDirectory, dn: &str) -> Arc<Standing> {
-        let asker = asker(entry(directory, dn).unwrap(), dn);
-        directory.snapshot.standing(&asker.context()).unwrap().unwrap()
+    fn rights(directory: &TestDirectory, dn: &str) -> Arc<RuleRights> {
+        rights_in(&directory.snapshot, &asker(entry(directory, dn).unwrap(), dn))
+    }
+
+    fn rights_in(snapshot: &Snapshot, asker: &Requester) -> Arc<RuleRights> {
+        snapshot.rights(&asker.context()).unwrap().rules.unwrap()
     }
 
     #[test]
@@ -192,26 +219,26 @@ mod tests {
         let mut directory = directory();
         // The first entry with an attribute allocates its number, which invalidates all rights.
         directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
-        let (first, other) = (standing(&directory, USERS[0]), standing(&directory, USERS[1]));
+        let (first, other) = (rights(&directory, USERS[0]), rights(&directory, USERS[1]));
         for number in 0..2_000 {
             let text = number.to_string();
             let outcome = directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
             assert_eq!(outcome.code, ResultCode::SUCCESS);
         }
-        assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
+        assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
         // The requester's own values are not a source: the last login is recorded there.
         directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
-        assert!(Arc::ptr_eq(&first, &standing(&directory, USERS[0])));
+        assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);
-        let second = standing(&directory, USERS[0]);
+        let second = rights(&directory, USERS[0]);
         assert!(!Arc::ptr_eq(&first, &second));
-        assert!(Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+        assert!(Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Delete, "member", &[USERS[0]])]);
-        assert!(!Arc::ptr_eq(&second, &standing(&directory, USERS[0])));
-        assert!(Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+        assert!(!Arc::ptr_eq(&second, &rights(&directory, USERS[0])));
+        assert!(Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
         // An entry that a rule names is deleted: another one may get its name.
         directory.delete(USERS[2]);
-        assert!(!Arc::ptr_eq(&other, &standing(&directory, USERS[1])));
+        assert!(!Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
     }
 
     #[test]
@@ -219,13 +246,13 @@ mod tests {
         let mut directory = directory();
         let mut late = directory.directory.snapshot().unwrap();
         let asker = asker(entry(&directory, USERS[0]).unwrap(), USERS[0]);
-        let first = late.standing(&asker.context()).unwrap().unwrap();
+        let first = rights_in(&late, &asker);
         for number in 0..=RECORDS_FOLLOWED_MAX {
             let text = number.to_string();
             directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &[&text])]);
         }
         late.renew().unwrap();
-        assert!(!Arc::ptr_eq(&first, &late.standing(&asker.context()).unwrap().unwrap()));
+        assert!(!Arc::ptr_eq(&first, &rights_in(&late, &asker)));
     }
 
     /// A small generator (xorshift), for reproducible changes.
@@ -297,15 +324,17 @@ mod tests {
             for (id, dn) in users {
                 let asker = asker(id, dn);
                 let key = (Some(id), Vec::new());
-                kept += u32::from(reader.rights_cache.borrow().get(&key).is_some());
+                kept += u32::from(reader.rights_cache.borrow().kept.contains_key(&key));
                 asked += 1;
-                let known = reader.standing(&asker.context()).unwrap().unwrap();
-                let anew = Standing::of(state, &asker.context()).unwrap().unwrap();
+                let known = reader.rights(&asker.context()).unwrap();
+                let computed = EffectiveRights::of(state, &asker.context()).unwrap();
                 for entry in USERS.iter().chain(&GROUPS).chain(&UNITS).filter_map(|dn| entry(&directory, dn))
                 {
                     let parent = state.node(entry).unwrap().unwrap().parent;
-                    let at = |of: &Standing| of.at(state, &mut Walk::default(), entry, parent).unwrap();
-                    assert_eq!(at(&known), at(&anew), "{dn} at {entry:?}");
+                    let at = |of: &EffectiveRights| {
+                        of.at(state, &mut Walk::default(), entry, parent).unwrap().unwrap()
+                    };
+                    assert_eq!(at(&known), at(&computed), "{dn} at {entry:?}");
                 }
             }
         }

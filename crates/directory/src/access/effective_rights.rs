@@ -1,0 +1,511 @@
+//! Effective rights: the one value that answers what a requester may do, by fixed rights or by access rules.
+
+use std::sync::Arc;
+
+use ldap::ResultCode;
+use schema::TypeId;
+
+use super::rule_rights::{Newcomer, RuleRights, Walk};
+use super::sources::Sources;
+use super::{EntryRights, RequestContext, Requester, denied};
+use crate::catalog::access_rules::AccessRules;
+use crate::catalog::{Catalog, Secrecy, Shown, is_user_password};
+use crate::filter::{Compiler, GroupsOf, Matcher, MemberUse, Memberships};
+use crate::model::client_link::ClientLink;
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::{NormalName, invalid_name, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{AttrId, EntryId};
+use crate::model::settings::Settings;
+use crate::model::usable::Uses;
+use crate::tree::{Found, TreeState};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Rights of a requester. Computed once per operation and borrowed.
+#[derive(Clone, Debug)]
+pub(crate) struct EffectiveRights {
+    kind: Kind,
+    /// Limits of a search; not for the administrator.
+    limits: SearchLimits,
+    /// Rights under access rules; `None` if no rule applies, as for the administrator.
+    pub(super) rules: Option<Arc<RuleRights>>,
+}
+
+/// Limits of a search; 0 for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct SearchLimits {
+    size: u32,
+    time_seconds: u32,
+    examined: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Anonymous { reads_tree: bool },
+    User(EntryId),
+    Administrator,
+}
+
+/// Constructors.
+impl EffectiveRights {
+    /// Computes the rights of a requester with this connection.
+    ///
+    /// # Errors
+    /// adminLimitExceeded for a user in more than
+    /// [`REQUESTER_GROUPS_MAX`](crate::model::limits::REQUESTER_GROUPS_MAX) groups; the store failed.
+    pub(crate) fn of(state: TreeState<'_>, context: &RequestContext<'_>) -> Result<EffectiveRights> {
+        let rules = &state.catalog.access_rules;
+        let rules = match rules.are_there() {
+            true => RuleRights::of(rules, state, context.requester, context.link.as_ref())?,
+            false => None,
+        };
+        Ok(EffectiveRights::with(state.settings, context, rules.map(Arc::new)))
+    }
+
+    /// Computes the rights of a requester as if these rules were in force.
+    ///
+    /// # Errors
+    /// As [`of`](EffectiveRights::of).
+    pub(crate) fn under(
+        rules: &Arc<AccessRules>,
+        state: TreeState<'_>,
+        requester: &Requester,
+        link: Option<&ClientLink>,
+    ) -> Result<EffectiveRights> {
+        let rules = RuleRights::of(rules, state, requester, link)?.map(Arc::new);
+        Ok(EffectiveRights::with(state.settings, &requester.context(), rules))
+    }
+
+    /// Returns the rights of a requester whose rights under the rules are known.
+    pub(super) fn with(
+        settings: &Settings,
+        context: &RequestContext<'_>,
+        rules: Option<Arc<RuleRights>>,
+    ) -> EffectiveRights {
+        let kind = match context.requester {
+            Requester::Anonymous => {
+                Kind::Anonymous { reads_tree: settings.anonymous_read() || rules.is_some() }
+            }
+            Requester::User { id, .. } => Kind::User(*id),
+            Requester::Administrator { .. } => Kind::Administrator,
+        };
+        let (own, general) = (context.limits, &settings.general);
+        let limits = SearchLimits {
+            size: own.size.unwrap_or(general.size_limit),
+            time_seconds: own.time_seconds.unwrap_or(general.time_limit_seconds),
+            examined: own.examined.unwrap_or(general.unindexed_examined_max),
+        };
+        EffectiveRights { kind, limits, rules }
+    }
+}
+
+/// The requester, and the limits of its searches.
+impl EffectiveRights {
+    /// Returns true if the requester is the administrator. Then one request, or a connection after a SASL bind, may run
+    /// as another identity, which gains no right.
+    pub(crate) fn is_administrator(&self) -> bool {
+        self.kind == Kind::Administrator
+    }
+
+    /// Returns true if access rules restrict the requester: then no count may include entries that it may not see.
+    pub(crate) fn is_restricted(&self) -> bool {
+        self.rules.is_some()
+    }
+
+    /// Returns the requester's entry, if access rules apply to it.
+    pub(crate) fn own(&self) -> Option<EntryId> {
+        self.rules.as_ref()?.own()
+    }
+
+    /// Returns the size limit of a search, or of a page, for the requested limit.
+    pub(crate) fn size_limit(&self, asked: u32) -> u32 {
+        self.limit_of(asked, self.limits.size)
+    }
+
+    /// Returns the time limit of a search in seconds, for the requested limit.
+    pub(crate) fn time_limit_seconds(&self, asked: u32) -> u32 {
+        self.limit_of(asked, self.limits.time_seconds)
+    }
+
+    /// Returns the maximum number of entries that a search may examine without a match.
+    pub(crate) fn examined_max(&self) -> u64 {
+        match self.limits.examined {
+            0 => u64::MAX,
+            _ if self.is_administrator() => u64::MAX,
+            max => max,
+        }
+    }
+
+    /// Returns the lower of the requested and the set limit; 0 means none. The set limit does not apply to the
+    /// administrator.
+    fn limit_of(&self, asked: u32, set: u32) -> u32 {
+        match (asked, if self.is_administrator() { 0 } else { set }) {
+            (0, limit) | (limit, 0) => limit,
+            (asked, set) => asked.min(set),
+        }
+    }
+}
+
+/// Rights to read.
+impl EffectiveRights {
+    /// Checks that entries of the tree may be found and read.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub(crate) fn check_read_tree(&self) -> Result<()> {
+        match self.kind {
+            Kind::Anonymous { reads_tree: false } => {
+                Err(denied("anonymous clients see only the root DSE and the schema: bind first"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that `cn=monitor` may be read, which describes the work of other clients. The refusal is the same for
+    /// every name there.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub(crate) fn check_read_monitor(&self, state: TreeState<'_>) -> Result<()> {
+        match self.kind {
+            Kind::Administrator => Ok(()),
+            Kind::User(id) if is_among(state, id, &state.settings.general.monitor_readers)? => Ok(()),
+            Kind::User(_) => Err(denied(
+                "cn=monitor is for the administrator, and for whom the setting monitor_readers names",
+            )),
+            Kind::Anonymous { .. } => Err(denied("anonymous clients do not see cn=monitor: bind first")),
+        }
+    }
+
+    /// Returns the types that may be returned and used in filters, provided that the entry may be read.
+    pub(crate) fn shown(&self) -> Shown {
+        match self.kind {
+            Kind::Administrator => Shown::Secrets,
+            _ if self.is_restricted() => Shown::AsRulesSay,
+            _ => Shown::Plain,
+        }
+    }
+
+    /// Returns a compiler of filters on these types.
+    pub(crate) fn compiler<'c>(&self, catalog: &'c Catalog) -> Compiler<'c> {
+        Compiler { catalog, shown: self.shown(), known: None }
+    }
+
+    /// Returns a matcher that counts the groups visible to the requester.
+    pub(crate) fn matcher(&self, by: MemberUse) -> Matcher {
+        Matcher::under(self.shown(), self.groups(by))
+    }
+
+    /// Returns the visibility of groups for virtual attributes; `None` if all are visible.
+    pub(crate) fn groups(&self, by: MemberUse) -> Option<GroupsOf> {
+        let view = Arc::clone(self.rules.as_ref()?) as _;
+        Some(GroupsOf { view, by })
+    }
+
+    /// Checks that values of this type of the entry `target` may be compared, provided that the entry may be read. Call
+    /// it before reading the values, so that a refusal reveals nothing.
+    ///
+    /// # Errors
+    /// insufficientAccessRights.
+    pub(crate) fn check_compare(&self, state: TreeState<'_>, target: EntryId, type_id: TypeId) -> Result<()> {
+        let schema = &*state.catalog.schema;
+        if self.shown().includes(&state.catalog.secrets, type_id) {
+            return Ok(());
+        }
+        let name = schema.type_by_id(type_id).name();
+        if state.catalog.secrets.of_type(type_id) == Secrecy::Nobody {
+            return Err(denied(format!("nobody may read or compare {name}")));
+        }
+        match self.kind {
+            Kind::User(own) if is_user_password(schema, type_id) => {
+                if own == target || is_among(state, own, &state.settings.general.password_comparers)? {
+                    return Ok(());
+                }
+                Err(denied(format!(
+                    "{name} of others may be compared by the administrator, and by whom the setting \
+                     password_comparers names"
+                )))
+            }
+            Kind::Anonymous { .. } => Err(denied(format!("anonymous clients may not compare {name}"))),
+            _ => Err(denied(format!("only the administrator may compare {name}"))),
+        }
+    }
+}
+
+/// Rights to change.
+impl EffectiveRights {
+    /// Checks that the requester may change anything: never anonymous clients, whatever the rules say. Call it before
+    /// looking for the entry.
+    ///
+    /// # Errors
+    /// strongerAuthRequired, and not insufficientAccessRights, as in slapd: it shows the client what to do.
+    pub(crate) fn check_bound(&self) -> Result<()> {
+        match self.kind {
+            Kind::Anonymous { .. } => Err(OperationError::refused(
+                ResultCode::STRONGER_AUTH_REQUIRED,
+                "anonymous clients may not change anything: bind first",
+            )),
+            Kind::Administrator | Kind::User(_) => Ok(()),
+        }
+    }
+
+    /// Checks that the requester may try to add, delete, rename and move entries. Call it before looking for the entry.
+    ///
+    /// # Errors
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
+    pub(crate) fn check_write_tree(&self) -> Result<()> {
+        self.check_by_rules("add, delete, rename and move entries")
+    }
+
+    /// Checks that the requester may try to read and set the state of accounts. Call it before looking for the entry.
+    ///
+    /// # Errors
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
+    pub(crate) fn check_manage_accounts(&self) -> Result<()> {
+        self.check_by_rules("look after the passwords of others")
+    }
+
+    /// Checks that rules, or the administrator's rights, may permit something.
+    fn check_by_rules(&self, what: &str) -> Result<()> {
+        self.check_bound()?;
+        match self.is_administrator() || self.is_restricted() {
+            true => Ok(()),
+            false => Err(denied(format!("only the administrator may {what}"))),
+        }
+    }
+
+    /// Checks that these attribute types of the entry `target` may be modified, if no rules decide this. All users may
+    /// change their own userPassword.
+    ///
+    /// # Errors
+    /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
+    pub(crate) fn check_modify(
+        &self,
+        catalog: &Catalog,
+        target: EntryId,
+        changed: impl IntoIterator<Item = TypeId>,
+    ) -> Result<()> {
+        self.check_bound()?;
+        let schema = &*catalog.schema;
+        match self.kind {
+            Kind::User(own) if own == target => {
+                match changed.into_iter().find(|type_id| !is_user_password(schema, *type_id)) {
+                    None => Ok(()),
+                    Some(type_id) => Err(denied(format!(
+                        "only the administrator may change {}; users change their own userPassword",
+                        schema.type_by_id(type_id).name()
+                    ))),
+                }
+            }
+            Kind::User(_) => Err(denied("only the administrator may change the entries of others")),
+            Kind::Administrator | Kind::Anonymous { .. } => Ok(()),
+        }
+    }
+
+    /// Returns true if the requester may change the password of an entry with these rights: the right to write for its
+    /// own, the right to reset for others.
+    pub(crate) fn may_change_password(&self, at: &EntryRights, id: EntryId, password: TypeId) -> bool {
+        if self.own() == Some(id) { at.may_write(password) } else { at.may_reset() }
+    }
+}
+
+/// Rights at an entry. `None` is returned if no rules restrict them.
+impl EffectiveRights {
+    /// Returns the rights at an entry of the tree, for a traversal.
+    ///
+    /// # Errors
+    /// The store failed.
+    #[inline]
+    pub(crate) fn at(
+        &self,
+        state: TreeState<'_>,
+        walk: &mut Walk,
+        id: EntryId,
+        parent: EntryId,
+    ) -> Result<Option<Arc<EntryRights>>> {
+        self.rules.as_ref().map(|rules| rules.at(state, walk, id, parent)).transpose()
+    }
+
+    /// Returns the rights at an entry that is known to exist.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn at_entry(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Arc<EntryRights>>> {
+        self.rules.as_ref().map(|rules| rules.at_entry(state, id)).transpose()
+    }
+
+    /// Returns the rights at a new entry below `parent`.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn below(
+        &self,
+        state: TreeState<'_>,
+        parent: EntryId,
+        newcomer: Newcomer<'_>,
+    ) -> Result<Option<Arc<EntryRights>>> {
+        self.rules.as_ref().map(|rules| rules.below(state, parent, newcomer)).transpose()
+    }
+
+    /// Returns the rights at an entry that the request names `dn`.
+    ///
+    /// # Errors
+    /// noSuchObject, as for a missing entry, if the requester may not see it; the store failed.
+    pub(crate) fn at_visible(
+        &self,
+        state: TreeState<'_>,
+        id: EntryId,
+        dn: &str,
+    ) -> Result<Option<Arc<EntryRights>>> {
+        let at = self.at_entry(state, id)?;
+        match at.as_ref().is_none_or(|at| at.may_browse()) {
+            true => Ok(at),
+            false => Err(self.hidden(state, dn, Some(id))?),
+        }
+    }
+
+    /// Returns true if the requester may see an entry, or the root of the tree.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn may_browse(&self, state: TreeState<'_>, id: EntryId) -> Result<bool> {
+        match &self.rules {
+            Some(rules) if id != EntryId::ROOT => Ok(rules.at_entry(state, id)?.may_browse()),
+            _ => Ok(true),
+        }
+    }
+
+    /// Returns true if a rule may allow `explain` to the requester at some entry, as the administrator may everywhere.
+    pub(crate) fn may_explain_some(&self) -> bool {
+        self.is_administrator() || self.rules.as_ref().is_some_and(|rules| rules.may_explain_some())
+    }
+
+    /// Returns true if the requester may use all these controls and extended operations.
+    pub(crate) fn may_use(&self, uses: Uses) -> bool {
+        match &self.rules {
+            Some(rules) => !rules.may_not_use(uses),
+            None => self.is_administrator() || !uses.has(Uses::BY_NAME),
+        }
+    }
+
+    /// Returns true if the members in an attribute of a group may be used in this way.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn shows_member(
+        &self,
+        state: TreeState<'_>,
+        place: (EntryId, AttrId),
+        by: MemberUse,
+    ) -> Result<bool> {
+        self.rules.as_ref().map_or(Ok(true), |rules| rules.shows_member(state, place, by))
+    }
+
+    /// Returns true if rules have filters on entries.
+    pub(crate) fn asks_filters(&self) -> bool {
+        self.rules.as_ref().is_some_and(|rules| rules.asks_filters())
+    }
+
+    /// Returns the error for an entry that is missing or hidden, in the same words for both: with the nearest superior
+    /// that the requester may see.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn hidden(
+        &self,
+        state: TreeState<'_>,
+        dn: &str,
+        nearest: Option<EntryId>,
+    ) -> Result<OperationError> {
+        let mut at = nearest;
+        for _ in 0..=TREE_DEPTH_MAX {
+            let Some(id) = at.filter(|id| *id != EntryId::ROOT) else { break };
+            if self.may_browse(state, id)? {
+                break;
+            }
+            at = state.node(id)?.map(|node| node.parent);
+        }
+        let matched_dn = match at {
+            Some(id) => state.dn(id)?.unwrap_or_default(),
+            None => String::new(),
+        };
+        let what = format!("{} does not exist, or you may not see it", Quoted(dn));
+        Ok(OperationError::NoSuchObject { matched_dn, what })
+    }
+
+    /// Returns the result of a lookup of `dn`, with an error that the requester may receive.
+    ///
+    /// # Errors
+    /// Those of the lookup, without hidden names; the store failed.
+    pub(crate) fn permitted<T>(&self, state: TreeState<'_>, dn: &str, found: Result<T>) -> Result<T> {
+        match found {
+            Err(error) if self.is_restricted() => Err(self.permitted_error(state, dn, error)?),
+            found => found,
+        }
+    }
+
+    #[cold]
+    fn permitted_error(
+        &self,
+        state: TreeState<'_>,
+        dn: &str,
+        error: OperationError,
+    ) -> Result<OperationError> {
+        let (OperationError::NoSuchObject { matched_dn, .. }
+        | OperationError::Referral { matched_dn, .. }
+        | OperationError::Alias { matched_dn, .. }) = &error
+        else {
+            return Ok(error);
+        };
+        let schema = &state.catalog.schema;
+        let matched = match matched_dn.as_str() {
+            "" => None,
+            dn => state.entry_of(&NormalName::of(&parse_dn(dn)?, schema))?,
+        };
+        if !matches!(error, OperationError::NoSuchObject { .. }) {
+            if let Some(id) = matched
+                && self.may_browse(state, id)?
+            {
+                return Ok(error);
+            }
+            // Without the hidden referral or alias, the name is invalid.
+            if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
+                return Ok(invalid_name(dn, &failure));
+            }
+        }
+        self.hidden(state, dn, matched)
+    }
+}
+
+/// Changes of the rights themselves.
+impl EffectiveRights {
+    /// Returns the sources of the rights under rules. A change of one of them invalidates these rights.
+    pub(crate) fn sources(&self) -> Option<&Sources> {
+        self.rules.as_ref().map(|rules| rules.sources())
+    }
+
+    /// Returns octets that are equal for equal rules that apply in the same way: see [`RuleRights::identity`].
+    pub(crate) fn identity(&self) -> Vec<u8> {
+        self.rules.as_ref().map(|rules| rules.identity()).unwrap_or_default()
+    }
+
+    /// Returns the filters that entries must match for rules to apply.
+    pub(crate) fn filters(&self) -> impl Iterator<Item = ldap::Filter<'_>> {
+        self.rules.iter().flat_map(|rules| rules.filters())
+    }
+}
+
+/// Returns true if one of these DNs now names the entry `id`.
+fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool> {
+    for dn in dns {
+        let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);
+        if let Found::Entry(found, _) = state.find(&name)?
+            && found == id
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
