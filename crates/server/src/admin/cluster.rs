@@ -6,12 +6,14 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use cluster::identity::Identity;
+use cluster::identity::keys::NumberedKey;
 use cluster::transport::{keys, snapshot};
 use cluster::{ClusterError, check_topic, log_settings};
 use directory::replicated::{copy_node, take_copy};
 use kafka_log::{Appender, Event, create_topic, fetch, topic_facts};
 use replication::message::{Generation, encode_generation};
 use replication::{FIRST_KEY, Follower, NodeId, RowChange};
+use rustls::ClientConfig;
 
 use crate::admin::ownership::FolderOwner;
 use crate::cluster_host::node_settings;
@@ -23,7 +25,7 @@ use crate::open::Opened;
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Folder of an incomplete copy, in the data directory.
-pub(super) const INCOMING: &str = "copy-being-received";
+const INCOMING: &str = "copy-being-received";
 
 /// Result of creating the first node.
 #[derive(Debug)]
@@ -194,24 +196,33 @@ pub fn join_from(config: &Config, invitation: &Path, address: &str, there: u32) 
     }
     let invited = Identity::invited(&settings.keys, invitation).map_err(ClusterError::from)?;
     let client = invited.client_config().map_err(ClusterError::from)?;
+    with_copy(config, (there, address), &client, |copy, keys| {
+        let failed = |error| ServeError::Open { path: copy.to_owned(), error };
+        take_copy(copy, &config.data).map_err(failed)?;
+        let identity = accept(config, invitation)?;
+        identity.take_keys(keys).map_err(ClusterError::from)?;
+        Ok(identity.node().0)
+    })
+}
+
+/// Receives a copy of the data of node `there` from its listener at `address`, and the keys of the cluster: the data
+/// may be under a key that came in force later than the receiver knows. Passes the folder of the copy and the keys to
+/// `take`, then removes what is left of the folder.
+pub(super) fn with_copy<T>(
+    config: &Config,
+    (there, address): (u32, &str),
+    client: &Arc<ClientConfig>,
+    take: impl FnOnce(&Path, &[NumberedKey]) -> Result<T, ServeError>,
+) -> Result<T, ServeError> {
     let incoming = config.data.join(INCOMING);
     let _ = std::fs::remove_dir_all(&incoming);
     let there = NodeId(there);
-    let received = snapshot::receive(there, address, &client, &incoming);
-    // The data may be under a key that came in force after the invitation.
-    let joined = match received.and_then(|_| keys::receive(there, address, &client)) {
-        Ok(keys) => {
-            let failed = |error| ServeError::Open { path: incoming.clone(), error };
-            take_copy(&incoming, &config.data).map_err(failed).and_then(|()| {
-                let identity = accept(config, invitation)?;
-                identity.take_keys(&keys).map_err(ClusterError::from)?;
-                Ok(identity.node().0)
-            })
-        }
-        Err(error) => Err(refused(format!("no copy of {there} at {address}: {error}"))),
-    };
+    let received = snapshot::receive(there, address, client, &incoming)
+        .and_then(|_| keys::receive(there, address, client))
+        .map_err(|error| refused(format!("no copy of {there} at {address}: {error}")));
+    let taken = received.and_then(|keys| take(&incoming, &keys));
     let _ = std::fs::remove_dir_all(&incoming);
-    joined
+    taken
 }
 
 /// Copies the data of a node, which may be served meanwhile, as of one moment into the new data directory `to`, which

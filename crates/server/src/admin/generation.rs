@@ -7,13 +7,12 @@ use std::path::Path;
 use cluster::ClusterError;
 use cluster::identity::{Identity, write_private};
 use cluster::stage::{MESSAGE_FILE, STAGE, refuse_unfinished};
-use cluster::transport::{keys, snapshot};
 use directory::replicated::{copy_plain, replace_node};
 use replication::message::{Body, Generation, Message, encode_generation};
-use replication::{Follower, NodeId, RowChange, Tag};
+use replication::{Follower, RowChange, Tag};
 
 use super::membership::LogClient;
-use crate::admin::cluster::{INCOMING, append, refused, settings_of};
+use crate::admin::cluster::{append, refused, settings_of, with_copy};
 use crate::admin::ownership::FolderOwner;
 use crate::config::Config;
 use crate::error::ServeError;
@@ -46,17 +45,10 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     // Checks that the node is not served before it requests all data of another.
     drop(Opened::open_to(config.clone(), true)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
-    let incoming = config.data.join(INCOMING);
-    let _ = fs::remove_dir_all(&incoming);
-    let there = NodeId(there);
-    let received = snapshot::receive(there, address, &client, &incoming)
-        .and_then(|_| keys::receive(there, address, &client))
-        .map_err(|error| refused(format!("no copy of {there} at {address}: {error}")));
-    let reseeded = received.and_then(|keys| {
-        identity.take_keys(&keys).map_err(ClusterError::from)?;
-        reseed_node(config, &incoming)
+    let reseeded = with_copy(config, (there, address), &client, |copy, keys| {
+        identity.take_keys(keys).map_err(ClusterError::from)?;
+        reseed_node(config, copy)
     });
-    let _ = fs::remove_dir_all(&incoming);
     drop(owner);
     reseeded
 }
