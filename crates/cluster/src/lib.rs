@@ -12,7 +12,6 @@
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-mod background;
 mod budget;
 mod environment;
 mod error;

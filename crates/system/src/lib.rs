@@ -13,7 +13,7 @@ pub use deferred_accept::defer_accept;
 pub use file_lock::try_lock_first_byte;
 pub use memory::{CACHE_LINE_LEN, ask_for_huge_pages, prefetch};
 pub use rate_limit::RateLimit;
-pub use scheduling::{CooperativeYield, set_thread_niceness};
+pub use scheduling::{CooperativeYield, lower_priority, set_thread_niceness};
 
 /// The allocator of the program.
 pub use mimalloc::MiMalloc as Allocator;

@@ -25,6 +25,13 @@ pub fn set_thread_niceness(niceness: i32) -> io::Result<()> {
     Ok(rustix::process::setpriority_process(None, niceness)?)
 }
 
+/// Like [`set_thread_niceness`]. If the system refuses, logs a warning that begins with `failed`.
+pub fn lower_priority(niceness: i32, failed: &str) {
+    if let Err(error) = set_thread_niceness(niceness) {
+        tracing::warn!(%error, "{failed} and may slow down others");
+    }
+}
+
 /// Yields the processor now and then: for background work that shares a core with threads that serve clients.
 #[derive(Debug)]
 pub struct CooperativeYield {

@@ -19,14 +19,13 @@ use directory::{Snapshot, digest};
 use replication::digest::{Comparison, Divergence, Parts, RollingDigest};
 use replication::limits::COMPARISONS_KEPT;
 use replication::{PlannedSlice, Role, Slice};
-use system::RateLimit;
+use system::{RateLimit, lower_priority};
 
 use super::Node;
-use crate::background::lower_priority;
 use crate::environment::Runtime;
 use crate::event::NodeEvent;
 use crate::hex::hex;
-use crate::limits::{DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
+use crate::limits::{BACKGROUND_NICENESS, DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
 
 /// Bytes of rows between two checks of the clock.
 const PACE_BYTES: u64 = 1 << 20;
@@ -257,7 +256,7 @@ impl Digests {
 
 fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static) -> Result<(), String> {
     let work = move || {
-        lower_priority("comparing data with other nodes has no low priority");
+        lower_priority(BACKGROUND_NICENESS, "comparing data with other nodes has no low priority");
         work();
     };
     runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())

@@ -17,11 +17,10 @@ use directory::Directory;
 use replication::NodeId;
 use rustls::ClientConfig;
 use sha2::{Digest, Sha256};
-use system::RateLimit;
+use system::{RateLimit, lower_priority};
 
 use super::{connect, read_frame, write_frame};
-use crate::background::lower_priority;
-use crate::limits::{COPY_BYTES_PER_SECOND, SEND_BYTES_PER_SECOND};
+use crate::limits::{BACKGROUND_NICENESS, COPY_BYTES_PER_SECOND, SEND_BYTES_PER_SECOND};
 
 /// Frame that requests a copy. No frame of requests begins like this.
 pub(super) const REQUEST: &[u8] = b"\0snapshot 1";
@@ -77,7 +76,7 @@ impl Sender {
         // An earlier process may have been killed during a copy.
         let _ = fs::remove_dir_all(&folder.0);
         tracing::info!("{node} copies this node's data");
-        lower_priority(NO_LOW_PRIORITY);
+        lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
         let begun = Instant::now();
         if let Err(reason) = self.copy(&folder.0, stream)? {
             tracing::warn!("{node} gets no copy: {reason}");
@@ -142,7 +141,7 @@ fn send_file(file: &mut impl Read, stream: &mut impl Write) -> io::Result<u64> {
 ///
 /// The calling thread has the lowest priority from here on.
 pub fn receive(node: NodeId, address: &str, config: &Arc<ClientConfig>, to: &Path) -> io::Result<u64> {
-    lower_priority(NO_LOW_PRIORITY);
+    lower_priority(BACKGROUND_NICENESS, NO_LOW_PRIORITY);
     let mut stream = connect(node, address, config)?;
     write_frame(&mut stream, REQUEST)?;
     fs::create_dir_all(to)?;

@@ -1,4 +1,4 @@
-//! Processor time and memory of this process, and the priority of its threads.
+//! Processor time and memory of this process.
 
 use std::time::Duration;
 
@@ -6,13 +6,6 @@ use nix::sys::resource::{UsageWho, getrusage};
 
 /// Clock ticks in a second as `/proc` counts them: `USER_HZ`, which is 100 on all Linux systems.
 const TICKS_PER_SECOND: u64 = 100;
-
-/// Lowers the priority of this thread, as nice(1) does. If that fails, `failed` begins the warning in the log.
-pub(crate) fn lower_priority(niceness: i32, failed: &str) {
-    if let Err(error) = system::set_thread_niceness(niceness) {
-        tracing::warn!(%error, "{failed} and may slow down others");
-    }
-}
 
 /// Resources that the process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

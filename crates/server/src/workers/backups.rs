@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use directory::Directory;
 use directory::backup::BackupSource;
+use system::lower_priority;
 
 use crate::backup::BackupError;
 use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
@@ -16,7 +17,6 @@ use crate::backup::part::Pace;
 use crate::config::backup::BackupSettings;
 use crate::limits::{BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY, COPY_BYTES_PER_SECOND};
 use crate::stamp::now_micros;
-use crate::telemetry::process::lower_priority;
 use crate::workers::service::Service;
 
 /// State of the backup, for `cn=monitor`.

@@ -26,6 +26,7 @@ use directory::{Directory, Requester, Snapshot};
 use ldap::{DecodeLimits, Message};
 use nix::sys::resource::UsageWho;
 use store::PageNumber;
+use system::lower_priority;
 
 use crate::limits::{
     BUFFER_SIZE, COLD_PAGES_MIN, COLD_TICK, COLD_TICKS, COLD_WAIT_MIN, READ_AHEAD_LOOK_ENTRIES,
@@ -33,7 +34,7 @@ use crate::limits::{
     READ_AHEAD_PAGES, READ_AHEAD_ROUNDS, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX,
 };
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
-use crate::telemetry::process::{bytes_read, lower_priority, time_used};
+use crate::telemetry::process::{bytes_read, time_used};
 
 /// Bytes of a page of memory.
 const PAGE_SIZE: u64 = 4096;

@@ -17,11 +17,11 @@ use std::time::Instant;
 
 use directory::search::{Budget, PartScanner, Piece};
 use directory::{Directory, OperationError, Snapshot};
+use system::lower_priority;
 
 use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 use crate::stamp::micros_since;
-use crate::telemetry::process::lower_priority;
 use crate::workers::scan::{Claim, Scan, ScanActions};
 
 /// The budget of one piece of a scan.

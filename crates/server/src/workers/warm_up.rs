@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use directory::Directory;
+use system::lower_priority;
 
 use crate::limits::WARM_UP_NICENESS;
-use crate::telemetry::process::lower_priority;
 use crate::workers::service::Service;
 
 /// Starts the thread for data of at most `bytes_max` bytes.
