@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use data_encoding::HEXLOWER;
+
 use crate::error::{AuditError, Damage, TrailPlace};
 use crate::event::{Events, Field, Kind};
 use crate::format::{Hash, HeadFile};
@@ -20,8 +22,7 @@ pub struct Anchored {
 
 impl std::fmt::Display for Anchored {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:", self.block)?;
-        self.hash.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write!(f, "{}:{}", self.block, HEXLOWER.encode_display(&self.hash))
     }
 }
 

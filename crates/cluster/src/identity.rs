@@ -14,6 +14,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
@@ -26,7 +27,6 @@ use rustls::version::TLS13;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 use serde::{Deserialize, Serialize};
 
-use crate::hex::hex;
 use crate::limits::CERTIFICATE_DAYS;
 
 const IDENTITY_FILE: &str = "identity.toml";
@@ -112,7 +112,7 @@ impl Identity {
         getrandom::fill(&mut cluster).and_then(|()| getrandom::fill(&mut key)).map_err(failed(folder))?;
         let issuer = Issuer::new(params, authority_key);
         let (certificate, certificate_key) = certificate(1, &issuer).map_err(failed(folder))?;
-        let (cluster, key) = (hex(&cluster), hex(&key));
+        let (cluster, key) = (HEXLOWER.encode(&cluster), HEXLOWER.encode(&key));
         let keys = BTreeMap::new();
         let authority_key = None;
         let papers =

@@ -19,7 +19,6 @@ mod event;
 pub mod figures;
 mod former_members;
 mod growth;
-mod hex;
 mod host;
 pub mod identity;
 mod kafka;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -22,7 +23,8 @@ impl Tag {
 
 impl fmt::Debug for Tag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().take(4).try_for_each(|byte| write!(f, "{byte:02x}"))
+        let [a, b, c, d, ..] = self.0;
+        write!(f, "{}", HEXLOWER.encode_display(&[a, b, c, d]))
     }
 }
 
@@ -147,8 +149,10 @@ mod tests {
         let secret = std::array::from_fn(|index| index as u8);
         let mut message = b"what is sealed".to_vec();
         let tag = KeyRing::new(1, ClusterKey::new(&secret)).seal(1, &mut message);
-        let hex: String = tag.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        assert_eq!(hex, "3a09154e7f18fbd2a470d6e58a6df8370e938bba0d07dec9f2b127afc17b8d77");
+        assert_eq!(
+            HEXLOWER.encode(&tag.0),
+            "3a09154e7f18fbd2a470d6e58a6df8370e938bba0d07dec9f2b127afc17b8d77"
+        );
         assert_eq!(Tag::of_message(&message), Some(tag));
     }
 }

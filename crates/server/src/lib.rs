@@ -30,7 +30,6 @@ mod cluster_host;
 pub mod config;
 mod error;
 mod event_loop;
-mod hex;
 mod kerberos;
 pub mod limits;
 pub mod log;

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use data_encoding::HEXLOWER;
 use directory::Directory;
 #[cfg(feature = "kafka")]
 use directory::csn::generalized_time;
@@ -16,7 +17,6 @@ use directory::index::Phase;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use self::figure::{Group, Value};
-use crate::hex::hex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::http::Page;
@@ -94,7 +94,7 @@ impl MonitorSource for Monitor {
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         let mut own = Vec::new();
         let Some(sources) = self.sources.get() else { return own };
-        own.push(("pandoGeneration", vec![hex(&sources.generation)]));
+        own.push(("pandoGeneration", vec![HEXLOWER.encode(&sources.generation)]));
         let directory = sources.directory.upgrade();
         if let Some(position) = directory.and_then(|directory| directory.newest_position().ok()) {
             own.push(("pandoPosition", vec![position.to_string()]));
@@ -350,7 +350,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
     let state = figures.get();
     group.text("Node", "The number of this node", state.node);
     group.text("Address", "Where other nodes reach this one", &state.address);
-    group.text("Generation", "Which data positions are of", hex(&state.generation));
+    group.text("Generation", "Which data positions are of", HEXLOWER.encode(&state.generation));
     group.add(
         "Role",
         "What this node does in its cluster",

@@ -4,6 +4,8 @@
 //! length: 4 octets, most significant first    JSON: so many octets
 //! ```
 
+use data_encoding::HEXLOWER;
+
 use super::Token;
 use crate::driver::{Options, Phase};
 use crate::result::{Environment, Second, WorkloadResult};
@@ -104,24 +106,13 @@ fn mac(token: &Token, nonce: &str) -> Hmac<Sha256> {
 
 /// Encodes as hexadecimal text.
 pub(crate) fn prove(token: &Token, nonce: &str) -> String {
-    hex(&mac(token, nonce).finalize().into_bytes())
+    HEXLOWER.encode(&mac(token, nonce).finalize().into_bytes())
 }
 
 /// Returns true if the proof is right. The time does not depend on the first wrong octet.
 pub(crate) fn is_proved(token: &Token, nonce: &str, proof: &str) -> bool {
-    let Some(bytes) = from_hex(proof) else { return false };
+    let Ok(bytes) = HEXLOWER.decode(proof.as_bytes()) else { return false };
     mac(token, nonce).verify_slice(&bytes).is_ok()
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Option<Vec<u8>> {
-    let digits: Option<Vec<u8>> =
-        text.chars().map(|digit| digit.to_digit(16).map(|digit| digit as u8)).collect();
-    let digits = digits.filter(|digits| digits.len().is_multiple_of(2))?;
-    Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 /// Sends one message.

@@ -3,12 +3,13 @@
 use super::Token;
 use super::protocol::{
     Challenge, GREETING_BYTES_MAX, GREETING_MAX, Greeting, MESSAGE_BYTES_MAX, Order, PROTOCOL, Proof,
-    RunOrder, WORD_EVERY, Word, hex, is_proved, now_micros, receive, send,
+    RunOrder, WORD_EVERY, Word, is_proved, now_micros, receive, send,
 };
 use crate::driver::Targets;
 use crate::driver::{self, Options, Progress, Together};
 use crate::result::{Environment, Second, WorkloadResult};
 use crate::workload::Workload;
+use data_encoding::HEXLOWER;
 use std::io;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -120,7 +121,7 @@ impl State {
         stream.set_write_timeout(Some(GREETING_MAX)).map_err(said)?;
         let mut nonce = [0; 32];
         getrandom::fill(&mut nonce).map_err(|error| error.to_string())?;
-        let nonce = hex(&nonce);
+        let nonce = HEXLOWER.encode(&nonce);
         let version = env!("CARGO_PKG_VERSION").to_owned();
         let challenge = Challenge { protocol: PROTOCOL, version: version.clone(), nonce: nonce.clone() };
         send(&mut stream, &challenge).map_err(said)?;

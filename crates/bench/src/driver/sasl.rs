@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
+use data_encoding::HEXLOWER;
 use hmac::{Hmac, KeyInit, Mac};
 use sha1::Digest;
 
@@ -72,7 +73,7 @@ impl Exchange {
                 let digest = mac::<Hmac<md5::Md5>>(&self.password, challenge);
                 let mut response = self.user.clone();
                 response.push(b' ');
-                response.extend(digest.iter().flat_map(|octet| format!("{octet:02x}").into_bytes()));
+                response.extend(HEXLOWER.encode(&digest).into_bytes());
                 Ok(response)
             }
             _ if self.server_signature.is_some() => Ok(Vec::new()),

@@ -8,11 +8,11 @@
 use std::collections::BTreeMap;
 use std::{fs, io};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use replication::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing};
 use serde::{Deserialize, Serialize};
 
 use super::{Identity, IdentityError, failed, write_private};
-use crate::hex::{hex, unhex};
 use crate::limits::KEYS_MAX;
 
 const KEYS_FILE: &str = "keys.toml";
@@ -36,7 +36,7 @@ struct KeysFile {
 }
 
 fn secret(text: &str) -> Option<[u8; 32]> {
-    unhex(text.trim())?.try_into().ok()
+    HEXLOWER_PERMISSIVE.decode(text.trim().as_bytes()).ok()?.try_into().ok()
 }
 
 fn numbered((number, text): (&String, &String)) -> Option<NumberedKey> {
@@ -88,7 +88,7 @@ impl Identity {
     /// Reads all keys but the first, for an invitation.
     pub(super) fn invited_keys(&self) -> Result<BTreeMap<String, String>, IdentityError> {
         let all = self.later_keys()?;
-        Ok(all.iter().map(|(number, secret)| (number.to_string(), hex(secret))).collect())
+        Ok(all.iter().map(|(number, secret)| (number.to_string(), HEXLOWER.encode(secret))).collect())
     }
 
     /// Reads the keys that other nodes may receive.
@@ -110,7 +110,7 @@ impl Identity {
         for (number, secret) in given.iter().filter(|key| is_right(key)).take(KEYS_MAX) {
             let number = number.to_string();
             if !file.seen.contains_key(&number) {
-                file.taken.insert(number, hex(secret));
+                file.taken.insert(number, HEXLOWER.encode(secret));
             }
         }
         self.keep_keys(&file)
@@ -140,7 +140,8 @@ impl Identity {
     pub fn make_next_key(&self) -> Result<Fingerprint, IdentityError> {
         let mut secret = [0; 32];
         getrandom::fill(&mut secret).map_err(failed(&self.folder))?;
-        write_private(&self.folder, NEXT_FILE, hex(&secret).as_bytes()).map_err(failed(&self.folder))?;
+        write_private(&self.folder, NEXT_FILE, HEXLOWER.encode(&secret).as_bytes())
+            .map_err(failed(&self.folder))?;
         Ok(ClusterKey::new(&secret).fingerprint())
     }
 

@@ -15,6 +15,7 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use data_encoding::HEXLOWER;
 use directory::{Snapshot, digest};
 use replication::digest::{Comparison, Divergence, Parts, RollingDigest};
 use replication::limits::COMPARISONS_KEPT;
@@ -24,7 +25,6 @@ use system::{RateLimit, lower_priority};
 use super::Node;
 use crate::environment::Runtime;
 use crate::event::NodeEvent;
-use crate::hex::hex;
 use crate::limits::{BACKGROUND_NICENESS, DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
 
 /// Bytes of rows between two checks of the clock.
@@ -343,5 +343,5 @@ fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts,
 fn sum_of(parts: &Parts) -> String {
     let mut all = RollingDigest::default();
     parts.iter().for_each(|(name, digest)| all.add(name.as_bytes(), &digest.to_bytes()));
-    hex(&all.to_bytes())
+    HEXLOWER.encode(&all.to_bytes())
 }

@@ -145,7 +145,3 @@ impl Report<'_> {
         self.unreadable.contains(&id)
     }
 }
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}

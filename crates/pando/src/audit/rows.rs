@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use access_rules::EventPlace;
 use audit::{Event, Field, Kind, Values};
+use data_encoding::HEXLOWER;
 use ldap::ResultCode;
 use serde_json::Value;
 
@@ -185,8 +186,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
     };
     let hex = |cells: &mut Vec<_>, name, field| {
         if let Some(bytes) = event.bytes(field) {
-            let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-            cells.push((name, Value::from(digits)));
+            cells.push((name, Value::from(HEXLOWER.encode(&bytes))));
         }
     };
     number(&mut cells, "connection", Field::Connection);

@@ -4,6 +4,7 @@ use crate::support;
 
 use base64::Engine as _;
 use client::{Connection, Tls};
+use data_encoding::HEXLOWER;
 use directory::password::StorageScheme;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, Request, Response, ResultCode, Scope};
 use sasl::Hash;
@@ -351,8 +352,7 @@ fn answers_of_cram_md5_are_for_one_challenge() {
         use hmac::{Hmac, KeyInit as _, Mac as _};
         let mac = Hmac::<md5::Md5>::new_from_slice(format!("{name}-s3cret").as_bytes()).unwrap();
         let digest = mac.chain_update(challenge).finalize().into_bytes();
-        let digits: String = digest.iter().map(|octet| format!("{octet:02x}")).collect();
-        format!("{name} {digits}")
+        format!("{name} {}", HEXLOWER.encode(&digest))
     };
     let first = challenge(&mut connection);
     let said = answer(&first, "bert");
@@ -374,19 +374,15 @@ fn md5(parts: &[&[u8]]) -> Vec<u8> {
     md5::Md5::digest(parts.concat()).to_vec()
 }
 
-fn digits(octets: &[u8]) -> String {
-    octets.iter().map(|octet| format!("{octet:02x}")).collect()
-}
-
 /// Returns a client's DIGEST-MD5 response to a challenge, and the server's response if it is right.
 fn digest_response(challenge: &str, (name, password): (&str, &str), realm: &str) -> (String, String) {
     let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let uri = "ldap/localhost";
     let secret = md5(&[name.as_bytes(), b":", realm.as_bytes(), b":", password.as_bytes()]);
-    let session = digits(&md5(&[&secret, b":", nonce.as_bytes(), b":of-the-test"]));
+    let session = HEXLOWER.encode(&md5(&[&secret, b":", nonce.as_bytes(), b":of-the-test"]));
     let digest = |method: &str| {
-        let request = digits(&md5(&[method.as_bytes(), b":", uri.as_bytes()]));
-        digits(&md5(&[format!("{session}:{nonce}:00000001:of-the-test:auth:{request}").as_bytes()]))
+        let request = HEXLOWER.encode(&md5(&[method.as_bytes(), b":", uri.as_bytes()]));
+        HEXLOWER.encode(&md5(&[format!("{session}:{nonce}:00000001:of-the-test:auth:{request}").as_bytes()]))
     };
     let response = format!(
         "charset=utf-8,username=\"{name}\",realm=\"{realm}\",nonce=\"{nonce}\",nc=00000001,\

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::support::Pando;
 use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
+use data_encoding::HEXLOWER;
 use kafka_log::{Appender, Event, Settings, fetch};
 use ldap::ResultCode;
 use replication::{ClusterKey, KeyRing, Tag};
@@ -38,15 +39,12 @@ fn append(log: &Settings, message: &[u8]) {
     while !matches!(events.recv_timeout(PATIENCE).unwrap(), Event::Appended { .. }) {}
 }
 
-fn hex(text: &str) -> Vec<u8> {
-    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect()
-}
-
 /// Reads the first key of the cluster from an identity: the key that a former node still has.
 fn first_key(identity: PathBuf) -> KeyRing {
     let text = std::fs::read_to_string(identity.join("identity.toml")).unwrap();
     let line = text.lines().find(|line| line.starts_with("key = ")).unwrap();
-    let secret: [u8; 32] = hex(line.split('"').nth(1).unwrap()).try_into().unwrap();
+    let secret: [u8; 32] =
+        HEXLOWER.decode(line.split('"').nth(1).unwrap().as_bytes()).unwrap().try_into().unwrap();
     KeyRing::new(1, ClusterKey::new(&secret))
 }
 

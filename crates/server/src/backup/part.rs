@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use directory::backup::{self, Fingerprint, Moment};
 use system::RateLimit;
 
 use crate::backup::{BackupError, failed};
-use crate::hex::{hex, unhex};
 use crate::unfinished::UnfinishedFile;
 
 /// First line of a file.
@@ -108,13 +108,13 @@ impl Heading {
     fn text(&self) -> String {
         let Heading { kind, moment, follows, first } = self;
         let Moment { generation, position, micros, fingerprint } = moment;
-        let follows = follows.map_or_else(|| "nothing".to_owned(), |hash| hex(&hash));
+        let follows = follows.map_or_else(|| "nothing".to_owned(), |hash| HEXLOWER.encode(&hash));
         format!(
             "{TITLE}\nkind: {}\ngeneration: {}\nfirst: {first}\nposition: {position}\nmicroseconds: {micros}\n\
              hash: {}\nfollows: {follows}\n\n",
             kind.name(),
-            hex(generation),
-            hex(fingerprint),
+            HEXLOWER.encode(generation),
+            HEXLOWER.encode(fingerprint),
         )
     }
 
@@ -145,7 +145,7 @@ impl Heading {
 
 /// Parses sixteen octets in hexadecimal.
 fn sixteen(text: &str) -> Option<[u8; 16]> {
-    if text.len() == 32 { unhex(text)?.try_into().ok() } else { None }
+    HEXLOWER_PERMISSIVE.decode(text.as_bytes()).ok()?.try_into().ok()
 }
 
 /// Content of an open file, after its heading.

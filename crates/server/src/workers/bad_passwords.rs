@@ -5,12 +5,12 @@
 //! digits, a colon and a count. Such a file has tens of gigabytes, so it is searched on the disk, in about forty reads.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use data_encoding::HEXUPPER;
 use directory::password;
 use sha1::{Digest, Sha1};
 
@@ -78,10 +78,7 @@ impl BadPasswords {
 
     fn is_breached(&self, clear: &[u8]) -> io::Result<bool> {
         let Some(file) = &self.breached else { return Ok(false) };
-        let mut wanted = String::with_capacity(40);
-        for byte in Sha1::digest(clear) {
-            let _ = write!(wanted, "{byte:02X}");
-        }
+        let wanted = HEXUPPER.encode(&Sha1::digest(clear));
         let (mut low, mut high) = (0, file.metadata()?.len());
         while low < high {
             let middle = low + (high - low) / 2;
@@ -162,7 +159,7 @@ mod tests {
     }
 
     fn digest(password: &str) -> String {
-        Sha1::digest(password.as_bytes()).iter().map(|byte| format!("{byte:02X}")).collect()
+        HEXUPPER.encode(&Sha1::digest(password.as_bytes()))
     }
 
     #[test]

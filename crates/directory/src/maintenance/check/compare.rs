@@ -2,11 +2,12 @@
 
 use std::ops::Bound;
 
+use data_encoding::HEXLOWER;
 use store::{Direction, MapId, Read, Sorted};
 use uuid::Uuid;
 
 use super::expected::{ExpectedRows, REQUIRED, UUIDS};
-use super::{Fix, Report, Result, hex};
+use super::{Fix, Report, Result};
 use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::outcome::OperationError;
@@ -255,7 +256,7 @@ impl Comparison<'_, '_, '_> {
         let (id, rest) = key.split_at_checked(8).unwrap_or((key, &[]));
         let id = id.first_chunk().copied().map_or(0, u64::from_be_bytes);
         match map {
-            NAMES => format!("{name} below entry {id}, key {}", hex(rest)),
+            NAMES => format!("{name} below entry {id}, key {}", HEXLOWER.encode(rest)),
             VALUES => format!("{name} of entry {id}, {}", attribute_and_key(self.catalog, rest)),
             LINKS => format!("{name} of entry {id}, {}", attribute_and_key(self.catalog, rest)),
             LINKED => format!("{name} to entry {id}, {}", attribute_and_key(self.catalog, rest)),
@@ -267,11 +268,13 @@ impl Comparison<'_, '_, '_> {
 
 /// Returns the name of the attribute that a key begins with, and the rest of the key.
 fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
-    let Some((number, rest)) = key.split_first_chunk() else { return format!("key {}", hex(key)) };
+    let Some((number, rest)) = key.split_first_chunk() else {
+        return format!("key {}", HEXLOWER.encode(key));
+    };
     let attribute = AttrId(u32::from_be_bytes(*number));
     let name = catalog.attributes().get(attribute.0 as usize).map(|def| def.name.as_str());
     let name = name.map_or_else(|| format!("attribute {}", attribute.0), str::to_owned);
-    if rest.is_empty() { name } else { format!("{name}, key {}", hex(rest)) }
+    if rest.is_empty() { name } else { format!("{name}, key {}", HEXLOWER.encode(rest)) }
 }
 
 /// Compares the counters.

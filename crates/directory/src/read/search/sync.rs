@@ -17,8 +17,7 @@
 //! rule depends on groups, on filters over requesters, or on the client's connection. Then only a change of the
 //! requester's own name changes the rules that apply.
 
-use std::fmt::Write as _;
-
+use data_encoding::HEXLOWER;
 use foldhash::{HashSet, HashSetExt};
 use hmac::Mac;
 use ldap::response::encode_intermediate_response;
@@ -86,10 +85,7 @@ impl Sync {
             let unlimited = SearchRequest { size_limit: 0, time_limit_seconds: 0, ..*request };
             let seal = snapshot.directory().page_key.seal(&SearchInputs { request: &unlimited, ..*inputs });
             let seal = seal.chain_update(b"content").chain_update(rights.identity()).finalize().into_bytes();
-            seal.iter().take(8).fold(String::new(), |mut text, byte| {
-                let _ = write!(text, "{byte:02x}");
-                text
-            })
+            HEXLOWER.encode(seal.get(..8).unwrap_or_default())
         };
         let known = asked.cookie.as_deref().and_then(|cookie| Known::parse(cookie, &seal));
         let rules = &state.catalog.access_rules;

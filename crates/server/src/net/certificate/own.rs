@@ -24,6 +24,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use data_encoding::HEXLOWER;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, SerialNumber,
@@ -38,7 +39,6 @@ use schema::CertificateFacts;
 use zeroize::Zeroizing;
 
 use super::{TlsError, read_bounded};
-use crate::hex::hex;
 use crate::limits::{
     CERTIFICATE_CLOCK_SKEW, CERTIFICATE_WATCH, OWN_AUTHORITY_DAYS, OWN_CERTIFICATE_DAYS,
     OWN_CERTIFICATE_RENEWAL_DAYS,
@@ -276,7 +276,7 @@ fn authority_usages() -> Vec<KeyUsagePurpose> {
 fn authority_params(now: i64) -> Result<CertificateParams, String> {
     let serial = random_octets()?;
     let mut params = dated(Vec::new(), now, now + OWN_AUTHORITY_DAYS * DAY)?;
-    params.distinguished_name = named(&format!("Pando authority {}", hex(&serial[..4])));
+    params.distinguished_name = named(&format!("Pando authority {}", HEXLOWER.encode(&serial[..4])));
     // Of servers only: no further authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = authority_usages();
