@@ -308,7 +308,7 @@ impl Catalog {
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
-        let mut catalog = Catalog::new(schema_of(&settings.schema).map_err(|problem| vec![problem])?);
+        let mut catalog = Catalog::new(schema_of(&settings.schema)?);
         catalog.set_settings(settings);
         if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {
             let times = SchemaTimes::decode(row).ok_or(OpenError::damaged("schema times"))?;

@@ -67,6 +67,8 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     if let Some(suffix) = &arguments.suffix {
         settings = settings.map(|file| file.or_suffix(suffix.as_str()));
     }
+    let notices = settings.iter().flat_map(server::settings::SettingsFile::notices);
+    notices.for_each(|notice| eprintln!("pando: {notice}"));
     // Before the data directory is created.
     let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
     let how = Importing {

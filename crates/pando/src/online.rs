@@ -116,6 +116,5 @@ pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Clie
         published.texts(kind).iter().for_each(|definition| text += &format!("{kind}: {definition}\n"));
     }
     let mut builder = SchemaBuilder::shipped();
-    let built = builder.add_text(&subschema, &text).and_then(|builder| builder.build());
-    Ok(built.unwrap_or_else(|_| Schema::shipped()))
+    Ok(builder.add_text(&subschema, &text).build().unwrap_or_else(|_| Schema::shipped()))
 }

@@ -7,6 +7,7 @@
 //! quotes, quoted OIDs after `SUP`, `SYNTAX` and the rules (389 DS), empty descriptions, OID macros (OpenLDAP),
 //! identifiers like `myAttribute-oid` instead of numbers (389 DS), extensions without a value.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use crate::SchemaErrorKind;
@@ -116,6 +117,9 @@ impl Kind {
     }
 }
 
+/// Canonical names by other names in lower case.
+pub(crate) type Aliases = HashMap<String, String>;
+
 /// OID macros by name.
 pub(crate) type Macros = HashMap<String, String>;
 
@@ -185,6 +189,27 @@ impl Definition {
         self.kind == later.kind
             && self.oid == later.oid
             && self.kind.terms().iter().all(|(term, _)| repeated(term))
+    }
+
+    /// Replaces other names of superiors and attribute types by canonical ones.
+    pub(crate) fn with_canonical_names(&self, superiors: &Aliases, types: &Aliases) -> Cow<'_, Definition> {
+        if superiors.is_empty() && types.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let mut changed = self.clone();
+        for (keyword, values) in &mut changed.terms {
+            let aliases = match *keyword {
+                "SUP" => superiors,
+                "MUST" | "MAY" => types,
+                _ => continue,
+            };
+            for value in values {
+                if let Some(canonical) = aliases.get(&value.to_ascii_lowercase()) {
+                    value.clone_from(canonical);
+                }
+            }
+        }
+        Cow::Owned(changed)
     }
 
     /// The definition in the notation of the RFC, terms in its order.

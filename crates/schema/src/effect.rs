@@ -33,6 +33,14 @@ pub struct WithoutEffect {
     pub restricts: bool,
 }
 
+impl WithoutEffect {
+    /// A fact about a definition that restricts nothing.
+    pub(crate) fn notice(located: &Located, text: &str) -> WithoutEffect {
+        let text = format!("{:?}: {text}", located.definition.label());
+        WithoutEffect { file: located.file.clone(), line: located.line, text, restricts: false }
+    }
+}
+
 /// Returns the parts of a definition that have no effect.
 pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let definition = &located.definition;

@@ -138,6 +138,49 @@ impl fmt::Display for SchemaError {
 
 impl std::error::Error for SchemaError {}
 
+/// All mistakes in schema texts, at least one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaErrors(Vec<SchemaError>);
+
+impl SchemaErrors {
+    /// The mistakes, by file in the order in which the files were given, and by line.
+    pub(crate) fn of(mut errors: Vec<SchemaError>) -> SchemaErrors {
+        let files: Vec<String> = errors.iter().map(|error| error.file.clone()).collect();
+        errors.sort_by_key(|error| (files.iter().position(|file| *file == error.file), error.line));
+        errors.dedup();
+        SchemaErrors(errors)
+    }
+
+    /// Returns the mistakes.
+    pub fn all(&self) -> &[SchemaError] {
+        &self.0
+    }
+}
+
+/// A line each.
+impl fmt::Display for SchemaErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lines: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&lines.join("\n"))
+    }
+}
+
+impl std::error::Error for SchemaErrors {}
+
+impl SchemaErrorKind {
+    /// Returns the name of which the error is that it is unknown.
+    pub(crate) fn unknown_name(&self) -> Option<&str> {
+        match self {
+            SchemaErrorKind::UnknownSuperior(name)
+            | SchemaErrorKind::UnknownAttribute { name, .. }
+            | SchemaErrorKind::UnknownClass { name, .. }
+            | SchemaErrorKind::UnknownMacro(name)
+            | SchemaErrorKind::UnknownNameForm(name) => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// Kind of error in schema text.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -202,6 +245,16 @@ pub enum SchemaErrorKind {
         /// The other definition: name, file and line.
         other: String,
     },
+    /// A definition that means something else than the one that has its OID or name.
+    #[error("{name} contradicts {other}: {what}")]
+    Contradiction {
+        /// Name of the definition.
+        name: String,
+        /// The other definition: name, file and line.
+        other: String,
+        /// The difference.
+        what: String,
+    },
     /// Two definitions with one name.
     #[error("name {name:?} already belongs to {other}", name = Excerpt(.name))]
     DuplicateName {
@@ -254,15 +307,9 @@ pub enum SchemaErrorKind {
     /// A definition that is its own superior.
     #[error("{0} is derived from itself")]
     Cycle(String),
-    /// A subtype whose usage is not its supertype's (X.501 section 13.4.8).
-    #[error("usage differs from that of supertype {0}")]
-    UsageMismatch(String),
     /// A type derived from a collective one without being collective, or the other way round.
     #[error("supertype {0} is collective and this is not, or the reverse")]
     CollectiveMismatch(String),
-    /// `NO-USER-MODIFICATION` with `userApplications` (RFC 4512 section 4.1.2).
-    #[error("NO-USER-MODIFICATION needs an operational usage")]
-    UserAttributeNotModifiable,
     /// `COLLECTIVE` with an operational usage (RFC 4512 section 4.1.2).
     #[error("a collective attribute cannot be operational")]
     CollectiveOperational,

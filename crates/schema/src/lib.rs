@@ -61,7 +61,9 @@ pub use certificate::{CertificateFacts, certificate_facts};
 pub use compare::{TypeChange, changed_types};
 pub use description::AttributeDescription;
 pub use effect::WithoutEffect;
-pub use error::{DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SyntaxError, ValueError};
+pub use error::{
+    DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SchemaErrors, SyntaxError, ValueError,
+};
 pub use object_class::{ClassId, ClassKind, ObjectClassDef};
 pub use publish::Publication;
 pub use rule::MatchingRule;

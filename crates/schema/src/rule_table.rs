@@ -175,4 +175,12 @@ pub(crate) static RULES: &[RuleInfo] = &[
     ),
     special(AnyBit, rule("1.2.840.113556.1.4.804", "integerBitOrMatch", Extensible, Form::Integer, INTEGER)),
     special(Chain, rule("1.2.840.113556.1.4.1941", "inchainMatch", Extensible, Form::Name, DN)),
+    // Those of other servers that have no document, so that their schema files load: values are compared as they are.
+    rule("1.3.6.1.4.1.4203.666.4.12", "authzMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.7"),
+    rule("1.3.6.1.4.1.4203.666.4.2", "OpenLDAPaciMatch", Equality, EXACT_TEXT, "1.3.6.1.4.1.4203.666.2.1"),
+    rule("1.3.6.1.4.1.4203.666.4.13", "privateKeyMatch", Equality, Form::Octets, "1.2.840.113549.1.8.1.1"),
+    rule("1.2.36.79672281.1.13.3", "rdnMatch", Equality, IGNORE_TEXT, "1.2.36.79672281.1.5.0"),
+    rule("1.3.6.1.4.1.26027.1.4.2", "ds-mr-user-password-exact", Equality, Form::Octets, OCTET_STRING),
+    rule("1.3.6.1.4.1.26027.1.4.3", "ds-mr-user-password-equality", Equality, Form::Octets, OCTET_STRING),
+    rule("1.3.6.1.4.1.26027.1.4.4", "historicalCsnOrderingMatch", Ordering, EXACT_TEXT, DIRECTORY_STRING),
 ];

@@ -23,6 +23,17 @@ pub(crate) struct Located {
     pub(crate) definition: Definition,
     pub(crate) file: String,
     pub(crate) line: usize,
+    /// Whether it is one of the shipped definitions, which others do not replace.
+    pub(crate) shipped: bool,
+}
+
+/// Content of a file.
+#[derive(Debug, Default)]
+pub(crate) struct Read {
+    pub(crate) definitions: Vec<Located>,
+    pub(crate) errors: Vec<SchemaError>,
+    /// Names and OIDs, in lower case, of definitions with a mistake.
+    pub(crate) unread: Vec<String>,
 }
 
 impl Located {
@@ -38,17 +49,24 @@ impl Located {
 }
 
 /// Reads a file's text. Macros are added to `macros` as they are met.
-pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Result<Vec<Located>, SchemaError> {
-    let mut found = Vec::new();
+pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
+    let mut read = Read::default();
     for statement in statements(text) {
-        let located = statement.definition(macros).map_err(|mistake| {
-            let line = statement.line_at(mistake.offset);
-            SchemaError { file: file.to_owned(), line, kind: mistake.kind }
-        })?;
-        let line = statement.line_at(0);
-        found.extend(located.map(|definition| Located { definition, file: file.to_owned(), line }));
+        match statement.definition(macros) {
+            Ok(None) => {}
+            Ok(Some(definition)) => {
+                let line = statement.line_at(0);
+                let located = Located { definition, file: file.to_owned(), line, shipped: false };
+                read.definitions.push(located);
+            }
+            Err(mistake) => {
+                let line = statement.line_at(mistake.offset);
+                read.errors.push(SchemaError { file: file.to_owned(), line, kind: mistake.kind });
+                read.unread.extend(statement.words());
+            }
+        }
     }
-    Ok(found)
+    read
 }
 
 /// One logical line.
@@ -108,6 +126,18 @@ impl Statement {
 
     fn line_at(&self, offset: usize) -> usize {
         self.lines.iter().rev().find(|(start, _)| *start <= offset).map_or(1, |(_, line)| *line)
+    }
+
+    /// Returns the words that may name the definition, in lower case: its OID or macro, and all words in quotes.
+    fn words(&self) -> impl Iterator<Item = String> {
+        let inner = self.text.split_once('(').map_or("", |(_, inner)| inner);
+        let oid = self
+            .text
+            .split_ascii_whitespace()
+            .nth(1)
+            .into_iter()
+            .chain(inner.split_ascii_whitespace().next());
+        oid.chain(inner.split('\'').skip(1).step_by(2)).map(str::to_ascii_lowercase)
     }
 
     /// Parses the statement's definition; `None` for a macro, or an LDIF line that is no definition.

@@ -117,7 +117,7 @@ fn published_schema_is_complete_and_parses() {
         }
     }
     let mut builder = SchemaBuilder::new();
-    builder.add_text("published", &text).unwrap();
+    builder.add_text("published", &text);
     let again = builder.build().unwrap();
     assert_eq!(again.publish().attribute_types, published.attribute_types);
     assert_eq!(again.publish().object_classes, published.object_classes);

@@ -41,8 +41,8 @@ pub enum ServeError {
     #[error(transparent)]
     Log(#[from] crate::log::LogError),
     /// A schema file is not usable.
-    #[error("schema: {0}")]
-    Schema(#[from] schema::SchemaError),
+    #[error("schema: {}", .0.to_string().replace('\n', "\npando: schema: "))]
+    Schema(#[from] schema::SchemaErrors),
     /// The data directory cannot be opened; in use by another process is one of the reasons.
     #[error("{}", in_directory(path, error))]
     Open {

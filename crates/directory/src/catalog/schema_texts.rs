@@ -10,37 +10,39 @@ use crate::model::settings::{SettingPath, SettingsProblem};
 /// Returns the shipped schema with these texts added.
 ///
 /// # Errors
-/// The first definition that cannot be used.
-pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, SettingsProblem> {
+/// All definitions that cannot be used.
+pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>, Vec<SettingsProblem>> {
     if texts.is_empty() {
         return Ok(Schema::shipped());
     }
-    let problem = |error: SchemaError| {
+    let problem = |error: &SchemaError| {
         let place = match error.file.starts_with("schema.") {
             true => SettingPath::Line(error.file.clone(), error.line),
             false => SettingPath::Key("schema".to_owned()),
         };
         SettingsProblem::new(place, error.kind.to_string())
     };
+    builder_of(texts).build().map_err(|errors| errors.all().iter().map(problem).collect())
+}
+
+fn builder_of(texts: &BTreeMap<String, String>) -> SchemaBuilder {
     let mut builder = SchemaBuilder::shipped();
     for (name, text) in texts {
-        builder.add_text(&format!("schema.{name}"), text).map_err(problem)?;
+        builder.add_text(&format!("schema.{name}"), text);
     }
-    builder.build().map_err(problem)
+    builder
 }
 
 /// Returns the definitions in these texts that have no effect: first restrictions that are not enforced, which are
-/// errors, then the others, which are only reported. Texts that cannot be parsed yield none.
+/// errors, then the others, which are only reported.
 pub(crate) fn without_effect(
     texts: &BTreeMap<String, String>,
 ) -> (Vec<SettingsProblem>, Vec<SettingsProblem>) {
-    let mut builder = SchemaBuilder::new();
-    for (name, text) in texts {
-        if builder.add_text(&format!("schema.{name}"), text).is_err() {
-            return (Vec::new(), Vec::new());
-        }
+    if texts.is_empty() {
+        return (Vec::new(), Vec::new());
     }
-    let (wrong, told): (Vec<_>, Vec<_>) = builder.without_effect().into_iter().partition(|one| one.restricts);
+    let all = builder_of(texts).without_effect();
+    let (wrong, told): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.restricts);
     let problem = |one: WithoutEffect| SettingsProblem::new(SettingPath::Line(one.file, one.line), one.text);
     (wrong.into_iter().map(problem).collect(), told.into_iter().map(problem).collect())
 }

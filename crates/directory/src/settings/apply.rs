@@ -29,7 +29,10 @@ pub(crate) fn apply_schema(
 ) -> Result<()> {
     let Some(texts) = &record.schema else { return Ok(()) };
     let damaged = |error: String| OperationError::Damaged(format!("schema of a settings record: {error}"));
-    let schema = schema_of(texts).map_err(|problem| damaged(problem.to_string()))?;
+    let schema = schema_of(texts).map_err(|problems| {
+        let problem = problems.first().map_or_else(String::new, ToString::to_string);
+        damaged(problem)
+    })?;
     let (mut changed, allocations) =
         catalog.with_schema(schema).map_err(|error| damaged(error.to_string()))?;
     for allocation in &allocations {

@@ -42,8 +42,11 @@ pub struct CheckedSettings {
 /// All problems. If the schema is unusable, nothing else is checked, because names have no meaning then.
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
-    let schema = schema_of(&proposal.schema).map_err(|problem| vec![problem])?;
     let mut problems = without_effect(&proposal.schema).0;
+    let schema = match schema_of(&proposal.schema) {
+        Ok(schema) => schema,
+        Err(errors) => return Err(errors.into_iter().chain(problems).collect()),
+    };
     let mut settings = proposal.clone();
     settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);

@@ -31,6 +31,22 @@ pub(super) const DIFFERENCES: &[(&str, &str)] = &[
         "an administrator sets it, as the same draft says in its section 9",
     ),
     (
+        "draft-howard-rfc2307bis-xx automount may: \"\" is \"automountKey cn\"",
+        "the older autofs schema names a map by ou and a key by cn, and entries of both are accepted",
+    ),
+    (
+        "draft-howard-rfc2307bis-xx automount must: \"automountKey\" is \"\"",
+        "the older autofs schema names a map by ou and a key by cn, and entries of both are accepted",
+    ),
+    (
+        "draft-howard-rfc2307bis-xx automountMap may: \"\" is \"automountMapName ou\"",
+        "the older autofs schema names a map by ou and a key by cn, and entries of both are accepted",
+    ),
+    (
+        "draft-howard-rfc2307bis-xx automountMap must: \"automountMapName\" is \"\"",
+        "the older autofs schema names a map by ou and a key by cn, and entries of both are accepted",
+    ),
+    (
         "draft-howard-rfc2307bis-xx ipServiceProtocol substr: \"\" is \"caseIgnoreSubstringsMatch\"",
         "RFC 2307 has it, and clients search by parts of names",
     ),
@@ -291,4 +307,6 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "RFC 2256 and X.520",
     ),
     ("emailAddress", "PKCS #9"),
+    ("authzMatch OpenLDAPaciMatch privateKeyMatch rdnMatch", "OpenLDAP"),
+    ("ds-mr-user-password-exact ds-mr-user-password-equality historicalCsnOrderingMatch", "OpenDJ"),
 ];

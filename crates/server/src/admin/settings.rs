@@ -6,6 +6,7 @@
 
 mod file;
 pub mod online;
+mod schema_source;
 #[cfg(test)]
 mod tests;
 

@@ -34,15 +34,24 @@ pub struct TextProblem {
     pub line: usize,
     /// Description of the problem, and of valid input.
     pub what: String,
+    /// Schema text of a file that has the problem, and the line in that file.
+    pub in_schema: Option<(String, usize)>,
 }
 
-/// Returns the text of a schema file by its name in the settings and its path, or the reason why it cannot.
-pub type ReadSchema<'r> = dyn FnMut(&str, &str) -> Result<String, String> + 'r;
+/// Returns the schema texts of a path, each with its name in the settings, or the reason why it cannot.
+pub type ReadSchema<'r> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'r;
 
 impl SettingsText {
     /// Whether the text states the suffixes; otherwise the default applies.
     pub fn names_suffixes(&self) -> bool {
         self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
+    }
+
+    /// Returns name and line of the schema text that a place is in, unless the text stands in the settings file.
+    fn schema_file(&self, place: &SettingPath) -> Option<(String, usize)> {
+        let SettingPath::Line(key, line) = place else { return None };
+        let is_inline = self.lines.contains_key(&SettingPath::Line(key.clone(), 1));
+        key.strip_prefix("schema.").filter(|_| !is_inline).map(|name| (name.to_owned(), *line))
     }
 
     /// Returns the line of a setting; if the text does not contain it, the line of its table, else the first line.
@@ -75,11 +84,11 @@ pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsTex
     if text.len() > TEXT_SIZE_MAX {
         let what =
             format!("{} octets are more than the {TEXT_SIZE_MAX} that a settings file may have", text.len());
-        return Err(vec![TextProblem { line: 1, what }]);
+        return Err(vec![TextProblem { line: 1, what, in_schema: None }]);
     }
     let document = DeTable::parse(text).map_err(|error| {
         let line = line_of(text, error.span().map_or(0, |span| span.start));
-        vec![TextProblem { line, what: error.message().to_owned() }]
+        vec![TextProblem { line, what: error.message().to_owned(), in_schema: None }]
     })?;
     let mut reading = Reading {
         text,
@@ -226,12 +235,14 @@ impl Reading<'_, '_, '_> {
         let Some(paths) = self.texts("schema_files", value, "[\"local.schema\"]") else { return };
         let DeValue::Array(members) = value.get_ref() else { return };
         for (path, member) in paths.iter().zip(members) {
-            let stem = std::path::Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
-            let name = stem.unwrap_or_default().to_owned();
             let place = member.span().start;
-            self.note(SettingPath::Key(format!("schema.{name}")), place);
-            match (self.read_schema)(&name, path) {
-                Ok(text) => self.add_schema(name, text, place),
+            match (self.read_schema)(path) {
+                Ok(texts) => {
+                    for (name, text) in texts {
+                        self.note(SettingPath::Key(format!("schema.{name}")), place);
+                        self.add_schema(name, text, place);
+                    }
+                }
                 Err(what) => self.problem(place, what),
             }
         }
@@ -308,8 +319,9 @@ impl Reading<'_, '_, '_> {
         let found = directory::settings::check(&self.read.settings).err().unwrap_or_default();
         for problem in found {
             let line = self.read.line(&problem.place);
-            if self.problems.iter().all(|known| known.line != line) {
-                self.problems.push(TextProblem { line, what: problem.what });
+            let in_schema = self.read.schema_file(&problem.place);
+            if in_schema.is_some() || self.problems.iter().all(|known| known.line != line) {
+                self.problems.push(TextProblem { line, what: problem.what, in_schema });
             }
         }
     }
@@ -321,7 +333,7 @@ impl Reading<'_, '_, '_> {
 
     fn problem(&mut self, offset: usize, what: String) {
         let line = line_of(self.text, offset);
-        self.problems.push(TextProblem { line, what });
+        self.problems.push(TextProblem { line, what, in_schema: None });
     }
 }
 

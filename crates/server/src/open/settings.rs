@@ -21,12 +21,12 @@ pub fn load_schema(texts: &BTreeMap<String, String>, files: &[PathBuf]) -> Resul
     }
     let mut builder = SchemaBuilder::shipped();
     for (name, text) in texts {
-        builder.add_text(name, text)?;
+        builder.add_text(name, text);
     }
     for file in files {
         let text =
             std::fs::read_to_string(file).map_err(|error| ConfigError::Read { file: file.clone(), error })?;
-        builder.add_text(&file.display().to_string(), &text)?;
+        builder.add_text(&file.display().to_string(), &text);
     }
     Ok(builder.build()?)
 }

@@ -45,7 +45,7 @@ fn read(value: Option<&[u8]>) -> Result<DirectorySettings, Outcome> {
         let what = "the value has to be the text of a settings file, in UTF-8";
         Outcome::new(ResultCode::PROTOCOL_ERROR, what)
     })?;
-    let mut no_files = |_: &str, path: &str| {
+    let mut no_files = |path: &str| {
         Err(format!("{path}: a server reads no files of its clients; give definitions as text in [schema]"))
     };
     settings_text::parse(text, &mut no_files).map(|parsed| parsed.settings).map_err(|problems| {

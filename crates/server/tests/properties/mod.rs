@@ -11,7 +11,10 @@ use server::proxy_header::{ProxyHeader, ProxyHeaderError, SIZE_MAX};
 pub(crate) fn settings_text(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let lines = 1..=text.bytes().filter(|&byte| byte == b'\n').count() + 1;
-    let mut files = |_: &str, path: &str| Ok(format!("# {path}").replace(['\n', '\r'], " "));
+    let mut files = |path: &str| {
+        let stem = std::path::Path::new(path).file_stem().and_then(std::ffi::OsStr::to_str);
+        Ok(vec![(stem.unwrap_or_default().to_owned(), format!("# {path}").replace(['\n', '\r'], " "))])
+    };
     let read = match text::parse(text, &mut files) {
         Ok(read) => read,
         Err(problems) => {

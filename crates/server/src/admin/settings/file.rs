@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use directory::DirectorySettings;
 use directory::settings::{self, SettingPath, SettingsProblem};
 
+use super::schema_source;
 use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
@@ -17,6 +18,8 @@ pub struct SettingsFile {
     text: SettingsText,
     /// Files of schema texts by their names in the settings.
     schema_files: BTreeMap<String, PathBuf>,
+    /// Those that are not UTF-8.
+    latin_1: Vec<PathBuf>,
 }
 
 impl SettingsFile {
@@ -33,22 +36,27 @@ impl SettingsFile {
     /// Reads the text of a settings file that has this path.
     pub(crate) fn parse(path: &Path, text: &str) -> Result<SettingsFile, ServeError> {
         let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-        let mut schema_files = BTreeMap::new();
-        let parsed = text::parse(text, &mut |name, file| {
-            let file = folder.join(file);
-            let content = std::fs::read_to_string(&file)
-                .map_err(|error| format!("cannot read {}: {error}", file.display()));
-            schema_files.insert(name.to_owned(), file);
-            content
+        let (mut schema_files, mut latin_1) = (BTreeMap::new(), Vec::new());
+        let parsed = text::parse(text, &mut |file| {
+            let mut texts = Vec::new();
+            for source in schema_source::read(&folder.join(file))? {
+                let is_free =
+                    |name: &str| !schema_files.keys().any(|known: &String| known.eq_ignore_ascii_case(name));
+                let name = schema_source::name_of(&source.path, &is_free);
+                latin_1.extend(source.is_latin_1.then(|| source.path.clone()));
+                schema_files.insert(name.clone(), source.path);
+                texts.push((name, source.text));
+            }
+            Ok(texts)
         });
-        let located = |problem: TextProblem| ConfigError::File {
-            file: path.to_owned(),
-            line: problem.line,
-            what: problem.what,
+        let located = |problem: TextProblem| {
+            let in_schema = problem.in_schema.and_then(|(name, line)| Some((schema_files.get(&name)?, line)));
+            let (file, line) = in_schema.map_or((path, problem.line), |(file, line)| (file.as_path(), line));
+            ConfigError::File { file: file.to_owned(), line, what: problem.what }
         };
         let text =
             parsed.map_err(|problems| ServeError::Settings(problems.into_iter().map(located).collect()))?;
-        Ok(SettingsFile { path: path.to_owned(), text, schema_files })
+        Ok(SettingsFile { path: path.to_owned(), text, schema_files, latin_1 })
     }
 
     /// Sets the suffix if the file names none.
@@ -82,9 +90,11 @@ impl SettingsFile {
         (&self.path, self.text.line(&SettingPath::Member(key.to_owned(), number)))
     }
 
-    /// Returns settings that are permitted and have no effect, each with its place.
+    /// Returns settings that are permitted and have no effect, each with its place, and files in another encoding.
     pub fn notices(&self) -> Vec<String> {
-        self.settings().notices().iter().map(|notice| self.error(notice).to_string()).collect()
+        let latin_1 = self.latin_1.iter();
+        let latin_1 = latin_1.map(|file| format!("{}: not UTF-8, read as ISO 8859-1", file.display()));
+        latin_1.chain(self.settings().notices().iter().map(|notice| self.error(notice).to_string())).collect()
     }
 
     /// Converts a problem to an error with its file and line.

@@ -12,9 +12,9 @@ use crate::config::settings_text::{self as text, parse};
 /// Returns all problems of a text, checked as by `pando plan`, as `LINE: PROBLEM`.
 fn problems(text: &str) -> Vec<String> {
     let read = |text: &str| {
-        let mut none = |_: &str, path: &str| match path {
-            "good.schema" => Ok(COLOUR.to_owned()),
-            "bad.schema" => Ok("# comment\nattributetype ( 1.2.3 )\n".to_owned()),
+        let mut none = |path: &str| match path {
+            "good.schema" => Ok(vec![("good".to_owned(), COLOUR.to_owned())]),
+            "bad.schema" => Ok(vec![("bad".to_owned(), "# comment\nattributetype ( 1.2.3 )\n".to_owned())]),
             _ => Err(format!("cannot read {path}: there is none")),
         };
         parse(text, &mut none)
@@ -151,7 +151,7 @@ fn reports_all_problems_in_the_order_of_their_lines() {
 
 #[test]
 fn missing_settings_have_defaults() {
-    let mut none = |_: &str, _: &str| Err(String::new());
+    let mut none = |_: &str| Err(String::new());
     let read = |text: &str| parse(text, &mut none).unwrap().settings;
     let mut read = read;
     assert_eq!(read(""), DirectorySettings::default());
@@ -169,7 +169,7 @@ fn missing_settings_have_defaults() {
 /// Unknown keys, unsuitable values, and settings that contradict each other, in one run.
 #[test]
 fn reports_all_problems_at_once() {
-    let mut none = |_: &str, _: &str| Err("no such file".to_owned());
+    let mut none = |_: &str| Err("no such file".to_owned());
     let text = "sufixes = []\nsuffixes = [\"o=a\", \"ou=b,o=a\"]\npassword_scheme = \"ROT13\"\n\
                 [indexes]\nnonsense = \"equality\"\ncn = \"sideways\"\n";
     let problems = parse(text, &mut none).unwrap_err();
@@ -191,6 +191,13 @@ fn errors_of_schema_files_name_the_file() {
     let problem = &settings::check(file.settings()).unwrap_err()[0];
     let text = file.error(problem).to_string();
     assert!(text.starts_with(&format!("{}:2: SUP or SYNTAX", folder.join("own.schema").display())), "{text}");
+    // With a problem of the settings file as well, each names its own file.
+    let errors = SettingsFile::parse(&path, "schema_files = [\"own.schema\"]\n[limits]\nsize_limit = -1\n");
+    let errors = errors.unwrap_err().to_string();
+    assert!(
+        errors.contains("own.schema:2: SUP or SYNTAX") && errors.contains("settings.toml:3: "),
+        "{errors}"
+    );
     std::fs::remove_dir_all(&folder).unwrap();
     let missing = SettingsFile::read(Path::new("/nonexistent/file")).unwrap_err();
     assert!(missing.to_string().contains("cannot read /nonexistent/file"), "{missing}");
@@ -205,7 +212,35 @@ fn a_long_text_is_written_so_that_it_reads_back() {
             ..DirectorySettings::default()
         };
         let written = text::write(&stated);
-        let read = parse(&written, &mut |_, _| Err(String::new()));
+        let read = parse(&written, &mut |_| Err(String::new()));
         assert_eq!(read.unwrap().settings, stated, "{written}");
     }
+}
+
+#[test]
+fn schema_files_are_taken_as_they_are() {
+    let folder = std::env::temp_dir().join(format!("pando-schema-files-{}", std::process::id()));
+    let nested = folder.join("slapd.d/cn=config/cn=schema");
+    std::fs::create_dir_all(&nested).unwrap();
+    let define = |number: u32, text: &str| format!("( 1.3.6.1.4.1.32473.{number} NAME '{text}' SUP name )\n");
+    let ldif = |number, name| format!("dn: cn={name}\nolcAttributeTypes: {{0}}{}", define(number, name));
+    std::fs::write(nested.join("cn={0}one.ldif"), ldif(1, "one")).unwrap();
+    std::fs::write(nested.join("cn={1}two and.more.ldif"), ldif(2, "two")).unwrap();
+    std::fs::write(nested.join("notes.txt"), "no schema").unwrap();
+    let latin_1 =
+        b"# Stra\xdfe\nattributetype ( 1.3.6.1.4.1.32473.3 NAME 'three' DESC 'Stra\xdfe' SUP name )\n";
+    std::fs::write(folder.join("one.schema"), latin_1).unwrap();
+    let text = "schema_files = [\"slapd.d\", \"one.schema\"]\n";
+    let file = SettingsFile::parse(&folder.join("settings.toml"), text).unwrap();
+    let names: Vec<_> = file.settings().schema.keys().map(String::as_str).collect();
+    assert_eq!(names, ["one", "one-2", "two-and-more"]);
+    let schema = settings::check(file.settings()).unwrap().schema;
+    assert!(schema.attribute_type("one").is_some() && schema.attribute_type("two").is_some());
+    assert_eq!(schema.attribute_type("three").unwrap().description.as_deref(), Some("Straße"));
+    let notices = file.notices();
+    assert!(
+        notices.len() == 1 && notices[0].ends_with("one.schema: not UTF-8, read as ISO 8859-1"),
+        "{notices:?}"
+    );
+    std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,0 +1,53 @@
+//! Syntaxes: the built-in ones, and those that texts define as other names of them.
+
+use super::Mistakes;
+use crate::SchemaErrorKind;
+use crate::effect::WithoutEffect;
+use crate::names::NameTable;
+use crate::schema_file::Located;
+use crate::syntax::{self, Syntax};
+
+pub(super) struct Syntaxes {
+    pub(super) list: Vec<Syntax>,
+    pub(super) names: NameTable,
+}
+
+impl Syntaxes {
+    pub(super) fn built_in() -> Syntaxes {
+        let mut syntaxes = Syntaxes { list: Vec::new(), names: NameTable::default() };
+        for syntax in syntax::built_in() {
+            syntaxes.push(syntax);
+        }
+        syntaxes
+    }
+
+    fn push(&mut self, syntax: Syntax) {
+        self.names.insert(&syntax.oid, self.list.len());
+        self.list.push(syntax);
+    }
+
+    /// Adds a definition. A built-in syntax may be repeated; a new one names, with X-SUBST, the known one that it is.
+    /// One that names none is noticed, and an error for types that have it.
+    pub(super) fn add(
+        &mut self,
+        located: &Located,
+        mistakes: &mut Mistakes,
+        notices: &mut Vec<WithoutEffect>,
+    ) {
+        let definition = &located.definition;
+        if self.names.find(&definition.oid).is_some() {
+            return;
+        }
+        let original = definition.extension("X-SUBST").and_then(|values| values.first());
+        let Some(original) = original else {
+            let text = "the syntax is not known here; X-SUBST can name a known one";
+            return notices.push(WithoutEffect::notice(located, text));
+        };
+        let Some(known) = self.names.find(original).and_then(|index| self.list.get(index)) else {
+            return mistakes.add(located.error(SchemaErrorKind::UnknownSyntax(original.clone())));
+        };
+        let description = definition.one("DESC").unwrap_or(&definition.oid);
+        let syntax = Syntax::substitute(&definition.oid, description, known, definition.render());
+        self.push(syntax);
+    }
+}

@@ -1,0 +1,104 @@
+//! Schema files as `schema_files` names them: a file, or a folder such as `slapd.d` with the files below it.
+
+use std::path::{Path, PathBuf};
+
+use directory::limits::SCHEMA_NAME_MAX;
+
+/// Deepest folder below a named one that is searched.
+const DEPTH_MAX: usize = 8;
+
+/// A schema file that was read.
+#[derive(Debug)]
+pub(super) struct SchemaSource {
+    pub(super) path: PathBuf,
+    pub(super) text: String,
+    /// Whether the file is not UTF-8 and was read as ISO 8859-1.
+    pub(super) is_latin_1: bool,
+}
+
+/// Reads a schema file, or all schema files below a folder by the order of their names.
+///
+/// # Errors
+/// A sentence with the path that cannot be read.
+pub(super) fn read(path: &Path) -> Result<Vec<SchemaSource>, String> {
+    if !path.is_dir() {
+        return Ok(vec![read_file(path)?]);
+    }
+    let mut files = Vec::new();
+    find(path, 0, &mut files)?;
+    if files.is_empty() {
+        return Err(format!("{} has no file with the ending .schema or .ldif", path.display()));
+    }
+    files.iter().map(|file| read_file(file)).collect()
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> String {
+    format!("cannot read {}: {error}", path.display())
+}
+
+fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let entries = std::fs::read_dir(folder).and_then(Iterator::collect::<std::io::Result<Vec<_>>>);
+    let entries = entries.map_err(|error| unreadable(folder, &error))?;
+    let mut paths: Vec<PathBuf> = entries.iter().map(std::fs::DirEntry::path).collect();
+    paths.sort();
+    for path in paths {
+        if path.is_dir() && depth < DEPTH_MAX {
+            find(&path, depth + 1, files)?;
+        } else if path.extension().is_some_and(|ending| ending == "schema" || ending == "ldif") {
+            files.push(path);
+        }
+    }
+    Ok(())
+}
+
+fn read_file(path: &Path) -> Result<SchemaSource, String> {
+    let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
+    let path = path.to_owned();
+    Ok(match String::from_utf8(bytes) {
+        Ok(text) => SchemaSource { path, text, is_latin_1: false },
+        // Each octet is the character of its number.
+        Err(error) => {
+            let text = error.into_bytes().into_iter().map(char::from).collect();
+            SchemaSource { path, text, is_latin_1: true }
+        }
+    })
+}
+
+/// Returns a name that `is_free` for the text of a file: the file's name without its ending and without the `cn={1}` of
+/// slapd.d, other characters replaced by hyphens, and a number if it is taken.
+pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let stem = stem.strip_prefix("cn=").unwrap_or(&stem);
+    let numbered = stem.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    let stem = numbered.map_or(stem, |(_, name)| name);
+    let is_kept = |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+    let name: String = stem
+        .chars()
+        .map(|character| if is_kept(character) { character } else { '-' })
+        .take(SCHEMA_NAME_MAX - "-9999".len())
+        .collect();
+    let name = if name.is_empty() { "schema".to_owned() } else { name };
+    let numbered = (2..).map(|number| format!("{name}-{number}"));
+    std::iter::once(name.clone()).chain(numbered).find(|name| is_free(name)).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_texts_by_their_files() {
+        for (path, expected) in [
+            ("a/nis.schema", "nis"),
+            ("99user.ldif", "99user"),
+            ("kerberos.openldap.ldif", "kerberos-openldap"),
+            ("slapd.d/cn=config/cn=schema/cn={5}own things.ldif", "own-things"),
+            ("cn=schema.ldif", "schema"),
+            (".schema", "-schema"),
+        ] {
+            assert_eq!(name_of(Path::new(path), &|_| true), expected, "{path}");
+        }
+        assert_eq!(name_of(Path::new("a.ldif"), &|name| name != "a" && name != "a-2"), "a-3");
+        assert!(name_of(Path::new(&"x".repeat(99)), &|_| true).len() <= SCHEMA_NAME_MAX);
+    }
+}
