@@ -232,14 +232,7 @@ impl AccessRule {
             "deny" => false,
             other => return Err(format!("expected allow or deny, found {other:?}")),
         };
-        let mut rights = Rights::default();
-        for word in parser.list("a right")? {
-            let Some(right) = Rights::of_word(word) else {
-                let known: Vec<_> = RIGHTS.iter().map(|(known, _)| *known).collect();
-                return Err(format!("{word:?} is not a right: choose from {}", known.join(", ")));
-            };
-            rights = rights.with(right);
-        }
+        let rights = parser.rights()?;
         let mut rule = AccessRule {
             name: name.to_owned(),
             is_allow,
@@ -257,9 +250,7 @@ impl AccessRule {
             if rule.attributes.is_empty() && parser.takes("of") {
                 rule.attributes = parser.list("an attribute")?.into_iter().map(str::to_owned).collect();
             } else if parser.takes("but") {
-                if !parser.takes("not") {
-                    return Err(format!("expected \"not\", found {}", parser.next_text()));
-                }
+                parser.expect("not")?;
                 parser.exception(&mut rule)?;
             } else if rule.place.is_none()
                 && let Some(reach) = parser.reach()?
@@ -275,9 +266,7 @@ impl AccessRule {
             }
         }
         if parser.takes("where") {
-            if !parser.takes("seen") {
-                return Err(format!("expected \"seen\", found {}", parser.next_text()));
-            }
+            parser.expect("seen")?;
             rule.rights = rights.in_rule(is_allow, true);
         }
         if !parser.takes("to") {
@@ -349,6 +338,18 @@ const OF_VALUES: Rights = Rights(COMPARE.0 | SEARCH.0 | READ.0 | WRITE.0);
 const NAME_MAX: usize = 100;
 
 impl Parser<'_, '_> {
+    fn rights(&mut self) -> Result<Rights, String> {
+        let mut rights = Rights::default();
+        for word in self.list("a right")? {
+            let Some(right) = Rights::of_word(word) else {
+                let known: Vec<_> = RIGHTS.iter().map(|(known, _)| *known).collect();
+                return Err(format!("{word:?} is not a right: choose from {}", known.join(", ")));
+            };
+            rights = rights.with(right);
+        }
+        Ok(rights)
+    }
+
     /// Parses the word, or words, before the DN of a place; `None` if the next token starts something else.
     fn reach(&mut self) -> Result<Option<Reach>, String> {
         for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {

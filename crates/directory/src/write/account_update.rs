@@ -11,13 +11,13 @@ use crate::accounts::{
     self, FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME, SCRAM_KEYS, TOTP_LAST_STEP, description,
     distinct_time, time_text,
 };
-use crate::catalog::{Allocations, USER_PASSWORD};
+use crate::catalog::{Allocations, Catalog, USER_PASSWORD};
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Modify, Record};
 use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
-use crate::password::policy::Lock;
+use crate::password::policy::{Account, Lock};
 use crate::read::controls::RequestControls;
 use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
@@ -70,21 +70,8 @@ pub(crate) fn decide(
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     let mut entry = WorkingEntry::of(state, id)?;
     let catalog = state.catalog;
-    let exact = |time: i64| time_text(time, true).into_bytes();
     if update.clears_failures || !update.failures.is_empty() {
-        let mut after = account.clone();
-        after.apply_attempts(update.clears_failures, &update.failures);
-        if after.failures != account.failures || update.clears_failures {
-            let kept = after.failures.iter().copied().map(exact);
-            entry.set_all_by_server(&description(catalog, FAILURE_TIME)?, kept)?;
-        }
-        let known = description(catalog, LOCKED_TIME)?;
-        match after.locked {
-            _ if after.locked == account.locked => {}
-            Some(Lock::Since(since)) => entry.set_by_server(&known, time_text(since, false).into_bytes())?,
-            Some(Lock::Permanent) => {}
-            None => entry.clear(&known)?,
-        }
+        record_failures(&mut entry, catalog, &account, update)?;
     }
     if let Some(grace) = update.grace {
         let known = description(catalog, GRACE_USE_TIME)?;
@@ -93,7 +80,7 @@ pub(crate) fn decide(
             return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, ""));
         }
         let is_used = |time| uses.iter().any(|used| generalized_micros(used) == Some(time));
-        uses.push(exact(distinct_time(grace, is_used)));
+        uses.push(time_text(distinct_time(grace, is_used), true).into_bytes());
         entry.set_all_by_server(&known, uses)?;
     }
     if let Some(step) = update.totp_step {
@@ -142,6 +129,28 @@ pub(crate) fn decide(
     let changes = entry.changes(&mut allocations);
     let modify = Modify { id, dn, class_set, flags, changes };
     Ok(Some(deciding.record(allocations, Change::Modify(modify))))
+}
+
+/// Records failures and the lock that follows from them.
+fn record_failures(
+    entry: &mut WorkingEntry<'_>,
+    catalog: &Catalog,
+    account: &Account,
+    update: &AccountUpdate,
+) -> Result<()> {
+    let mut after = account.clone();
+    after.apply_attempts(update.clears_failures, &update.failures);
+    if after.failures != account.failures || update.clears_failures {
+        let kept = after.failures.iter().map(|time| time_text(*time, true).into_bytes());
+        entry.set_all_by_server(&description(catalog, FAILURE_TIME)?, kept)?;
+    }
+    let known = description(catalog, LOCKED_TIME)?;
+    match after.locked {
+        _ if after.locked == account.locked => Ok(()),
+        Some(Lock::Since(since)) => entry.set_by_server(&known, time_text(since, false).into_bytes()),
+        Some(Lock::Permanent) => Ok(()),
+        None => entry.clear(&known),
+    }
 }
 
 fn with_options(known: AttributeDescription, options: &str) -> AttributeDescription {

@@ -270,6 +270,31 @@ fn in_scope(dn: &str, base: &str, scope: Scope) -> bool {
     }
 }
 
+/// Values by attribute, by DN.
+type FoundValues = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
+
+/// Returns the entries and values that a search should find.
+fn expected_entries(rights: &Rights<'_>, base: &str, scope: Scope, filter: &Filter) -> FoundValues {
+    let tree = rights.tree;
+    let mut expected = FoundValues::new();
+    for dn in tree.keys() {
+        if in_scope(dn, base, scope) && rights.sees(dn) && filter.truth(rights, dn) == Some(true) {
+            let made = ["memberOf", "entryDN"].map(str::to_owned);
+            let read = tree[dn].keys().chain(&made).filter(|name| rights.may("read", dn, name));
+            let values = read.map(|name| {
+                (name.clone(), rights.values(dn, name, "read").into_iter().collect::<BTreeSet<_>>())
+            });
+            let mut values: BTreeMap<_, _> = values.filter(|(_, values)| !values.is_empty()).collect();
+            if rights.may("read", dn, "numSubordinates") {
+                let count = tree.keys().filter(|other| tree::parent(other) == dn).count();
+                values.insert("numSubordinates".to_owned(), BTreeSet::from([count.to_string()]));
+            }
+            expected.insert(dn.clone(), values);
+        }
+    }
+    expected
+}
+
 fn check_search(
     directory: &mut TestDirectory,
     rng: &mut Rng,
@@ -299,22 +324,7 @@ fn check_search(
     directory.link = rights.link;
     let found = search(directory, &case, &RequestControls::default());
     let what = || format!("{case:?} as {asker:?} from {:?} under {texts:#?}", rights.link);
-    let mut expected: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = BTreeMap::new();
-    for dn in tree.keys() {
-        if in_scope(dn, base, scope) && rights.sees(dn) && filter.truth(rights, dn) == Some(true) {
-            let made = ["memberOf", "entryDN"].map(str::to_owned);
-            let read = tree[dn].keys().chain(&made).filter(|name| rights.may("read", dn, name));
-            let values = read.map(|name| {
-                (name.clone(), rights.values(dn, name, "read").into_iter().collect::<BTreeSet<_>>())
-            });
-            let mut values: BTreeMap<_, _> = values.filter(|(_, values)| !values.is_empty()).collect();
-            if rights.may("read", dn, "numSubordinates") {
-                let count = tree.keys().filter(|other| tree::parent(other) == dn).count();
-                values.insert("numSubordinates".to_owned(), BTreeSet::from([count.to_string()]));
-            }
-            expected.insert(dn.clone(), values);
-        }
-    }
+    let expected = expected_entries(rights, base, scope, &filter);
     // A search with a hidden base must find something below it.
     let begins = base.is_empty() || (tree.contains_key(base) && (rights.sees(base) || !expected.is_empty()));
     if !begins {
@@ -324,7 +334,7 @@ fn check_search(
         return 0;
     }
     assert_eq!(found.code, ResultCode::SUCCESS, "{}: {}", found.diagnostic, what());
-    let got: BTreeMap<String, BTreeMap<String, BTreeSet<String>>> = found
+    let got: FoundValues = found
         .entries
         .iter()
         .map(|entry| {

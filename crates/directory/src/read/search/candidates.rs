@@ -8,11 +8,12 @@ use schema::Schema;
 use store::{Direction, IdCursor, Scan};
 
 use super::plan::Source;
+use crate::filter::Candidate;
 use crate::filter::prefilter::Guard;
-use crate::model::entry::Located;
+use crate::model::entry::{EntryRow, Located};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -74,6 +75,25 @@ pub(crate) enum AtHand<'s> {
     Row(&'s [u8]),
     /// The candidate is known to be no result.
     Refusal,
+}
+
+impl<'s> AtHand<'s> {
+    /// Returns the candidate with this id; `None` if it was deleted after it was collected.
+    #[inline(always)]
+    pub(super) fn candidate(self, state: TreeState<'s>, id: EntryId) -> Result<Option<Candidate<'s>>> {
+        let row = match self {
+            AtHand::Node(row) => return Ok(Some(Candidate::new(id, row))),
+            AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => node(state.read, id)?,
+        };
+        let Some(row) = row else { return Ok(None) };
+        Ok(Some(match self {
+            AtHand::Row(bytes) => {
+                let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
+                Candidate::with_entry(id, row, entry)
+            }
+            AtHand::Nothing | AtHand::Node(_) | AtHand::Refusal => Candidate::new(id, row),
+        }))
+    }
 }
 
 /// Merged ids of the plan and of postings.

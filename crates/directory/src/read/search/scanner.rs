@@ -22,7 +22,7 @@ use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeRow};
 use crate::snapshot::Snapshot;
-use crate::tree::{TreeState, damaged_row, node};
+use crate::tree::TreeState;
 
 /// Index keys that cost as much as one candidate.
 const KEYS_PER_ENTRY: usize = 8;
@@ -221,7 +221,7 @@ impl Scanner {
             left = left.saturating_sub(self.candidate_cost.saturating_add(cost_of_links(&mut self.matcher)));
             next_id = id.0 + 1;
             sink.examined();
-            let is_refused = match at_hand {
+            let is_refused = match &at_hand {
                 AtHand::Refusal => true,
                 AtHand::Row(bytes) if asks_rows => {
                     let row = EntryRow::unchecked(bytes);
@@ -235,23 +235,9 @@ impl Scanner {
                 sink.rejected(state, &self.filter)?;
                 continue;
             }
-            let row = match at_hand {
-                AtHand::Node(row) => row,
-                AtHand::Nothing | AtHand::Row(_) | AtHand::Refusal => match node(state.read, id)? {
-                    Some(row) => row,
-                    // Deleted after it was collected.
-                    None => continue,
-                },
-            };
-            let candidate = match at_hand {
-                AtHand::Row(bytes) => {
-                    let entry = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
-                    Candidate::with_entry(id, row, entry)
-                }
-                AtHand::Nothing | AtHand::Node(_) | AtHand::Refusal => Candidate::new(id, row),
-            };
-            if !self.scope.admits(id, row.flags)
-                || !self.scope.contains(state, names, id, &row)?
+            let Some(candidate) = at_hand.candidate(state, id)? else { continue };
+            if !self.scope.admits(id, candidate.node.flags)
+                || !self.scope.contains(state, names, id, &candidate.node)?
                 || truth(&mut self.matcher, &self.filter, implied, state, &candidate)? != Truth::True
                 || !is_permitted(
                     (&mut self.permitted, &self.rights),
