@@ -71,7 +71,6 @@ use crate::model::rows::EntryId;
 use crate::read::controls::{EXPLAIN, RequestControls};
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
-use assertion::check_assertion_of_base;
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
 use base::{Base, find_base};
 pub use budget::{Budget, Clock, Step};
@@ -179,7 +178,9 @@ impl Search {
         };
         let (base, mut work) = match find_base(&inputs)? {
             Base::Tree(base) => {
-                check_assertion_of_base(&inputs, base)?;
+                if controls.assertion().is_some() {
+                    inputs.check_assertion(base)?;
+                }
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
                 match TreeSearch::start(&inputs, base, scans) {
                     Ok(search) => (base, Work::Tree(search)),
@@ -614,6 +615,22 @@ impl Search {
 }
 
 impl SearchInputs<'_> {
+    /// Refuses a search whose assertion is not true of its base. A hidden base is treated as missing even if an entry
+    /// below it is visible: otherwise assertions would reveal its values.
+    ///
+    /// # Errors
+    /// assertionFailed; noSuchObject in the words of [`EffectiveRights::hidden`].
+    #[cold]
+    #[inline(never)]
+    fn check_assertion(&self, base: EntryId) -> Result<(), OperationError> {
+        if base == EntryId::ROOT {
+            return check_no_assertion(self.controls);
+        }
+        let state = self.snapshot.state();
+        self.rights.at_visible(state, base, self.request.base_object)?;
+        check_assertion(state, self.rights, self.controls, base)
+    }
+
     /// Returns the error for a search that is refused. If the requester may not see the base, it is the one for a
     /// missing base: any other error would reveal that the base exists.
     #[cold]

@@ -4,7 +4,6 @@
 
 use ldap::ResultCode;
 
-use super::SearchInputs;
 use super::permitted::ValuesAllowed;
 use crate::access::EffectiveRights;
 use crate::catalog::Catalog;
@@ -29,27 +28,6 @@ pub(crate) fn check_assertion(
     id: EntryId,
 ) -> Result<()> {
     if controls.seldom.is_none() { Ok(()) } else { check_of_entry(state, rights, controls, id) }
-}
-
-/// Refuses a search whose assertion is not true of its base. A hidden base is treated as missing even if an entry below
-/// it is visible: otherwise assertions would reveal its values.
-///
-/// # Errors
-/// assertionFailed; noSuchObject in the words of [`EffectiveRights::hidden`].
-#[inline(always)]
-pub(super) fn check_assertion_of_base(inputs: &SearchInputs<'_>, base: EntryId) -> Result<()> {
-    if inputs.controls.seldom.is_none() { Ok(()) } else { check_of_base(inputs, base) }
-}
-
-#[cold]
-#[inline(never)]
-fn check_of_base(inputs: &SearchInputs<'_>, base: EntryId) -> Result<()> {
-    let SearchInputs { snapshot, rights, request, controls, .. } = *inputs;
-    if controls.assertion().is_none() || base == EntryId::ROOT {
-        return check_no_assertion(controls);
-    }
-    rights.at_visible(snapshot.state(), base, request.base_object)?;
-    check_of_entry(snapshot.state(), rights, controls, base)
 }
 
 #[cold]

@@ -9,7 +9,7 @@ use ldap::{MessageId, ResultCode};
 use super::result::ResultWriter;
 use super::selection::Selection;
 use crate::access::{EffectiveRights, RequestContext};
-use crate::filter::{Candidate, MemberUse};
+use crate::filter::Candidate;
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -35,8 +35,7 @@ pub(crate) fn copy_of_entry(
     if selection.rights.as_ref().is_some_and(|at| !at.may_browse()) {
         return Ok(None);
     }
-    let groups = rights.groups(MemberUse::Read);
-    let mut writer = ResultWriter::new(MessageId(0), false, selection, (groups, None));
+    let mut writer = ResultWriter::new(MessageId(0), false, selection, &rights);
     let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
     let mut message = Vec::new();
     let is_whole =

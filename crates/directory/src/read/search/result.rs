@@ -18,8 +18,9 @@ use schema::{AttributeDescription, TypeId};
 
 use super::effective::RightsReport;
 use super::selection::Selection;
+use crate::access::EffectiveRights;
 use crate::catalog::{AttributeDef, Catalog};
-use crate::filter::{Candidate, GroupsOf};
+use crate::filter::{Candidate, GroupsOf, MemberUse};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
@@ -47,15 +48,17 @@ pub(crate) struct ResultWriter {
 }
 
 impl ResultWriter {
-    /// Creates a writer. `groups` and `effective` are as the fields describe.
+    /// Creates a writer of what a requester with these rights may read.
     #[inline(always)]
     pub(super) fn new(
         id: MessageId,
         types_only: bool,
         selection: Selection,
-        (groups, effective): (Option<GroupsOf>, Option<Box<RightsReport>>),
+        rights: &EffectiveRights,
     ) -> ResultWriter {
-        ResultWriter { id, types_only, selection, groups, effective, gathered: Vec::new(), last_len: None }
+        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
+        let (effective, gathered, last_len) = (None, Vec::new(), None);
+        ResultWriter { id, types_only, selection, groups, effective, gathered, last_len }
     }
 
     /// Returns the bytes of memory that its buffers hold.
@@ -66,8 +69,8 @@ impl ResultWriter {
     /// Returns a copy with buffers of its own.
     pub(crate) fn copy(&self) -> ResultWriter {
         let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
-        let groups = self.groups.clone();
-        ResultWriter::new(self.id, self.types_only, self.selection.clone(), (groups, effective))
+        let (selection, groups) = (self.selection.clone(), self.groups.clone());
+        ResultWriter { selection, groups, effective, gathered: Vec::new(), last_len: None, ..*self }
     }
 
     /// Appends the message of an entry of the tree. Returns false, with nothing appended, if its values exceed the

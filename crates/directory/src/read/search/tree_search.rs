@@ -27,7 +27,7 @@ use super::sorting::Sorting;
 use super::stream::EntryStream;
 use crate::access::EffectiveRights;
 use crate::catalog::VirtualAttribute;
-use crate::filter::{Candidate, MemberUse, Term};
+use crate::filter::{Candidate, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -90,7 +90,7 @@ impl TreeSearch {
         let mut scope = SearchScope::of(base, request, controls);
         let referrals = scope.prepare(snapshot, rights)?;
         let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
-        let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
+        let selection = Selection::of(request.attributes, state.catalog, rights.shown());
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
@@ -100,14 +100,6 @@ impl TreeSearch {
             }
             plan
         };
-        let effective = match controls.effective_rights() {
-            Some(asked) => Some(Box::new(RightsReport::of(inputs, asked)?)),
-            None => None,
-        };
-        let (mut entry_controls, mut follow) = (None, None);
-        if controls.may_add_response_controls() {
-            (entry_controls, follow) = result_extras(inputs, &scope, &mut selection)?;
-        }
         // These loads overlap with each other, and with building the search.
         for candidate in plan.first_few() {
             state.read.prefetch(NODES, *candidate);
@@ -115,7 +107,6 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
-        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
         let is_based = rights.is_restricted() && base != EntryId::ROOT;
         // Built in place, because each move would copy a kilobyte.
         let mut search = Box::write(
@@ -127,7 +118,7 @@ impl TreeSearch {
                     filter,
                     scope,
                     plan,
-                    ResultWriter::new(id, request.types_only, selection, (groups, effective)),
+                    ResultWriter::new(id, request.types_only, selection, rights),
                 ),
                 referrals,
                 next_id: 0,
@@ -150,12 +141,36 @@ impl TreeSearch {
                 times: StepTimes::default(),
             },
         );
-        search.scanner.entry_controls = entry_controls;
-        if let Some(follow) = follow {
-            search.scanner.permit(follow.rights());
-            search.follow = Some(follow);
+        if controls.may_add_response_controls() {
+            search.add_controls(inputs)?;
         }
         Ok(search)
+    }
+
+    /// Prepares the reported rights, the controls of each result, and the follow-up of later changes, for the few
+    /// requests that ask for them.
+    #[cold]
+    #[inline(never)]
+    fn add_controls(&mut self, inputs: &SearchInputs<'_>) -> Result<(), OperationError> {
+        let Scanner { writer, scope, entry_controls, .. } = &mut self.scanner;
+        if let Some(asked) = inputs.controls.effective_rights() {
+            writer.effective = Some(Box::new(RightsReport::of(inputs, asked)?));
+        }
+        if inputs.controls.sync().is_some() {
+            writer.selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
+        }
+        if !inputs.controls.listens() {
+            *entry_controls = EntryControls::of(inputs)?;
+            return Ok(());
+        }
+        let follow = Follow::begin(inputs, scope)?;
+        if let Some(shared) = follow.client_state() {
+            let inputs = SearchInputs { snapshot: &shared.lock(), rights: follow.rights(), ..*inputs };
+            *entry_controls = EntryControls::of(&inputs)?;
+        }
+        self.scanner.permit(follow.rights());
+        self.follow = Some(follow);
+        Ok(())
     }
 
     /// Limits the search to a page of up to `room` entries, which begins at the id `from`. The first page includes the
@@ -552,36 +567,6 @@ impl Sink for Tally {
     fn written(&mut self, _: EntryId, _: usize) {
         self.entries_sent += 1;
     }
-}
-
-/// Controls of each result, and the follow-up of later changes.
-type ResultExtras = (Option<Box<EntryControls>>, Option<Box<Follow>>);
-
-/// Builds both for the few requests that ask for them.
-#[cold]
-#[inline(never)]
-fn result_extras(
-    inputs: &SearchInputs<'_>,
-    scope: &SearchScope,
-    selection: &mut Selection,
-) -> Result<ResultExtras, OperationError> {
-    if inputs.controls.sync().is_some() {
-        selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
-    }
-    if !inputs.controls.listens() {
-        return Ok((EntryControls::of(inputs)?, None));
-    }
-    let follow = Follow::begin(inputs, scope)?;
-    let shared = follow.client_state();
-    let shared = shared.as_ref().map(|shared| shared.lock());
-    let entry_controls = match &shared {
-        Some(shared) => {
-            EntryControls::of(&SearchInputs { snapshot: shared, rights: follow.rights(), ..*inputs })?
-        }
-        None => EntryControls::of(inputs)?,
-    };
-    drop(shared);
-    Ok((entry_controls, Some(follow)))
 }
 
 /// Refuses a search without a suitable index that would examine too many entries, as far as this is known in advance.
