@@ -49,6 +49,7 @@ mod result_code;
 mod server_url;
 mod sorting;
 mod trail_values;
+mod transaction;
 mod url;
 
 pub use access_values::{AccessQuestion, EffectiveRightsRequest};
@@ -89,4 +90,5 @@ pub use result_code::ResultCode;
 pub use server_url::{ServerUrl, ServerUrlError};
 pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
+pub use transaction::{EndTransaction, EndTransactionResult};
 pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};

@@ -93,6 +93,19 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(result) = SortResult::decode(bytes) {
         assert_eq!(SortResult::decode(&result.encode()), Some(result));
     }
+    transaction_values(bytes);
+}
+
+fn transaction_values(bytes: &[u8]) {
+    if let Some(end) = ldap::EndTransaction::decode(Some(bytes)) {
+        assert_eq!(ldap::EndTransaction::decode(Some(&end.encode())), Some(end));
+    }
+    if let Some(result) = ldap::EndTransactionResult::decode(bytes)
+        && let Some(again) = result.encode()
+    {
+        result.controls.iter().for_each(|(_, controls)| walk_controls(controls.iter()));
+        assert_eq!(ldap::EndTransactionResult::decode(&again), Some(result));
+    }
 }
 
 /// Decoding never panics; a request that decodes can be walked, and encodes to a message that decodes to the same; an
