@@ -7,6 +7,7 @@ mod copies;
 mod open;
 pub(crate) mod read_only;
 pub mod replicated;
+mod transaction;
 mod writer;
 
 pub use open::OpenOptions;

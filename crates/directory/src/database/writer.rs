@@ -231,11 +231,12 @@ pub struct WriteBatch<'w> {
     pub(super) last_value: LastValue,
 }
 
-/// State of a batch before an operation that may be rolled back.
-struct BatchSavepoint {
+/// State of a batch before operations that may be rolled back.
+pub(super) struct BatchSavepoint {
     batch: Savepoint,
     catalog: Arc<Catalog>,
-    record_bytes_left: usize,
+    settings: Arc<Settings>,
+    pub(super) record_bytes_left: usize,
 }
 
 /// Failure that ended a batch.
@@ -387,19 +388,20 @@ impl WriteBatch<'_> {
         Ok(note)
     }
 
-    fn savepoint(&self) -> BatchSavepoint {
-        let record_bytes_left = self.record_bytes_left;
+    pub(super) fn savepoint(&self) -> BatchSavepoint {
         BatchSavepoint {
             batch: self.batch.savepoint(),
             catalog: Arc::clone(&self.catalog),
-            record_bytes_left,
+            settings: Arc::clone(&self.settings),
+            record_bytes_left: self.record_bytes_left,
         }
     }
 
-    /// Rolls back the operations since a savepoint. None of them changes settings.
-    fn roll_back(&mut self, savepoint: BatchSavepoint) {
-        self.batch.roll_back(savepoint.batch);
-        (self.catalog, self.record_bytes_left) = (savepoint.catalog, savepoint.record_bytes_left);
+    /// Rolls back the operations since a savepoint.
+    pub(super) fn roll_back(&mut self, savepoint: BatchSavepoint) {
+        let BatchSavepoint { batch, catalog, settings, record_bytes_left } = savepoint;
+        self.batch.roll_back(batch);
+        (self.catalog, self.settings, self.record_bytes_left) = (catalog, settings, record_bytes_left);
     }
 
     /// Refuses a new administrator's password while this node's settings contain one, which takes precedence. Other

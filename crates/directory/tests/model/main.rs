@@ -13,8 +13,8 @@ mod plain;
 
 use std::collections::BTreeMap;
 
-use directory::Requester;
 use directory::controls::RequestControls;
+use directory::{Requester, Stamp, WriteBatch};
 use fastrand::Rng;
 use ldap::{
     AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request,
@@ -52,9 +52,9 @@ fn run(seed: u64) {
     let mut plain = Plain::new(has_integrity);
     let mut done = 0;
     while done < OPERATIONS {
-        let batch: Vec<Operation> = (0..rng.usize(1..=BATCH_MAX)).map(|_| plain.random(&mut rng)).collect();
-        done += batch.len();
-        execute(&mut directory, &mut plain, &batch);
+        let count = rng.usize(1..=BATCH_MAX);
+        done += count;
+        execute(&mut directory, &mut plain, count, &mut rng);
         change_indexes(&mut directory, &mut rng);
         if rng.u32(0..25) == 0 {
             change_settings(&mut directory, &mut rng);
@@ -122,34 +122,58 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     });
 }
 
-/// Carries out operations in one batch: each sees those before it.
-fn execute(directory: &mut TestDirectory, plain: &mut Plain, operations: &[Operation]) {
-    let stamps: Vec<_> = operations.iter().map(|_| directory.stamp()).collect();
-    let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+/// Carries out random operations in one batch: each sees those before it. A transaction ends with the first one that
+/// fails, and makes none of them then.
+fn execute(directory: &mut TestDirectory, plain: &mut Plain, count: usize, rng: &mut Rng) {
+    let stamps: Vec<_> = (0..count).map(|_| directory.stamp()).collect();
     let mut batch = directory.writer.begin().unwrap();
-    for (operation, stamp) in operations.iter().zip(&stamps) {
-        let mut controls = RequestControls::default();
-        if let Operation::Delete { with_tree: true, .. } = operation {
-            controls = testing::tree_delete();
+    if rng.u32(0..3) == 0 {
+        let before = plain.clone();
+        let made = batch.transaction(|batch| {
+            let mut codes = stamps.iter().map(|stamp| {
+                let operation = plain.random(rng);
+                execute_one(batch, plain, &operation, stamp)
+            });
+            codes.find(|code| *code != ResultCode::SUCCESS).map_or(Ok(()), Err)
+        });
+        if made.is_err() {
+            *plain = before;
         }
-        let mut execute = |controls: &RequestControls| {
-            with_request(operation, |request| batch.execute(&requester.context(), request, controls, stamp))
-        };
-        // First without effect (no operation), which must change nothing.
-        let asked = execute(&testing::no_operation(&controls));
-        let outcome = execute(&controls);
-        match outcome.code {
-            ResultCode::SUCCESS => assert_eq!(asked.code, ResultCode::NO_OPERATION, "{operation:?}"),
-            _ => assert_eq!(asked, outcome, "{operation:?}"),
+    } else {
+        for stamp in &stamps {
+            let operation = plain.random(rng);
+            execute_one(&mut batch, plain, &operation, stamp);
         }
-        let expected = plain.execute(operation);
-        assert!(
-            expected.contains(&outcome.code),
-            "{operation:?}\n  {expected:?} expected, {outcome:?} found"
-        );
     }
     batch.commit().unwrap();
     directory.snapshot.renew().unwrap();
+}
+
+/// Carries out an operation in both directories and compares the result codes.
+fn execute_one(
+    batch: &mut WriteBatch<'_>,
+    plain: &mut Plain,
+    operation: &Operation,
+    stamp: &Stamp,
+) -> ResultCode {
+    let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    let mut controls = RequestControls::default();
+    if let Operation::Delete { with_tree: true, .. } = operation {
+        controls = testing::tree_delete();
+    }
+    let mut execute = |controls: &RequestControls| {
+        with_request(operation, |request| batch.execute(&requester.context(), request, controls, stamp))
+    };
+    // First without effect (no operation), which must change nothing.
+    let asked = execute(&testing::no_operation(&controls));
+    let outcome = execute(&controls);
+    match outcome.code {
+        ResultCode::SUCCESS => assert_eq!(asked.code, ResultCode::NO_OPERATION, "{operation:?}"),
+        _ => assert_eq!(asked, outcome, "{operation:?}"),
+    }
+    let expected = plain.execute(operation);
+    assert!(expected.contains(&outcome.code), "{operation:?}\n  {expected:?} expected, {outcome:?} found");
+    outcome.code
 }
 
 fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -> T {

@@ -37,6 +37,7 @@ pub(crate) struct PlainEntry {
 /// Number of the suffix entry, its own parent.
 const TOP: usize = 0;
 
+#[derive(Clone)]
 pub(crate) struct Plain {
     pub(crate) entries: BTreeMap<usize, PlainEntry>,
     next: usize,
