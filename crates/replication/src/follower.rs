@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use crate::digest::Parts;
 use crate::key::{KeyRing, Tag};
-use crate::limits::{KEYS_LEVEL, LEVEL_MAX};
+use crate::limits::{KEYS_LEVEL, LEVEL_MAX, TRANSACTIONS_LEVEL};
 use crate::members::Members;
 use crate::message::{
     self, Announcement, Body, Claim, Digests, Generation, GenerationId, Group, Member, Message, MessageError,
@@ -471,7 +471,8 @@ impl Follower {
         let Some(last_position) = last_position.filter(|_| is_next || !self.checks_gaps()) else {
             return Verdict::Alarm(Alarm::OtherHistory { position });
         };
-        if !self.window.are_new(&group.records) {
+        let may_have_transactions = self.level() >= TRANSACTIONS_LEVEL;
+        if !self.window.are_new(&group.records, may_have_transactions) {
             return Verdict::Alarm(Alarm::RepeatedOperation);
         }
         if !self.window.has_room(&group.records) {

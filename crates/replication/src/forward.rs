@@ -110,6 +110,8 @@ pub enum Work {
         /// Results that the forwarding node has computed from its passwords.
         passwords: Prepared,
     },
+    /// Changes that are all made or none of them.
+    Transaction(Vec<TransactionChange>),
     /// A record of the use of an entry's password.
     Account {
         /// Entry id.
@@ -117,6 +119,15 @@ pub enum Work {
         /// The uses to record.
         update: AccountUpdate,
     },
+}
+
+/// A change of a transaction.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TransactionChange {
+    /// The whole LDAP message as the client sent it.
+    pub message: Vec<u8>,
+    /// Results that the forwarding node has computed from its passwords.
+    pub passwords: Prepared,
 }
 
 /// A value and the value computed from it.

@@ -13,8 +13,8 @@ pub const NODES_MAX: usize = 256;
 pub const MEMBERS_MAX: usize = 4096;
 
 /// Highest feature level that this build supports. A level covers what nodes write into the log and how they read it.
-/// A level is added only for messages or records that earlier builds cannot read.
-pub const LEVEL_MAX: u64 = 5;
+/// A level is added only for messages, records or forwarded requests that earlier builds cannot read.
+pub const LEVEL_MAX: u64 = 6;
 
 /// Lowest level at which the log may have key messages and sealed groups.
 pub const KEYS_LEVEL: u64 = 2;
@@ -27,6 +27,9 @@ pub const TREES_LEVEL: u64 = 4;
 
 /// Lowest level at which records of deletes replace the last value of a required attribute by the empty DN.
 pub const EMPTY_DNS_LEVEL: u64 = 5;
+
+/// Lowest level at which nodes forward transactions, and several records of a group may belong to one operation.
+pub const TRANSACTIONS_LEVEL: u64 = 6;
 
 /// Most bytes of a point between two rows, at which a slice begins or ends.
 pub const POINT_BYTES_MAX: usize = 512;

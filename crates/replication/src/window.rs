@@ -60,8 +60,12 @@ impl Window {
     }
 
     /// Returns true if the operation of every record is new, and no two records of the group have the same operation.
-    pub(crate) fn are_new(&self, records: &Records<'_>) -> bool {
+    /// If the group may have transactions, records of one operation may follow each other.
+    pub(crate) fn are_new(&self, records: &Records<'_>, may_have_transactions: bool) -> bool {
         let mut ids: Vec<OperationId> = records.iter().map(|record| record.operation).collect();
+        if may_have_transactions {
+            ids.dedup();
+        }
         ids.sort_unstable();
         let are_distinct = ids.windows(2).all(|pair| !matches!(pair, [one, other] if one == other));
         are_distinct && ids.iter().all(|operation| self.operation(operation) == Known::New)
@@ -74,7 +78,8 @@ impl Window {
         self.nodes.len() + unknown.len() <= NODES_MAX
     }
 
-    /// Adds the records of an accepted group, the first of them at `position`.
+    /// Adds the records of an accepted group, the first of them at `position`. The position of a transaction is that of
+    /// its last record.
     pub(crate) fn apply(&mut self, records: &Records<'_>, mut position: u64, rows: &mut Vec<RowChange>) {
         for record in records.iter() {
             let operation = record.operation;

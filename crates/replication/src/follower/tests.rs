@@ -1,6 +1,6 @@
 use super::*;
 use crate::key::ClusterKey;
-use crate::limits::{IDS_PER_NODE, LEVEL_MAX, NODES_MAX, SLICES_LEVEL};
+use crate::limits::{IDS_PER_NODE, LEVEL_MAX, NODES_MAX, SLICES_LEVEL, TRANSACTIONS_LEVEL};
 use crate::message::{GroupHead, put_record};
 use crate::round::PlannedSlice;
 use std::collections::BTreeMap;
@@ -172,6 +172,31 @@ fn an_operation_is_applied_once() {
     assert_eq!(fixture.push(again), "Alarm(RepeatedOperation)");
     let group = fixture.group(&[3], |_| ());
     assert_eq!(fixture.push(group), "apply 103..103");
+}
+
+/// The records of a transaction have one operation, which is known at the last of them. Until all nodes know that, a
+/// group with such records is ignored by all.
+#[test]
+fn records_of_a_transaction_follow_each_other() {
+    let (mut fixture, ..) = with_two_nodes();
+    let early = fixture.group(&[1, 1], |_| ());
+    assert_eq!(fixture.push(early), "Alarm(RepeatedOperation)");
+    for node in [1, 2] {
+        let message = fixture.follower.announcement_of(NodeId(node), Announcement::Level(TRANSACTIONS_LEVEL));
+        fixture.push(message);
+    }
+    let before = fixture.follower.position();
+    let apart = fixture.group(&[1, 2, 1], |_| ());
+    assert_eq!(fixture.push(apart), "Alarm(RepeatedOperation)");
+    let group = fixture.group(&[1, 2, 2, 2, 3], |_| ());
+    assert_eq!(fixture.push(group), format!("apply {}..{}", before + 1, before + 5));
+    let again = fixture.group(&[2], |_| ());
+    assert_eq!(fixture.push(again), "Alarm(RepeatedOperation)");
+    for follower in [&fixture.follower, &fixture.reload()] {
+        let position = |sequence| follower.operation(&operation(sequence));
+        let known = [1, 2, 3].map(position);
+        assert_eq!(known, [1, 4, 5].map(|place| Known::Applied { position: before + place }));
+    }
 }
 
 #[test]

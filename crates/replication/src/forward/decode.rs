@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::{
     AccountUpdate, Answer, BindMethod, FRAME_BYTES_MAX, FRAME_ITEMS_MAX, ForwardedRequester, LIST_ITEMS_MAX,
-    LdapResult, Link, Pair, Prepared, Reply, Request, VERSION, Work,
+    LdapResult, Link, Pair, Prepared, Reply, Request, TransactionChange, VERSION, Work,
 };
 use crate::codec::Reader;
 
@@ -82,6 +82,9 @@ fn work(reader: &mut Reader<'_>) -> Option<Work> {
     Some(match reader.u8()? {
         0 => Work::Change { message: reader.bytes()?.to_vec(), passwords: prepared(reader)? },
         1 => Work::Account { id: reader.u64()?, update: update(reader)? },
+        2 => Work::Transaction(list(reader, |reader| {
+            Some(TransactionChange { message: bytes(reader)?, passwords: prepared(reader)? })
+        })?),
         _ => return None,
     })
 }

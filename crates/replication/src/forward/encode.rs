@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::{
     AccountUpdate, Answer, BindMethod, ForwardedRequester, LdapResult, Pair, Prepared, Reply, Request,
-    VERSION, Work,
+    TransactionChange, VERSION, Work,
 };
 use crate::codec::{put_length, put_operation};
 
@@ -97,6 +97,13 @@ fn put_work(out: &mut Vec<u8>, work: &Work) {
             out.push(0);
             put_bytes(out, message);
             put_prepared(out, passwords);
+        }
+        Work::Transaction(changes) => {
+            out.push(2);
+            put_list(out, changes, |out, TransactionChange { message, passwords }| {
+                put_bytes(out, message);
+                put_prepared(out, passwords);
+            });
         }
         Work::Account { id, update } => {
             out.push(1);

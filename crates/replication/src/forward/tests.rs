@@ -43,6 +43,11 @@ fn requests() -> Vec<Request> {
         work,
     };
     let change = |passwords| Work::Change { message: b"message".to_vec(), passwords };
+    let part = |message: &str, passwords: &Prepared| TransactionChange {
+        message: message.as_bytes().to_vec(),
+        passwords: passwords.clone(),
+    };
+    let transaction = Work::Transaction(vec![part("message", &passwords), part("", &Prepared::default())]);
     let v4 = Some(IpAddr::from([127, 0, 0, 1]));
     let v6 = Some(IpAddr::from([7; 16]));
     let sasl = BindMethod::Sasl("EXTERNAL".to_owned());
@@ -50,6 +55,7 @@ fn requests() -> Vec<Request> {
         request(1, entry, BindMethod::Simple, v4, change(passwords)),
         request(2, ForwardedRequester::Anonymous, BindMethod::None, None, change(Prepared::default())),
         request(3, administrator.clone(), sasl, v6, Work::Account { id: 5, update }),
+        request(5, administrator.clone(), BindMethod::None, v4, transaction),
         request(
             4,
             administrator,

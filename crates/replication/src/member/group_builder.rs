@@ -43,18 +43,24 @@ impl GroupBuilder {
     /// Returns whether a record of this many bytes fits. The caller checks this before it applies the record to the
     /// batch.
     pub fn fits(&self, length: usize) -> Fit {
-        let (size, max) = (GROUP_SIZE_MIN + record_size(length), self.message_bytes_max);
+        self.fits_all(1, length)
+    }
+
+    /// Like [`fits`](GroupBuilder::fits), for `count` records of `length` bytes in all.
+    pub fn fits_all(&self, count: usize, length: usize) -> Fit {
+        let (size, max) = (GROUP_SIZE_MIN + length + count * record_size(0), self.message_bytes_max);
         if size > max {
             return Fit::Never { size, max };
         }
-        let is_full = self.records.len() + size > max || self.record_count() == GROUP_RECORDS_MAX;
+        let is_full = self.records.len() + size > max || self.record_count() + count > GROUP_RECORDS_MAX;
         if is_full { Fit::Next } else { Fit::Yes }
     }
 
-    /// Returns the length of the longest record that still fits, or `None` if none does.
-    pub fn room(&self) -> Option<usize> {
-        let used = GROUP_SIZE_MIN + self.records.len() + record_size(0);
-        self.message_bytes_max.checked_sub(used).filter(|_| self.record_count() < GROUP_RECORDS_MAX)
+    /// Returns the length in all of the longest `count` records that still fit, or `None` if none do.
+    pub fn room(&self, count: usize) -> Option<usize> {
+        let used = GROUP_SIZE_MIN + self.records.len() + count * record_size(0);
+        let has_place = self.record_count() + count <= GROUP_RECORDS_MAX;
+        self.message_bytes_max.checked_sub(used).filter(|_| has_place)
     }
 
     /// Adds a record, which must fit.
@@ -88,12 +94,19 @@ mod tests {
         let max = GROUP_SIZE_MIN + 2 * record_size(100);
         let mut group = GroupBuilder::new(max);
         assert_eq!(group.fits(record_size(200)), Fit::Yes);
+        let overhead = record_size(0);
+        assert_eq!((group.room(1), group.room(2)), (Some(200 + overhead), Some(200)));
+        assert_eq!(group.fits_all(2, 200), Fit::Yes);
         let size = max + 1;
+        assert_eq!(group.fits_all(2, 201), Fit::Never { size, max });
         assert_eq!(group.fits(100 + record_size(100) + 1), Fit::Never { size, max });
         group.push(&operation, &[0; 100]);
-        assert_eq!((group.fits(100), group.fits(101), group.room()), (Fit::Yes, Fit::Next, Some(100)));
+        assert_eq!((group.fits(100), group.fits(101), group.room(1)), (Fit::Yes, Fit::Next, Some(100)));
+        let both = 100 - overhead;
+        assert_eq!(group.room(2), Some(both));
+        assert_eq!((group.fits_all(2, both), group.fits_all(2, both + 1)), (Fit::Yes, Fit::Next));
         group.push(&operation, &[0; 100]);
-        assert_eq!(group.room(), None);
+        assert_eq!(group.room(1), None);
         assert_eq!((group.fits(0), group.record_count()), (Fit::Next, 2));
     }
 }
