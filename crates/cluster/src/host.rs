@@ -19,11 +19,13 @@ pub struct Answer {
     pub value: Option<Vec<u8>>,
     /// Position of the record that was made, if the change made one here.
     pub position: Option<u64>,
+    /// The same for each change of a transaction.
+    pub positions: Vec<Option<u64>>,
 }
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Answer {
-        Answer { outcome, value: None, position: None }
+        Answer { outcome, value: None, position: None, positions: Vec::new() }
     }
 }
 
@@ -49,8 +51,20 @@ pub struct LocalChange {
 pub enum LocalWork {
     /// The LDAP message of the change.
     Message(Vec<u8>),
+    /// Changes that are all made or none of them.
+    Transaction(Vec<TransactionChange>),
     /// Update of the recorded password state of an entry.
     Account(EntryId, AccountUpdate),
+}
+
+/// A change of a transaction. No `Debug`: it may contain passwords.
+pub struct TransactionChange {
+    /// The LDAP message of the change.
+    pub message: Vec<u8>,
+    /// Clear passwords of the change with their stored forms.
+    pub passwords: Prepared,
+    /// Origin for the audit trail, if the record is to contain it.
+    pub origin: Option<Box<Origin>>,
 }
 
 /// Context in which the message of a change is executed. No `Debug`: it may contain passwords.
@@ -74,6 +88,16 @@ pub trait Host: Send {
         requester: &Requester,
         message: &[u8],
         context: MessageContext<'_>,
+    ) -> Answer;
+
+    /// Executes all changes of a transaction in a batch, or none of them.
+    fn execute_transaction(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        changes: &[TransactionChange],
+        link: Option<ClientLink>,
+        keeps_old_values: bool,
     ) -> Answer;
 
     /// Records an update of the password state of an entry in a batch.

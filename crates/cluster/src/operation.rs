@@ -11,7 +11,7 @@ use ldap::{PolicyError, ResultCode};
 use replication::forward::{self, BindMethod, ForwardedRequester, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
 
-use crate::host::Answer;
+use crate::host::{Answer, TransactionChange};
 
 /// Change that waits for its answer. No `Debug`: it may contain passwords.
 pub(crate) struct Operation {
@@ -33,6 +33,8 @@ pub(crate) struct Operation {
 pub(crate) enum Change {
     /// The change of this LDAP message.
     Message(Vec<u8>),
+    /// Changes that are all made or none of them.
+    Transaction(Vec<TransactionChange>),
     /// A record of events of an entry's password.
     Account(EntryId, AccountUpdate),
 }
@@ -55,7 +57,16 @@ impl Change {
     pub(super) fn bytes(&self) -> usize {
         match self {
             Change::Message(message) => message.len(),
+            Change::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
             Change::Account(..) => size_of::<AccountUpdate>(),
+        }
+    }
+
+    /// Returns the most records that the change makes.
+    pub(super) fn record_count(&self) -> usize {
+        match self {
+            Change::Transaction(changes) => changes.len(),
+            Change::Message(_) | Change::Account(..) => 1,
         }
     }
 }
@@ -72,6 +83,13 @@ impl Operation {
         let work = match &self.change {
             Change::Message(message) => {
                 Work::Change { message: message.clone(), passwords: self.passwords.clone() }
+            }
+            Change::Transaction(changes) => {
+                let changes = changes.iter().map(|TransactionChange { message, passwords, .. }| {
+                    let (message, passwords) = (message.clone(), passwords.clone());
+                    forward::TransactionChange { message, passwords }
+                });
+                Work::Transaction(changes.collect())
             }
             Change::Account(id, update) => Work::Account { id: id.0, update: forward_update(update.clone()) },
         };
@@ -114,6 +132,12 @@ impl Operation {
         let nothing = Work::Account { id: 0, update: forward::AccountUpdate::default() };
         let (change, passwords) = match std::mem::replace(&mut request.work, nothing) {
             Work::Change { message, passwords } => (Change::Message(message), passwords),
+            Work::Transaction(changes) => {
+                let changes = changes.into_iter().map(|forward::TransactionChange { message, passwords }| {
+                    TransactionChange { message, passwords, origin: None }
+                });
+                (Change::Transaction(changes.collect()), Prepared::default())
+            }
             Work::Account { id, update } => {
                 (Change::Account(EntryId(id), own_update(update)), Prepared::default())
             }
@@ -188,7 +212,7 @@ pub(super) fn answer_of(result: LdapResult) -> Answer {
         policy: result.policy.and_then(PolicyError::of_number),
         ..Outcome::new(ResultCode(result.code), result.diagnostic)
     };
-    Answer { outcome, value: result.value, position: None }
+    Answer { outcome, value: result.value, position: None, positions: Vec::new() }
 }
 
 /// Returns success for a change that is already in the log. Copies of the entry (RFC 4527) and values of extended

@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use cluster::{
     Answer, Changes, Cluster, ClusterError, Host, LocalChange, LocalWork, MessageContext, NodeSettings,
+    TransactionChange,
 };
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
-use directory::{Directory, HistoryChecks, Outcome, Requester, WriteBatch, Writer};
+use directory::{ClientLink, Directory, HistoryChecks, Outcome, Requester, WriteBatch, Writer};
 use ldap::ResultCode;
 use replication::forward::Prepared;
 
@@ -22,7 +23,7 @@ use crate::telemetry::health::Health;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{
-    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, update_account,
+    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, execute_transaction, update_account,
 };
 
 /// Returns the part of the settings that the node needs.
@@ -108,6 +109,9 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         request;
     let (work, account) = match change {
         ToWrite::Message(mut message) => (LocalWork::Message(std::mem::take(&mut *message)), None),
+        ToWrite::Transaction(changes) => {
+            (LocalWork::Transaction(changes.into_iter().map(local_part).collect()), None)
+        }
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
@@ -120,8 +124,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
             let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
             queue.settle_account(id, is_recorded);
         }
-        let Answer { outcome, value, position } = answer;
-        queue.answer(address, writer::Answer { outcome, value, position });
+        let Answer { outcome, value, position, positions } = answer;
+        queue.answer(address, writer::Answer { outcome, value, position, positions });
     };
     let passwords = forwarded(passwords);
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
@@ -146,9 +150,26 @@ impl Host for ServerHost {
     ) -> Answer {
         let MessageContext { passwords, link, origin, keeps_old_values } = context;
         let given = Given { passwords: prepared(passwords), link, origin, keeps_old_values };
-        let writer::Answer { outcome, value, position } =
-            execute_message(batch, requester, message, given, &mut self.random);
-        Answer { outcome, value, position }
+        node_answer(execute_message(batch, requester, message, given, &mut self.random))
+    }
+
+    fn execute_transaction(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        changes: &[TransactionChange],
+        link: Option<ClientLink>,
+        keeps_old_values: bool,
+    ) -> Answer {
+        let changes: Vec<_> = (changes.iter())
+            .map(|TransactionChange { message, passwords, origin }| writer::TransactionChange {
+                message: message.clone().into(),
+                passwords: prepared(passwords.clone()),
+                origin: origin.clone(),
+            })
+            .collect();
+        let random = &mut self.random;
+        node_answer(execute_transaction(batch, requester, &changes, (link, keeps_old_values), random))
     }
 
     fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome {
@@ -181,6 +202,16 @@ impl Host for ServerHost {
     fn run_maintenance(&mut self, writer: &mut Writer) {
         self.upkeep.run(writer);
     }
+}
+
+fn local_part(change: writer::TransactionChange) -> TransactionChange {
+    let writer::TransactionChange { mut message, passwords, origin } = change;
+    TransactionChange { message: std::mem::take(&mut *message), passwords: forwarded(passwords), origin }
+}
+
+fn node_answer(answer: writer::Answer) -> Answer {
+    let writer::Answer { outcome, value, position, positions } = answer;
+    Answer { outcome, value, position, positions }
 }
 
 fn forwarded(passwords: PreparedPasswords) -> Prepared {

@@ -365,15 +365,13 @@ impl Config {
             clear_networks: file.tls.clear_networks,
             weakest_bind: file.weakest_bind,
         });
-        let stated = file.listeners.into_iter().filter_map(|mut keys| {
+        let with_url = |mut keys: ListenerKeys| {
             let FromText(url) = keys.url.take()?;
             Some((url, usual.with(keys)))
-        });
-        let stated: Vec<_> = stated.collect();
-        let mut listen = match arguments.listen.is_empty() {
-            true => file.listen,
-            false => arguments.listen.clone(),
         };
+        let stated: Vec<_> = file.listeners.into_iter().filter_map(with_url).collect();
+        let is_given = !arguments.listen.is_empty();
+        let mut listen = if is_given { arguments.listen.clone() } else { file.listen };
         listen.extend(stated.iter().map(|(url, _)| url.clone()));
         if listen.is_empty() {
             listen = defaults.listen;
@@ -399,6 +397,7 @@ impl Config {
                 .message_size_unauthenticated
                 .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
             idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
+            transaction_timeout: timeout(file.transaction_timeout_seconds, limits::TRANSACTION_TIMEOUT),
             first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
             limits: file.limit_tables.into_iter().map(LimitTable::from).collect(),
             listen: Vec::new(),

@@ -283,6 +283,21 @@ pub const BIND_CACHE: Duration = Duration::from_secs(60);
 /// Most verified passwords in the cache, some 50 octets each: 6 MB.
 pub const VERIFIED_BINDS_MAX: usize = 65_536;
 
+/// Most changes of a transaction. The writer makes all of them at once, and other changes wait meanwhile.
+pub const TRANSACTION_CHANGES_MAX: usize = 1_000;
+
+/// Most bytes of the messages of a transaction, each with [`TRANSACTION_CHANGE_BYTES`].
+pub const TRANSACTION_BYTES_MAX: usize = 8 << 20;
+
+/// Bytes that a change of a transaction takes besides its message, in the account of memory.
+pub const TRANSACTION_CHANGE_BYTES: usize = 1 << 10;
+
+/// Most octets of the copies of entries in the answer to a transaction (RFC 4527).
+pub const TRANSACTION_COPIES_BYTES_MAX: usize = 2 << 20;
+
+/// Time after which a transaction is aborted that the client does not end, by default.
+pub const TRANSACTION_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Most clear passwords in one request, each of which takes the pool some 20 ms. More are refused. A deleted password
 /// counts once for every password of the entry.
 pub const CLEAR_PASSWORDS_MAX: usize = 16;

@@ -33,6 +33,7 @@ mod sasl;
 mod searches;
 mod shared_rest;
 mod start_tls;
+mod transactions;
 pub(crate) mod turn_budget;
 mod uses;
 
@@ -66,6 +67,7 @@ use outstanding::{Outstanding, OutstandingRequests, RequestHead, Work};
 use positions::PositionWait;
 use proof::Proof;
 use start_tls::Protection;
+use transactions::Transaction;
 use turn_budget::TurnBudget;
 
 /// One client's session.
@@ -101,6 +103,8 @@ pub(crate) struct Session {
     /// after it.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
+    /// The open transaction.
+    transaction: Option<Box<Transaction>>,
     /// Limits from tables `[[limit]]`. Boxed: most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
     /// Index in `outstanding` from which the next search to run is looked for.
@@ -194,6 +198,7 @@ impl Session {
             outstanding: OutstandingRequests::default(),
             deferred: VecDeque::new(),
             next_ticket: 0,
+            transaction: None,
             limits: None,
             next_slice: 0,
             position_wait: None,
@@ -243,6 +248,7 @@ impl Session {
     /// Whether a time limit is running.
     pub(crate) fn has_deadline(&self) -> bool {
         self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
+            || self.transaction_has_deadline()
     }
 
     /// Whether a bind is outstanding. It is the only outstanding operation then.
@@ -309,7 +315,12 @@ impl Session {
     /// Searches the input after a waiting request for a request that must not wait: an Abandon of an outstanding
     /// operation, which is carried out, or an Unbind that only reads precede. `waiting` begins with the first waiting
     /// request.
-    pub(crate) fn find_urgent(&mut self, context: &mut Context, waiting: &[u8]) -> Option<Urgent> {
+    pub(crate) fn find_urgent(
+        &mut self,
+        context: &mut Context,
+        waiting: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Option<Urgent> {
         let limits = self.decode_limits(context);
         let mut start = 0;
         let mut only_reads = true;
@@ -322,7 +333,7 @@ impl Session {
                         && self.abandons(id)
                     {
                         context.counters.received(Operation::ABANDON);
-                        self.abandon(context, id);
+                        self.abandon(context, id, out);
                         context.counters.completed(Operation::ABANDON, ResultCode::SUCCESS, Duration::ZERO);
                         return Some(Urgent::Abandoned(start..end));
                     }
@@ -372,6 +383,7 @@ impl Session {
             return ControlFlow::Break(Next::Disconnect(ResultCode::PROTOCOL_ERROR, error.to_string()));
         };
         self.end_identity_if_bind(context, operation);
+        self.refuse_in_transaction(id);
         context.counters.received(operation);
         context.counters.completed(operation, ResultCode::PROTOCOL_ERROR, Duration::ZERO);
         self.audit_undecodable(context, id, operation);
@@ -383,7 +395,7 @@ impl Session {
     }
 
     /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already is made nevertheless.
-    fn abandon(&mut self, context: &mut Context, id: MessageId) {
+    fn abandon(&mut self, context: &mut Context, id: MessageId, out: &mut Vec<u8>) {
         let mut numbered = self.outstanding.iter_mut().enumerate();
         let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
         found.abandoned = true;
@@ -391,7 +403,7 @@ impl Session {
         let ticket = found.ticket;
         if self.remove_deferred(ticket).is_some() {
             self.outstanding.remove(index);
-            self.submit_ready(context);
+            self.submit_ready(context, out);
         } else if is_read {
             // This drops its claim too, so the hash pool skips its password.
             self.outstanding.remove(index);
@@ -403,7 +415,8 @@ impl Session {
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
         let exchange = if self.sasl.is_some() { SASL_EXCHANGE_BYTES } else { 0 };
-        let bytes = self.outstanding.bytes() + buffer_bytes + exchange;
+        let transaction = self.transaction.as_ref().map_or(0, |open| open.bytes());
+        let bytes = self.outstanding.bytes() + buffer_bytes + exchange + transaction;
         context.released += self.account.set(&context.shared.request_memory, key, bytes);
     }
 
@@ -416,6 +429,8 @@ impl Session {
 
     /// Changes the requester of the session and of its request memory.
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
+        // A bind ends the transactions of the connection (RFC 5805 section 3.5).
+        self.abort_transaction(context);
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
         self.must_change = false;
@@ -424,6 +439,7 @@ impl Session {
 
     /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
     pub(crate) fn close(&mut self, context: &mut Context) {
+        self.abort_transaction(context);
         self.deferred.clear();
         self.outstanding.clear();
         context.released += self.account.close(&context.shared.request_memory);

@@ -134,7 +134,17 @@ impl Node {
         let mut again = Vec::new();
         let mut bytes = 0;
         while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
-            let (Some(room), Some(operation)) = (group.room(), self.waiting.pop_front()) else { break };
+            let Some(operation) = self.waiting.pop_front() else { break };
+            let count = operation.change.record_count();
+            let room = match group.room(count) {
+                Some(room) => room,
+                // Reported with the size of the first record.
+                None if group.record_count() == 0 => 0,
+                None => {
+                    self.waiting.push_front(operation);
+                    break;
+                }
+            };
             if ids.contains(&operation.id) {
                 // Another copy of a change in this batch: handled after the batch.
                 again.push(operation);
@@ -160,7 +170,7 @@ impl Node {
             batch.limit_records(room);
             let mut answer = self.execute(batch, &operation);
             if let Some(size) = batch.take_rejected_record_bytes() {
-                match group.fits(size) {
+                match group.fits_all(count, size) {
                     Fit::Never { size, max } => {
                         let text = format!(
                             "the change takes {size} bytes in the cluster's log, whose topic takes {max} \
@@ -211,6 +221,11 @@ impl Node {
                 let (passwords, link) = (operation.passwords.clone(), operation.link);
                 let context = MessageContext { passwords, link, origin, keeps_old_values };
                 self.parts.host.execute(batch, &operation.requester, message, context)
+            }
+            Change::Transaction(changes) => {
+                let keeps_old_values = operation.audited.1;
+                let (requester, link) = (&operation.requester, operation.link);
+                self.parts.host.execute_transaction(batch, requester, changes, link, keeps_old_values)
             }
             Change::Account(id, update) => self.parts.host.update_account(batch, *id, update).into(),
         }

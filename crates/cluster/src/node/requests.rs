@@ -6,6 +6,7 @@ use std::sync::mpsc::SyncSender;
 
 use ldap::ResultCode;
 use replication::forward::{Answer as ForwardAnswer, Reply};
+use replication::limits::TRANSACTIONS_LEVEL;
 use replication::{Known, Role};
 
 use super::Node;
@@ -14,6 +15,9 @@ use crate::event::Frame;
 use crate::host::{Answer, LocalChange, LocalWork};
 use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX, FRAMES_MAX, RETRY};
 use crate::operation::{Change, Operation, Waiter, answer_of, applied, reply, unavailable};
+
+/// Diagnostic message for a transaction while a node of the cluster cannot read it.
+const OLD_NODES: &str = "a node of the cluster runs a version without transactions; update all nodes first";
 
 /// Changes that were sent to the writer.
 pub(crate) struct Sent {
@@ -41,6 +45,8 @@ impl Node {
         let audited = (origin, keeps_old_values);
         let change = match work {
             LocalWork::Message(message) => Change::Message(message),
+            LocalWork::Transaction(_) if !self.knows_transactions() => return reply(unavailable(OLD_NODES)),
+            LocalWork::Transaction(changes) => Change::Transaction(changes),
             LocalWork::Account(id, update) => Change::Account(id, update),
         };
         let origin = Waiter::Local(reply);
@@ -48,6 +54,12 @@ impl Node {
         let operation =
             Operation { id, requester, change, passwords, link, audited, origin, since, is_doubtful: false };
         self.waiting.push_back(operation);
+    }
+
+    /// Returns true if every node reads forwarded transactions.
+    fn knows_transactions(&self) -> bool {
+        let level = self.member.as_ref().map_or(0, |member| member.follower().level());
+        level >= TRANSACTIONS_LEVEL
     }
 
     /// Records that no client of this node remains. Noted events of passwords are still recorded.
@@ -140,7 +152,7 @@ impl Node {
             requester: Arc::clone(&operation.requester),
             change: match &operation.change {
                 Change::Account(id, update) => Change::Account(*id, update.clone()),
-                Change::Message(_) => Change::Message(Vec::new()),
+                Change::Message(_) | Change::Transaction(_) => Change::Message(Vec::new()),
             },
             passwords: Default::default(),
             link: None,

@@ -8,15 +8,15 @@ use std::time::{Duration, Instant};
 use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
 use directory::rows::EntryId;
-use directory::{Outcome, Requester, Stamp, WriteBatch, Writer};
+use directory::{ClientLink, Outcome, Requester, Stamp, WriteBatch, Writer};
 use kafka_log::LogError;
-use ldap::{DecodeLimits, Message};
+use ldap::{DecodeLimits, Message, ResultCode};
 use replication::NodeId;
 use replication::forward::Request;
 
 use crate::environment::{Log, Peers, Runtime, Work};
 use crate::event::NodeEvent;
-use crate::host::{Answer, Host, MessageContext};
+use crate::host::{Answer, Host, MessageContext, TransactionChange};
 
 /// Microseconds since 1970 at the start of a run.
 const EPOCH_MICROS: u64 = 1_700_000_000_000_000;
@@ -211,6 +211,28 @@ impl Host for SimulatedHost {
         let now_micros = self.outside.shared.now_micros();
         let stamp = Stamp { now_micros, uuid: self.rng.u128(..).to_be_bytes(), ..Stamp::default() };
         batch.execute(&requester.context(), &message.request, &controls, &stamp).into()
+    }
+
+    fn execute_transaction(
+        &mut self,
+        batch: &mut WriteBatch<'_>,
+        requester: &Requester,
+        changes: &[TransactionChange],
+        link: Option<ClientLink>,
+        keeps_old_values: bool,
+    ) -> Answer {
+        let made = batch.transaction(|batch| {
+            for change in changes {
+                let passwords = change.passwords.clone();
+                let context = MessageContext { passwords, link, origin: None, keeps_old_values };
+                let answer = self.execute(batch, requester, &change.message, context);
+                if answer.outcome.code != ResultCode::SUCCESS {
+                    return Err(answer);
+                }
+            }
+            Ok(Outcome::success().into())
+        });
+        made.unwrap_or_else(|refused| refused)
     }
 
     fn update_account(&mut self, _: &mut WriteBatch<'_>, _: EntryId, _: &AccountUpdate) -> Outcome {

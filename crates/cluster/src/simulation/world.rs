@@ -1,7 +1,7 @@
 //! World of a run: time, the log, the network, clients, and all faults.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{Directory, DirectorySettings, OpenOptions, Requester, Stamp, Writer};
 use kafka_log::{Event as LogEvent, Message};
 use ldap::{
-    AttributesBuf, ChangeOperation, ChangesBuf, Controls, MessageId, ModifyRequest, Request, ResultCode,
+    AttributesBuf, ChangeOperation, ChangesBuf, Controls, DeleteRequest, MessageId, ModifyRequest, Request,
+    ResultCode,
 };
 use replication::forward::{self, Answer as ForwardAnswer, Link};
 use replication::message::{Generation, encode_generation};
@@ -28,11 +29,20 @@ use super::runtime::{
 use crate::event::{Frame, LogPlace, NodeEvent};
 use crate::figures::{Activity, Figures as NodeFigures};
 use crate::former_members::FormerMembers;
-use crate::host::{LocalChange, LocalWork};
+use crate::host::{LocalChange, LocalWork, TransactionChange};
 use crate::identity::Identity;
 use crate::node::{Node, Parts};
 
 const SUFFIX: &str = "dc=example";
+
+/// Ends of the values of a transaction, after the token.
+const BOTH: [&str; 2] = ["+first", "+second"];
+
+/// End of the value of a transaction whose second change is refused.
+const REFUSED: &str = "+refused";
+
+/// Length of `token-000-000000`.
+const TOKEN_LEN: usize = 16;
 const TROUBLE: Duration = Duration::from_secs(20);
 /// Longer than a change waits, so that every client has an answer.
 const PEACE: Duration = Duration::from_secs(30);
@@ -44,6 +54,7 @@ const FRAME_TIMEOUT: Duration = Duration::from_millis(1_000);
 pub(super) struct Figures {
     made: u64,
     unknown: u64,
+    refused: u64,
     forwarded: u64,
     dropped: u64,
     restarts: u64,
@@ -53,14 +64,16 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    pub(super) fn all(&self) -> [u64; 8] {
-        let Figures { made, unknown, forwarded, dropped, restarts, epochs, digests, lost_answers } = *self;
-        [made, unknown, forwarded, dropped, restarts, epochs, digests, lost_answers]
+    pub(super) fn all(&self) -> [u64; 9] {
+        let Figures { made, unknown, refused, forwarded, dropped, restarts, epochs, digests, lost_answers } =
+            *self;
+        [made, unknown, refused, forwarded, dropped, restarts, epochs, digests, lost_answers]
     }
 
     pub(super) fn add(&mut self, other: &Figures) {
         self.made += other.made;
         self.unknown += other.unknown;
+        self.refused += other.refused;
         self.forwarded += other.forwarded;
         self.dropped += other.dropped;
         self.restarts += other.restarts;
@@ -193,6 +206,39 @@ fn rows(directory: &Arc<Directory>) -> Vec<(Vec<u8>, Vec<u8>)> {
 /// Returns all values of rows as one text, to find tokens in.
 fn text_of(rows: &[(Vec<u8>, Vec<u8>)]) -> String {
     rows.iter().map(|(_, value)| String::from_utf8_lossy(value)).collect()
+}
+
+/// Returns the message that adds a value.
+fn add_value(value: &str) -> Vec<u8> {
+    let mut changes = ChangesBuf::new();
+    changes.push(ChangeOperation::Add, "description", [value]);
+    let request = Request::Modify(ModifyRequest { object: SUFFIX, changes: changes.as_changes() });
+    let mut message = Vec::new();
+    ldap::Message { id: MessageId(7), request, controls: Controls::default() }.encode(&mut message);
+    message
+}
+
+/// Returns the message that deletes an entry that does not exist.
+fn delete_nothing() -> Vec<u8> {
+    let request = Request::Delete(DeleteRequest { entry: "ou=nowhere,dc=example" });
+    let mut message = Vec::new();
+    ldap::Message { id: MessageId(8), request, controls: Controls::default() }.encode(&mut message);
+    message
+}
+
+/// Checks that the values of a transaction are both there or both missing.
+fn check_transactions(text: &str) -> Result<(), String> {
+    let of = |end: &str| -> BTreeSet<String> {
+        let ends =
+            text.match_indices(end).filter_map(|(place, _)| text.get(place.checked_sub(TOKEN_LEN)?..place));
+        ends.filter(|token| token.starts_with("token-")).map(str::to_owned).collect()
+    };
+    let [first, second] = BOTH.map(of);
+    match (first.symmetric_difference(&second).next(), of(REFUSED).first()) {
+        (Some(token), _) => Err(format!("one change of the transaction {token}")),
+        (_, Some(token)) => Err(format!("a change of the transaction {token}, which was refused")),
+        _ => Ok(()),
+    }
 }
 
 impl World {
@@ -601,16 +647,20 @@ impl World {
         }
         self.clients[client].number += 1;
         let token = format!("token-{client:03}-{:06}", self.clients[client].number);
-        let mut changes = ChangesBuf::new();
-        changes.push(ChangeOperation::Add, "description", [&token]);
-        let request = Request::Modify(ModifyRequest { object: SUFFIX, changes: changes.as_changes() });
-        let mut message = Vec::new();
-        ldap::Message { id: MessageId(7), request, controls: Controls::default() }.encode(&mut message);
+        let transaction = |messages: [Vec<u8>; 2]| {
+            let change = |message| TransactionChange { message, passwords: Default::default(), origin: None };
+            LocalWork::Transaction(messages.map(change).into())
+        };
+        let work = match self.rng.u32(..8) {
+            0 => transaction(BOTH.map(|end| add_value(&format!("{token}{end}")))),
+            1 => transaction([add_value(&format!("{token}{REFUSED}")), delete_nothing()]),
+            _ => LocalWork::Message(add_value(&token)),
+        };
         let answers = Answer(Some((Arc::clone(&self.answers), client, token, node)));
         let change = LocalChange {
             requester: Arc::new(administrator()),
             link: None,
-            work: LocalWork::Message(message),
+            work,
             passwords: Default::default(),
             origin: None,
             keeps_old_values: false,
@@ -636,6 +686,7 @@ impl World {
                     self.made.push(token);
                 }
                 ResultCode::UNAVAILABLE => self.figures.unknown += 1,
+                ResultCode::NO_SUCH_OBJECT => self.figures.refused += 1,
                 other => return Err(format!("{token} was answered with {other:?}: {text}")),
             }
         }
@@ -701,6 +752,7 @@ impl World {
             if let Some(token) = self.made.iter().find(|token| !text.contains(*token)) {
                 return Err(format!("node {node} lacks {token}, which was acknowledged"));
             }
+            check_transactions(&text).map_err(|error| format!("node {node} has {error}"))?;
             match &first {
                 Some(first) if *first != rows => return Err(format!("node {node} differs from node 0")),
                 Some(_) => {}

@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 30] = [
+const USABLE: [(&str, &[&str]); 31] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -42,6 +42,7 @@ const USABLE: [(&str, &[&str]); 30] = [
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
     ("who-am-i", &[oids::WHO_AM_I]),
     ("cancel", &[oids::CANCEL]),
+    ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),
     (READ_AUDIT_WORD, &[READ_AUDIT]),
 ];
@@ -51,11 +52,11 @@ const READ_AUDIT_WORD: &str = "read-audit";
 
 /// A set of controls and extended operations, one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Uses(u32);
+pub(crate) struct Uses(u64);
 
 impl Uses {
     /// The set of all.
-    pub(crate) const ALL: Uses = Uses(u32::MAX);
+    pub(crate) const ALL: Uses = Uses(u64::MAX);
 
     /// Uses that only a rule that names them allows.
     pub(crate) const BY_NAME: Uses = Uses(1 << (USABLE.len() - 1));

@@ -23,11 +23,13 @@ pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 9] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 11] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
     (ldap::oids::PASSWORD_STATE_UNBOUNDID, "password policy state, as UnboundID calls it"),
+    (ldap::oids::START_TRANSACTION, "start of a transaction, RFC 5805"),
+    (ldap::oids::END_TRANSACTION, "end of a transaction, RFC 5805"),
     (ldap::oids::WHO_AM_I, "who am I?"),
     (ldap::oids::CANCEL, "cancel, RFC 3909"),
     (APPLY_SETTINGS, "settings of the directory"),

@@ -121,6 +121,14 @@ const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
 const CHANGES: &[ControlContext] =
     &[ControlContext::Add, ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
+/// Operations of a transaction: changes, and the extended operation that is one.
+const UPDATES: &[ControlContext] = &[
+    ControlContext::Add,
+    ControlContext::Delete,
+    ControlContext::Modify,
+    ControlContext::ModifyDn,
+    ControlContext::Extended,
+];
 const WITH_ENTRY_BEFORE: &[ControlContext] =
     &[ControlContext::Delete, ControlContext::Modify, ControlContext::ModifyDn];
 const WITH_ENTRY_AFTER: &[ControlContext] =
@@ -154,6 +162,14 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     }),
     control(oids::NO_OPERATION, "no operation", CHANGES, read_no_operation),
     control(oids::NO_OPERATION_UNBOUNDID, "no operation", CHANGES, read_no_operation),
+    control(oids::TRANSACTION_SPECIFICATION, "transaction specification", UPDATES, |read, control| {
+        read.seldom().in_transaction = true;
+        if control.value.is_some() {
+            Ok(())
+        } else {
+            Err("takes the identifier of a transaction as its value")
+        }
+    }),
     control(oids::DOMAIN_SCOPE, "domain scope", SEARCH, |read, control| {
         read_flag(&mut read.seldom().domain_scope, control)
     }),
@@ -288,6 +304,8 @@ pub struct SeldomControls {
     pub tree_delete: bool,
     /// A change is decided and not applied (draft-zeilenga-ldap-noop).
     pub no_operation: bool,
+    /// The request belongs to a transaction, which its value names (RFC 5805).
+    pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
     /// The results include the effective rights of a requester.
@@ -382,6 +400,11 @@ impl RequestControls {
     /// Returns true if a change is decided and not applied.
     pub(crate) fn no_operation(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
+    }
+
+    /// Returns true if the request belongs to a transaction.
+    pub fn in_transaction(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.in_transaction)
     }
 
     /// Returns true if a search returns no referrals.

@@ -24,3 +24,4 @@ mod smoke;
 mod sorting;
 mod sssd;
 mod sync;
+mod transactions;

@@ -18,6 +18,7 @@ pub mod positions;
 pub mod root;
 pub mod scratch;
 pub mod slapd;
+pub mod transactions;
 pub mod tree;
 pub mod writers;
 

@@ -54,6 +54,7 @@ pub(crate) struct NodeFile {
     pub(crate) user: Option<String>,
     pub(crate) group: Option<String>,
     pub(crate) idle_timeout_seconds: Option<u64>,
+    pub(crate) transaction_timeout_seconds: Option<u64>,
     pub(crate) first_request_seconds: Option<u64>,
     pub(crate) bind_cache_seconds: Option<u64>,
     pub(crate) trusted_networks: Option<Vec<IpNet>>,

@@ -36,6 +36,8 @@ pub struct OnlineSettings {
     pub message_size_unauthenticated_max: usize,
     /// Silence after which a connection without anything outstanding is closed; `None` is never.
     pub idle_timeout: Option<Duration>,
+    /// Time after which a transaction is aborted that its client has not ended; `None` is never.
+    pub transaction_timeout: Option<Duration>,
     /// Time within which a new connection has to send its first request; `None` is any.
     pub first_request_timeout: Option<Duration>,
     /// Time for which a verified password is cached; `None` is not at all.
@@ -88,6 +90,7 @@ impl Default for OnlineSettings {
             message_size_max: ldap::MESSAGE_SIZE_MAX,
             message_size_unauthenticated_max: ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
             idle_timeout: Some(limits::IDLE_TIMEOUT),
+            transaction_timeout: Some(limits::TRANSACTION_TIMEOUT),
             first_request_timeout: Some(limits::FIRST_REQUEST_TIMEOUT),
             bind_cache: Some(limits::BIND_CACHE),
             limits: Vec::new(),

@@ -42,6 +42,8 @@ pub(crate) struct Written {
     pub(crate) value: Option<Vec<u8>>,
     /// Position of the change's record, if it has one.
     pub(crate) position: Option<u64>,
+    /// The same for each change of a transaction.
+    pub(crate) positions: Vec<Option<u64>>,
 }
 
 /// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.

@@ -47,7 +47,7 @@ impl Session {
             }
             Work::Verify(Proof { requester: None, .. }) => {}
             Work::Change | Work::PasswordModify(_) if self.is_deferred(ticket) => {}
-            Work::Change | Work::PasswordModify(_) => {
+            Work::Change | Work::PasswordModify(_) | Work::Transaction(_) => {
                 return Err((ResultCode::TOO_LATE, "the operation is under way"));
             }
             Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed { .. } => {
@@ -60,7 +60,7 @@ impl Session {
         self.remove_deferred(ticket);
         // Its claim goes too, so the hash pool skips its password.
         let canceled = self.outstanding.remove(index);
-        self.submit_ready(context);
+        self.submit_ready(context, out);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");
         self.answer(context, &canceled.head, &outcome, out);
         Ok(())

@@ -19,15 +19,32 @@ use crate::workers::guesses::account_number;
 use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
+/// Step of a change after its passwords are hashed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The writer makes it.
+    Write,
+    /// The transaction of this number holds it.
+    Hold(u64),
+    /// The writer makes the transaction that it ends.
+    Commit,
+}
+
 /// A change that waits for the hash pool or for an earlier change that does.
 pub(super) struct DeferredChange {
     pub(super) request: WriteRequest,
+    pub(super) step: Step,
     ready: bool,
     /// The old passwords that must be verified before the change is made.
     old: Option<OldPasswords>,
 }
 
 impl DeferredChange {
+    /// Returns the end of a transaction, which waits for the passwords of its changes.
+    pub(super) fn commit(request: WriteRequest) -> DeferredChange {
+        DeferredChange { request, step: Step::Commit, ready: true, old: None }
+    }
+
     fn ticket(&self) -> u64 {
         self.request.address.ticket
     }
@@ -73,12 +90,12 @@ impl Session {
             Ok(Prepared::Later(on_pool)) => claim = Some(on_pool),
             Err(outcome) => return self.answer(context, &head, &outcome, out),
         }
-        let ready = claim.is_none();
+        let (ready, step) = (claim.is_none(), self.step_of(message));
         self.keep(head, work, held, claim);
         if ready && self.deferred.is_empty() {
-            context.outbox.push(request);
+            self.take_step(context, step, request, out);
         } else {
-            self.deferred.push_back(DeferredChange { request, ready, old });
+            self.deferred.push_back(DeferredChange { request, step, ready, old });
         }
     }
 
@@ -131,9 +148,18 @@ impl Session {
     }
 
     /// Submits to the writer all changes before the first one that still waits.
-    pub(super) fn submit_ready(&mut self, context: &mut Context) {
-        while self.deferred.front().is_some_and(|change| change.ready) {
-            context.outbox.extend(self.deferred.pop_front().map(|change| change.request));
+    pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
+        while let Some(change) = self.deferred.pop_front_if(|change| change.ready) {
+            self.take_step(context, change.step, change.request, out);
+        }
+    }
+
+    #[inline]
+    fn take_step(&mut self, context: &mut Context, step: Step, request: WriteRequest, out: &mut Vec<u8>) {
+        match step {
+            Step::Write => context.outbox.push(request),
+            Step::Hold(transaction) => self.hold(context, transaction, request, out),
+            Step::Commit => self.settle(context, request, out),
         }
     }
 
@@ -153,6 +179,7 @@ impl Session {
             Some((head, Work::Decided(decided))) => {
                 self.recorded(context, head, *decided, &answer.outcome, out);
             }
+            Some((head, Work::Transaction(changes))) => self.settled(context, &head, changes, answer, out),
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);
                 self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
@@ -192,7 +219,7 @@ impl Session {
                 self.refuse_deferred(context, ticket, &not_hashed(ServerFault::Defect), out);
             }
         }
-        self.submit_ready(context);
+        self.submit_ready(context, out);
     }
 
     /// Marks a change as ready after its passwords are hashed and its old ones verified, or refuses it.
@@ -226,7 +253,7 @@ impl Session {
                 "the client closed its side of the connection before the password was hashed; send it again";
             self.refuse_deferred(context, ticket, &Outcome::new(ResultCode::BUSY, text), out);
         }
-        self.submit_ready(context);
+        self.submit_ready(context, out);
     }
 
     /// Refuses a change whose password was not hashed.

@@ -12,6 +12,7 @@ use ldap::{DecodeLimits, Message, Request, ResponseOp, ResultCode};
 
 use super::extended;
 use super::outstanding::{RequestHead, Work};
+use super::password_modify::is_password_modify;
 use super::positions::Reached;
 use super::start_tls::is_start_tls;
 use super::{MEMORY_USED, Next, Session};
@@ -88,7 +89,7 @@ impl Session {
         match self.proxied_requester(context, message) {
             Ok(None) => self.dispatch_as_requester(context, arrival, out),
             Ok(Some(other)) => {
-                let own = std::mem::replace(&mut self.requester, Arc::new(other));
+                let own = std::mem::replace(&mut self.requester, other);
                 self.now_acts_for(Some(&own));
                 let taken = self.dispatch_as_requester(context, arrival, out);
                 self.now_acts_for(None);
@@ -104,7 +105,10 @@ impl Session {
         &self,
         context: &Context,
         message: &Message<'_>,
-    ) -> Result<Option<Requester>, Outcome> {
+    ) -> Result<Option<Arc<Requester>>, Outcome> {
+        if let Some(identity) = self.transaction_identity(message) {
+            return identity;
+        }
         match message.request {
             // `RequestControls` does not know the control for these, or ignores it.
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
@@ -114,7 +118,7 @@ impl Session {
                     let text = "an operation on the connection takes no other identity (RFC 4370 section 3)";
                     return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
                 }
-                Ok(other)
+                Ok(other.map(Arc::new))
             }
         }
     }
@@ -148,6 +152,10 @@ impl Session {
         }
         match change {
             None => self.carry_out(context, head, message, out),
+            Some(AdmittedChange { work: Work::Transaction(_), reservation, .. }) => {
+                self.commit_transaction(context, head, message, reservation, out);
+                ControlFlow::Continue(())
+            }
             Some(AdmittedChange { frame, work, reservation }) => {
                 // The server wrote an owned message itself, so it can be decoded.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
@@ -190,6 +198,16 @@ impl Session {
         arrival: &mut Arrival<'m>,
     ) -> ControlFlow<Next, Option<AdmittedChange<'m>>> {
         let message = arrival.message;
+        if !(is_change(&message.request) || is_password_modify(&message.request)) {
+            return ControlFlow::Continue(None);
+        }
+        let joined = match self.join_transaction(message, arrival.frame, arrival.refused.as_ref()) {
+            Ok(joined) => joined,
+            Err(outcome) => {
+                arrival.refused.get_or_insert(outcome);
+                return ControlFlow::Continue(None);
+            }
+        };
         let (frame, work) = match self.password_change(context, message) {
             None if is_change(&message.request) => (Cow::Borrowed(arrival.frame), Work::Change),
             Some(Ok(change)) if arrival.refused.is_none() => {
@@ -201,7 +219,20 @@ impl Session {
             }
             None | Some(Ok(_)) => return ControlFlow::Continue(None),
         };
-        match context.shared.writes.reserve(frame.len() + copies_bytes_max(&message.controls)) {
+        if joined {
+            // It goes to the writer with the transaction.
+            let reservation = Reservation::none(&context.shared.writes);
+            return ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation }));
+        }
+        let (work, bytes) = match self.bytes_to_commit(message) {
+            Ok(None) => (work, frame.len() + copies_bytes_max(&message.controls)),
+            Ok(Some(bytes)) => (Work::Transaction(Vec::new()), bytes),
+            Err(outcome) => {
+                arrival.refused.get_or_insert(outcome);
+                return ControlFlow::Continue(None);
+            }
+        };
+        match context.shared.writes.reserve(bytes) {
             None => ControlFlow::Break(Next::WriterRoom),
             Some(reservation) => ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation })),
         }
@@ -223,9 +254,14 @@ impl Session {
             Request::Search(request) => self.search(context, head, request, &controls, out),
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
             Request::Bind(request) => self.bind(context, head, request, out),
+            Request::Extended(_) if controls.in_transaction() => {
+                let text = "control transaction specification does not fit this operation";
+                let outcome = Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text);
+                return self.refuse(context, &head, &outcome, out);
+            }
             Request::Extended(request) => return self.extended(context, head, request, out),
             Request::Abandon(id) => {
-                self.abandon(context, *id);
+                self.abandon(context, *id, out);
                 self.complete_unanswered(context, &head);
             }
             Request::Unbind => {
@@ -261,6 +297,7 @@ impl Session {
         self.end_identity_if_bind(context, operation);
         context.counters.received(operation);
         context.shared.request_memory.refuse(context.now);
+        self.refuse_in_transaction(message.id);
         let event = self.begin_event(context, message, operation);
         let head = RequestHead::of(message, operation, event, context.now);
         self.answer(context, &head, &Outcome::new(ResultCode::BUSY, MEMORY_USED), out);

@@ -4,11 +4,15 @@ use std::ops::ControlFlow;
 
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
 use directory::{Outcome, access_question};
-use ldap::oids::{CANCEL, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID, START_TLS, WHO_AM_I};
+use ldap::oids::{
+    CANCEL, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID, START_TLS,
+    START_TRANSACTION, WHO_AM_I,
+};
 use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 
 use super::outstanding::RequestHead;
 use super::password_state::changes_password_state;
+use super::transactions::commits;
 use super::{Next, Session};
 use crate::session::context::Context;
 
@@ -28,10 +32,12 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched; neither it nor the change of
 /// settings reaches a handler.
-static OPERATIONS: [ExtendedOperation; 9] = [
+static OPERATIONS: [ExtendedOperation; 11] = [
     of_connection(row(START_TLS, |_| false, Session::start_tls)),
     of_connection(row(CANCEL, |_| false, Session::cancel)),
     row(WHO_AM_I, |_| false, Session::who_am_i),
+    row(START_TRANSACTION, |_| false, Session::start_transaction),
+    row(END_TRANSACTION, commits, Session::end_transaction),
     row(MODIFY_PASSWORD, |_| false, Session::unknown_operation),
     row(PASSWORD_STATE, changes_password_state, Session::password_state),
     row(PASSWORD_STATE_UNBOUNDID, changes_password_state, Session::password_state),

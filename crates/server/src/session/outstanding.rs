@@ -121,6 +121,13 @@ impl RequestHead {
     }
 }
 
+/// The rest of a change that was sent to the writer as a part of a transaction.
+pub(super) struct SettledChange {
+    pub(super) head: RequestHead,
+    /// Content of the answer to a Password Modify.
+    pub(super) password: Option<PasswordAnswer>,
+}
+
 /// A request without a response yet.
 pub(super) struct Outstanding {
     pub(super) ticket: u64,
@@ -150,6 +157,8 @@ pub(super) enum Work {
     Change,
     /// The writer, which changes a password.
     PasswordModify(PasswordAnswer),
+    /// The writer, which makes the changes of a transaction.
+    Transaction(Vec<SettledChange>),
     /// The hash pool, which verifies a password.
     Verify(Proof),
     /// The hash pool, which takes a client's message of an exchange of Kerberos.
@@ -180,7 +189,7 @@ impl Outstanding {
             Work::Verify(proof) => proof.requester.is_some(),
             Work::Kerberos => true,
             Work::Decided(decided) | Work::Delayed { decided, .. } => decided.requester.is_some(),
-            Work::Search { .. } | Work::Change | Work::PasswordModify(_) => false,
+            Work::Search { .. } | Work::Change | Work::PasswordModify(_) | Work::Transaction(_) => false,
         }
     }
 

@@ -272,6 +272,7 @@ impl Session {
         if self.is_mid_message() {
             return;
         }
+        self.expire_transaction(context, out);
         let now = context.now;
         let is_over = |other: &Outstanding| other.deadline().is_some_and(|deadline| deadline <= now);
         while let Some(index) = self.outstanding.iter().position(is_over) {

@@ -79,7 +79,7 @@ impl Queue {
                     (Outcome::new(ResultCode::OTHER, text), None)
                 }
             };
-            let answer = Written { address, outcome, value, position: None };
+            let answer = Written { address, outcome, value, position: None, positions: Vec::new() };
             if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
                 mailbox.post(LoopMessage::Written(vec![answer]));
             }

@@ -12,6 +12,7 @@
 
 #[cfg(feature = "kafka")]
 mod for_cluster;
+mod transaction;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,6 +37,7 @@ use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::settings_change;
+pub(crate) use transaction::{TransactionChange, execute_transaction};
 
 /// Bytes that a request to record an attempt takes in the queue.
 pub(crate) const UPDATE_BYTES: usize = 256;
@@ -62,6 +64,8 @@ pub(crate) enum ToWrite {
     /// The change of this whole message, as received. The writer decodes it again, which is quick. An owned form of
     /// every request would be code without another use.
     Message(Zeroizing<Vec<u8>>),
+    /// Make all of these changes or none of them.
+    Transaction(Vec<TransactionChange>),
     /// Record the attempts on an account in [`Attempts`], the use of a grace login at this time, and that of a
     /// time-based code of this step.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
@@ -71,6 +75,7 @@ impl ToWrite {
     fn bytes(&self) -> usize {
         match self {
             ToWrite::Message(message) => message.len(),
+            ToWrite::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
             ToWrite::Account { .. } => size_of::<ToWrite>(),
         }
     }
@@ -85,6 +90,11 @@ pub(crate) struct Reservation {
 }
 
 impl Reservation {
+    /// Returns a reservation of no room, for a change that does not go to the writer yet.
+    pub(crate) fn none(queue: &Arc<WriteQueue>) -> Reservation {
+        Reservation { queue: Arc::clone(queue), count: 0, bytes: 0 }
+    }
+
     /// Returns the reserved bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
@@ -117,11 +127,25 @@ pub(crate) struct Answer {
     pub(crate) value: Option<Vec<u8>>,
     /// Position of the change's record, if it made one and there is an audit trail.
     pub(crate) position: Option<u64>,
+    /// The same for each change of a transaction.
+    pub(crate) positions: Vec<Option<u64>>,
+}
+
+impl Answer {
+    fn new(outcome: Outcome, value: Option<Vec<u8>>) -> Answer {
+        Answer { outcome, value, position: None, positions: Vec::new() }
+    }
+
+    /// Addresses the answer to the operation that waits for it.
+    fn to(self, address: Address) -> Written {
+        let Answer { outcome, value, position, positions } = self;
+        Written { address, outcome, value, position, positions }
+    }
 }
 
 impl From<Outcome> for Answer {
     fn from(outcome: Outcome) -> Answer {
-        Answer { outcome, value: None, position: None }
+        Answer::new(outcome, None)
     }
 }
 
@@ -527,6 +551,10 @@ fn execute(
             };
             execute_message(batch, &request.requester, message, given, random)
         }
+        ToWrite::Transaction(changes) => {
+            let (link, keeps_old_values) = (request.link, request.keeps_old_values);
+            execute_transaction(batch, &request.requester, changes, (link, keeps_old_values), random)
+        }
         ToWrite::Account { id, grace, totp_step } => {
             record_account(batch, attempts, *id, (*grace, *totp_step), random).into()
         }
@@ -555,6 +583,16 @@ pub(crate) fn execute_message(
         Ok(message) => message,
         Err(error) => return Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string()).into(),
     };
+    execute_decoded(batch, requester, &message, given, random)
+}
+
+fn execute_decoded(
+    batch: &mut directory::WriteBatch<'_>,
+    requester: &Requester,
+    message: &Message<'_>,
+    given: Given<'_>,
+    random: &mut Random,
+) -> Answer {
     let controls = match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
         Ok(controls) => controls,
         Err(outcome) => return outcome.into(),
@@ -578,14 +616,14 @@ pub(crate) fn execute_message(
     match &message.request {
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
             let (outcome, value) = settings_change::execute(batch, requester, extended.value, &stamp);
-            Answer { outcome, value, position: None }
+            Answer::new(outcome, value)
         }
         Request::Extended(extended) if StateRequest::is_name(extended.name) => {
             let Some(asked) = StateRequest::decode(extended.value) else {
                 return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
             };
             match batch.change_password_state(requester, &asked, &stamp) {
-                Ok(value) => Answer { outcome: Outcome::success(), value: Some(value), position: None },
+                Ok(value) => Answer::new(Outcome::success(), Some(value)),
                 Err(outcome) => outcome.into(),
             }
         }
@@ -595,7 +633,7 @@ pub(crate) fn execute_message(
             let outcome = batch.execute_and_copy(&context, change, &controls, &stamp, &mut copies);
             let copies = copies.as_controls();
             let value = (!copies.is_empty()).then(|| copies.as_bytes().to_vec());
-            Answer { outcome, value, position: None }
+            Answer::new(outcome, value)
         }
     }
 }
@@ -609,10 +647,10 @@ fn all_failed(count: usize) -> Vec<Answer> {
 /// Sends each outcome to the loop that waits for it, one message per loop.
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
-    for (request, Answer { outcome, value, position }) in batch.iter().zip(outcomes) {
+    for (request, answer) in batch.iter().zip(outcomes) {
         let address = request.address;
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
-            of_loop.push(Written { address, outcome, value, position });
+            of_loop.push(answer.to(address));
         }
     }
     for (mailbox, of_loop) in mailboxes.iter().zip(answers) {

@@ -5,7 +5,7 @@ use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 
 use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed};
-use crate::net::mailbox::{Address, LoopMessage, Written};
+use crate::net::mailbox::{Address, LoopMessage};
 
 impl WriteQueue {
     /// Waits for changes and takes them all. Returns false if the queue is closed and empty.
@@ -27,8 +27,7 @@ impl WriteQueue {
     /// Answers a change.
     pub(crate) fn answer(&self, address: Address, answer: Answer) {
         if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
-            let Answer { outcome, value, position } = answer;
-            mailbox.post(LoopMessage::Written(vec![Written { address, outcome, value, position }]));
+            mailbox.post(LoopMessage::Written(vec![answer.to(address)]));
         }
     }
 

@@ -38,6 +38,8 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     ),
     (oids::NO_OPERATION, &[]),
     (oids::NO_OPERATION_UNBOUNDID, &[]),
+    // The session counts the changes: `tests/protocol/transactions.rs` of `pando`.
+    (oids::TRANSACTION_SPECIFICATION, &[]),
     (oids::DOMAIN_SCOPE, &[]),
     (SUBENTRIES, &[]),
     (oids::PAGED_RESULTS, &[]),

@@ -1,0 +1,102 @@
+//! Execution of a transaction (RFC 5805): each of its changes in turn, or none.
+
+use directory::origin::Origin;
+use directory::{ClientLink, Outcome, Requester, WriteBatch};
+use ldap::{Controls, DecodeLimits, EndTransactionResult, Message, MessageId, ResultCode};
+use zeroize::Zeroizing;
+
+use super::{Answer, Given, execute_decoded};
+use crate::limits::TRANSACTION_COPIES_BYTES_MAX;
+use crate::net::mailbox::PreparedPasswords;
+use crate::stamp::Random;
+
+/// A change of a transaction. No `Debug`: it may carry passwords.
+pub(crate) struct TransactionChange {
+    /// The whole message, as received.
+    pub(crate) message: Zeroizing<Vec<u8>>,
+    /// Its clear passwords with their stored forms.
+    pub(crate) passwords: PreparedPasswords,
+    /// Origin of the request, if records contain it.
+    pub(crate) origin: Option<Box<Origin>>,
+}
+
+/// Results of the changes made so far.
+#[derive(Default)]
+struct ChangeResults {
+    /// Response controls, each with the message id of its change.
+    controls: Vec<(MessageId, Vec<u8>)>,
+    control_bytes: usize,
+    positions: Vec<Option<u64>>,
+}
+
+/// Makes all changes of a transaction, or none of them. The value of the answer is that of the response to the end of
+/// the transaction.
+pub(crate) fn execute_transaction(
+    batch: &mut WriteBatch<'_>,
+    requester: &Requester,
+    changes: &[TransactionChange],
+    (link, keeps_old_values): (Option<ClientLink>, bool),
+    random: &mut Random,
+) -> Answer {
+    let made = batch.transaction(|batch| {
+        let mut made = ChangeResults::default();
+        for change in changes {
+            let given = Given {
+                passwords: change.passwords.clone(),
+                link,
+                origin: change.origin.as_deref(),
+                keeps_old_values,
+            };
+            make(batch, requester, &change.message, given, random, &mut made)?;
+        }
+        Ok(made)
+    });
+    match made {
+        Ok(ChangeResults { controls, positions, .. }) => {
+            let controls =
+                controls.iter().filter_map(|(id, bytes)| Some((*id, Controls::from_bytes(bytes)?)));
+            let result = EndTransactionResult { failed: None, controls: controls.collect() };
+            Answer { positions, ..Answer::new(Outcome::success(), result.encode()) }
+        }
+        Err((failed, outcome)) => {
+            let result = EndTransactionResult { failed, controls: Vec::new() };
+            Answer::new(outcome, result.encode())
+        }
+    }
+}
+
+/// Makes one change of a transaction.
+///
+/// # Errors
+/// The change was refused, with its message id.
+fn make(
+    batch: &mut WriteBatch<'_>,
+    requester: &Requester,
+    message: &[u8],
+    given: Given<'_>,
+    random: &mut Random,
+    made: &mut ChangeResults,
+) -> Result<(), (Option<MessageId>, Outcome)> {
+    // The event loop decoded the same bytes within the limits of the settings.
+    let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+    let message = Message::decode(message, &limits)
+        .map_err(|error| (error.id, Outcome::new(ResultCode::PROTOCOL_ERROR, error.to_string())))?;
+    let before = given.origin.is_some().then(|| batch.position().ok()).flatten();
+    let answer = execute_decoded(batch, requester, &message, given, random);
+    if answer.outcome.code != ResultCode::SUCCESS {
+        return Err((Some(message.id), answer.outcome));
+    }
+    made.positions.push(batch.position().ok().filter(|&after| before.is_some_and(|before| before != after)));
+    if let Some(controls) = answer.value {
+        made.control_bytes += controls.len();
+        if made.control_bytes > TRANSACTION_COPIES_BYTES_MAX {
+            let text = format!(
+                "the copies of entries that the transaction requests have more than {TRANSACTION_COPIES_BYTES_MAX} \
+                 octets: request fewer attributes"
+            );
+            return Err((Some(message.id), Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text)));
+        }
+        made.controls.push((message.id, controls));
+    }
+    Ok(())
+}
