@@ -22,7 +22,7 @@ use crate::model::rows::EntryId;
 use crate::password::verify_auth_password;
 use crate::tree::TreeState;
 pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
-pub(crate) use chain::{Hops, holders_of_text};
+pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
 pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 

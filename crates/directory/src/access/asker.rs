@@ -12,8 +12,8 @@ use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
 use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, EntryId, LINKED, link_key};
-use crate::tree::operational::member_attributes;
+use crate::model::rows::{AttrId, EntryId};
+use crate::tree::operational::nested_groups;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -190,30 +190,14 @@ impl<'s> AskerFacts<'s> {
     }
 }
 
-/// Returns the groups of an entry, direct and nested, ascending.
+/// Returns the groups of a requester, direct and nested, ascending.
 pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
-    let attributes: Vec<AttrId> = member_attributes(state.catalog).collect();
-    let (mut all, mut new) = (Vec::new(), vec![own.0]);
-    while let Some(member) = new.pop() {
-        let mut groups = Vec::new();
-        for attribute in &attributes {
-            let key = link_key(EntryId(member), *attribute);
-            state.read.ids(LINKED, &key)?.next_block(&mut groups, REQUESTER_GROUPS_MAX + 1)?;
-        }
-        for group in groups {
-            if let Err(place) = all.binary_search(&group) {
-                all.insert(place, group);
-                new.push(group);
-            }
-        }
-        if all.len() > REQUESTER_GROUPS_MAX {
-            return Err(OperationError::refused(
-                ResultCode::ADMIN_LIMIT_EXCEEDED,
-                format!(
-                    "you are in more than {REQUESTER_GROUPS_MAX} groups: access rules take no more into account"
-                ),
-            ));
-        }
-    }
-    Ok(all)
+    nested_groups(state, own, &mut |_, _| Ok(true))?.ok_or_else(|| {
+        OperationError::refused(
+            ResultCode::ADMIN_LIMIT_EXCEEDED,
+            format!(
+                "you are in more than {REQUESTER_GROUPS_MAX} groups: access rules take no more into account"
+            ),
+        )
+    })
 }

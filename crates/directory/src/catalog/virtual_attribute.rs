@@ -17,7 +17,7 @@ pub enum VirtualAttribute {
     NumSubordinates,
     /// Groups that have the entry as member or uniqueMember, in the spelling of OpenLDAP and 389 DS.
     MemberOf,
-    /// Like [`MemberOf`](VirtualAttribute::MemberOf), in the spelling of OpenDJ and its family.
+    /// Groups that have the entry as member or uniqueMember directly or through other groups, as in OpenDJ.
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,

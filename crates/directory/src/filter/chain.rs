@@ -47,11 +47,14 @@ impl Hops {
     /// Returns the links that an item follows.
     pub(crate) fn of(item: &Item, catalog: &Catalog) -> Hops {
         match item.subject {
-            Subject::Virtual(_) => {
-                Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
-            }
+            Subject::Virtual(_) => Hops::to_groups(catalog),
             _ => Hops { attributes: item.attributes.clone(), to_holders: false },
         }
+    }
+
+    /// Returns the links from members to their groups.
+    pub(crate) fn to_groups(catalog: &Catalog) -> Hops {
+        Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
     }
 
     /// Map of the links that lead on from an entry toward the asserted one.
@@ -72,6 +75,37 @@ impl Hops {
         }
         Ok(count)
     }
+}
+
+/// Calls `each` with the entries, and their attributes, whose links lead on from an entry, and if nested ones are
+/// included, from their ends. Some are omitted if there are more than [`CHAIN_LINKS_MAX`] links.
+pub(crate) fn for_each_holder(
+    state: TreeState<'_>,
+    hops: &Hops,
+    (id, is_nested): (EntryId, bool),
+    each: &mut dyn FnMut(EntryId, AttrId) -> Result<()>,
+) -> Result<()> {
+    let (mut open, mut seen, mut left) = (vec![id.0], Ids::default(), CHAIN_LINKS_MAX);
+    while let Some(at) = open.pop() {
+        for attribute in hops.attributes.iter() {
+            let mut ends = Vec::new();
+            let max = usize::try_from(left).unwrap_or(usize::MAX);
+            state.read.ids(hops.onward(), &link_key(EntryId(at), *attribute))?.next_block(&mut ends, max)?;
+            left -= ends.len() as u64;
+            if !hops.to_holders && !ends.is_empty() {
+                each(EntryId(at), *attribute)?;
+            }
+            for end in ends {
+                if hops.to_holders {
+                    each(EntryId(end), *attribute)?;
+                }
+                if is_nested && seen.insert(end) {
+                    open.push(end);
+                }
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Chains of the items of a filter, on one snapshot.
@@ -187,10 +221,7 @@ impl Chain {
             hops: Hops::of(item, state.catalog),
             is_virtual: matches!(item.subject, Subject::Virtual(_)),
             target: item.target.as_ref().and_then(|target| target.entry),
-            name: match &item.test {
-                Test::InChain(name) => name.clone(),
-                _ => Vec::new(),
-            },
+            name: asserted(item).to_vec(),
             reached: Ids::default(),
             back: BinaryHeap::new(),
             known: HashMap::default(),
@@ -213,7 +244,7 @@ impl Chain {
         self.is_virtual == is_virtual
             && self.target == item.target.as_ref().and_then(|target| target.entry)
             && (is_virtual || *self.hops.attributes == *item.attributes)
-            && matches!(&item.test, Test::InChain(name) if *name == self.name)
+            && asserted(item) == self.name
     }
 
     fn heap_bytes(&self) -> usize {
@@ -361,6 +392,15 @@ impl Chain {
             }
             place = before;
         }
+    }
+}
+
+/// Returns the normal form of the asserted name; empty for an equality test of nested groups, which only an entry
+/// decides.
+fn asserted(item: &Item) -> &[u8] {
+    match &item.test {
+        Test::InChain(name) => name,
+        _ => &[],
     }
 }
 

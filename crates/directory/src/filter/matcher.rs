@@ -262,6 +262,7 @@ impl Matcher {
                 Ok(is_present)
             }
             (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
+            (Test::Equal(..), Some(_)) if attribute.is_nested(state) => self.in_chain(item, state, id),
             (Test::Equal(..), Some(target)) if attribute.is_membership() => {
                 let Some(group) = target.entry else { return Ok(false) };
                 for member in member_attributes(state.catalog) {
@@ -296,7 +297,9 @@ impl Matcher {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), OperationError> {
         match &self.asker {
-            Some(asker) if attribute.is_membership() => asker.for_each(state, candidate.id, each),
+            Some(asker) if attribute.is_membership() => {
+                asker.for_each(state, (candidate.id, attribute.is_nested(state)), each)
+            }
             _ => attribute.for_each_value(state, candidate.id, &candidate.node, each),
         }
     }

@@ -47,13 +47,14 @@ impl GroupsOf {
         self.view.shows_member(state, (group, member), self.by)
     }
 
-    /// Calls `each` with the DN of each visible group that contains the entry.
+    /// Calls `each` with the DN of each visible group that contains the entry, and of the visible groups of these if
+    /// nested ones are included.
     pub(crate) fn for_each(
         &self,
         state: TreeState<'_>,
-        id: EntryId,
+        of: (EntryId, bool),
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), OperationError> {
-        for_each_group(state, id, &mut |group, member| self.shows(state, group, member), each)
+        for_each_group(state, of, &mut |group, member| self.shows(state, group, member), each)
     }
 }

@@ -241,7 +241,7 @@ fn has_attribute<'s>(
             return attribute.is_present(state, candidate.id, &candidate.node);
         };
         let mut is_present = false;
-        groups.for_each(state, candidate.id, &mut |_| {
+        groups.for_each(state, (candidate.id, false), &mut |_| {
             is_present = true;
             ControlFlow::Break(())
         })?;

@@ -1,11 +1,15 @@
 //! Operational attributes that are never stored: computed from rows on demand, usable in filters and compares.
 //!
-//! memberOf and isMemberOf are derived from `linked`; the counts come from counters, whatever the size of the tree.
+//! memberOf and isMemberOf are derived from `linked`, isMemberOf with nested groups; the counts come from counters,
+//! whatever the size of the tree.
 
 use std::ops::ControlFlow;
 
+use ldap::ResultCode;
+
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
 use crate::model::entry::EntryRow;
+use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
     AttrId, ENTRIES, EntryId, LINKED, META, NodeRow, children_counter, id_key, link_key,
@@ -17,6 +21,15 @@ use crate::tree::{TreeState, damaged_row, dn_of};
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
 
 impl VirtualAttribute {
+    /// Returns true if its values are groups, those that contain a group of the entry included.
+    pub(crate) fn is_nested(self, state: TreeState<'_>) -> bool {
+        match self {
+            VirtualAttribute::IsMemberOf => true,
+            VirtualAttribute::MemberOf => state.settings.general.nested_member_of,
+            _ => false,
+        }
+    }
+
     /// Returns true if an entry has the attribute.
     pub(crate) fn is_present(
         self,
@@ -81,7 +94,7 @@ impl VirtualAttribute {
                 let _ = each(position.to_string().as_bytes());
             }
             VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => {
-                for_each_group(state, id, &mut |_, _| Ok(true), each)?;
+                for_each_group(state, (id, self.is_nested(state)), &mut |_, _| Ok(true), each)?;
             }
         }
         Ok(())
@@ -97,18 +110,47 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
+/// Decides whether a group counts, with the attribute that contains the member.
+pub(crate) type ShowsGroup<'f> = dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError> + 'f;
+
 /// Calls `each` with the DN of each group that contains the entry, until it breaks. A group is skipped unless
-/// `shows` accepts it with the attribute that contains the entry. They come in ascending entry id.
+/// `shows` accepts it; so are, if nested groups are included, the groups that contain it alone. They come in ascending
+/// entry id.
 pub(crate) fn for_each_group(
     state: TreeState<'_>,
-    id: EntryId,
-    shows: &mut dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError>,
+    (id, is_nested): (EntryId, bool),
+    shows: &mut ShowsGroup<'_>,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), OperationError> {
+    let groups = match is_nested {
+        false => direct_groups(state, id, usize::MAX, shows)?,
+        true => nested_groups(state, id, shows)?.ok_or_else(|| {
+            let text =
+                format!("the entry is in more than {REQUESTER_GROUPS_MAX} groups, nested ones included");
+            OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text)
+        })?,
+    };
+    for group in groups {
+        if let Some(dn) = dn_of(state.read, EntryId(group))?
+            && each(dn.as_bytes()).is_break()
+        {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+/// Returns up to `max` groups that contain the entry themselves, by each attribute, ascending.
+fn direct_groups(
+    state: TreeState<'_>,
+    id: EntryId,
+    max: usize,
+    shows: &mut ShowsGroup<'_>,
+) -> Result<Vec<u64>, OperationError> {
     let mut groups = Vec::new();
     for attribute in member_attributes(state.catalog) {
         let mut by_this = Vec::new();
-        state.read.ids(LINKED, &link_key(id, attribute))?.next_block(&mut by_this, usize::MAX)?;
+        state.read.ids(LINKED, &link_key(id, attribute))?.next_block(&mut by_this, max)?;
         for group in by_this {
             if shows(EntryId(group), attribute)? {
                 groups.push(group);
@@ -118,14 +160,29 @@ pub(crate) fn for_each_group(
     // A group can have the entry as member and as uniqueMember.
     groups.sort_unstable();
     groups.dedup();
-    for group in groups {
-        if let Some(dn) = dn_of(state.read, EntryId(group))?
-            && each(dn.as_bytes()).is_break()
-        {
-            return Ok(());
+    Ok(groups)
+}
+
+/// Returns the groups of an entry, direct and nested, ascending; `None` if there are more than
+/// [`REQUESTER_GROUPS_MAX`].
+pub(crate) fn nested_groups(
+    state: TreeState<'_>,
+    id: EntryId,
+    shows: &mut ShowsGroup<'_>,
+) -> Result<Option<Vec<u64>>, OperationError> {
+    let (mut all, mut new) = (Vec::new(), vec![id.0]);
+    while let Some(member) = new.pop() {
+        for group in direct_groups(state, EntryId(member), REQUESTER_GROUPS_MAX + 1, shows)? {
+            if let Err(place) = all.binary_search(&group) {
+                all.insert(place, group);
+                new.push(group);
+            }
+        }
+        if all.len() > REQUESTER_GROUPS_MAX {
+            return Ok(None);
         }
     }
-    Ok(())
+    Ok(Some(all))
 }
 
 fn context_csn<'a>(state: TreeState<'a>, node: &NodeRow<'_>) -> Result<Option<&'a [u8]>, OperationError> {

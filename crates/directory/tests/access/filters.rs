@@ -97,7 +97,8 @@ impl Filter {
             ),
             8 => ("manager", Sign::Equal, user(rng.usize(..4))),
             9 => ("member", Sign::Equal, user(rng.usize(..4))),
-            10 | 11 => ("memberOf", Sign::Equal, format!("cn={group},{GROUPS}")),
+            10 => ("memberOf", Sign::Equal, format!("cn={group},{GROUPS}")),
+            11 => ("isMemberOf", Sign::Equal, format!("cn={group},{GROUPS}")),
             12 => ("sn", Sign::ByRule, text("person")),
             13 => ("entryDN", Sign::Equal, user(rng.usize(..4))),
             14 => ("memberOf", Sign::Chain, format!("cn={group},{GROUPS}")),
@@ -149,6 +150,7 @@ impl Filter {
     pub(crate) fn matches(&self, tree: &Tree, dn: &str) -> bool {
         let values = |name: &str| match name {
             "memberOf" => groups(tree, dn),
+            "isMemberOf" => nested(dn, &|at| groups(tree, at)),
             "entryDN" => vec![dn.to_owned()],
             _ => tree[dn].get(name).cloned().unwrap_or_default(),
         };
@@ -197,19 +199,22 @@ fn groups(tree: &Tree, dn: &str) -> Vec<String> {
 
 /// Returns true if steps lead from an entry to a target.
 fn leads(tree: &Tree, from: &str, target: &str, next: &dyn Fn(&str) -> Vec<String>) -> bool {
+    let next = |at: &str| if tree.contains_key(at) { next(at) } else { Vec::new() };
+    nested(from, &next).iter().any(|end| end == target)
+}
+
+/// Returns everything to which one or more steps lead from an entry.
+pub(crate) fn nested(from: &str, next: &dyn Fn(&str) -> Vec<String>) -> Vec<String> {
     let (mut open, mut seen) = (vec![from.to_owned()], Vec::new());
     while let Some(at) = open.pop() {
         for end in next(&at) {
-            if end == target {
-                return true;
-            }
-            if tree.contains_key(&end) && !seen.contains(&end) {
+            if !seen.contains(&end) {
                 seen.push(end.clone());
                 open.push(end);
             }
         }
     }
-    false
+    seen
 }
 
 /// Evaluates an item. A supertype covers its subtypes, of which some may be hidden. If no visible one matches, a

@@ -147,7 +147,9 @@ fn view(rules: &[Rule], asker: &str, tree: &Tree) -> BTreeMap<String, BTreeMap<S
             }
         }
         for right in ["read", "search", "compare"] {
-            shown.insert(format!("memberOf {right}"), rights.values(dn, "memberOf", right));
+            for name in ["memberOf", "isMemberOf"] {
+                shown.insert(format!("{name} {right}"), rights.values(dn, name, right));
+            }
         }
         shown.insert(
             "numSubordinates".to_owned(),

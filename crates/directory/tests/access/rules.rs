@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use directory::{BindMethod, ClientLink};
 use fastrand::Rng;
 
-use crate::filters::Filter;
+use crate::filters::{Filter, nested};
 use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
 
 /// The word for a right.
@@ -15,7 +15,7 @@ pub(crate) type Right = &'static str;
 pub(crate) const RIGHTS: [Right; 6] = ["browse", "compare", "search", "read", "write", "reset"];
 
 /// Attribute types of the tests, each with the classes (`@class`) that have it and its supertypes.
-pub(crate) const TYPES: [(&str, &[&str], &[&str]); 14] = [
+pub(crate) const TYPES: [(&str, &[&str], &[&str]); 15] = [
     ("objectClass", &["person", "organizationalUnit"], &[]),
     ("cn", &["person"], &["name"]),
     ("sn", &["person"], &["name"]),
@@ -29,11 +29,15 @@ pub(crate) const TYPES: [(&str, &[&str], &[&str]); 14] = [
     ("manager", &[], &["distinguishedName"]),
     ("member", &[], &["distinguishedName"]),
     ("memberOf", &[], &[]),
+    ("isMemberOf", &[], &[]),
     ("entryDN", &[], &[]),
 ];
 
 pub(crate) fn is_operational(name: &str) -> bool {
-    matches!(name, "memberOf" | "entryDN" | "numSubordinates" | "hasSubordinates" | "entryUUID")
+    matches!(
+        name,
+        "memberOf" | "isMemberOf" | "entryDN" | "numSubordinates" | "hasSubordinates" | "entryUUID"
+    )
 }
 
 /// Requesters of a rule.
@@ -99,7 +103,7 @@ impl Rule {
             "member",
             "userPassword",
         ];
-        let more = ["*", "+", "@person", "name", "memberOf", "uid", "ou", "title"];
+        let more = ["*", "+", "@person", "name", "memberOf", "isMemberOf", "uid", "ou", "title"];
         let attributes = match rng.u8(0..5) {
             0 | 1 => Vec::new(),
             2 => vec![*some(rng, &more)],
@@ -534,7 +538,8 @@ impl Rights<'_> {
         String::new()
     }
 
-    /// Returns the allowed values of an attribute; for memberOf, those groups whose members the right covers.
+    /// Returns the allowed values of an attribute; for memberOf, those groups whose members the right covers, and for
+    /// isMemberOf the groups of these too.
     pub(crate) fn values(&self, dn: &str, attribute: &str, right: Right) -> Vec<String> {
         match attribute {
             "memberOf" => {
@@ -547,6 +552,7 @@ impl Rights<'_> {
                     .filter(|(group, entry)| names(entry) && self.may(right, group, "member"));
                 groups.map(|(group, _)| group.clone()).collect()
             }
+            "isMemberOf" => nested(dn, &|at| self.values(at, "memberOf", right)),
             "entryDN" => vec![dn.to_owned()],
             _ => {
                 let values = self.tree[dn].get(attribute).into_iter().flatten();

@@ -104,7 +104,7 @@ fn random(plain: &Plain, rng: &mut Rng, depth: u32) -> Filter {
         4 => Filter::Present(["cn", "sn", "member", "description", "memberof"][rng.usize(0..5)]),
         5 => Filter::Class(["person", "top", "groupOfNames", "posixAccount", "domain"][rng.usize(0..5)]),
         6 | 7 => {
-            let name = ["member", "seealso", "manager", "memberof"][rng.usize(0..4)];
+            let name = ["member", "seealso", "manager", "memberof", "ismemberof"][rng.usize(0..5)];
             Filter::Equal(name, plain.random_dn(rng))
         }
         8 if rng.bool() => {

@@ -202,8 +202,12 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
 
 /// Checks that the directory and the plain one have the same content, and that the rows are sound.
 fn compare(directory: &mut TestDirectory, plain: &Plain) {
-    let found =
-        directory.search("", Scope::WholeSubtree, "(objectClass=*)", &["*", "memberOf", "numSubordinates"]);
+    let found = directory.search(
+        "",
+        Scope::WholeSubtree,
+        "(objectClass=*)",
+        &["*", "memberOf", "isMemberOf", "numSubordinates"],
+    );
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let found: BTreeMap<String, _> = found.entries.iter().map(comparable).collect();
     let expected = plain.comparable();

@@ -105,10 +105,27 @@ impl Plain {
             });
             return groups.map(|(group, _)| self.dn(*group)).collect();
         }
+        if attribute == "ismemberof" {
+            return self.nested_groups(id).iter().map(|group| self.dn(*group)).collect();
+        }
         match entry.links.get(attribute) {
             Some(links) => self.texts(links),
             None => entry.values.get(attribute).cloned().unwrap_or_default(),
         }
+    }
+
+    fn nested_groups(&self, id: usize) -> Vec<usize> {
+        let (mut open, mut seen) = (vec![id], Vec::new());
+        while let Some(at) = open.pop() {
+            for (group, entry) in &self.entries {
+                let members = entry.links.get("member");
+                if members.is_some_and(|links| links.contains(&Link::To(at))) && !seen.contains(group) {
+                    seen.push(*group);
+                    open.push(*group);
+                }
+            }
+        }
+        seen
     }
 
     /// Returns true if a chain of values leads from an entry to the one with this name in lower case.
@@ -131,7 +148,8 @@ impl Plain {
 
     pub(crate) fn comparable(&self) -> BTreeMap<String, Comparable> {
         let entry = |(id, entry): (&usize, &PlainEntry)| {
-            let names = entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof"]);
+            let names =
+                entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof", "ismemberof"]);
             let mut attributes: Comparable =
                 names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
             attributes.retain(|_, values| !values.is_empty());

@@ -48,6 +48,8 @@ pub struct GeneralSettings {
     /// Attribute types, known or not yet, whose values only the administrator may see, and requesters that an access
     /// rule allows by naming the type.
     pub secret_attributes: Vec<String>,
+    /// Whether memberOf includes nested groups, as isMemberOf does.
+    pub nested_member_of: bool,
 }
 
 impl Default for GeneralSettings {
@@ -70,6 +72,7 @@ impl Default for GeneralSettings {
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
+            nested_member_of: false,
         }
     }
 }
@@ -112,7 +115,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 17] = [
+pub const GENERAL: [GeneralSetting; 18] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -218,6 +221,13 @@ pub const GENERAL: [GeneralSetting; 17] = [
         help: "attributes that only the administrator may see, and requesters that a rule allows by naming them",
         read: |of| SettingValue::Words(of.secret_attributes.clone()),
         write: |of, value| words(value, "sambaNTPassword").map(|words| of.secret_attributes = words),
+    },
+    GeneralSetting {
+        key: "nested_member_of",
+        attribute: "pandoNestedMemberOf",
+        help: "whether memberOf includes nested groups, as isMemberOf does",
+        read: |of| SettingValue::Switch(of.nested_member_of),
+        write: |of, value| switch(&value).map(|value| of.nested_member_of = value),
     },
     GeneralSetting {
         key: "limits.size_limit",
@@ -360,7 +370,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 1] = ["secret_attributes"];
+const ADDED: [&str; 2] = ["secret_attributes", "nested_member_of"];
 
 /// Returns true if two lists contain the same words, in any order and case.
 fn are_same_words(one: &[String], other: &[String]) -> bool {

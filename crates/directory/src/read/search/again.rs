@@ -1,7 +1,7 @@
 //! Repetition of an earlier search on the present entries: compares the entries and values that two sets of access
 //! rules show a requester. For rehearsals, which send nothing.
 
-use std::ops::ControlFlow;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use ldap::SearchRequest;
@@ -14,13 +14,12 @@ use super::scope::SearchScope;
 use super::selection::Selection;
 use crate::access::{EffectiveRights, EntryRights, Walk};
 use crate::catalog::Shown;
-use crate::filter::{Candidate, Compiler, Matcher, MemberUse, Term, Truth};
+use crate::filter::{Candidate, Compiler, Hops, Matcher, MemberUse, Term, Truth, for_each_holder};
 use crate::model::access_rule::{READ, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::read::controls::RequestControls;
 use crate::snapshot::name_cache::NameCache;
-use crate::tree::operational::for_each_group;
 use crate::tree::{TreeState, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -203,7 +202,7 @@ fn compare_at<'s>(
 ) -> Result<()> {
     let (old, new) = (before.rights(state, candidate)?, after.rights(state, candidate)?);
     let asked = filter_types(filter, state.catalog);
-    let asks_groups = asked.membership;
+    let asks_groups = !asked.hops.is_empty();
     let is_same = Arc::ptr_eq(&old, &new) || *old == *new;
     let groups_read = selection.made.iter().any(|(made, _)| made.is_membership());
     if is_same && (!old.may_browse() || (!asks_groups && !groups_read)) {
@@ -220,10 +219,11 @@ fn compare_at<'s>(
                 each(Shift::Search(type_id))?;
             }
         }
-        if asks_groups {
-            return compare_groups(state, candidate.id, true, (before, after), each);
-        }
-        return Ok(());
+        let by = (MemberUse::Search, true);
+        return asked
+            .hops
+            .iter()
+            .try_for_each(|hops| compare_links(state, (candidate.id, hops), by, (&*before, &*after), each));
     }
     if !is_found {
         return Ok(());
@@ -241,7 +241,9 @@ fn compare_at<'s>(
     for (made, type_id) in &selection.made {
         match (old.may_read(*type_id), new.may_read(*type_id)) {
             (true, true) if made.is_membership() => {
-                compare_groups(state, candidate.id, false, (before, after), each)?;
+                let hops = Hops::to_groups(state.catalog);
+                let by = (MemberUse::Read, made.is_nested(state));
+                compare_links(state, (candidate.id, &hops), by, (&*before, &*after), each)?;
             }
             (was, is) if was != is => each(Shift::Read(*type_id))?,
             _ => {}
@@ -250,27 +252,25 @@ fn compare_at<'s>(
     Ok(())
 }
 
-/// Compares the visible groups of an entry.
-fn compare_groups(
+/// Compares the visible links on the way from an entry: those of the entry alone, or also of the entries to which they
+/// lead. The difference in a filter may be at any of them.
+fn compare_links(
     state: TreeState<'_>,
-    id: EntryId,
-    in_filter: bool,
+    (id, hops): (EntryId, &Hops),
+    (by, is_nested): (MemberUse, bool),
     (before, after): (&Sight, &Sight),
     each: &mut dyn FnMut(Shift) -> Result<()>,
 ) -> Result<()> {
-    let by = if in_filter { MemberUse::Search } else { MemberUse::Read };
-    let mut shifts = Vec::new();
-    for_each_group(
-        state,
-        id,
-        &mut |group, member| {
-            let place = (group, member);
-            if before.rights.shows_member(state, place, by)? != after.rights.shows_member(state, place, by)? {
-                shifts.push(Shift::Group { group, member, in_filter });
-            }
-            Ok(false)
-        },
-        &mut |_| ControlFlow::Break(()),
-    )?;
-    shifts.into_iter().try_for_each(each)
+    let mut compared = HashSet::new();
+    for_each_holder(state, hops, (id, is_nested), &mut |group, member| {
+        let place = (group, member);
+        if !compared.insert(place) {
+            return Ok(());
+        }
+        let is_shown = |sight: &Sight| sight.rights.shows_member(state, place, by);
+        if is_shown(before)? != is_shown(after)? {
+            each(Shift::Group { group, member, in_filter: matches!(by, MemberUse::Search) })?;
+        }
+        Ok(())
+    })
 }

@@ -11,7 +11,7 @@ use schema::{Schema, TypeId};
 use super::result::ResultWriter;
 use crate::access::{EffectiveRights, EntryRights, Walk};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
-use crate::filter::{Candidate, Item, Matcher, Subject, Term, Test, Truth, VisibleTest};
+use crate::filter::{Candidate, Hops, Item, Matcher, Subject, Term, Test, Truth, VisibleTest};
 use crate::model::access_rule::{Rights, SEARCH};
 use crate::model::outcome::OperationError;
 use crate::model::rows::AttrId;
@@ -196,8 +196,8 @@ fn is_membership(item: &Item) -> bool {
 pub(super) struct FilterTypes {
     /// The types, including subtypes.
     pub(super) types: Vec<TypeId>,
-    /// Whether it tests membership of groups.
-    pub(super) membership: bool,
+    /// Links that it follows from entry to entry, also those to groups for memberOf.
+    pub(super) hops: Vec<Hops>,
 }
 
 /// Returns the types that a filter tests.
@@ -217,7 +217,9 @@ fn add_filter_types(filter: &Term, catalog: &Catalog, asked: &mut FilterTypes) {
         }
         Term::Not(term) => add_filter_types(term, catalog, asked),
         Term::Item(item) => {
-            asked.membership |= is_membership(item);
+            if is_membership(item) {
+                asked.hops.push(Hops::of(item, catalog));
+            }
             match (type_of(item, &catalog.schema), item.test.rule()) {
                 (Some(type_id), _) => asked.types.extend(catalog.schema.subtypes(type_id)),
                 (None, Some(rule)) => {

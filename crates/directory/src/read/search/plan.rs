@@ -484,6 +484,9 @@ impl Planner<'_> {
         limit: u64,
     ) -> Result<Option<Narrowed>> {
         let (Test::Equal(..), Some(target)) = (&item.test, &item.target) else { return Ok(None) };
+        if attribute.is_nested(self.state) {
+            return self.narrow_chain(item, limit);
+        }
         let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
         let Some(entry) = target.entry else { return Ok(Some(all)) };
         if attribute == VirtualAttribute::EntryDn {

@@ -187,7 +187,7 @@ impl ResultWriter {
             };
             match &self.groups {
                 Some(groups) if attribute.is_membership() => {
-                    groups.for_each(state, candidate.id, &mut put)?
+                    groups.for_each(state, (candidate.id, attribute.is_nested(state)), &mut put)?
                 }
                 _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
             }
@@ -267,7 +267,7 @@ impl ResultWriter {
             };
             match &self.groups {
                 Some(groups) if attribute.is_membership() => {
-                    groups.for_each(state, candidate.id, &mut put)?
+                    groups.for_each(state, (candidate.id, attribute.is_nested(state)), &mut put)?
                 }
                 _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
             }

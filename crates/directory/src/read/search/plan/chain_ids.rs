@@ -104,7 +104,7 @@ impl ChainIds {
 impl Planner<'_> {
     /// Follows the chains of an item as long as they are short, and leaves the rest to be gathered.
     pub(super) fn narrow_chain(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
-        let Test::InChain(key) = &item.test else { return Ok(None) };
+        let key: &[u8] = if let Test::InChain(key) = &item.test { key } else { &[] };
         let read = self.state.read;
         let mut chain = ChainIds {
             hops: Hops::of(item, self.state.catalog),

@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 
-use ldap::{ChangeOperation, ResultCode, Scope};
+use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
 
 use super::{Question, leaves};
 use crate::model::limits::CHAIN_LINKS_MAX;
+use crate::read::compare::{CompareOutcome, compare};
+use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const IN_CHAIN: &str = "1.2.840.113556.1.4.1941";
@@ -86,6 +88,47 @@ fn chains_lead_to_the_asserted_entry_in_both_directions() {
             ("memberOf;lang-en", "cn=dev,dc=example,dc=com", &[]),
         ],
     );
+}
+
+#[test]
+fn nested_groups_are_values_of_is_member_of_and_by_a_setting_of_member_of() {
+    let mut directory = sample();
+    let values = |directory: &mut TestDirectory, of: &str, name: &str| {
+        let found = directory.search(&format!("cn={of},{SUFFIX}"), Scope::BaseObject, "(cn=*)", &[name]);
+        found.entries[0].texts(name).iter().map(|dn| dn.replace(",dc=example,dc=com", "")).collect::<Vec<_>>()
+    };
+    let nested = ["cn=staff", "cn=dev", "cn=web", "cn=all"];
+    for member in ["cid", "ann", "dev"] {
+        assert_eq!(values(&mut directory, member, "isMemberOf"), nested);
+    }
+    assert_eq!(values(&mut directory, "dan", "isMemberOf"), [] as [&str; 0]);
+    assert_eq!(values(&mut directory, "cid", "memberOf"), ["cn=web"]);
+    let compared = |directory: &TestDirectory, name: &str, group: &str| {
+        let value = format!("CN={group},{SUFFIX}");
+        let request =
+            CompareRequest { entry: "cn=cid,dc=example,dc=com", description: name, value: value.as_bytes() };
+        let controls = RequestControls::default();
+        match compare(&directory.snapshot, &directory.requester.context(), &request, &controls) {
+            CompareOutcome::Done(outcome) => outcome.code,
+            other => panic!("{other:?}"),
+        }
+    };
+    let filter = |name: &str| format!("(&(objectClass=person)({name}=cn=all,{SUFFIX}))");
+    let everyone = ["cn=ann", "cn=bob", "cn=cid"];
+    for (is_nested, name) in [(false, "memberOf"), (true, "isMemberOf"), (true, "memberOf")] {
+        if is_nested && name == "memberOf" {
+            directory.change_settings(|settings| settings.general.nested_member_of = true);
+        }
+        let yes = if is_nested { ResultCode::COMPARE_TRUE } else { ResultCode::COMPARE_FALSE };
+        assert_eq!(compared(&directory, name, "all"), yes);
+        assert_eq!(compared(&directory, name, "staff"), yes);
+        assert_eq!(compared(&directory, name, "web"), ResultCode::COMPARE_TRUE);
+        assert_eq!(compared(&directory, name, "nobody"), ResultCode::COMPARE_FALSE);
+        let found = Question::everywhere(&filter(name)).ask(&directory);
+        assert_eq!(leaves(&found), if is_nested { &everyone[..] } else { &[] }, "{name}");
+    }
+    assert_eq!(values(&mut directory, "cid", "memberOf"), nested);
+    assert_eq!(values(&mut directory, "ann", "memberOf"), nested);
 }
 
 #[test]

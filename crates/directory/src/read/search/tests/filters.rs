@@ -203,7 +203,9 @@ fn links_are_found_by_the_names_of_their_targets() {
             ("(manager=uid=ada,ou=people,dc=example,dc=com)", &["uid=bob"]),
             ("(manager=uid=nobody,ou=people,dc=example,dc=com)", &["uid=carl"]),
             ("(memberOf=cn=all,ou=groups,dc=example,dc=com)", &["uid=ada", "uid=bob"]),
-            ("(isMemberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all"]),
+            // Members of all are in odd through it.
+            ("(isMemberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all", "uid=ada", "uid=bob"]),
+            ("(memberOf=CN=ODD,ou=groups,dc=example,dc=com)", &["cn=all"]),
             ("(memberOf=cn=nobody,dc=example,dc=com)", &[]),
             ("(memberOf=*)", &["cn=all", "uid=ada", "uid=bob"]),
             ("(&(objectClass=person)(!(memberOf=*)))", &["cn=Dora+sn=Lang", "uid=carl"]),
