@@ -6,11 +6,13 @@
 
 pub(crate) mod access_rules;
 mod allocations;
+pub(crate) mod covered_entries;
 mod given_attribute;
 mod normal_value;
 mod rule_filter;
 mod schema_texts;
 mod secret;
+pub(crate) mod uniqueness;
 mod virtual_attribute;
 
 use std::borrow::Cow;
@@ -45,6 +47,7 @@ pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::{schema_of, without_effect};
 pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
+use uniqueness::Uniqueness;
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;
 
@@ -214,6 +217,8 @@ pub struct Catalog {
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
     /// Access rules of the settings.
     pub(crate) access_rules: Arc<AccessRules>,
+    /// Uniqueness rules of the settings.
+    pub(crate) uniqueness: Arc<Uniqueness>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Stored form of the administrator's password, if one was ever set.
@@ -293,6 +298,7 @@ impl Catalog {
             schema_times: None,
             subschema: Arc::default(),
             access_rules: Arc::default(),
+            uniqueness: Arc::default(),
             policies: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -464,7 +470,7 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Replaces the settings, and recomputes the access rules and the secret types.
+    /// Replaces the settings, and recomputes their rules and the secret types.
     pub(crate) fn set_settings(&mut self, settings: StoredSettings) {
         self.secrets = Secrets::of(&self.schema, &settings.general.secret_attributes);
         for def in &mut self.attributes {
@@ -472,6 +478,8 @@ impl Catalog {
         }
         let rules = &settings.general.access_rules;
         self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
+        let unique = &settings.general.unique;
+        self.uniqueness = Arc::new(Uniqueness::of(unique, &self.schema, &self.secrets));
         self.settings = settings;
     }
 

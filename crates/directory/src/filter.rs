@@ -7,6 +7,7 @@
 
 mod by_value;
 mod chain;
+mod covering;
 mod matcher;
 mod memberships;
 pub(crate) mod prefilter;
@@ -23,6 +24,7 @@ use crate::password::verify_auth_password;
 use crate::tree::TreeState;
 pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
+pub(crate) use covering::Covering;
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
 pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 

@@ -20,6 +20,7 @@ mod expectations;
 mod rule_readers;
 #[cfg(test)]
 mod tests;
+mod unique;
 
 use std::collections::BTreeMap;
 

@@ -18,6 +18,7 @@ pub(crate) mod password_state;
 pub mod passwords;
 mod permitted;
 pub(crate) mod schema_check;
+pub(crate) mod value_rules;
 pub(crate) mod values;
 pub(crate) mod whole_entry;
 pub(crate) mod working_entry;

@@ -25,13 +25,14 @@ const DEFINITION: &str = "crates/ldap/src/result_code.rs";
 const QUOTED_WORDS: usize = 4;
 
 /// Places whose text is in another file: the file below `crates/`, the function, and the text. Each is one place.
-const OTHERS: [(&str, &str, &str); 5] = [
+const OTHERS: [(&str, &str, &str); 6] = [
     ("directory/src/model/outcome.rs", "from", "writes are stopped until restart: {cause}"),
     (
         "directory/src/settings/decide.rs",
         "change_suffixes",
         "suffix {:?} has {entries} and cannot be removed: list it among the suffixes",
     ),
+    ("directory/src/settings/unique.rs", "check_indexes", "the index of {name} is not built yet"),
     ("directory/src/write/delete.rs", "decide", "{what} is made by the server"),
     ("directory/src/write/modify.rs", "decide", "{what} is made by the server"),
     ("directory/src/write/modify_dn.rs", "decide", "{what} is made by the server"),

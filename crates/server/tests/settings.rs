@@ -50,6 +50,8 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
             stated.indexes.insert(name.to_owned(), kinds);
         }
     }
+    // A unique attribute needs an equality index, and is no secret.
+    let has_index = stated.indexes.get("cn").is_some_and(|kinds| kinds.contains(IndexKinds::EQUALITY));
     for setting in &GENERAL {
         let value = match setting.value(&stated.general) {
             SettingValue::Switch(_) => SettingValue::Switch(rng.bool()),
@@ -86,6 +88,13 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     ],
                     "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
                     "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
+                    "unique" if !has_index => continue,
+                    "unique" => [
+                        "a: cn",
+                        "b c: cn in 'o=Æsa'",
+                        "d: cn, commonName matching '(sn=\"*)'",
+                        "e: cn in \"c=DE\" matching \"(cn='x)\"",
+                    ],
                     _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
                 };
                 let words = words.into_iter().filter(|_| rng.bool());

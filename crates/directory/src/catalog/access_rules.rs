@@ -301,7 +301,8 @@ fn unknown(name: &str) -> String {
     format!("{name} is not an attribute type of the schema")
 }
 
-fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
+/// Returns the normal form of a DN in a rule.
+pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
     let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
     let name = NormalName::of(&parsed, schema);
     match &name.failure {

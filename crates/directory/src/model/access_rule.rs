@@ -14,7 +14,7 @@
 use std::fmt;
 
 use crate::model::link_conditions::LinkConditions;
-use crate::model::rule_tokens::{Parser, tokens};
+use crate::model::rule_tokens::{Parser, named, tokens};
 
 /// A right, as a bit of [`Rights`].
 pub(crate) const BROWSE: Rights = Rights(1);
@@ -213,18 +213,7 @@ impl AccessRule {
     /// # Errors
     /// The text says what is wrong and what would be right.
     pub fn parse(text: &str) -> Result<AccessRule, String> {
-        let Some((name, rest)) = text.split_once(':') else {
-            return Err(
-                "a rule begins with its name and a colon, such as \"staff: allow read to authenticated\""
-                    .into(),
-            );
-        };
-        let name = name.trim();
-        if name.is_empty() || name.len() > NAME_MAX || name.contains(['"', '\'', '\n']) {
-            return Err(format!(
-                "a rule has a name of 1 to {NAME_MAX} octets without quotes before its colon"
-            ));
-        }
+        let (name, rest) = named(text, "staff: allow read to authenticated")?;
         let tokens = tokens(rest)?;
         let mut parser = Parser { tokens: &tokens };
         let is_allow = match parser.word("allow or deny")? {
@@ -333,9 +322,6 @@ impl AccessRule {
 
 /// Rights that a rule can grant for single values.
 const OF_VALUES: Rights = Rights(COMPARE.0 | SEARCH.0 | READ.0 | WRITE.0);
-
-/// Maximum length of a rule's name, in octets.
-const NAME_MAX: usize = 100;
 
 impl Parser<'_, '_> {
     fn rights(&mut self) -> Result<Rights, String> {

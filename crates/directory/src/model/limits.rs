@@ -83,6 +83,12 @@ pub const RIGHTS_ATTRIBUTES_MAX: usize = 100;
 /// Maximum number of access rules, and of octets in all their texts.
 pub const ACCESS_RULES_MAX: usize = 1_000;
 
+/// Maximum number of rules about values in one setting. A change is checked against each that concerns its attributes.
+pub const VALUE_RULES_MAX: usize = 100;
+/// Maximum number of entries that one check of a rule about values reads: those that a move brings among the covered
+/// ones, and those that have a value without being covered.
+pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;
+
 /// Maximum number of containers whose DN a snapshot caches.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 

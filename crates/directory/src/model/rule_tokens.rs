@@ -1,4 +1,4 @@
-//! Tokens of access rules and expectations.
+//! Tokens of access rules, expectations and rules for values.
 
 /// A token after the name of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -6,6 +6,24 @@ pub(crate) enum Token<'t> {
     Word(&'t str),
     Quoted(&'t str),
     Comma,
+}
+
+/// Maximum length of a rule's name, in octets.
+const NAME_MAX: usize = 100;
+
+/// Splits the text of a rule into its name and the rest. `example` is a correct rule.
+///
+/// # Errors
+/// There is no name.
+pub(crate) fn named<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), String> {
+    let Some((name, rest)) = text.split_once(':') else {
+        return Err(format!("a rule begins with its name and a colon, such as {example:?}"));
+    };
+    let name = name.trim();
+    if name.is_empty() || name.len() > NAME_MAX || name.contains(['"', '\'', '\n']) {
+        return Err(format!("a rule has a name of 1 to {NAME_MAX} octets without quotes before its colon"));
+    }
+    Ok((name, rest))
 }
 
 pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
@@ -109,4 +127,28 @@ impl<'t> Parser<'_, 't> {
         }
         Ok(all)
     }
+
+    /// Parses the entries that a rule covers, to the end of the rule: `[in 'DN'] [matching 'FILTER']`.
+    pub(crate) fn covered_entries(&mut self) -> Result<CoveredEntriesText, String> {
+        let mut covered = CoveredEntriesText::default();
+        if self.takes("in") {
+            covered.base = Some(self.quoted("a DN")?);
+        }
+        if self.takes("matching") {
+            covered.filter = Some(self.quoted("a filter")?);
+        }
+        match self.tokens {
+            [] => Ok(covered),
+            _ => Err(format!("unexpected {} in the rule", self.next_text())),
+        }
+    }
+}
+
+/// The entries that a rule covers, as written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoveredEntriesText {
+    /// DN of an entry; the rule covers it and all entries below.
+    pub(crate) base: Option<String>,
+    /// Filter that the entries must match.
+    pub(crate) filter: Option<String>,
 }

@@ -4,7 +4,7 @@ use schema::AttributeDescription;
 
 use super::{
     CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
-    rule_readers,
+    rule_readers, unique,
 };
 use crate::accounts::{self, NamedPolicy};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
@@ -63,6 +63,13 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     // An existing fault of the default policy prevents no other change; `notes` reports it.
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
+    }
+    if checked.settings.general.unique != before.general.unique {
+        let texts = &checked.settings.general.unique;
+        let waiting = unique::check_indexes(state, texts, (&checked.schema, &checked.secrets))?;
+        if !waiting.is_empty() {
+            return Err(waiting.into());
+        }
     }
     let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
     let lost = rule_readers::lost_rule_readers(state, rules, (&checked.schema, &checked.secrets))?;

@@ -6,7 +6,7 @@
 //!
 //! Every operation checks in the same order, so that results are consistent: syntax of names; the right to try at
 //! all (a requester without it learns nothing about entries); descriptions and values against the schema; the
-//! target; the right to change it; the final state of the entry.
+//! target; the right to change it; the final state of the entry; the rules of the settings about values.
 
 use ldap::{Request, ResultCode};
 
@@ -18,7 +18,7 @@ use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
-use crate::write::{add, delete, modify, modify_dn};
+use crate::write::{add, delete, modify, modify_dn, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -35,18 +35,23 @@ pub fn decide(
     csn: Csn,
 ) -> Result<Option<Record>> {
     let deciding = Deciding { state, context, controls, stamp, csn };
-    match request {
-        Request::Add(request) => add::decide(deciding, request).map(Some),
-        Request::Delete(request) => delete::decide(deciding, request).map(Some),
-        Request::Modify(request) => modify::decide(deciding, request),
-        Request::ModifyDn(request) => modify_dn::decide(deciding, request),
+    let record = match request {
+        Request::Add(request) => add::decide(deciding, request).map(Some)?,
+        Request::Delete(request) => return delete::decide(deciding, request).map(Some),
+        Request::Modify(request) => modify::decide(deciding, request)?,
+        Request::ModifyDn(request) => modify_dn::decide(deciding, request)?,
         Request::Bind(_)
         | Request::Unbind
         | Request::Search(_)
         | Request::Compare(_)
         | Request::Abandon(_)
         | Request::Extended(_) => {
-            Err(OperationError::refused(ResultCode::OPERATIONS_ERROR, "this request changes nothing"))
+            let what = "this request changes nothing";
+            return Err(OperationError::refused(ResultCode::OPERATIONS_ERROR, what));
         }
+    };
+    if let Some(record) = &record {
+        value_rules::check(deciding, record)?;
     }
+    Ok(record)
 }

@@ -10,6 +10,7 @@ mod testing;
 
 mod filters;
 mod plain;
+mod unique;
 
 use std::collections::BTreeMap;
 

@@ -41,6 +41,8 @@ pub struct GeneralSettings {
     pub log_records_kept: u64,
     /// Link attributes whose values are removed with the entry that they name; in others the values stay as text.
     pub integrity_attributes: Vec<String>,
+    /// Uniqueness rules: attribute types of which no two entries may have the same value.
+    pub unique: Vec<String>,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
@@ -69,6 +71,7 @@ impl Default for GeneralSettings {
             unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
             log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
+            unique: Vec::new(),
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
@@ -115,7 +118,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 18] = [
+pub const GENERAL: [GeneralSetting; 19] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -200,6 +203,15 @@ pub const GENERAL: [GeneralSetting; 18] = [
         help: "link attributes whose values are removed when the entry that they name is deleted",
         read: |of| SettingValue::Words(of.integrity_attributes.clone()),
         write: |of, value| words(value, "member").map(|words| of.integrity_attributes = words),
+    },
+    GeneralSetting {
+        key: "unique",
+        attribute: "pandoUnique",
+        help: "attributes of which no two entries may have the same value; they need equality indexes",
+        read: |of| SettingValue::Words(of.unique.clone()),
+        write: |of, value| {
+            words(value, "mail: mail in 'ou=people,dc=example,dc=com'").map(|words| of.unique = words)
+        },
     },
     GeneralSetting {
         key: "password_comparers",
@@ -370,7 +382,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 2] = ["secret_attributes", "nested_member_of"];
+const ADDED: [&str; 3] = ["secret_attributes", "nested_member_of", "unique"];
 
 /// Returns true if two lists contain the same words, in any order and case.
 fn are_same_words(one: &[String], other: &[String]) -> bool {

@@ -1,0 +1,84 @@
+//! The entries that a rule for values covers: those at and below a DN that match a filter.
+//!
+//! The filter depends only on user attributes that the entry itself stores, other than links. It can therefore be
+//! evaluated on an entry as a change would leave it, and no change of another entry affects the result.
+
+use ldap::{Filter, FilterBuf, FilterKind};
+use schema::Schema;
+
+use super::VirtualAttribute;
+use super::access_rules::{TypeSet, normal};
+use super::is_link_type;
+use super::rule_filter::rule_filter;
+use super::secret::Secrets;
+use crate::model::name::NormalName;
+use crate::model::rule_tokens::CoveredEntriesText;
+
+/// The entries that a rule covers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CoveredEntries {
+    /// Name of the entry at the top; without one, the rule covers the whole directory.
+    pub(crate) base: Option<NormalName>,
+    /// Filter that the entries must match.
+    pub(crate) filter: Option<FilterBuf>,
+    /// Attribute types on which the filter depends.
+    pub(crate) tests: TypeSet,
+}
+
+impl CoveredEntries {
+    /// Resolves the names in the text of a rule.
+    ///
+    /// # Errors
+    /// The text says what is wrong with it.
+    pub(crate) fn read(
+        text: &CoveredEntriesText,
+        (schema, secrets): (&Schema, &Secrets),
+    ) -> Result<CoveredEntries, String> {
+        let mut covered = CoveredEntries::default();
+        if let Some(dn) = &text.base {
+            let base = normal(dn, schema)?;
+            covered.base = (base.depth() > 0).then_some(base);
+        }
+        if let Some(text) = &text.filter {
+            let filter = rule_filter(text, schema, secrets)?;
+            collect(filter.as_filter(), schema, &mut covered.tests)
+                .map_err(|what| format!("filter {text:?}: {what}"))?;
+            covered.filter = Some(filter);
+        }
+        Ok(covered)
+    }
+}
+
+/// Collects the types on which a filter depends, with their subtypes.
+fn collect(filter: Filter<'_>, schema: &Schema, types: &mut TypeSet) -> Result<(), String> {
+    let description = match filter.kind() {
+        FilterKind::And(list) | FilterKind::Or(list) => {
+            return list.iter().try_for_each(|filter| collect(filter, schema, types));
+        }
+        FilterKind::Not(filter) => return collect(filter, schema, types),
+        FilterKind::EqualityMatch(assertion)
+        | FilterKind::ApproxMatch(assertion)
+        | FilterKind::GreaterOrEqual(assertion)
+        | FilterKind::LessOrEqual(assertion) => assertion.description,
+        FilterKind::Substrings(substrings) => substrings.description,
+        FilterKind::Present(description) => description,
+        FilterKind::ExtensibleMatch(extensible) if extensible.dn_attributes => {
+            return Err("it may not test the names of entries".to_owned());
+        }
+        FilterKind::ExtensibleMatch(extensible) => extensible.description.unwrap_or_default(),
+        FilterKind::Unrecognized(_) => "",
+    };
+    let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
+    for type_id in schema.subtypes(parsed.type_id) {
+        let known = schema.type_by_id(*type_id);
+        if known.is_operational() || is_link_type(known) || VirtualAttribute::of(known).is_some() {
+            return Err(format!(
+                "{} is maintained by the server or names other entries: the filter may test only other attributes \
+                 of the entry",
+                known.name()
+            ));
+        }
+        types.insert(*type_id);
+    }
+    Ok(())
+}

@@ -1,0 +1,102 @@
+//! Uniqueness rules of the settings, with resolved names: attribute types of which no two entries may have the same
+//! value.
+
+use schema::{AttributeType, Schema, TypeId};
+
+use super::access_rules::TypeSet;
+use super::covered_entries::CoveredEntries;
+use super::secret::Secrets;
+use super::{VirtualAttribute, is_link_type};
+use crate::model::rule_tokens::{Parser, named, tokens};
+
+/// A rule: among the entries that it covers, a value of one of the types occurs in one entry only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct UniqueRule {
+    pub(crate) name: String,
+    /// At least one type. All have the same equality rule and share their values: a value of one type must not be a
+    /// value of another type in another entry.
+    pub(crate) types: Vec<TypeId>,
+    pub(crate) covered: CoveredEntries,
+}
+
+/// All uniqueness rules of a directory.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Uniqueness {
+    pub(crate) rules: Vec<UniqueRule>,
+    /// Whether a rule could not be parsed. Settings are checked before they are accepted, so another program wrote
+    /// them. Then no entry can be added or changed, because any change may violate the rule.
+    pub(crate) is_broken: bool,
+    /// Types whose changes can violate a rule: those of the rules, and those that their filters test.
+    pub(crate) watched: TypeSet,
+}
+
+impl Uniqueness {
+    /// Compiles the rules of the settings.
+    pub(crate) fn of(texts: &[String], schema: &Schema, secrets: &Secrets) -> Uniqueness {
+        let mut all = Uniqueness::default();
+        for text in texts {
+            match UniqueRule::read(text, schema, secrets) {
+                Ok(rule) => {
+                    rule.types.iter().for_each(|type_id| all.watched.insert(*type_id));
+                    all.watched.add(&rule.covered.tests);
+                    all.rules.push(rule);
+                }
+                Err(_) => all.is_broken = true,
+            }
+        }
+        all
+    }
+
+    /// Returns true if there is no rule.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty() && !self.is_broken
+    }
+}
+
+impl UniqueRule {
+    /// Compiles a rule: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
+    ///
+    /// # Errors
+    /// The text says what is wrong with it.
+    pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<UniqueRule, String> {
+        let (name, rest) = named(text, "mail: mail in 'ou=people,dc=example,dc=com'")?;
+        let tokens = tokens(rest)?;
+        let mut parser = Parser { tokens: &tokens };
+        let mut types: Vec<TypeId> = Vec::new();
+        for name in parser.list("an attribute type")? {
+            let known = schema.attribute_type(name).ok_or_else(|| format!("{name} is not defined"))?;
+            check_type(known, secrets)?;
+            let first = types.first().map(|first| schema.type_by_id(*first));
+            if let Some(first) = first.filter(|first| first.equality != known.equality) {
+                return Err(format!(
+                    "values of {} and {} are compared by different rules: write a rule for each",
+                    first.name(),
+                    known.name()
+                ));
+            }
+            if !types.contains(&known.id) {
+                types.push(known.id);
+            }
+        }
+        let covered = CoveredEntries::read(&parser.covered_entries()?, (schema, secrets))?;
+        Ok(UniqueRule { name: name.to_owned(), types, covered })
+    }
+}
+
+fn check_type(known: &AttributeType, secrets: &Secrets) -> Result<(), String> {
+    let name = known.name();
+    if secrets.has(known.id) {
+        return Err(format!("{name} is a secret: refusals would reveal its values"));
+    }
+    if known.no_user_modification || VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0" {
+        return Err(format!("values of {name} are determined by the server or by the schema"));
+    }
+    if is_link_type(known) {
+        return Err(format!("values of {name} are names of entries, which this rule does not compare"));
+    }
+    match known.equality {
+        Some(_) => Ok(()),
+        None => Err(format!("{name} has no equality rule")),
+    }
+}

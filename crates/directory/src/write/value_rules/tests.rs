@@ -1,0 +1,206 @@
+//! Uniqueness rules: what each kind of change may do, and what a refusal reveals.
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::ResultCode as Code;
+
+use crate::model::outcome::Outcome;
+use crate::read::identity::identify;
+use crate::testing::{SUFFIX, TestDirectory};
+
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+const OTHER: &str = "ou=other,dc=example,dc=com";
+
+fn dn(name: &str, parent: &str) -> String {
+    format!("cn={name},{parent}")
+}
+
+fn ok(outcome: Outcome) {
+    assert_eq!(outcome, Outcome::success());
+}
+
+fn refused(outcome: Outcome, text: &str) {
+    assert_eq!(outcome.code, Code::CONSTRAINT_VIOLATION, "{}", outcome.diagnostic);
+    assert!(outcome.diagnostic.contains(text), "{:?} does not say {text:?}", outcome.diagnostic);
+}
+
+fn directory(rules: &[&str]) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for dn in [PEOPLE, OTHER] {
+        ok(directory.add(dn, &[("objectClass", &["organizationalUnit"])]));
+    }
+    set(&mut directory, rules);
+    directory
+}
+
+fn set(directory: &mut TestDirectory, rules: &[&str]) {
+    directory.change_settings(|settings| {
+        settings.general.unique = rules.iter().map(|rule| (*rule).to_owned()).collect();
+    });
+}
+
+fn add(directory: &mut TestDirectory, name: &str, parent: &str, values: &[(&str, &[&str])]) -> Outcome {
+    let mut attributes = vec![("objectClass", &["inetOrgPerson"][..]), ("sn", &["x"])];
+    attributes.extend_from_slice(values);
+    directory.add(&dn(name, parent), &attributes)
+}
+
+#[test]
+fn each_kind_of_change_is_checked() {
+    let mut directory = directory(&["mail: mail", "names: uid, cn"]);
+    ok(add(&mut directory, "a", PEOPLE, &[("mail", &["a@x", "a2@x"]), ("uid", &["A1"])]));
+    let a = dn("a", PEOPLE);
+    let text = "mail: the uniqueness rule \"mail\" allows each value in one entry";
+    refused(add(&mut directory, "b", OTHER, &[("mail", &["b@x", "A2@X"])]), text);
+    refused(add(&mut directory, "b", OTHER, &[("mail;x-home", &["a@x"])]), text);
+    // Types of one rule share their values, and the name of an entry counts.
+    refused(
+        add(&mut directory, "b", OTHER, &[("uid", &["a"])]),
+        "\"cn=a,ou=people,dc=example,dc=com\" has it in cn",
+    );
+    refused(add(&mut directory, "a1", OTHER, &[]), "cn: the uniqueness rule \"names\"");
+    ok(add(&mut directory, "b", OTHER, &[("mail", &["b@x"])]));
+    let b = dn("b", OTHER);
+    refused(directory.modify(&b, &[(Add, "mail", &["a@x"])]), text);
+    refused(directory.modify(&b, &[(Replace, "mail", &["c@x", "a@x"])]), text);
+    refused(directory.modify_dn(&b, "cn=a", false, None), "cn: the uniqueness rule");
+    refused(directory.modify_dn(&b, "uid=a1", false, None), "uid: the uniqueness rule");
+    // The own values are no obstacle, and one entry may have a value twice.
+    ok(directory.modify(&a, &[(Replace, "mail", &["A@x", "a3@x"]), (Add, "uid", &["a"])]));
+    ok(directory.modify(&b, &[(Add, "mail", &["a2@x"])]));
+    ok(directory.modify(&a, &[(Delete, "mail", &["a@x"])]));
+    ok(directory.modify(&b, &[(Add, "mail", &["a@x"])]));
+    ok(directory.delete(&b));
+    ok(directory.modify(&a, &[(Add, "mail", &["a@x", "a2@x"])]));
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn base_and_filter_are_those_after_the_change() {
+    let rule = format!("mail: mail in '{PEOPLE}' matching '(employeeType=staff)'");
+    let mut directory = directory(&[&rule]);
+    let mail: &[&str] = &["a@x"];
+    let staff: &[&str] = &["staff"];
+    ok(add(&mut directory, "a", PEOPLE, &[("mail", mail), ("employeeType", staff)]));
+    ok(add(&mut directory, "guest", PEOPLE, &[("mail", mail)]));
+    ok(add(&mut directory, "out", OTHER, &[("mail", mail), ("employeeType", staff)]));
+    let (guest, out) = (dn("guest", PEOPLE), dn("out", OTHER));
+    refused(directory.modify(&guest, &[(Add, "employeeType", staff)]), "mail");
+    refused(directory.modify_dn(&out, "cn=out", false, Some(PEOPLE)), "mail");
+    // The mail changes together with the value that the filter tests.
+    ok(directory.modify(&guest, &[(Add, "employeeType", staff), (Replace, "mail", &["g@x"])]));
+    ok(directory.modify(&guest, &[(Delete, "employeeType", &[]), (Replace, "mail", mail)]));
+    // A subtree comes into the base, by a move or by its name.
+    let team = dn("in", &format!("ou=team,{OTHER}"));
+    ok(directory.add(&format!("ou=team,{OTHER}"), &[("objectClass", &["organizationalUnit"])]));
+    ok(add(&mut directory, "in", &format!("ou=team,{OTHER}"), &[("mail", mail), ("employeeType", staff)]));
+    refused(directory.modify_dn(&format!("ou=team,{OTHER}"), "ou=team", true, Some(PEOPLE)), "mail");
+    ok(directory.modify_dn(PEOPLE, "ou=former", true, None));
+    refused(directory.modify_dn(OTHER, "ou=people", true, None), "mail");
+    ok(directory.modify(&team, &[(Replace, "mail", &["t@x"])]));
+    ok(directory.modify_dn(OTHER, "ou=people", true, None));
+    let a = dn("a", "ou=former,dc=example,dc=com");
+    refused(directory.modify_dn(&a, "cn=a", true, Some(PEOPLE)), "mail");
+    ok(directory.modify(&a, &[(Replace, "mail", &["a9@x"])]));
+    ok(directory.modify_dn(&a, "cn=a", true, Some(PEOPLE)));
+}
+
+#[test]
+fn older_duplicates_stay_until_they_change() {
+    let mut directory = directory(&[]);
+    for name in ["a", "b"] {
+        ok(add(&mut directory, name, PEOPLE, &[("mail", &["a@x"])]));
+    }
+    set(&mut directory, &["mail: mail"]);
+    ok(directory.modify(&dn("a", PEOPLE), &[(Add, "description", &["x"])]));
+    ok(directory.modify(&dn("a", PEOPLE), &[(Add, "mail", &["c@x"])]));
+    ok(directory.modify(&dn("a", PEOPLE), &[(Delete, "mail", &["a@x"])]));
+    refused(directory.modify(&dn("a", PEOPLE), &[(Add, "mail", &["a@x"])]), "mail");
+}
+
+/// A long value has only its head and a hash in the index.
+#[test]
+fn long_values_are_compared_whole() {
+    let mut directory = directory(&["mail: mail"]);
+    let long = |end: &str| format!("{}{end}", "x".repeat(3_000));
+    ok(add(&mut directory, "a", PEOPLE, &[("mail", &[&long("a")])]));
+    ok(add(&mut directory, "b", PEOPLE, &[("mail", &[&long("b")])]));
+    refused(add(&mut directory, "c", PEOPLE, &[("mail", &[&long("B")])]), "mail");
+}
+
+#[test]
+fn a_rule_waits_for_its_index() {
+    let mut directory = directory(&[]);
+    ok(add(&mut directory, "a", PEOPLE, &[("employeeNumber", &["1"])]));
+    let rule = |settings: &mut crate::DirectorySettings| {
+        settings.general.unique = vec!["number: employeeNumber".to_owned()];
+    };
+    let text = |error: crate::settings::SettingsError| error.to_string();
+    let without = directory.try_change_settings(rule).map_err(text).unwrap_err();
+    assert!(without.contains("employeeNumber has no equality index"), "{without}");
+    directory.define_index("employeeNumber", "equality");
+    let early = directory.try_change_settings(rule).map_err(text).unwrap_err();
+    assert!(early.contains("is not built yet"), "{early}");
+    directory.finish_indexes();
+    directory.change_settings(rule);
+    refused(add(&mut directory, "b", PEOPLE, &[("employeeNumber", &["1"])]), "employeeNumber");
+    let dropped = directory.try_change_settings(|settings| {
+        settings.indexes.remove("employeeNumber");
+    });
+    assert!(dropped.is_err());
+}
+
+#[test]
+fn wrong_rules_are_refused() {
+    let mut directory = directory(&[]);
+    for (rule, what) in [
+        ("mail", "begins with its name and a colon"),
+        ("a: nope", "nope is not defined"),
+        ("a: userPassword", "is a secret"),
+        ("a: member", "names of entries"),
+        ("a: entryUUID", "determined by the server"),
+        ("a: objectClass", "determined by the server"),
+        ("a: mail, uid", "compared by different rules"),
+        ("a: mail below 'o=x'", "unexpected \"below\""),
+        ("a: mail in 'x'", "x"),
+        ("a: mail matching '(nope=1)'", "nope"),
+        ("a: mail matching '(memberOf=cn=x)'", "maintained by the server or names other entries"),
+        ("a: mail matching '(cn:dn:=x)'", "may not test the names"),
+        ("a: mail matching '(modifyTimestamp>=2020)'", ""),
+        ("a: mail matching '(userPassword=*)'", "is a secret"),
+    ] {
+        let refused =
+            directory.try_change_settings(|settings| settings.general.unique = vec![rule.to_owned()]);
+        let refused = refused.expect_err(rule).to_string();
+        assert!(refused.starts_with("unique[0]: ") && refused.contains(what), "{rule}: {refused}");
+    }
+    let twice = ["a: mail", "A: uid"].map(str::to_owned).to_vec();
+    let refused = directory.try_change_settings(|settings| settings.general.unique = twice).unwrap_err();
+    assert!(refused.to_string().contains("there is another rule"), "{refused}");
+}
+
+/// The other entry is named only if its value may be read: the refusal reveals just that some entry has the value.
+#[test]
+fn a_refusal_names_no_hidden_entry() {
+    let mut directory = directory(&["mail: mail"]);
+    ok(add(&mut directory, "seen", PEOPLE, &[("mail", &["seen@x"])]));
+    ok(add(&mut directory, "half", PEOPLE, &[("mail", &["half@x"])]));
+    ok(add(&mut directory, "hidden", OTHER, &[("mail", &["hidden@x"])]));
+    ok(add(&mut directory, "me", PEOPLE, &[]));
+    let (me, half) = (dn("me", PEOPLE), dn("half", PEOPLE));
+    let rules = [
+        format!("own: allow read, write to self"),
+        format!("people: allow read in '{PEOPLE}' to authenticated"),
+        format!("half: deny read of mail at '{half}' to authenticated"),
+    ];
+    directory.change_settings(|settings| settings.general.access_rules = rules.to_vec());
+    directory.requester = identify(&directory.snapshot, &format!("dn:{me}")).unwrap().unwrap().requester;
+    let mut text = |value: &str| {
+        let outcome = directory.modify(&me, &[(Add, "mail", &[value])]);
+        assert_eq!(outcome.code, Code::CONSTRAINT_VIOLATION);
+        outcome.diagnostic
+    };
+    assert!(text("seen@x").contains("\"cn=seen,"));
+    let hidden = text("hidden@x");
+    assert_eq!(hidden, text("half@x"));
+    assert!(!hidden.contains("cn=") && !hidden.contains(SUFFIX), "{hidden}");
+}

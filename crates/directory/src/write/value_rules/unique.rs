@@ -1,0 +1,281 @@
+//! Uniqueness: a value of some attribute types occurs in one of the entries that a rule covers.
+//!
+//! The base and the filter of a rule are those of the entry after the change. An entry that a change brings among the
+//! covered ones (a move, another name, a value that the filter tests) is checked with all of its values, any other
+//! entry with the values that it gains. So values that were equal before the rule was made stay, until a change
+//! concerns them. One entry may have equal values in several types, as in 389 Directory Server.
+//!
+//! A refusal reveals that an entry has the value, which no server can avoid. It names that entry only to a requester
+//! that may read the value there.
+
+use ldap::ResultCode;
+use schema::TypeId;
+
+use super::changed::{Changed, has_normal_value, stored_of_type};
+use crate::access::EffectiveRights;
+use crate::catalog::uniqueness::UniqueRule;
+use crate::filter::Covering;
+use crate::model::index_definition::IndexPart;
+use crate::model::limits::{INDEX_KEY_MAX, VALUE_RULE_ENTRIES_MAX};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Change, ModifyDn};
+use crate::model::rows::{EntryId, INDEX, NAMES, decode_name_row, id_key, subtree_counter, with_index_key};
+use crate::tree::target::entry_dn;
+use crate::tree::{TreeState, damaged_row, normal_dn_of};
+use crate::write::deciding::Deciding;
+use crate::write::given_values::normal_value;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Entries that have a value, read at a time.
+const BLOCK: usize = 64;
+
+/// Checks a change against all rules.
+///
+/// # Errors
+/// constraintViolation for a value that another entry has; busy while an index is built; adminLimitExceeded if too
+/// many entries would have to be compared.
+pub(super) fn check(deciding: Deciding<'_>, changed: &Changed<'_>) -> Result<()> {
+    let uniqueness = &deciding.state.catalog.uniqueness;
+    if uniqueness.is_broken {
+        let what = "a rule of the setting unique is unknown to this version of the server, which makes no change \
+                    without it";
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, what));
+    }
+    let is_move = matches!(changed.change(), Change::ModifyDn(_));
+    if !is_move && !changed.touches(&uniqueness.watched) {
+        return Ok(());
+    }
+    uniqueness.rules.iter().try_for_each(|rule| RuleCheck::of(deciding, rule, changed)?.run(changed))
+}
+
+/// The check of one change against one rule.
+struct RuleCheck<'a> {
+    deciding: Deciding<'a>,
+    rule: &'a UniqueRule,
+    covering: Covering,
+    /// The subtree that the change renames or moves, if the rule has a base.
+    moved: Option<Moved>,
+}
+
+/// A subtree with a new name.
+struct Moved {
+    top: EntryId,
+    /// Normal forms of the DN of its top entry.
+    before: Vec<u8>,
+    after: Vec<u8>,
+}
+
+impl<'a> RuleCheck<'a> {
+    fn of(deciding: Deciding<'a>, rule: &'a UniqueRule, changed: &Changed<'_>) -> Result<RuleCheck<'a>> {
+        let state = deciding.state;
+        let moved = match changed.change() {
+            Change::ModifyDn(rename) if rule.covered.base.is_some() => Some(Moved::of(state, rename)?),
+            _ => None,
+        };
+        Ok(RuleCheck { deciding, rule, covering: Covering::of(state, &rule.covered)?, moved })
+    }
+
+    /// Returns the normal form of the base's DN; empty if the rule covers the whole directory.
+    fn base_key(&self) -> &[u8] {
+        self.rule.covered.base.as_ref().map_or(&[], |name| &name.key)
+    }
+
+    fn run(&self, changed: &Changed<'_>) -> Result<()> {
+        let state = self.deciding.state;
+        if let Change::Add(add) = changed.change() {
+            let base = self.base_key();
+            let is_inside = base.is_empty() || normal_key(state, &add.dn)?.starts_with(base);
+            return if is_inside { self.check_changed(changed, true) } else { Ok(()) };
+        }
+        let newcomers = match &self.moved {
+            Some(moved) => moved.newcomers(state, self.base_key())?,
+            None => Vec::new(),
+        };
+        let is_newcomer = newcomers.contains(&changed.id);
+        let adds = self.rule.types.iter().any(|type_id| !changed.added(*type_id).is_empty());
+        if (is_newcomer || adds || changed.touches(&self.rule.covered.tests))
+            && self.is_in_base(changed.id)?
+        {
+            self.check_changed(changed, is_newcomer)?;
+        }
+        for id in newcomers.into_iter().filter(|id| *id != changed.id) {
+            if self.covering.matches(state, id)? {
+                for type_id in &self.rule.types {
+                    let values = stored_of_type(state, id, *type_id)?;
+                    self.check_values(id, *type_id, values.iter().map(Vec::as_slice))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks the changed entry, which is in the base: all of its values if the change brings it among those that the
+    /// rule covers.
+    fn check_changed(&self, changed: &Changed<'_>, is_newcomer: bool) -> Result<()> {
+        let mut checks_all = is_newcomer;
+        if let Some(filter) = &self.covering.filter {
+            if !changed.matches(filter, &self.rule.covered.tests)? {
+                return Ok(());
+            }
+            checks_all = checks_all || !self.covering.matches(self.deciding.state, changed.id)?;
+        }
+        for type_id in &self.rule.types {
+            match checks_all {
+                true => {
+                    let values = changed.values(*type_id)?;
+                    self.check_values(changed.id, *type_id, values.iter().map(Vec::as_slice))?;
+                }
+                false => self.check_values(changed.id, *type_id, changed.added(*type_id).into_iter())?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that no other entry that the rule covers has one of these values of `own`.
+    fn check_values<'v>(
+        &self,
+        own: EntryId,
+        type_id: TypeId,
+        values: impl Iterator<Item = &'v [u8]>,
+    ) -> Result<()> {
+        let state = self.deciding.state;
+        let schema = &*state.catalog.schema;
+        for value in values {
+            let Ok(normal) = normal_value(schema, schema.type_by_id(type_id), value) else { continue };
+            for other_type in &self.rule.types {
+                if let Some(other) = self.holder(own, *other_type, &normal)? {
+                    return Err(self.refusal(type_id, other, *other_type)?);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Finds an entry, other than `own`, that the rule covers and that has a value of this type and normal form.
+    fn holder(&self, own: EntryId, type_id: TypeId, normal: &[u8]) -> Result<Option<EntryId>> {
+        let state = self.deciding.state;
+        let Some(base) = state.catalog.attribute_id(type_id, "") else { return Ok(None) };
+        let def = state.catalog.attribute(base);
+        if !def.index.answers(IndexPart::Values) {
+            let what = format!(
+                "the index of {}, which a rule of the setting unique needs, is being built",
+                def.name
+            );
+            return Err(OperationError::refused(ResultCode::BUSY, what));
+        }
+        let mut ids = with_index_key(base, normal, |key| state.read.ids(INDEX, key))?;
+        let (mut block, mut examined) = (Vec::new(), 0);
+        while ids.next_block(&mut block, BLOCK)? > 0 {
+            for other in block.drain(..).map(EntryId).filter(|other| *other != own) {
+                let is_covered = self.is_in_base(other)?
+                    && self.covering.matches(state, other)?
+                    && (normal.len() <= INDEX_KEY_MAX || has_normal_value(state, other, type_id, normal)?);
+                if is_covered {
+                    return Ok(Some(other));
+                }
+                examined += 1;
+            }
+            if examined > VALUE_RULE_ENTRIES_MAX {
+                return Err(self.too_many("have the value without being covered by it"));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns true if a stored entry is in the base after the change.
+    fn is_in_base(&self, id: EntryId) -> Result<bool> {
+        let state = self.deciding.state;
+        match &self.moved {
+            Some(moved) if state.is_at_or_below(id, moved.top)? => {
+                Ok(moved.name_after(state, id)?.starts_with(self.base_key()))
+            }
+            _ => self.covering.has_in_base(state, id),
+        }
+    }
+
+    fn too_many(&self, which: &str) -> OperationError {
+        too_many(&format!(
+            "the uniqueness rule {} cannot be checked: more than {VALUE_RULE_ENTRIES_MAX} entries {which}",
+            Quoted(&self.rule.name)
+        ))
+    }
+
+    /// Returns the refusal of a value of `type_id` that `other` has.
+    fn refusal(&self, type_id: TypeId, other: EntryId, other_type: TypeId) -> Result<OperationError> {
+        let Deciding { state, context, .. } = self.deciding;
+        let name = |type_id| state.catalog.schema.type_by_id(type_id).name();
+        let at = EffectiveRights::of(state, context)?.at_entry(state, other)?;
+        let is_shown = at.is_none_or(|at| at.may_browse() && at.may_read(other_type));
+        let mut what = format!(
+            "{}: the uniqueness rule {} allows each value in one entry, and another entry has a value of this entry",
+            name(type_id),
+            Quoted(&self.rule.name)
+        );
+        if is_shown {
+            what += &format!(": {} has it in {}", Quoted(entry_dn(state, other)?), name(other_type));
+        }
+        Ok(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, what))
+    }
+}
+
+fn too_many(what: &str) -> OperationError {
+    OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, what)
+}
+
+impl Moved {
+    fn of(state: TreeState<'_>, rename: &ModifyDn) -> Result<Moved> {
+        let parent = state.dn(rename.parent)?.ok_or_else(|| damaged_row("nodes", rename.parent))?;
+        let after = normal_key(state, &[rename.rdn.as_str(), ",", parent.as_str()].concat())?;
+        Ok(Moved { top: rename.id, before: name_of(state, rename.id)?, after })
+    }
+
+    /// Returns the normal form of the DN that an entry of the subtree has after the change.
+    fn name_after(&self, state: TreeState<'_>, id: EntryId) -> Result<Vec<u8>> {
+        let before = name_of(state, id)?;
+        let below = before.get(self.before.len()..).unwrap_or_default();
+        Ok([self.after.as_slice(), below].concat())
+    }
+
+    /// Returns the entries of the subtree that come into a base.
+    fn newcomers(&self, state: TreeState<'_>, base: &[u8]) -> Result<Vec<EntryId>> {
+        let is_inside = self.after.starts_with(base);
+        if self.before == self.after
+            || self.before.starts_with(base)
+            || !(is_inside || base.starts_with(&self.after))
+        {
+            return Ok(Vec::new());
+        }
+        if usize::try_from(state.read.count(&subtree_counter(self.top))?).unwrap_or(usize::MAX)
+            > VALUE_RULE_ENTRIES_MAX
+        {
+            return Err(too_many(&format!(
+                "at most {VALUE_RULE_ENTRIES_MAX} entries at once can come among those that a rule of the setting \
+                 unique covers: move smaller parts"
+            )));
+        }
+        let (mut found, mut pending) = (Vec::new(), vec![self.top]);
+        while let Some(id) = pending.pop() {
+            let prefix = id_key(id);
+            for row in state.read.scan_below(NAMES, &prefix) {
+                let (child, _) = decode_name_row(row?.1).ok_or_else(|| damaged_row("names", id))?;
+                pending.push(child);
+            }
+            if is_inside || self.name_after(state, id)?.starts_with(base) {
+                found.push(id);
+            }
+        }
+        Ok(found)
+    }
+}
+
+fn name_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<u8>> {
+    let name = normal_dn_of(state.read, &state.catalog.schema, id)?;
+    name.ok_or_else(|| damaged_row("nodes", id))
+}
+
+fn normal_key(state: TreeState<'_>, dn: &str) -> Result<Vec<u8>> {
+    Ok(NormalName::of(&parse_dn(dn)?, &state.catalog.schema).key)
+}
