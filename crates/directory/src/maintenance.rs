@@ -3,6 +3,7 @@
 pub mod backup;
 pub mod check;
 pub mod digest;
+pub mod duplicates;
 mod entry_uuid;
 pub mod export;
 pub mod import;

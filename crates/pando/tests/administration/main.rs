@@ -16,3 +16,4 @@ mod metrics;
 mod privileges;
 mod process;
 mod settings;
+mod unique;

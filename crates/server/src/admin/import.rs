@@ -101,6 +101,8 @@ pub struct Imported {
     pub policy_fault: Option<String>,
     /// Problems of other policies.
     pub policy_notices: Vec<String>,
+    /// Values of the data that break a uniqueness rule.
+    pub duplicates: Vec<String>,
     /// File with these records, if there are any.
     pub rejects_file: Option<PathBuf>,
     /// Bytes of text read.
@@ -159,17 +161,19 @@ pub fn import(
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
-    look_at_policies(&imported_to, &mut imported)?;
+    look_at_rules(&imported_to, &mut imported)?;
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
 }
 
-/// Checks the policies of the imported data. A problem does not undo the import.
-fn look_at_policies(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
+/// Checks the policies of the imported data, and its uniqueness rules. A problem does not undo the import.
+fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
     imported.policy_notices = directory::settings::policy_notices(state)?;
-    match directory::settings::notes(state, &DirectorySettings::of(state.catalog)) {
+    let settings = DirectorySettings::of(state.catalog);
+    imported.duplicates = directory::duplicates::duplicates(state, &settings)?;
+    match directory::settings::notes(state, &settings) {
         Ok(notes) => imported.policy_notices.extend(notes),
         Err(SettingsError::Operation(error)) => return Err(error.into()),
         Err(other) => imported.policy_fault = Some(other.to_string()),

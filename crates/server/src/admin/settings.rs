@@ -12,6 +12,7 @@ mod tests;
 
 use std::path::Path;
 
+use directory::duplicates::duplicates;
 use directory::index::maintenance::IndexProgress;
 use directory::index_build::build_indexes;
 use directory::rehearse::RulesVersion;
@@ -49,7 +50,7 @@ pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, Ser
         Some(directory) => {
             let state = directory.state();
             let decided = settings::decide(state, file.settings()).map_err(|error| located(error, file))?;
-            let notes = settings::notes(state, file.settings()).map_err(|error| located(error, file))?;
+            let notes = notes(state, file)?;
             let lines = describe(&decided.differences, Some(state))?;
             Ok(SettingsChanges { is_new: false, lines, notes })
         }
@@ -80,7 +81,7 @@ pub fn apply(
     let snapshot = opened.directory().snapshot()?;
     let decided =
         settings::decide(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
-    let notes = settings::notes(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
+    let notes = notes(snapshot.state(), file)?;
     let lines = describe(&decided.differences, Some(snapshot.state()))?;
     drop(snapshot);
     let (writer, random) = opened.writer();
@@ -160,6 +161,13 @@ fn first_changes(file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
     };
     let differences = Difference::between(&nothing, &checked.settings);
     Ok(SettingsChanges { is_new: true, lines: describe(&differences, None)?, notes })
+}
+
+/// Returns notes about the settings of a file, and about existing values that break their rules.
+fn notes(state: TreeState<'_>, file: &SettingsFile) -> Result<Vec<String>, ServeError> {
+    let mut notes = settings::notes(state, file.settings()).map_err(|error| located(error, file))?;
+    notes.extend(duplicates(state, file.settings())?);
+    Ok(notes)
 }
 
 fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<Vec<String>, ServeError> {

@@ -1,7 +1,7 @@
 //! Checking, repairing, compacting and reading data directories.
 
-use directory::ReadOnlyDirectory;
 use directory::check::{self, CheckOptions, CheckSummary, Finding, RepairSummary};
+use directory::{DirectorySettings, ReadOnlyDirectory};
 
 use crate::admin::ownership::FolderOwner;
 use crate::config::Config;
@@ -23,6 +23,16 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSu
         Ok(())
     })?;
     Ok(checked)
+}
+
+/// Returns a text for each uniqueness rule of a data directory that its entries break.
+///
+/// # Errors
+/// There is no data, or it cannot be read.
+pub fn duplicates(config: &Config) -> Result<Vec<String>, ServeError> {
+    let directory = open_read_only(config)?;
+    let state = directory.state();
+    Ok(directory::duplicates::duplicates(state, &DirectorySettings::of(state.catalog))?)
 }
 
 /// Checks a data directory that no other process has open, and repairs the rows that follow from its entries. Passes
