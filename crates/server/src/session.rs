@@ -103,6 +103,8 @@ pub(crate) struct Session {
     /// after it.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
+    /// Number of transactions that were started.
+    transaction_count: u32,
     /// The open transaction.
     transaction: Option<Box<Transaction>>,
     /// Limits from tables `[[limit]]`. Boxed: most sessions have only the common limits.
@@ -198,6 +200,7 @@ impl Session {
             outstanding: OutstandingRequests::default(),
             deferred: VecDeque::new(),
             next_ticket: 0,
+            transaction_count: 0,
             transaction: None,
             limits: None,
             next_slice: 0,

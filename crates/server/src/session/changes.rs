@@ -25,7 +25,7 @@ pub(super) enum Step {
     /// The writer makes it.
     Write,
     /// The transaction of this number holds it.
-    Hold(u64),
+    Hold(u32),
     /// The writer makes the transaction that it ends.
     Commit,
 }

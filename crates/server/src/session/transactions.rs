@@ -35,8 +35,8 @@ use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteReque
 
 /// A transaction that the client has not ended. No `Debug`: it may contain passwords.
 pub(super) struct Transaction {
-    /// Number among the operations of the connection. Its text is the identifier.
-    number: u64,
+    /// Number among the transactions of the connection. Its text is the identifier.
+    number: u32,
     /// Identity under which the changes are made.
     requester: Arc<Requester>,
     deadline: Option<Instant>,
@@ -164,8 +164,8 @@ impl Session {
             let text = "a transaction is open on this connection: end it first, or use another connection";
             return Err(Outcome::new(ResultCode::BUSY, text));
         }
-        let number = self.next_ticket;
-        self.next_ticket += 1;
+        self.transaction_count = self.transaction_count.wrapping_add(1);
+        let number = self.transaction_count;
         let transaction = Transaction {
             number,
             requester: Arc::clone(&self.requester),
@@ -333,7 +333,7 @@ impl Session {
     pub(super) fn hold(
         &mut self,
         context: &mut Context,
-        number: u64,
+        number: u32,
         request: WriteRequest,
         out: &mut Vec<u8>,
     ) {

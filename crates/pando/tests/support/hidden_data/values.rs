@@ -6,9 +6,10 @@ use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, DereferenceSpec, FilterBuf, ListViewRequest, ListViewTarget, MessageId,
-    PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf, SortKey, StateOperation,
-    SyncRequest, TrailRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
+    AccessQuestion, AtLeast, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest, ListViewTarget,
+    MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf, SortKey,
+    StateOperation, SyncRequest, TrailRequest, encode_cancel, encode_matched_values, encode_password_state,
+    oids,
 };
 
 use super::requests::{Dice, filter};
@@ -53,6 +54,7 @@ pub fn control(oid: &str) -> Option<Maker> {
             let names = selection.as_selection().as_bytes().to_vec();
             same([vec![0x30, names.len() as u8], names].concat())
         },
+        oids::TRANSACTION_SPECIFICATION => |dice| same(dice.rng.u32(1..5).to_string().into_bytes()),
         SUBENTRIES => |dice| same(vec![1, 1, if dice.rng.bool() { 0xff } else { 0 }]),
         oids::PAGED_RESULTS => |dice| {
             let size = dice.rng.u32(..5);
@@ -173,6 +175,11 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let operations: Vec<_> = (0..dice.rng.usize(..3)).map(|_| operation(dice.rng)).collect();
             let user = if dice.rng.bool() { dice.user() } else { dice.name() };
             same(encode_password_state(&user, &operations))
+        }),
+        oids::START_TRANSACTION => (Kind::Reads, |_| None),
+        oids::END_TRANSACTION => (Kind::Writes, |dice| {
+            let identifier = dice.rng.u32(1..5).to_string();
+            same(EndTransaction { commits: dice.rng.bool(), identifier: identifier.as_bytes() }.encode())
         }),
         oids::WHO_AM_I => (Kind::Reads, |_| None),
         // There is no operation of this id.
