@@ -17,6 +17,7 @@ pub(crate) mod password_rules;
 pub(crate) mod password_state;
 pub mod passwords;
 mod permitted;
+pub(crate) mod relaxed;
 pub(crate) mod schema_check;
 pub(crate) mod value_rules;
 pub(crate) mod values;

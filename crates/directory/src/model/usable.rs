@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 31] = [
+const USABLE: [(&str, &[&str]); 32] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -44,10 +44,11 @@ const USABLE: [(&str, &[&str]); 31] = [
     ("cancel", &[oids::CANCEL]),
     ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),
+    ("relax-rules", &[oids::RELAX_RULES]),
     (READ_AUDIT_WORD, &[READ_AUDIT]),
 ];
 
-/// The word that a rule must name to allow its use by anyone except the administrator.
+/// A word that a rule must name to allow its use by anyone except the administrator, as `relax-rules` is.
 const READ_AUDIT_WORD: &str = "read-audit";
 
 /// A set of controls and extended operations, one bit for each.
@@ -59,7 +60,7 @@ impl Uses {
     pub(crate) const ALL: Uses = Uses(u64::MAX);
 
     /// Uses that only a rule that names them allows.
-    pub(crate) const BY_NAME: Uses = Uses(1 << (USABLE.len() - 1));
+    pub(crate) const BY_NAME: Uses = Uses(0b11 << (USABLE.len() - 2));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))

@@ -117,6 +117,7 @@ const ANSWERED: &[ControlContext] = &[
 
 const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
+const ADD_AND_MODIFY: &[ControlContext] = &[ControlContext::Add, ControlContext::Modify];
 const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
 const CHANGES: &[ControlContext] =
@@ -162,6 +163,9 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     }),
     control(oids::NO_OPERATION, "no operation", CHANGES, read_no_operation),
     control(oids::NO_OPERATION_UNBOUNDID, "no operation", CHANGES, read_no_operation),
+    control(oids::RELAX_RULES, "relax rules", ADD_AND_MODIFY, |read, control| {
+        read_flag(&mut read.seldom().relaxes_rules, control)
+    }),
     control(oids::TRANSACTION_SPECIFICATION, "transaction specification", UPDATES, |read, control| {
         read.seldom().in_transaction = true;
         if control.value.is_some() {
@@ -304,6 +308,8 @@ pub struct SeldomControls {
     pub tree_delete: bool,
     /// A change is decided and not applied (draft-zeilenga-ldap-noop).
     pub no_operation: bool,
+    /// The change may give operational attributes and change the structural class (draft-zeilenga-ldap-relax).
+    pub relaxes_rules: bool,
     /// The request belongs to a transaction, which its value names (RFC 5805).
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
@@ -400,6 +406,11 @@ impl RequestControls {
     /// Returns true if a change is decided and not applied.
     pub(crate) fn no_operation(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.no_operation)
+    }
+
+    /// Returns true if the change may give operational attributes and change the structural class.
+    pub(crate) fn relaxes_rules(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
     }
 
     /// Returns true if the request belongs to a transaction.

@@ -12,8 +12,7 @@ use schema::{AttributeDescription, AttributeType, Schema};
 
 use crate::access::{self, EffectiveRights};
 use crate::catalog::{
-    Allocations, Catalog, check_modifiable, check_options, is_link_type, is_user_password, last_entry_id,
-    read_description,
+    Allocations, Catalog, check_options, is_link_type, is_user_password, last_entry_id, read_description,
 };
 use crate::filter::InMemory;
 use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
@@ -31,6 +30,7 @@ use crate::write::given_values::{Newcomer, check_value, given_twice, only_value,
 use crate::write::new_entry::NewEntry;
 use crate::write::password_rules;
 use crate::write::permitted;
+use crate::write::relaxed;
 use crate::write::schema_check::{check_attributes, check_effect, object_class_type, read_classes};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -41,6 +41,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.entry)?;
     let rights = &permitted::tree_writer(state, context)?;
+    relaxed::check_use(controls, rights)?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::ENTRY_ALREADY_EXISTS)?;
     if name.failure.is_some()
@@ -70,8 +71,12 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     })?;
     let place = find_place(deciding, rights, &dn, &name)?;
     password_rules::added(&deciding, &mut entry, place.parent)?;
-    for (description, value) in deciding.creation().chain(deciding.change()) {
-        entry.set(description, value);
+    if controls.relaxes_rules() {
+        relaxed::stamp_new(&deciding, &mut entry)?;
+    } else {
+        for (description, value) in deciding.creation().chain(deciding.change()) {
+            entry.set(description, value);
+        }
     }
     let mut allocations = Allocations::new(state.catalog);
     let add = Add {
@@ -139,8 +144,7 @@ fn add_given(
     let schema = &*deciding.state.catalog.schema;
     for attribute in request.attributes.iter() {
         let description = read_description(schema, attribute.description)?;
-        let made_by = deciding.state.catalog.type_facts(description.type_id).virtual_attribute;
-        check_modifiable(schema.type_by_id(description.type_id), made_by)?;
+        relaxed::check_attribute(&deciding, &description, true)?;
         check_options(schema, &description)?;
         if attribute.values.is_empty() {
             return Err(OperationError::refused(

@@ -16,9 +16,7 @@ use ldap::{Change, ChangeOperation, Dn, ModifyRequest, ResultCode, Values};
 use schema::{AttributeDescription, ClassId, Schema};
 
 use crate::access::{EffectiveRights, EntryRights, denied, hint};
-use crate::catalog::{
-    Allocations, ClassSet, check_modifiable, check_options, is_user_password, read_description,
-};
+use crate::catalog::{Allocations, ClassSet, check_options, is_user_password, read_description};
 use crate::filter::ByValue;
 use crate::model::access_rule::{BROWSE, READ, WRITE};
 use crate::model::limits::VALUES_COMPARED_MAX;
@@ -38,6 +36,7 @@ use crate::write::given_values::{read_value, read_values};
 use crate::write::password_rules::{self, OwnPasswordChange};
 use crate::write::passwords::deleted_form;
 use crate::write::permitted;
+use crate::write::relaxed;
 use crate::write::schema_check::{
     check_attributes, check_effect, check_same_structural, object_class_type, read_classes,
 };
@@ -63,7 +62,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let schema = &*state.catalog.schema;
     let dn = parse_dn(request.object)?;
     let rights = &EffectiveRights::of(state, context)?;
-    rights.check_bound()?;
+    rights.check_bound().and_then(|()| relaxed::check_use(controls, rights))?;
     let name = NormalName::of(&dn, schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let changes =
@@ -121,13 +120,13 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     }
     password_rules::unlocked(&mut entry, state.catalog)?;
     check_naming(state, &mut entry, &dn, &target)?;
-    let class_set = check_classes(state, &mut entry, &target, &changes)?;
+    let class_set = check_classes(deciding, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
     password_rules::check_policy_entry(state.catalog, &class_set, |description| entry.values(description))?;
     if !entry.is_changed() {
         return Ok(None);
     }
-    entry.stamp_change(&deciding)?;
+    relaxed::stamp_changed(&deciding, &mut entry)?;
     let mut allocations = Allocations::new(state.catalog);
     let modify = Modify {
         id: target.id,
@@ -266,10 +265,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
     let ldap::PartialAttribute { description: text, values } = change.attribute;
     let description = read_description(schema, text)?;
     let attribute_type = schema.type_by_id(description.type_id);
-    check_modifiable(
-        attribute_type,
-        deciding.state.catalog.type_facts(description.type_id).virtual_attribute,
-    )?;
+    relaxed::check_attribute(&deciding, &description, false)?;
     if matches!(change.operation, ChangeOperation::Add | ChangeOperation::Replace) && !values.is_empty() {
         check_options(schema, &description)?;
     }
@@ -416,7 +412,7 @@ fn check_naming(
 
 /// Returns the classes of the entry after the changes.
 fn check_classes<'s>(
-    state: TreeState<'s>,
+    Deciding { state, controls, .. }: Deciding<'s>,
     entry: &mut WorkingEntry<'_>,
     target: &Target,
     changes: &[ReadChange<'_>],
@@ -430,7 +426,10 @@ fn check_classes<'s>(
     }
     let values = entry.values(&AttributeDescription::of(object_class))?;
     let after = read_classes(schema, values.iter().map(Vec::as_slice))?;
-    check_same_structural(schema, before, &after)?;
+    match controls.relaxes_rules() {
+        true => relaxed::check_same_kind(before, &after)?,
+        false => check_same_structural(schema, before, &after)?,
+    }
     check_effect(schema, Some(before), &after)?;
     let deletes = changes.iter().filter(|change| {
         change.operation == ChangeOperation::Delete && change.description.type_id == object_class

@@ -19,6 +19,7 @@ mod pages;
 mod persistent;
 mod positions;
 mod proxy;
+mod relax;
 mod rfc4511;
 mod smoke;
 mod sorting;

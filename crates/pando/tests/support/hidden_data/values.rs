@@ -39,6 +39,7 @@ pub fn control(oid: &str) -> Option<Maker> {
         | oids::NO_OPERATION
         | oids::NO_OPERATION_UNBOUNDID
         | oids::DOMAIN_SCOPE
+        | oids::RELAX_RULES
         | oids::PASSWORD_POLICY
         | oids::ACCOUNT_USABILITY
         | oids::AUTHORIZATION_IDENTITY_REQUEST
@@ -139,15 +140,16 @@ pub fn control(oid: &str) -> Option<Maker> {
             let identity = if dice.rng.bool() { String::new() } else { dice.identity() };
             same(identity.into_bytes())
         },
-        oids::AT_LEAST => |dice| {
-            let tokens = dice.position.unwrap_or([[0; 24]; 2]);
-            let encode = |bytes: &[u8; 24]| {
-                AtLeast { token: PositionToken::decode(bytes).unwrap(), wait_ms: 0 }.encode()
-            };
-            Some([encode(&tokens[0]), encode(&tokens[1])])
-        },
+        oids::AT_LEAST => at_least,
         _ => return None,
     })
+}
+
+fn at_least(dice: &mut Dice<'_>) -> Option<[Vec<u8>; 2]> {
+    let tokens = dice.position.unwrap_or([[0; 24]; 2]);
+    let encode =
+        |bytes: &[u8; 24]| AtLeast { token: PositionToken::decode(bytes).unwrap(), wait_ms: 0 }.encode();
+    Some([encode(&tokens[0]), encode(&tokens[1])])
 }
 
 /// Returns the maker of an extended operation's value, and its kind; `None` for an unknown one.

@@ -40,6 +40,7 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (oids::NO_OPERATION_UNBOUNDID, &[]),
     // The session counts the changes: `tests/protocol/transactions.rs` of `pando`.
     (oids::TRANSACTION_SPECIFICATION, &[]),
+    (oids::RELAX_RULES, &[]),
     (oids::DOMAIN_SCOPE, &[]),
     (SUBENTRIES, &[]),
     (oids::PAGED_RESULTS, &[]),

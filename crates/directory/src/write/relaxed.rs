@@ -1,0 +1,180 @@
+//! Relax rules (draft-zeilenga-ldap-relax): operational attributes that the client gives, and another structural
+//! class, for migrations and repairs.
+//!
+//! An add may give entryUUID, which later changes may not: consumers of changes know an entry by it. Add and modify
+//! may give the creator, the modifier and both times. The result must be one that the server could have made: times in
+//! order and not in the future, and no entryUUID twice.
+
+use ldap::{ResultCode, oids};
+use schema::{AttributeDescription, AttributeType, generalized_micros};
+
+use crate::access::EffectiveRights;
+use crate::catalog::{ClassSet, check_modifiable, normal_value};
+use crate::index::IndexPart;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{INDEX, index_key};
+use crate::model::usable::Uses;
+use crate::read::controls::RequestControls;
+use crate::write::deciding::Deciding;
+use crate::write::new_entry::NewEntry;
+use crate::write::working_entry::WorkingEntry;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+const ENTRY_UUID: &str = "entryUUID";
+const CREATE_TIMESTAMP: &str = "createTimestamp";
+const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
+
+/// Attributes that a client may give, in addition to entryUUID.
+const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
+
+/// Checks that the requester may use the control, if the request has it.
+///
+/// # Errors
+/// insufficientAccessRights.
+pub(crate) fn check_use(controls: &RequestControls, rights: &EffectiveRights) -> Result<()> {
+    if !controls.relaxes_rules() || rights.may_use(Uses::of_oid(oids::RELAX_RULES)) {
+        return Ok(());
+    }
+    let text = "relax rules is for the administrator, and for whom a rule allows the use of relax-rules";
+    Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
+}
+
+/// Checks that a request may give values of this attribute.
+///
+/// # Errors
+/// constraintViolation for an attribute that only the server sets.
+pub(crate) fn check_attribute(
+    deciding: &Deciding<'_>,
+    description: &AttributeDescription,
+    is_add: bool,
+) -> Result<()> {
+    let catalog = deciding.state.catalog;
+    let attribute_type = catalog.schema.type_by_id(description.type_id);
+    if deciding.controls.relaxes_rules() && description.options.is_empty() {
+        let name = attribute_type.name();
+        if GIVEN.contains(&name) || (name == ENTRY_UUID && is_add) {
+            return Ok(());
+        }
+        if name == ENTRY_UUID {
+            let text = "entryUUID can be given only when the entry is added: consumers know the entry by it";
+            return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+        }
+    }
+    check_modifiable(attribute_type, catalog.type_facts(description.type_id).virtual_attribute)
+}
+
+/// Sets the operational attributes of a new entry that the request has not given.
+///
+/// # Errors
+/// The given ones are impossible.
+pub(crate) fn stamp_new(deciding: &Deciding<'_>, entry: &mut NewEntry<'_>) -> Result<()> {
+    let given_uuid = described(deciding, ENTRY_UUID).filter(|(_, description)| entry.has(description));
+    if let Some((attribute_type, description)) = given_uuid {
+        let uuid = entry.values(&description).next().map(<[u8]>::to_ascii_lowercase).unwrap_or_default();
+        check_new_uuid(deciding, attribute_type, &description, &uuid)?;
+        entry.set(description, uuid);
+    }
+    for (description, value) in deciding.creation().chain(deciding.change()) {
+        if !entry.has(&description) {
+            entry.set(description, value);
+        }
+    }
+    check_times(deciding, |description| Ok(entry.values(description).next().map(<[u8]>::to_vec)))
+}
+
+/// Sets the operational attributes of a changed entry that the request has not changed.
+///
+/// # Errors
+/// The changed ones are impossible.
+pub(crate) fn stamp_changed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Result<()> {
+    match deciding.controls.relaxes_rules() {
+        true => stamp_relaxed(deciding, entry),
+        false => entry.stamp_change(deciding),
+    }
+}
+
+fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Result<()> {
+    let is_touched =
+        GIVEN.map(|name| described(deciding, name).is_some_and(|(of, _)| entry.has_touched(of.id)));
+    if is_touched == [false; 4] {
+        return entry.stamp_change(deciding);
+    }
+    for name in ["creatorsName", CREATE_TIMESTAMP] {
+        if let Some((_, description)) = described(deciding, name)
+            && entry.value_count(&description)? == 0
+        {
+            let text = format!("{name} can be replaced, not deleted");
+            return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, text));
+        }
+    }
+    for (description, value) in deciding.change() {
+        let is_given = entry.has_touched(description.type_id) && entry.value_count(&description)? > 0;
+        if !is_given {
+            entry.set_by_server(&description, value)?;
+        }
+    }
+    check_times(deciding, |description| Ok(entry.values(description)?.into_iter().next()))
+}
+
+/// Checks that a change to other classes, which may be of another structural class, keeps the kind of the entry.
+///
+/// # Errors
+/// objectClassModsProhibited for an entry that becomes or ceases to be an alias, a referral or a subentry.
+pub(crate) fn check_same_kind(before: &ClassSet, after: &ClassSet) -> Result<()> {
+    if before.flags == after.flags && after.structural.is_some() {
+        return Ok(());
+    }
+    let text =
+        "an entry becomes no alias, referral or subentry, and ceases to be none: delete it and add it again";
+    Err(OperationError::refused(ResultCode::OBJECT_CLASS_MODS_PROHIBITED, text))
+}
+
+fn described<'a>(deciding: &Deciding<'a>, name: &str) -> Option<(&'a AttributeType, AttributeDescription)> {
+    let attribute_type = deciding.state.catalog.schema.attribute_type(name)?;
+    Some((attribute_type, AttributeDescription::of(attribute_type.id)))
+}
+
+/// Checks that no entry has this entryUUID.
+fn check_new_uuid(
+    deciding: &Deciding<'_>,
+    attribute_type: &AttributeType,
+    description: &AttributeDescription,
+    uuid: &[u8],
+) -> Result<()> {
+    let state = deciding.state;
+    let Some(id) = state.catalog.attribute_id(description.type_id, "") else { return Ok(()) };
+    let def = state.catalog.attribute(id);
+    if !def.index.answers(IndexPart::Values) {
+        let text = format!("{} needs an index for equality, to be given", attribute_type.name());
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+    }
+    let normal = normal_value(&state.catalog.schema, def, uuid);
+    let mut others = Vec::new();
+    state.read.ids(INDEX, &index_key(id, &normal))?.next_block(&mut others, 1)?;
+    if others.is_empty() {
+        return Ok(());
+    }
+    Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, "another entry has this entryUUID"))
+}
+
+/// Checks that the entry was not changed before it was created, nor either in the future.
+fn check_times(
+    deciding: &Deciding<'_>,
+    mut value: impl FnMut(&AttributeDescription) -> Result<Option<Vec<u8>>>,
+) -> Result<()> {
+    let mut time = |name: &str| -> Result<i64> {
+        let Some((_, description)) = described(deciding, name) else { return Ok(0) };
+        Ok(value(&description)?.and_then(|value| generalized_micros(&value)).unwrap_or_default())
+    };
+    let (created, modified) = (time(CREATE_TIMESTAMP)?, time(MODIFY_TIMESTAMP)?);
+    let now = i64::try_from(deciding.csn.micros).unwrap_or(i64::MAX);
+    let problem = if modified > now || created > now {
+        "createTimestamp and modifyTimestamp cannot be in the future"
+    } else if created > modified {
+        "createTimestamp cannot be after modifyTimestamp: give both"
+    } else {
+        return Ok(());
+    };
+    Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, problem))
+}
