@@ -174,6 +174,13 @@ pub const FOLLOWED_MOVED_MAX: usize = if cfg!(test) { 100 } else { 10_000 };
 /// all persistent searches end.
 pub const FOLLOWED_WALK_MAX: usize = 1_000_000;
 
+/// Maximum number of values in an answer to a request for a range of them, as in Active Directory.
+pub const RANGE_VALUES_MAX: u64 = if cfg!(test) { 10 } else { 1_500 };
+/// Maximum size of these values, in octets, unless there is only one.
+pub const RANGE_OCTETS_MAX: usize = 64 << 10;
+/// Maximum number of ranges that a search requests; further ones select nothing.
+pub const VALUE_RANGES_MAX: usize = 16;
+
 /// Maximum number of entries in one message of content synchronization.
 pub const SYNC_SET_MAX: usize = 500;
 

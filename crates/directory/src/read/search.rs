@@ -55,6 +55,7 @@ mod sync;
 mod tests;
 mod tree_search;
 mod usability;
+mod value_ranges;
 mod window;
 
 use std::sync::Arc;

@@ -113,15 +113,8 @@ pub(crate) fn for_each_value(
             return Ok(());
         }
         Content::Links => {
-            let mut targets = state.read.ids(LINKS, &link_key(id, row.id))?;
-            let mut block = Vec::new();
-            while targets.next_block(&mut block, LINK_BLOCK)? > 0 {
-                for target in block.drain(..) {
-                    let dn = dn_of(state.read, EntryId(target))?.ok_or_else(|| damaged_row("links", id))?;
-                    if each(dn.as_bytes()).is_break() {
-                        return Ok(());
-                    }
-                }
+            if for_each_link(state, (id, row.id), 0, each)?.is_break() {
+                return Ok(());
             }
         }
         Content::Table => {}
@@ -132,6 +125,60 @@ pub(crate) fn for_each_value(
         }
     }
     Ok(())
+}
+
+/// Like [`for_each_value`], without the first `skipped` values. Those that are links cost next to nothing.
+pub(crate) fn for_each_value_from(
+    state: TreeState<'_>,
+    id: EntryId,
+    row: &AttributeRow<'_>,
+    mut skipped: u64,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    if matches!(row.content, Content::Links) {
+        if for_each_link(state, (id, row.id), skipped, each)?.is_break() {
+            return Ok(());
+        }
+        skipped = skipped.saturating_sub(state.read.ids(LINKS, &link_key(id, row.id))?.estimate());
+    }
+    let mut each = |value: &[u8]| match skipped {
+        0 => each(value),
+        _ => {
+            skipped -= 1;
+            ControlFlow::Continue(())
+        }
+    };
+    if !matches!(row.content, Content::Links) {
+        return for_each_value(state, id, row, &mut each);
+    }
+    for value in table_values(state.read, id, row.id) {
+        if each(value?.1).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with the DN of each target of a link attribute, without the first `skipped`, until it breaks.
+fn for_each_link(
+    state: TreeState<'_>,
+    (id, attribute): (EntryId, AttrId),
+    mut skipped: u64,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>> {
+    let mut targets = state.read.ids(LINKS, &link_key(id, attribute))?;
+    let mut block = Vec::new();
+    while targets.next_block(&mut block, LINK_BLOCK)? > 0 {
+        let left_out = block.len().min(usize::try_from(skipped).unwrap_or(usize::MAX));
+        skipped -= left_out as u64;
+        for target in block.drain(..).skip(left_out) {
+            let dn = dn_of(state.read, EntryId(target))?.ok_or_else(|| damaged_row("links", id))?;
+            if each(dn.as_bytes()).is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
 }
 
 /// Targets read at a time.

@@ -211,6 +211,14 @@ fn second(rng: &mut Rng, rules: &[Rule], asker: &str, first: &Numbered) -> Numbe
     second
 }
 
+/// Attributes that searches request.
+const SELECTIONS: [&[&str]; 4] = [
+    &["*", "+"],
+    &["1.1"],
+    &["*", "memberOf", "hasSubordinates"],
+    &["member;range=0-*", "isMemberOf;range=1-1", "mail;range=0-*", "description;range=1-*"],
+];
+
 /// Checks a pair of trees. Returns false if there was none to check.
 fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let one = first(rng);
@@ -248,9 +256,7 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
             base: base.to_owned(),
             scope: SCOPES[if base.is_empty() { rng.usize(1..4) } else { rng.usize(..4) }],
             filter: filter(rng),
-            attributes: [vec!["*", "+"], vec!["1.1"], vec!["*", "memberOf", "hasSubordinates"]]
-                [rng.usize(..3)]
-            .clone(),
+            attributes: SELECTIONS[rng.usize(..4)].to_vec(),
             deref: [
                 DerefAliases::Never,
                 DerefAliases::Always,

@@ -128,6 +128,10 @@ IN_CHAIN = "1.2.840.113556.1.4.1941"
 assert found_by(f"(&(objectClass=person)(memberOf:{IN_CHAIN}:=cn=outer,{PEOPLE}))") == ["uid=pyldap2"]
 assert found_by(f"(member:{IN_CHAIN}:={dn})") == ["cn=inner", "cn=middle", "cn=outer"]
 assert found_by(f"(uid:{IN_CHAIN}:={dn})") == []
+((_, found),) = connection.search_s(f"cn=middle,{PEOPLE}", ldap.SCOPE_BASE, attrlist=["member;range=0-0"])
+assert found == {"member;range=0-0": [f"cn=inner,{PEOPLE}".encode()]}, found
+((_, found),) = connection.search_s(f"cn=middle,{PEOPLE}", ldap.SCOPE_BASE, attrlist=["member;range=1-*"])
+assert found == {"member;range=1-*": [f"cn=outer,{PEOPLE}".encode()]}, found
 for name in ["inner", "middle", "outer"]:
     connection.delete_s(f"cn={name},{PEOPLE}")
 

@@ -124,9 +124,7 @@ impl AttributeStream {
                 made.push((state.catalog.schema.type_by_id(type_id).name().to_owned(), values));
             }
         }
-        if let Some(effective) = &writer.effective {
-            made.extend(effective.attributes(state, candidate)?);
-        }
+        made.extend(writer.others(state, candidate)?);
         let view = writer.selection.by_value().cloned();
         let types_only = writer.types_only;
         let (at, walk, writes) = (0, Walk::Start, false);

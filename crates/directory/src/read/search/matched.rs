@@ -214,10 +214,8 @@ impl MatchedValues {
                 put_attribute(out, &def.name, &values);
             }
         }
-        if let Some(effective) = &writer.effective {
-            for (name, values) in effective.attributes(state, candidate)? {
-                put_attribute(out, &name, &values);
-            }
+        for (name, values) in writer.others(state, candidate)? {
+            put_attribute(out, &name, &values);
         }
         for (type_id, values) in writer.made(state, candidate)? {
             put_attribute(

@@ -18,6 +18,7 @@ use schema::{AttributeDescription, TypeId};
 
 use super::effective::RightsReport;
 use super::selection::Selection;
+use super::value_ranges::ValueRanges;
 use crate::access::EffectiveRights;
 use crate::catalog::{AttributeDef, Catalog};
 use crate::filter::{Candidate, GroupsOf, MemberUse};
@@ -41,6 +42,8 @@ pub(crate) struct ResultWriter {
     pub(super) groups: Option<GroupsOf>,
     /// Effective rights to report with each result; `None` in most searches.
     pub(super) effective: Option<Box<RightsReport>>,
+    /// Ranges of values to return; `None` in most searches.
+    pub(super) ranges: Option<Box<ValueRanges>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
     /// Octets of the attributes of the last result, the estimate for the next one.
@@ -57,8 +60,8 @@ impl ResultWriter {
         rights: &EffectiveRights,
     ) -> ResultWriter {
         let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
-        let (effective, gathered, last_len) = (None, Vec::new(), None);
-        ResultWriter { id, types_only, selection, groups, effective, gathered, last_len }
+        let (effective, ranges, gathered, last_len) = (None, None, Vec::new(), None);
+        ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len }
     }
 
     /// Returns the bytes of memory that its buffers hold.
@@ -70,7 +73,8 @@ impl ResultWriter {
     pub(crate) fn copy(&self) -> ResultWriter {
         let effective = self.effective.as_ref().map(|effective| Box::new(effective.copy()));
         let (selection, groups) = (self.selection.clone(), self.groups.clone());
-        ResultWriter { selection, groups, effective, gathered: Vec::new(), last_len: None, ..*self }
+        let (ranges, gathered) = (self.ranges.clone(), Vec::new());
+        ResultWriter { selection, groups, effective, ranges, gathered, last_len: None, ..*self }
     }
 
     /// Appends the message of an entry of the tree. Returns false, with nothing appended, if its values exceed the
@@ -90,7 +94,8 @@ impl ResultWriter {
         };
         let start = out.len();
         let head = self.put_head(out, state, names, candidate, guess)?;
-        if row.is_none() && self.selection.made.is_empty() && self.effective.is_none() {
+        let has_others = self.effective.is_some() || self.ranges.is_some();
+        if row.is_none() && self.selection.made.is_empty() && !has_others {
             return Ok(true);
         }
         match self.put_attributes(out, state, names, candidate, row) {
@@ -198,14 +203,31 @@ impl ResultWriter {
                 out.extend_from_slice(values);
             }
         }
-        if let Some(effective) = &self.effective {
-            for (name, values) in effective.attributes(state, candidate)? {
+        if self.effective.is_some() || self.ranges.is_some() {
+            for (name, values) in self.others(state, candidate)? {
                 let values: &[u8] = if self.types_only { &[] } else { &values };
                 put_attribute_header(out, &name, values.len());
                 out.extend_from_slice(values);
             }
         }
         Ok(true)
+    }
+
+    /// Returns the attributes that report rights, and the ranges of values, encoded.
+    #[cold]
+    pub(super) fn others<'s>(
+        &self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<Vec<(String, Vec<u8>)>, OperationError> {
+        let mut all = match &self.effective {
+            Some(effective) => effective.attributes(state, candidate)?,
+            None => Vec::new(),
+        };
+        if let Some(ranges) = &self.ranges {
+            all.extend(ranges.attributes(&self.selection, state, candidate)?);
+        }
+        Ok(all)
     }
 
     /// Appends the readable values of the attributes of which only some may be read, if there are any. Returns false if

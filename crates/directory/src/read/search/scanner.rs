@@ -387,6 +387,9 @@ impl Scanner {
         if self.writer.groups.is_some() {
             self.writer.groups = rights.groups(MemberUse::Read);
         }
+        if let Some(ranges) = &mut self.writer.ranges {
+            ranges.permit(rights);
+        }
         if let Some(controls) = &mut self.entry_controls {
             controls.permit(rights);
         }

@@ -37,7 +37,7 @@ pub(crate) struct Selection {
     /// Whether names exclude subtypes and further options.
     is_exact: bool,
     /// Names unknown to the schema, in lower case; entries outside the tree can have such attributes.
-    unknown: Vec<String>,
+    pub(super) unknown: Vec<String>,
     /// One bit for each attribute number, set if `named` includes it.
     numbers: Vec<u64>,
     /// Number of attributes of the catalog when `numbers` was computed.
@@ -188,6 +188,11 @@ impl Selection {
     /// Returns the filters on values, if access rules permit only some values of any type.
     pub(super) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.rights.as_ref()?.by_value()
+    }
+
+    /// Returns true if all values of a type may be returned, if they are selected.
+    pub(super) fn may_return(&self, catalog: &Catalog, type_id: TypeId) -> bool {
+        catalog.secrets.of_type(type_id) <= self.shown && self.permits(type_id)
     }
 
     /// Returns true if access rules let all values of a type be read.

@@ -25,6 +25,7 @@ mod slices;
 mod sorted;
 mod sync;
 mod sync_rules;
+mod value_ranges;
 
 use ldap::{DerefAliases, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 

@@ -25,6 +25,7 @@ use super::scope::{Elsewhere, SearchScope};
 use super::selection::Selection;
 use super::sorting::Sorting;
 use super::stream::EntryStream;
+use super::value_ranges::ValueRanges;
 use crate::access::EffectiveRights;
 use crate::catalog::VirtualAttribute;
 use crate::filter::{Candidate, Term};
@@ -90,7 +91,11 @@ impl TreeSearch {
         let mut scope = SearchScope::of(base, request, controls);
         let referrals = scope.prepare(snapshot, rights)?;
         let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
-        let selection = Selection::of(request.attributes, state.catalog, rights.shown());
+        let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
+        let ranges = match selection.unknown.is_empty() {
+            true => None,
+            false => ValueRanges::of(&mut selection, state.catalog, rights),
+        };
         let plan = if scans_for_page {
             Plan::scan(state.read.row_count(NODES)?)
         } else {
@@ -141,6 +146,7 @@ impl TreeSearch {
                 times: StepTimes::default(),
             },
         );
+        search.scanner.writer.ranges = ranges;
         if controls.may_add_response_controls() {
             search.add_controls(inputs)?;
         }
@@ -157,6 +163,8 @@ impl TreeSearch {
             writer.effective = Some(Box::new(RightsReport::of(inputs, asked)?));
         }
         if inputs.controls.sync().is_some() {
+            // A content has whole attributes.
+            writer.ranges = None;
             writer.selection.made.retain(|(made, _)| *made == VirtualAttribute::StructuralObjectClass);
         }
         if !inputs.controls.listens() {
