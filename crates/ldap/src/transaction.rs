@@ -5,6 +5,10 @@ use ber::{Reader, Tag};
 use crate::control::sequence;
 use crate::{Controls, MessageId};
 
+/// Tag of the value of an extended response, in which a client receives the identifier. The LDAP SDK of UnboundID sends
+/// the identifier back with this tag.
+const RESPONSE_VALUE: Tag = Tag::context(11);
+
 /// Request to end a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransaction<'a> {
@@ -20,7 +24,10 @@ impl<'a> EndTransaction<'a> {
         let mut reader = Reader::new(value?);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
         let commits = fields.peek_tag() != Some(Tag::BOOLEAN) || fields.boolean().ok()?;
-        let identifier = fields.octet_string().ok()?;
+        let identifier = match fields.optional(RESPONSE_VALUE).ok()? {
+            Some(identifier) => identifier,
+            None => fields.octet_string().ok()?,
+        };
         (reader.is_empty() && fields.is_empty()).then_some(EndTransaction { commits, identifier })
     }
 
@@ -117,6 +124,7 @@ mod tests {
         let sent_default: &[u8] = &[0x30, 6, 1, 1, 0xff, 4, 1, b'a'];
         let expected = EndTransaction { commits: true, identifier: b"a" };
         assert_eq!(EndTransaction::decode(Some(sent_default)), Some(expected));
+        assert_eq!(EndTransaction::decode(Some(&[0x30, 3, 0x8b, 1, b'a'])), Some(expected));
         let malformed: [&[u8]; 6] =
             [b"", &[0x30, 0], &[0x30, 3, 1, 1, 0], &[0x30, 2, 4, 0, 0], &[0x30, 4, 4, 0, 4, 0], &[4, 0]];
         for value in malformed {

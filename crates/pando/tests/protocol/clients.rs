@@ -168,6 +168,22 @@ fn unboundid_controls() {
     let title = pando.administrator().entry(&person_dn("anna"), &["title"]).unwrap().unwrap();
     assert_eq!(title.text("title").as_deref(), Some("Second"));
 
+    // All changes of a file in one transaction, of which the second one fails.
+    let person = |uid: &str| {
+        let dn = person_dn(uid);
+        format!("dn: {dn}\nchangetype: add\nobjectClass: inetOrgPerson\nuid: {uid}\ncn: New\nsn: New\n\n")
+    };
+    let together = |name: &str, ldif: &str| {
+        let file = scratch.write(name, ldif);
+        let options = ["--useTransaction", "--ldifFile", file.to_str().unwrap()];
+        unboundid_tool("unboundidds.tools.LDAPModify", server, &options, "")
+    };
+    let failed = together("failing.ldif", &format!("{}{}", person("one"), person("anna")));
+    assert_eq!(failed.code, Some(68), "{failed}");
+    assert!(pando.administrator().entry(&person_dn("one"), &[]).unwrap().is_none());
+    together("made.ldif", &format!("{}{}", person("one"), person("two"))).expect_code(0);
+    assert!(pando.administrator().entry(&person_dn("two"), &[]).unwrap().is_some());
+
     unboundid_tool("unboundidds.tools.LDAPDelete", server, &[&people], "").expect_code(66);
     unboundid_tool("unboundidds.tools.LDAPDelete", server, &["--serverSideSubtreeDelete", &people], "")
         .expect_code(0);
