@@ -16,6 +16,7 @@ use powercut::PowerCut;
 use serde_json::Value;
 use support::clients::ldap_utility;
 use support::pando::{Start, command};
+use support::transactions;
 use support::tree::{add, person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
@@ -190,6 +191,47 @@ fn events_have_identities_and_no_secrets() {
     let csv = audit(&scratch, &["--csv", "--operation", "delete"]).expect_code(0).stdout;
     assert_eq!(csv.lines().count(), 3, "{csv}");
     audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
+}
+
+/// Every change of a transaction has one event, whatever becomes of the transaction.
+#[test]
+fn each_change_of_a_transaction_is_an_event() {
+    let scratch = Scratch::new("audit-transaction");
+    let mut pando = start(&scratch, "").ready();
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let mut run = |title: &str, last: &str, commits: bool| {
+        let identifier = transactions::start(&mut admin);
+        let mut change = |dn: &str, name: &str| {
+            transactions::with_replace(dn, name, title, |replace| {
+                transactions::change(&mut admin, &identifier, replace)
+            })
+        };
+        let ids = [change(&anna, "title").0, change(&bert, last).0].map(|id| u64::try_from(id.0).unwrap());
+        (ids, transactions::end(&mut admin, &identifier, commits).outcome.code)
+    };
+    let made = run("made", "title", true);
+    let failed = run("failed", "entryUUID", true);
+    let dropped = run("dropped", "title", false);
+    assert_eq!((made.1, dropped.1), (ResultCode::SUCCESS, ResultCode::SUCCESS));
+    assert_eq!(failed.1, ResultCode::CONSTRAINT_VIOLATION);
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+    let all = events(&scratch, &["--operation", "modify"]);
+    let results = [
+        (made.0, ["success"; 2]),
+        (failed.0, ["canceled", "constraintViolation"]),
+        (dropped.0, ["canceled"; 2]),
+    ];
+    for (ids, results) in results {
+        for (id, result) in ids.into_iter().zip(results) {
+            let of_id: Vec<_> = all.iter().filter(|event| event["message_id"] == id).collect();
+            let [event] = of_id[..] else { panic!("message {id}: {all:#?}") };
+            assert_eq!(event["result"], result, "{event}");
+            assert_eq!(event["position"].is_u64(), result == "success", "{event}");
+        }
+    }
 }
 
 /// Events contain the attempted identity, and the rule of a refusal.

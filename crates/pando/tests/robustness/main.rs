@@ -17,3 +17,4 @@ mod restart;
 mod salvage;
 mod scans;
 mod settings_killed;
+mod transactions;
