@@ -6,6 +6,7 @@ pub(crate) mod account_attribute;
 pub(crate) mod allocation;
 pub(crate) mod attribute_numbers;
 pub(crate) mod client_link;
+pub(crate) mod client_pattern;
 pub(crate) mod codec;
 pub mod csn;
 pub mod entry;

@@ -9,9 +9,10 @@ use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
 use ldap::{Control, Controls, ResultCode};
 
-use crate::access::{Requester, groups_of};
+use crate::access::{RequestContext, Requester, groups_of};
 use crate::accounts;
 use crate::catalog::normal_value;
+use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::IndexPart;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
@@ -98,6 +99,18 @@ pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: 
         false => named == *id,
         true => groups_of(state, *id).is_ok_and(|groups| groups.binary_search(&named.0).is_ok()),
     }
+}
+
+/// Returns true if a setting names the client of a request by one of these patterns.
+pub(crate) fn is_client_of(snapshot: &Snapshot, context: &RequestContext<'_>, patterns: &[String]) -> bool {
+    let is_anonymous = matches!(context.requester, Requester::Anonymous);
+    patterns.iter().filter_map(|text| ClientPattern::parse(text).ok()).any(|pattern| match pattern {
+        ClientPattern::Anonymous => is_anonymous,
+        ClientPattern::Users => !is_anonymous,
+        ClientPattern::Entry(dn) => is_named(snapshot, context.requester, dn, false),
+        ClientPattern::MembersOf(dn) => is_named(snapshot, context.requester, dn, true),
+        ClientPattern::Listener(name) => context.link.is_some_and(|link| link.listener == Some(name)),
+    })
 }
 
 /// Resolves an identity to a requester; `None` if it denotes no entry.

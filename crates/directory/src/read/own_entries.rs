@@ -28,6 +28,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
         .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
+        .with("supportedCapabilities", snapshot.state().settings.general.supported_capabilities.clone())
         .with("supportedSASLMechanisms", offered.mechanisms(&snapshot.state().settings.general))
         .with("vendorName", ["Pando"])
         .with("vendorVersion", [snapshot.directory().vendor_version.as_str()]);

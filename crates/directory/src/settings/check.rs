@@ -12,6 +12,7 @@ use super::{DirectorySettings, SettingsProblem, expectations, unique};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of, without_effect};
 use crate::index::check_kinds;
+use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{
     ACCESS_RULES_MAX, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX,
@@ -57,6 +58,8 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
         check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
+    check_clients(&general.member_of_clients, &schema, &mut problems);
+    check_capabilities(&general.supported_capabilities, &mut problems);
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
     settings.general.secret_attributes = check_secrets(&general.secret_attributes, &schema, &mut problems);
     let secrets = Secrets::of(&schema, &settings.general.secret_attributes);
@@ -306,6 +309,41 @@ fn check_names(
         problems.push(SettingsProblem::key(key, format!("more than {IDENTITIES_MAX} names")));
     }
     canonical.into_values().collect()
+}
+
+/// Checks the clients that receive memberOf with `*`.
+fn check_clients(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+    for (number, text) in texts.iter().enumerate() {
+        let parsed = ClientPattern::parse(text);
+        if let Err(what) =
+            parsed.and_then(|known| known.dn().map_or(Ok(()), |dn| entry_name(dn, schema).map(|_| ())))
+        {
+            problems.push(SettingsProblem::member("member_of_clients", number, what));
+        }
+    }
+    if texts.len() > IDENTITIES_MAX {
+        problems
+            .push(SettingsProblem::key("member_of_clients", format!("more than {IDENTITIES_MAX} clients")));
+    }
+}
+
+/// Checks that capabilities are OIDs (RFC 4512 section 1.4).
+fn check_capabilities(oids: &[String], problems: &mut Vec<SettingsProblem>) {
+    let is_number = |part: &str| {
+        !part.is_empty()
+            && part.bytes().all(|byte| byte.is_ascii_digit())
+            && (part == "0" || !part.starts_with('0'))
+    };
+    for (number, oid) in oids.iter().enumerate() {
+        if oid.len() > SCHEMA_NAME_MAX || !oid.contains('.') || !oid.split('.').all(is_number) {
+            let what = format!("{} is not an OID such as 1.2.840.113556.1.4.800", Quoted(oid));
+            problems.push(SettingsProblem::member("supported_capabilities", number, what));
+        }
+    }
+    if oids.len() > IDENTITIES_MAX {
+        problems
+            .push(SettingsProblem::key("supported_capabilities", format!("more than {IDENTITIES_MAX} OIDs")));
+    }
 }
 
 /// Parses the name of an entry, or returns why it is not one.

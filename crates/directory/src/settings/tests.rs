@@ -2,7 +2,8 @@
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
-use super::{DirectorySettings, SettingPath};
+use super::check::check;
+use super::{DirectorySettings, GeneralSettings, SettingPath};
 use crate::access::Requester;
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory, received};
@@ -406,4 +407,43 @@ fn restrictions_that_are_not_enforced_are_refused_online_too() {
         "{}",
         outcome.diagnostic
     );
+}
+
+#[test]
+fn clients_and_capabilities_are_checked() {
+    let of = |clients: &[&str], capabilities: &[&str]| {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let general = GeneralSettings {
+            member_of_clients: own(clients),
+            supported_capabilities: own(capabilities),
+            ..GeneralSettings::default()
+        };
+        check(&DirectorySettings { general, ..DirectorySettings::default() }).is_ok()
+    };
+    assert!(of(
+        &["users", "members of cn=a,dc=b", "cn=a", "listener ldap"],
+        &["1.2.840.113556.1.4.800", "0.1"]
+    ));
+    for client in ["", "members of ", "members of nothing", "listener LDAP", "listener ", "everyone"] {
+        assert!(!of(&[client], &[]), "{client}");
+    }
+    for oid in ["", "1", "1.", "1..2", "01.2", "1.02", "cn", "1.2 "] {
+        assert!(!of(&[], &[oid]), "{oid}");
+    }
+}
+
+#[test]
+fn the_root_dse_shows_the_capabilities_of_the_settings() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let shown = |directory: &mut TestDirectory| {
+        let found = directory.search("", Scope::BaseObject, "(objectClass=*)", &["supportedCapabilities"]);
+        found.entries[0].texts("supportedCapabilities")
+    };
+    assert_eq!(shown(&mut directory), [] as [&str; 0]);
+    let oids = ["1.2.840.113556.1.4.800", "1.2.840.113556.1.4.1670"];
+    let change: &[(ChangeOperation, &str, &[&str])] =
+        &[(ChangeOperation::Replace, "pandoSupportedCapability", &oids)];
+    let outcome = directory.modify("cn=config", change);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    assert_eq!(shown(&mut directory), oids);
 }

@@ -52,6 +52,10 @@ pub struct GeneralSettings {
     pub secret_attributes: Vec<String>,
     /// Whether memberOf includes nested groups, as isMemberOf does.
     pub nested_member_of: bool,
+    /// Clients that receive memberOf with `*`: `anonymous`, `users`, a DN, `members of DN`, `listener NAME`.
+    pub member_of_clients: Vec<String>,
+    /// OIDs that the root DSE shows as supportedCapabilities, by which clients recognize Active Directory.
+    pub supported_capabilities: Vec<String>,
 }
 
 impl Default for GeneralSettings {
@@ -76,6 +80,8 @@ impl Default for GeneralSettings {
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
             nested_member_of: false,
+            member_of_clients: Vec::new(),
+            supported_capabilities: Vec::new(),
         }
     }
 }
@@ -118,7 +124,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 19] = [
+pub const GENERAL: [GeneralSetting; 21] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -240,6 +246,22 @@ pub const GENERAL: [GeneralSetting; 19] = [
         help: "whether memberOf includes nested groups, as isMemberOf does",
         read: |of| SettingValue::Switch(of.nested_member_of),
         write: |of, value| switch(&value).map(|value| of.nested_member_of = value),
+    },
+    GeneralSetting {
+        key: "member_of_clients",
+        attribute: "pandoMemberOfClient",
+        help: "clients that receive memberOf with *: anonymous, users, a DN, members of DN, listener NAME",
+        read: |of| SettingValue::Words(of.member_of_clients.clone()),
+        write: |of, value| words(value, "cn=app,dc=example,dc=com").map(|words| of.member_of_clients = words),
+    },
+    GeneralSetting {
+        key: "supported_capabilities",
+        attribute: "pandoSupportedCapability",
+        help: "OIDs in supportedCapabilities of the root DSE, by which clients recognize Active Directory",
+        read: |of| SettingValue::Words(of.supported_capabilities.clone()),
+        write: |of, value| {
+            words(value, "1.2.840.113556.1.4.800").map(|words| of.supported_capabilities = words)
+        },
     },
     GeneralSetting {
         key: "limits.size_limit",
@@ -382,7 +404,8 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 3] = ["secret_attributes", "nested_member_of", "unique"];
+const ADDED: [&str; 5] =
+    ["secret_attributes", "nested_member_of", "unique", "member_of_clients", "supported_capabilities"];
 
 /// Returns true if two lists contain the same words, in any order and case.
 fn are_same_words(one: &[String], other: &[String]) -> bool {

@@ -78,6 +78,21 @@ impl Selection {
         selection
     }
 
+    /// Returns true if all user attributes are selected.
+    #[inline]
+    pub(super) fn is_all_user(&self) -> bool {
+        self.all_user
+    }
+
+    /// Adds memberOf.
+    #[cold]
+    pub(super) fn add_member_of(&mut self, catalog: &Catalog) {
+        let is_it = |(made, _): &(VirtualAttribute, TypeId)| *made == VirtualAttribute::MemberOf;
+        if !self.made.iter().any(is_it) {
+            self.made.extend(VirtualAttribute::all(&catalog.schema).find(is_it));
+        }
+    }
+
     /// Finds the requested virtual attributes.
     fn select_computed(&mut self, catalog: &Catalog) {
         let may_be_virtual = |named: &AttributeDescription| catalog.type_facts(named.type_id).has_virtual;

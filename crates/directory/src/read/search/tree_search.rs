@@ -32,6 +32,7 @@ use crate::filter::{Candidate, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
+use crate::read::identity::is_client_of;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::{TreeState, node};
@@ -92,6 +93,10 @@ impl TreeSearch {
         let referrals = scope.prepare(snapshot, rights)?;
         let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
         let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
+        let clients = &state.settings.general.member_of_clients;
+        if !clients.is_empty() && selection.is_all_user() && is_client_of(snapshot, inputs.context, clients) {
+            selection.add_member_of(state.catalog);
+        }
         let ranges = match selection.unknown.is_empty() {
             true => None,
             false => ValueRanges::of(&mut selection, state.catalog, rights),

@@ -5,7 +5,10 @@ use std::collections::HashSet;
 use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
 
 use super::{Question, leaves};
+use crate::access::Requester;
+use crate::model::client_link::{ClientLink, ListenerName};
 use crate::model::limits::CHAIN_LINKS_MAX;
+use crate::model::rows::EntryId;
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory};
@@ -129,6 +132,41 @@ fn nested_groups_are_values_of_is_member_of_and_by_a_setting_of_member_of() {
     }
     assert_eq!(values(&mut directory, "cid", "memberOf"), nested);
     assert_eq!(values(&mut directory, "ann", "memberOf"), nested);
+}
+
+#[test]
+fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
+    let mut directory = sample();
+    let bob = |directory: &mut TestDirectory, wanted: &[&str]| {
+        let found = directory.search(&format!("cn=bob,{SUFFIX}"), Scope::BaseObject, "(cn=*)", wanted);
+        found.entries[0].texts("memberOf")
+    };
+    let administrator = directory.requester.clone();
+    let groups = [format!("cn=dev,{SUFFIX}")];
+    for (clients, is_one) in [
+        (vec![], false),
+        (vec!["users"], true),
+        (vec!["anonymous"], false),
+        (vec!["cn=ann,dc=example,dc=com"], false),
+        (vec!["CN=Cid, dc=example,dc=com"], true),
+        // cid is in web, which is in all.
+        (vec!["members of cn=all,dc=example,dc=com"], true),
+        (vec!["members of cn=cid,dc=example,dc=com"], false),
+        (vec!["listener ldap"], false),
+        (vec!["listener ldaps", "cn=ann,dc=example,dc=com"], true),
+    ] {
+        let clients: Vec<String> = clients.into_iter().map(str::to_owned).collect();
+        directory.requester = administrator.clone();
+        directory.change_settings(|settings| settings.general.member_of_clients = clients.clone());
+        directory.requester = Requester::User { id: EntryId(4), dn: format!("cn=cid,{SUFFIX}") };
+        directory.link = Some(ClientLink { listener: Some(ListenerName::LDAPS), ..ClientLink::default() });
+        for wanted in [&["*"][..], &[], &["cn", "*"]] {
+            let expected: &[String] = if is_one { &groups } else { &[] };
+            assert_eq!(bob(&mut directory, wanted), expected, "{clients:?} {wanted:?}");
+        }
+        assert_eq!(bob(&mut directory, &["cn"]), [] as [&str; 0]);
+        assert_eq!(bob(&mut directory, &["*", "memberOf"]), groups);
+    }
 }
 
 #[test]
