@@ -66,7 +66,7 @@ impl Dereferencing {
         let schema = &*catalog.schema;
         let writer = |wanted: Vec<AttributeDescription>| {
             let selection = Selection::exactly(wanted, catalog, rights.shown());
-            ResultWriter::new(ldap::MessageId(1), false, selection, rights)
+            ResultWriter::new(ldap::MessageId(1), false, selection, rights.groups(MemberUse::Read))
         };
         let mut specs = Vec::with_capacity(asked.specs.len());
         for (attribute, wanted) in &asked.specs {

@@ -9,7 +9,7 @@ use ldap::{MessageId, ResultCode};
 use super::result::ResultWriter;
 use super::selection::Selection;
 use crate::access::{EffectiveRights, RequestContext};
-use crate::filter::Candidate;
+use crate::filter::{Candidate, MemberUse};
 use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
@@ -35,7 +35,7 @@ pub(crate) fn copy_of_entry(
     if selection.rights.as_ref().is_some_and(|at| !at.may_browse()) {
         return Ok(None);
     }
-    let mut writer = ResultWriter::new(MessageId(0), false, selection, &rights);
+    let mut writer = ResultWriter::new(MessageId(0), false, selection, rights.groups(MemberUse::Read));
     let row = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
     let mut message = Vec::new();
     let is_whole =

@@ -110,7 +110,7 @@ impl Results {
         }
         let filter = rights.compiler(catalog).compile(request.filter);
         let selection = Selection::of(request.attributes, catalog, rights.shown());
-        let writer = ResultWriter::new(id, request.types_only, selection, rights);
+        let writer = ResultWriter::new(id, request.types_only, selection, None);
         let matched = MatchedValues::of(inputs)?;
         let mut matcher = Matcher::new(rights.shown());
         let size_limit = rights.size_limit(request.size_limit);

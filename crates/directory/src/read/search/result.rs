@@ -19,9 +19,8 @@ use schema::{AttributeDescription, TypeId};
 use super::effective::RightsReport;
 use super::selection::Selection;
 use super::value_ranges::ValueRanges;
-use crate::access::EffectiveRights;
 use crate::catalog::{AttributeDef, Catalog};
-use crate::filter::{Candidate, GroupsOf, MemberUse};
+use crate::filter::{Candidate, GroupsOf};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
@@ -51,15 +50,14 @@ pub(crate) struct ResultWriter {
 }
 
 impl ResultWriter {
-    /// Creates a writer of what a requester with these rights may read.
+    /// Creates a writer. `groups` is as the field describes.
     #[inline(always)]
     pub(super) fn new(
         id: MessageId,
         types_only: bool,
         selection: Selection,
-        rights: &EffectiveRights,
+        groups: Option<GroupsOf>,
     ) -> ResultWriter {
-        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
         let (effective, ranges, gathered, last_len) = (None, None, Vec::new(), None);
         ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len }
     }

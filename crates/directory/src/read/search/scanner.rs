@@ -105,17 +105,19 @@ impl Scanner {
     #[inline(always)]
     pub(super) fn new(
         snapshot: &Snapshot,
-        rights: &EffectiveRights,
+        rights: EffectiveRights,
         filter: Term,
         scope: SearchScope,
         plan: Plan,
         writer: ResultWriter,
     ) -> Scanner {
         let catalog = snapshot.state().catalog;
+        let permitted = rights.is_restricted().then(Box::default);
+        let matcher = rights.matcher(MemberUse::Search);
         Scanner {
-            permitted: rights.is_restricted().then(Box::default),
-            matcher: rights.matcher(MemberUse::Search),
-            rights: rights.clone(),
+            permitted,
+            matcher,
+            rights,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
             by_rows: filter.is_decided_by_rows(),
             key: Vec::new(),

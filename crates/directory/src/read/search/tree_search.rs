@@ -28,7 +28,7 @@ use super::stream::EntryStream;
 use super::value_ranges::ValueRanges;
 use crate::access::EffectiveRights;
 use crate::catalog::VirtualAttribute;
-use crate::filter::{Candidate, Term};
+use crate::filter::{Candidate, MemberUse, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
@@ -117,24 +117,27 @@ impl TreeSearch {
                 state.read.prefetch(ENTRIES, *candidate);
             }
         }
+        let groups = if selection.made.is_empty() { None } else { rights.groups(MemberUse::Read) };
         let is_based = rights.is_restricted() && base != EntryId::ROOT;
+        let base_text = is_based.then(|| request.base_object.into());
+        let own_rights = rights.clone();
         // Built in place, because each move would copy a kilobyte.
         let mut search = Box::write(
             Box::new_uninit(),
             TreeSearch {
                 scanner: Scanner::new(
                     snapshot,
-                    rights,
+                    own_rights,
                     filter,
                     scope,
                     plan,
-                    ResultWriter::new(id, request.types_only, selection, rights),
+                    ResultWriter::new(id, request.types_only, selection, groups),
                 ),
                 referrals,
                 next_id: 0,
                 scans_for_page,
                 is_split: false,
-                base_text: is_based.then(|| request.base_object.into()),
+                base_text,
                 stream: None,
                 follow: None,
                 sorting: None,
