@@ -130,6 +130,14 @@ impl Snapshot {
         Ok(self.rights(context)?.may_use(Uses::of_oid(oid)))
     }
 
+    /// Returns true if the directory is a node of a cluster, whose data is a copy of what the cluster's log has.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn is_copy(&self) -> Result<bool, OperationError> {
+        Ok(catalog::is_node(self.state().read)?)
+    }
+
     /// Returns a number that changes exactly when the snapshot moves. Costs nothing.
     pub fn version(&self) -> u64 {
         self.view.version()

@@ -157,6 +157,13 @@ pub(crate) fn sequence(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     value
 }
 
+/// Encodes the value of an extended response that is an INTEGER.
+pub fn encode_integer(number: i64) -> Vec<u8> {
+    let mut value = Vec::new();
+    Writer::new(&mut value).integer(number);
+    value
+}
+
 /// Text in the value of a control or an extended operation.
 pub(crate) fn text(octets: &[u8]) -> Option<&str> {
     std::str::from_utf8(octets).ok()

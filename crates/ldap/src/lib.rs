@@ -46,6 +46,7 @@ mod request_encode;
 pub mod response;
 mod response_decode;
 mod result_code;
+mod search_options;
 mod server_url;
 mod sorting;
 mod trail_values;
@@ -61,7 +62,7 @@ pub use attributes::{
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
 pub use cancel::{decode_cancel, encode_cancel};
 pub use content_sync::{SyncDone, SyncIdSet, SyncInfo, SyncRequest, SyncState, SyncStateValue, SyncUuid};
-pub use control::{Control, Controls, ControlsBuf};
+pub use control::{Control, Controls, ControlsBuf, encode_integer};
 pub use decode::{DecodeError, DecodeErrorKind, Limit};
 pub use dereference::{DereferenceSpec, Dereferenced, dereferenced_len, put_dereferenced};
 pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn, is_plain_dn_text};
@@ -87,6 +88,7 @@ pub use request::{
 pub use response::{LdapResult, ResponseOp};
 pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry, Uris};
 pub use result_code::ResultCode;
+pub use search_options::SearchOptions;
 pub use server_url::{ServerUrl, ServerUrlError};
 pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};

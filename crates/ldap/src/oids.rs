@@ -70,6 +70,16 @@ pub const SESSION_TRACKING: &str = "1.3.6.1.4.1.21008.108.63.1";
 pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
 /// Permissive modify: adding what is there and deleting what is not succeeds (Active Directory).
 pub const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";
+/// Subentries as drafted (draft-ietf-ldup-subentry): only subentries are seen.
+pub const SUBENTRIES_DRAFT: &str = "1.3.6.1.4.1.7628.5.101.1";
+/// Real attributes only: no computed attributes (Netscape).
+pub const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
+/// Virtual attributes only: only computed attributes (Netscape).
+pub const VIRTUAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.19";
+/// Lazy commit: the change need not be durable when it is answered (Active Directory).
+pub const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
+/// Search options: no references, all naming contexts (Active Directory).
+pub const SEARCH_OPTIONS: &str = "1.2.840.113556.1.4.1340";
 /// Domain scope: no continuation references (Active Directory).
 pub const DOMAIN_SCOPE: &str = "1.2.840.113556.1.4.1339";
 /// Persistent search (draft-ietf-ldapext-psearch).
@@ -93,6 +103,8 @@ pub const PASSWORD_STATE: &str = "1.3.6.1.4.1.26027.1.6.1";
 pub const PASSWORD_STATE_UNBOUNDID: &str = "1.3.6.1.4.1.30221.1.6.1";
 /// The "Who am I?" operation (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
+/// Get the number of the connection (UnboundID).
+pub const CONNECTION_ID: &str = "1.3.6.1.4.1.30221.1.6.2";
 /// Cancel an operation and say so (RFC 3909).
 pub const CANCEL: &str = "1.3.6.1.1.8";
 /// Turn: exchange the roles of client and server (RFC 4531).
@@ -123,6 +135,7 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
         MODIFY_PASSWORD => "Password Modify",
         PASSWORD_STATE | PASSWORD_STATE_UNBOUNDID => "Password Policy State",
         WHO_AM_I => "Who am I?",
+        CONNECTION_ID => "Get Connection ID",
         CANCEL => "Cancel",
         TURN => "Turn",
         REFRESH => "Refresh",

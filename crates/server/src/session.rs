@@ -15,6 +15,7 @@ mod audit;
 mod bearer;
 mod cancel;
 mod changes;
+mod connection_id;
 pub(crate) mod context;
 mod digest;
 mod dispatch;

@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 32] = [
+const USABLE: [(&str, &[&str]); 38] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -22,7 +22,12 @@ const USABLE: [(&str, &[&str]); 32] = [
     ("post-read", &[oids::POST_READ]),
     ("no-operation", &[oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID]),
     ("domain-scope", &[oids::DOMAIN_SCOPE]),
-    ("subentries", &[oids::SUBENTRIES]),
+    ("subentries", &[oids::SUBENTRIES, oids::SUBENTRIES_DRAFT]),
+    ("real-attributes", &[oids::REAL_ATTRIBUTES_ONLY]),
+    ("virtual-attributes", &[oids::VIRTUAL_ATTRIBUTES_ONLY]),
+    ("dont-use-copy", &[oids::DONT_USE_COPY]),
+    ("lazy-commit", &[oids::LAZY_COMMIT]),
+    ("search-options", &[oids::SEARCH_OPTIONS]),
     ("paging", &[oids::PAGED_RESULTS]),
     ("sorting", &[oids::SORT_REQUEST]),
     ("list-view", &[oids::VLV_REQUEST]),
@@ -42,6 +47,7 @@ const USABLE: [(&str, &[&str]); 32] = [
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
     ("who-am-i", &[oids::WHO_AM_I]),
     ("cancel", &[oids::CANCEL]),
+    ("connection-id", &[oids::CONNECTION_ID]),
     ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),
     ("relax-rules", &[oids::RELAX_RULES]),

@@ -23,7 +23,7 @@ pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 11] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 12] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -31,6 +31,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 11] = [
     (ldap::oids::START_TRANSACTION, "start of a transaction, RFC 5805"),
     (ldap::oids::END_TRANSACTION, "end of a transaction, RFC 5805"),
     (ldap::oids::WHO_AM_I, "who am I?"),
+    (ldap::oids::CONNECTION_ID, "number of the connection, UnboundID"),
     (ldap::oids::CANCEL, "cancel, RFC 3909"),
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),

@@ -7,7 +7,7 @@ use ber::{Reader, Tag};
 use ldap::{
     AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
     Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PersistentSearch, Request, ResultCode,
-    SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
+    SearchOptions, SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
 };
 
 use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX, SYNC_COOKIE_MAX};
@@ -118,6 +118,7 @@ const ANSWERED: &[ControlContext] = &[
 const BIND: &[ControlContext] = &[ControlContext::Bind];
 const SEARCH: &[ControlContext] = &[ControlContext::Search];
 const ADD_AND_MODIFY: &[ControlContext] = &[ControlContext::Add, ControlContext::Modify];
+const READS: &[ControlContext] = &[ControlContext::Search, ControlContext::Compare];
 const MODIFY: &[ControlContext] = &[ControlContext::Modify];
 const DELETE: &[ControlContext] = &[ControlContext::Delete];
 const CHANGES: &[ControlContext] =
@@ -178,6 +179,18 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         read_flag(&mut read.seldom().domain_scope, control)
     }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
+    control(oids::SUBENTRIES_DRAFT, "subentries, as drafted", SEARCH, read_subentries_draft),
+    of_tree(control(oids::REAL_ATTRIBUTES_ONLY, "real attributes only", SEARCH, |read, control| {
+        read_origin(read, control, AttributeOrigin::Stored)
+    })),
+    of_tree(control(oids::VIRTUAL_ATTRIBUTES_ONLY, "virtual attributes only", SEARCH, |read, control| {
+        read_origin(read, control, AttributeOrigin::Computed)
+    })),
+    control(oids::DONT_USE_COPY, "don't use copy", READS, |read, control| {
+        read_flag(&mut read.seldom().needs_original, control)
+    }),
+    control(oids::LAZY_COMMIT, "lazy commit", CHANGES, |_, control| no_value(control)),
+    control(oids::SEARCH_OPTIONS, "search options", SEARCH, read_search_options),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
     control(oids::VLV_REQUEST, "virtual list view", SEARCH, read_window),
@@ -293,6 +306,15 @@ pub struct SyncOptions {
     pub cookie: Option<Vec<u8>>,
 }
 
+/// Origin of attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributeOrigin {
+    /// They are stored.
+    Stored,
+    /// The server computes them.
+    Computed,
+}
+
 /// Controls that few requests have. All other requests carry only one word for them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeldomControls {
@@ -314,6 +336,10 @@ pub struct SeldomControls {
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
+    /// The search or compare must not be answered from a copy (RFC 6171).
+    pub needs_original: bool,
+    /// The search returns only attributes of this origin.
+    pub origin: Option<AttributeOrigin>,
     /// The results include the effective rights of a requester.
     pub effective_rights: Option<EffectiveRightsOptions>,
     /// Results contain only values that match one of these filters (RFC 3876).
@@ -421,6 +447,17 @@ impl RequestControls {
     /// Returns true if a search returns no referrals.
     pub(crate) fn domain_scope(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.domain_scope)
+    }
+
+    /// Returns true if the request must not be answered from a copy.
+    #[inline]
+    pub fn needs_original(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.needs_original)
+    }
+
+    /// Returns the origin of the attributes that a search returns; `None` for all.
+    pub(crate) fn origin(&self) -> Option<AttributeOrigin> {
+        self.seldom.as_ref()?.origin
     }
 
     /// Returns true if the client requests copies of the entry.
@@ -541,12 +578,44 @@ fn read_effective_rights(controls: &mut RequestControls, control: &Control<'_>) 
 
 fn read_subentries(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
     const EXPECTED: &str = "takes a BOOLEAN as its value";
+    if controls.subentries.is_some() {
+        return Err("comes with the other version of it");
+    }
     let mut reader = Reader::new(control.value.ok_or(EXPECTED)?);
     let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
     if visible.len() != 1 || !reader.is_empty() {
         return Err(EXPECTED);
     }
     controls.subentries = Some(visible != [0]);
+    Ok(())
+}
+
+/// Reads the control of draft-ietf-ldup-subentry section 3: with it, only subentries are seen.
+fn read_subentries_draft(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    if controls.subentries.is_some() {
+        return Err("comes with the other version of it");
+    }
+    controls.subentries = Some(true);
+    no_value(control)
+}
+
+fn read_origin(
+    controls: &mut RequestControls,
+    control: &Control<'_>,
+    origin: AttributeOrigin,
+) -> Result<(), &'static str> {
+    if controls.seldom().origin.replace(origin).is_some() {
+        return Err("comes with the one that excludes these attributes");
+    }
+    no_value(control)
+}
+
+/// Reads the options of a search. A search of a base above the naming contexts always covers them, so the option for
+/// that changes nothing.
+fn read_search_options(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
+    const EXPECTED: &str = "takes a number from 0 to 3 as its value";
+    let options = SearchOptions::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
+    controls.seldom().domain_scope |= options.domain_scope;
     Ok(())
 }
 

@@ -90,6 +90,9 @@ pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(id) = ldap::decode_cancel(Some(bytes)) {
         assert_eq!(ldap::decode_cancel(Some(&ldap::encode_cancel(id))), Some(id));
     }
+    if let Some(options) = ldap::SearchOptions::decode(bytes) {
+        assert_eq!(ldap::SearchOptions::decode(&options.encode()), Some(options));
+    }
     if let Some(result) = SortResult::decode(bytes) {
         assert_eq!(SortResult::decode(&result.encode()), Some(result));
     }

@@ -21,6 +21,7 @@ mod positions;
 mod proxy;
 mod relax;
 mod rfc4511;
+mod small_controls;
 mod smoke;
 mod sorting;
 mod sssd;

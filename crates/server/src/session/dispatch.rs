@@ -250,6 +250,11 @@ impl Session {
             Ok(controls) => controls,
             Err(outcome) => return self.refuse(context, &head, &outcome, out),
         };
+        if controls.needs_original()
+            && let Err(outcome) = check_original(context)
+        {
+            return self.refuse(context, &head, &outcome, out);
+        }
         match &message.request {
             Request::Search(request) => self.search(context, head, request, &controls, out),
             Request::Compare(request) => self.compare(context, head, request, &controls, out),
@@ -356,6 +361,19 @@ impl Session {
         match value {
             Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
             Err(outcome) => self.answer(context, head, &outcome, out),
+        }
+    }
+}
+
+/// Refuses a request that must not be answered from a copy (RFC 6171), on a node of a cluster: the node does not know
+/// whether the log has more.
+#[cold]
+fn check_original(context: &Context) -> Result<(), Outcome> {
+    match context.snapshot.is_copy()? {
+        false => Ok(()),
+        true => {
+            let text = "each node of a cluster answers from its copy of the log: read from at least a position instead";
+            Err(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text))
         }
     }
 }

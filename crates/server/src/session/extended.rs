@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
 use directory::{Outcome, access_question};
 use ldap::oids::{
-    CANCEL, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID, START_TLS,
-    START_TRANSACTION, WHO_AM_I,
+    CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID,
+    START_TLS, START_TRANSACTION, WHO_AM_I,
 };
 use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 
@@ -32,9 +32,10 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched; neither it nor the change of
 /// settings reaches a handler.
-static OPERATIONS: [ExtendedOperation; 11] = [
+static OPERATIONS: [ExtendedOperation; 12] = [
     of_connection(row(START_TLS, |_| false, Session::start_tls)),
     of_connection(row(CANCEL, |_| false, Session::cancel)),
+    of_connection(row(CONNECTION_ID, |_| false, Session::connection_id)),
     row(WHO_AM_I, |_| false, Session::who_am_i),
     row(START_TRANSACTION, |_| false, Session::start_transaction),
     row(END_TRANSACTION, commits, Session::end_transaction),

@@ -73,6 +73,9 @@ impl PageKey {
             u8::from(controls.manage_dsa_it),
             subentries,
         ]);
+        if let Some(origin) = controls.origin() {
+            put(&[origin as u8]);
+        }
         put(&request.size_limit.to_be_bytes());
         put(request.base_object.as_bytes());
         let mut filter = Vec::with_capacity(request.filter.encoded_len());

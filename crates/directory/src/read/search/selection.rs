@@ -15,6 +15,7 @@ use crate::filter::ByValue;
 use crate::model::access_rule::READ;
 use crate::model::entry::EntryRow;
 use crate::model::rows::AttrId;
+use crate::read::controls::AttributeOrigin;
 
 /// OID of extensibleObject: `@extensibleObject` means `*` (RFC 4529 section 3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
@@ -103,6 +104,20 @@ impl Selection {
                 false => self.named.contains(&AttributeDescription::of(*type_id)),
             });
             self.made = made.collect();
+        }
+    }
+
+    /// Removes the attributes of another origin.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn keep_origin(&mut self, origin: AttributeOrigin) {
+        match origin {
+            AttributeOrigin::Stored => self.made.clear(),
+            AttributeOrigin::Computed => {
+                (self.all_user, self.all_operational) = (false, false);
+                self.named.clear();
+                self.unknown.clear();
+            }
         }
     }
 

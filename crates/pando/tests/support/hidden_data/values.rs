@@ -30,21 +30,31 @@ pub enum Kind {
     OfConnection,
 }
 
+/// Controls without a value.
+const WITHOUT_VALUE: &[&str] = &[
+    MANAGE_DSA_IT,
+    oids::PERMISSIVE_MODIFY,
+    oids::TREE_DELETE,
+    oids::NO_OPERATION,
+    oids::NO_OPERATION_UNBOUNDID,
+    oids::DOMAIN_SCOPE,
+    oids::RELAX_RULES,
+    oids::SUBENTRIES_DRAFT,
+    oids::REAL_ATTRIBUTES_ONLY,
+    oids::VIRTUAL_ATTRIBUTES_ONLY,
+    oids::DONT_USE_COPY,
+    oids::LAZY_COMMIT,
+    oids::PASSWORD_POLICY,
+    oids::ACCOUNT_USABILITY,
+    oids::AUTHORIZATION_IDENTITY_REQUEST,
+    oids::POSITION,
+    EXPLAIN,
+];
+
 /// Returns the maker of a control's value; `None` for an unknown control.
 pub fn control(oid: &str) -> Option<Maker> {
     Some(match oid {
-        MANAGE_DSA_IT
-        | oids::PERMISSIVE_MODIFY
-        | oids::TREE_DELETE
-        | oids::NO_OPERATION
-        | oids::NO_OPERATION_UNBOUNDID
-        | oids::DOMAIN_SCOPE
-        | oids::RELAX_RULES
-        | oids::PASSWORD_POLICY
-        | oids::ACCOUNT_USABILITY
-        | oids::AUTHORIZATION_IDENTITY_REQUEST
-        | oids::POSITION
-        | EXPLAIN => |_| None,
+        _ if WITHOUT_VALUE.contains(&oid) => |_| None,
         oids::ASSERTION => |dice| {
             let mut bytes = Vec::new();
             filter(dice, 2).as_filter().encode(&mut bytes);
@@ -56,6 +66,7 @@ pub fn control(oid: &str) -> Option<Maker> {
             same([vec![0x30, names.len() as u8], names].concat())
         },
         oids::TRANSACTION_SPECIFICATION => |dice| same(dice.rng.u32(1..5).to_string().into_bytes()),
+        oids::SEARCH_OPTIONS => |dice| same(vec![0x30, 3, 2, 1, dice.rng.u8(..4)]),
         SUBENTRIES => |dice| same(vec![1, 1, if dice.rng.bool() { 0xff } else { 0 }]),
         oids::PAGED_RESULTS => |dice| {
             let size = dice.rng.u32(..5);
@@ -178,6 +189,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let user = if dice.rng.bool() { dice.user() } else { dice.name() };
             same(encode_password_state(&user, &operations))
         }),
+        oids::CONNECTION_ID => (Kind::OfConnection, |_| None),
         oids::START_TRANSACTION => (Kind::Reads, |_| None),
         oids::END_TRANSACTION => (Kind::Writes, |dice| {
             let identifier = dice.rng.u32(1..5).to_string();

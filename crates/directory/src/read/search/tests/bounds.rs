@@ -43,6 +43,12 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (oids::RELAX_RULES, &[]),
     (oids::DOMAIN_SCOPE, &[]),
     (SUBENTRIES, &[]),
+    (oids::SUBENTRIES_DRAFT, &[]),
+    (oids::REAL_ATTRIBUTES_ONLY, &[]),
+    (oids::VIRTUAL_ATTRIBUTES_ONLY, &[]),
+    (oids::DONT_USE_COPY, &[]),
+    (oids::LAZY_COMMIT, &[]),
+    (oids::SEARCH_OPTIONS, &[]),
     (oids::PAGED_RESULTS, &[]),
     (
         oids::SORT_REQUEST,

@@ -1,0 +1,76 @@
+//! Small controls, as the clients send them that define them.
+
+use crate::support;
+
+use ldap::oids;
+use support::clients::{ldap_utility, unboundid_tool};
+use support::tree::{add, person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+#[test]
+fn stored_and_computed_attributes() {
+    let scratch = Scratch::new("origin");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    let search = |options: &[&str]| {
+        let all = ["--baseDN", SUFFIX, "(uid=anna)", "*", "+"];
+        let words = [options, &all].concat();
+        unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "")
+    };
+    let has = |options: &[&str], stored: bool, computed: bool| {
+        let found = search(options).expect_code(0).stdout;
+        let names = ["uid: ", "entryUUID: ", "memberOf: ", "entryDN: "].map(|name| found.contains(name));
+        assert_eq!(names, [stored, stored, computed, computed], "{options:?}: {found}");
+    };
+    has(&[], true, true);
+    has(&["--realAttributesOnly"], true, false);
+    has(&["--virtualAttributesOnly"], false, true);
+    let oid = |oid: &str| format!("{oid}:true");
+    let both = [oid(oids::REAL_ATTRIBUTES_ONLY), oid(oids::VIRTUAL_ATTRIBUTES_ONLY)];
+    search(&["--control", &both[0], "--control", &both[1]]).expect_code(2);
+    // Other entries ignore them, unless they are critical.
+    let root = |critical: &str| {
+        let control = format!("{critical}{}", oids::REAL_ATTRIBUTES_ONLY);
+        ldap_utility("ldapsearch", pando.address(), &["-e", &control, "-s", "base", "-b", "", "+"], "")
+    };
+    root("").expect_code(0).expect_output("namingContexts");
+    root("!").expect_code(12);
+}
+
+#[test]
+fn subentries_copies_and_what_changes_nothing() {
+    let scratch = Scratch::new("small-controls");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let subentry = format!("cn=sub,{SUFFIX}");
+    let classes = [("objectClass", "subentry"), ("objectClass", "collectiveAttributeSubentry")];
+    add(&mut admin, &subentry, &[classes[0], classes[1], ("cn", "sub"), ("subtreeSpecification", "{}")]);
+    let search = |options: &[&str]| {
+        let words = [options, &["-b", SUFFIX, "1.1"]].concat();
+        ldap_utility("ldapsearch", pando.address(), &words, "")
+    };
+    let draft = format!("!{}", oids::SUBENTRIES_DRAFT);
+    let found = search(&["-e", &draft]).expect_code(0).stdout;
+    assert_eq!(found.trim(), format!("dn: {subentry}"));
+    search(&["-e", &draft, "-E", "!subentries=true"]).expect_code(2);
+    search(&["-E", "!dontUseCopy"]).expect_code(0).expect_output(&person_dn("anna"));
+    let options = |value: &str| {
+        let control = format!("{}:true::{value}", oids::SEARCH_OPTIONS);
+        let words = ["--control", &control, "--baseDN", SUFFIX, "(uid=anna)", "1.1"];
+        unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "")
+    };
+    options("MAMCAQM=").expect_code(0).expect_output(&person_dn("anna"));
+    options("MAMCAQQ=").expect_code(2);
+    let change = format!("dn: {}\nchangetype: modify\nreplace: title\ntitle: Lazy\n", person_dn("anna"));
+    let lazy = format!("!{}", oids::LAZY_COMMIT);
+    ldap_utility("ldapmodify", pando.address(), &["-e", &lazy], &change).expect_code(0);
+    assert_eq!(admin.entry(&person_dn("anna"), &["title"]).unwrap().unwrap().text("title").unwrap(), "Lazy");
+
+    let number = admin.extended(oids::CONNECTION_ID, None).unwrap().extended.value.unwrap();
+    let other = pando.connect().extended(oids::CONNECTION_ID, None).unwrap().extended.value.unwrap();
+    let [number, other] = [number, other].map(|value| ber::integer_content(&value[2..]).unwrap());
+    assert!(number > 0 && other > number, "{number} {other}");
+    let with_value = admin.extended(oids::CONNECTION_ID, Some(b"x")).unwrap();
+    assert_eq!(with_value.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
+}
