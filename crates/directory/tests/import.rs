@@ -32,6 +32,7 @@ struct Done {
     unusable_passwords: u64,
     hashed_passwords: u64,
     statistics: Statistics,
+    left_out: BTreeMap<String, u64>,
     rejected: Vec<RejectedRecord>,
 }
 
@@ -77,6 +78,9 @@ fn import(folder: &TemporaryFolder, options: ImportOptions, texts: &[&[u8]]) -> 
         done.unusable_passwords += prepared.statistics.unusable_passwords;
         done.hashed_passwords += prepared.statistics.hashed_passwords;
         done.statistics.add(&prepared.statistics);
+        for (place, count) in &prepared.left_out {
+            *done.left_out.entry(job.left_out_name(*place).to_owned()).or_default() += count;
+        }
         done.rejected.extend(prepared.rejected);
     }
     let mut all = preparers.into_iter().map(Preparer::into_sorters).collect::<Result<Vec<_>, _>>()?;
@@ -275,7 +279,12 @@ fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     assert_eq!(done.reasons(), []);
     let counted = done.statistics;
     assert_eq!((counted.state_options, counted.deleted_values, counted.deleted_entries), (6, 3, 1));
-    assert_eq!((counted.unique_ids, counted.foreign_values), (1, 3));
+    assert_eq!((counted.unique_ids, counted.foreign_values), (1, 0));
+    let left_out = ["entryid", "nsParentUniqueId", "parentid"].map(|name| (name.to_owned(), 1));
+    assert_eq!(
+        done.left_out.iter().map(|(name, count)| (name.clone(), *count)).collect::<Vec<_>>(),
+        left_out
+    );
     let mut directory = open(folder, &[SUFFIX]);
     assert_sound(&directory);
     let entry = directory.read(&format!("uid=lea,ou=people,{SUFFIX}")).unwrap();
@@ -283,6 +292,71 @@ fn removes_the_state_of_389_ds_and_drops_deleted_content() {
     assert_eq!(entry.texts("entryUUID"), ["00000002-1111-2222-3333-444455556666"]);
     assert!(entry.attributes.keys().all(|name| !name.contains("csn-") && name != "telephoneNumber"));
     assert_eq!(content(&mut directory, &[SUFFIX]).len(), 3);
+}
+
+/// Dumps of other servers: identifiers and times are kept, operational attributes left out and counted by name.
+#[test]
+fn converts_attributes_of_other_servers() {
+    let folder = empty(&[SUFFIX]);
+    let texts = [
+        person("a", "objectGUID:: AQAAABERIiIzM0REVVVmZg==\nwhenCreated: 20240102030405.0Z\nuSNChanged: 7\n"),
+        person("b", "ds-entry-unique-id: 00000002-1111-2222-3333-444455556666\naci: (x)\naci: (y)\n"),
+        person("c", "userAccountControl: 514\npwdLastSet: 133485408000000000\naccountExpires: 0\n"),
+        person(
+            "d",
+            "userAccountControl: 512\nlastLoginTime: 20240102030405Z\npasswordHistory: 20240102030405Z{SSHA}x\n",
+        ),
+        // Of a rejected entry, nothing is counted.
+        person("e", "aci: (z)\nshoeSize: 4\n"),
+        format!(
+            "dn: uid=f,ou=people,{SUFFIX}\nchangetype: add\nobjectClass: account\nobjectClass: odd\n\
+             boss: cn=x\ncolour: red\n\n"
+        ),
+    ];
+    let text = format!("{BASE}{}", texts.concat());
+    let renamed = vec![("boss".to_owned(), "seeAlso".to_owned())];
+    let how = ImportOptions { leave_out: vec!["Odd".into(), "colour".into()], renamed, ..options() };
+    let done = import(&folder, how, &[text.as_bytes()]).unwrap();
+    assert_eq!(done.rejected.len(), 1, "{:?}", done.rejected);
+    let counted =
+        (done.statistics.unique_ids, done.statistics.converted_times, done.statistics.disabled_accounts);
+    assert_eq!((counted, done.statistics.foreign_values), ((2, 3, 1), 2));
+    let left_out: Vec<_> = done.left_out.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    assert_eq!(left_out, ["Odd 1", "aci 2", "colour 1", "passwordHistory 1", "uSNChanged 1"]);
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_sound(&directory);
+    for (uid, attribute, value) in [
+        ("a", "entryUUID", "00000001-1111-2222-3333-444455556666"),
+        ("a", "createTimestamp", "20240102030405.0Z"),
+        ("b", "entryUUID", "00000002-1111-2222-3333-444455556666"),
+        ("c", "pwdChangedTime", "20240101000000Z"),
+        ("d", "pwdLastSuccess", "20240102030405Z"),
+        ("f", "seeAlso", "cn=x"),
+    ] {
+        let entry = directory.read(&format!("uid={uid},ou=people,{SUFFIX}")).unwrap();
+        assert_eq!(entry.texts(attribute), [value], "{uid}");
+    }
+    let unknown = ImportOptions { renamed: vec![("a".into(), "shoeSize".into())], ..options() };
+    let error = import(&empty(&[SUFFIX]), unknown, &[]).unwrap_err();
+    assert!(matches!(&error, ImportError::UnknownAttribute { name } if name == "shoeSize"), "{error}");
+}
+
+/// Only the first reason was once given, so that an entry with five took five attempts.
+#[test]
+fn a_rejected_record_has_all_its_reasons() {
+    let folder = empty(&[SUFFIX]);
+    let record = format!(
+        "dn: uid=a,ou=people,{SUFFIX}\nobjectClass: person\nshoeSize: 4\nseeAlso: x\nuidNumber: 1\n\n"
+    );
+    let text = format!("{BASE}{record}");
+    let done = import(&folder, options(), &[text.as_bytes()]).unwrap();
+    let line = text.lines().position(|line| line.starts_with("shoeSize")).unwrap() as u64 + 1;
+    let reasons = done.reasons();
+    assert_eq!((reasons.len(), reasons[0].0), (1, line));
+    let next = format!("line {}: ", line + 1);
+    for part in ["\"shoeSize\"", &next, "requires cn, sn", "uid is not allowed", "uidNumber is not allowed"] {
+        assert!(reasons[0].2.contains(part), "no {part} in {}", reasons[0].2);
+    }
 }
 
 #[test]
@@ -315,7 +389,7 @@ fn rejects_records_with_a_reason_and_loads_the_rest() {
         (
             Refusal::Bad,
             "is a change",
-            format!("dn: uid=b3,{SUFFIX}\nchangetype: add\nobjectClass: domain\n\n"),
+            format!("dn: uid=b3,{SUFFIX}\nchangetype: modrdn\nnewrdn: uid=b4\ndeleteoldrdn: 1\n\n"),
         ),
         (Refusal::Bad, "URLs", person("b4", "jpegPhoto:< file:///etc/passwd\n")),
         (Refusal::Bad, "is not a distinguished name", "dn: nonsense\nobjectClass: domain\n\n".to_owned()),

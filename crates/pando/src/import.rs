@@ -36,6 +36,12 @@ pub(crate) struct ImportArguments {
     /// Store clear passwords unchanged [default: hash them with salted SHA-512]
     #[arg(long)]
     keep_clear_passwords: bool,
+    /// Attribute or object class to leave out, as a name; repeat the option for several
+    #[arg(long, value_name = "NAME")]
+    leave_out: Vec<String>,
+    /// Attribute to rename, as OLD=NEW; repeat the option for several
+    #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
+    map: Vec<(String, String)>,
     /// Memory to use, in MiB, approximately; larger data is sorted in temporary files in the data directory
     #[arg(long, value_name = "MIB", default_value_t = MEMORY_DEFAULT >> 20)]
     memory: usize,
@@ -75,9 +81,19 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         replace: arguments.replace,
         keep_clear_passwords: arguments.keep_clear_passwords,
         rejects: arguments.rejects,
+        leave_out: arguments.leave_out,
+        renamed: arguments.map,
         memory: arguments.memory.saturating_mul(1 << 20),
     };
     server::import::import(config, settings.as_ref(), inputs, &how)
+}
+
+/// Reads `OLD=NEW`.
+fn renaming(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
+        _ => Err("write OLD=NEW, such as employeeID=employeeNumber".to_owned()),
+    }
 }
 
 /// Opens a file, and decompresses it if its name ends in .gz or .zst.
@@ -133,11 +149,18 @@ fn summary(imported: &Imported) -> String {
     tell(foreign.state_options, "values without the options of 389 DS's replication state that they had");
     tell(foreign.deleted_values, "values left out that 389 DS has deleted and keeps for replication");
     tell(foreign.deleted_entries, "entries left out that 389 DS has deleted and keeps for replication");
-    tell(foreign.unique_ids, "values of nsUniqueId kept as entryUUID");
+    tell(foreign.unique_ids, "identifiers of another server, such as nsUniqueId, kept as entryUUID");
+    tell(
+        foreign.converted_times,
+        "times of another server kept, such as whenCreated as createTimestamp and lastLoginTime as pwdLastSuccess",
+    );
     tell(
         foreign.foreign_values,
-        "values left out that another server keeps for itself, such as nsUniqueId beside entryUUID",
+        "values of another server left out that add nothing, such as nsUniqueId if there is an entryUUID",
     );
+    for (name, count) in &imported.left_out {
+        tell(*count, &format!("values of {name} left out"));
+    }
     tell(
         foreign.disabled_accounts,
         "disabled accounts locked (pwdAccountLockedTime): `pando account unlock` opens one",

@@ -150,6 +150,16 @@ pub(crate) fn check_same_structural(schema: &Schema, before: &ClassSet, after: &
 /// # Errors
 /// objectClassViolation, constraintViolation for a second value of a single-valued attribute.
 pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &[Present<'_>]) -> Result<()> {
+    check_all_attributes(schema, class_set, present, &mut Err)
+}
+
+/// As [`check_attributes`]; `refuse` receives every refusal and returns the one that ends the check.
+pub(crate) fn check_all_attributes(
+    schema: &Schema,
+    class_set: &ClassSet,
+    present: &[Present<'_>],
+    refuse: &mut dyn FnMut(OperationError) -> Result<()>,
+) -> Result<()> {
     let classes = || class_set.classes.iter().map(|class| schema.class_by_id(*class));
     for class in classes() {
         let is_missing =
@@ -157,7 +167,7 @@ pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &
         let missing: Vec<_> = class.all_must.iter().filter(is_missing).collect();
         if !missing.is_empty() {
             let missing: Vec<_> = missing.iter().map(|type_id| schema.type_by_id(**type_id).name()).collect();
-            return Err(violation(format!("object class {} requires {}", class.name(), missing.join(", "))));
+            refuse(violation(format!("object class {} requires {}", class.name(), missing.join(", "))))?;
         }
     }
     let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
@@ -173,17 +183,12 @@ pub(crate) fn check_attributes(schema: &Schema, class_set: &ClassSet, present: &
             false => attribute_type.is_operational() || is_extensible || classes().any(is_named),
         };
         if !is_allowed {
-            return Err(not_allowed(schema, class_set, attribute_type));
+            refuse(not_allowed(schema, class_set, attribute_type))?;
         }
         if attribute_type.single_value && attribute.value_count > 1 {
-            return Err(OperationError::refused(
-                ResultCode::CONSTRAINT_VIOLATION,
-                format!(
-                    "{} is single-valued and would have {} values",
-                    attribute.description.returned_name(schema),
-                    attribute.value_count
-                ),
-            ));
+            let name = attribute.description.returned_name(schema);
+            let what = format!("{name} is single-valued and would have {} values", attribute.value_count);
+            refuse(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, what))?;
         }
     }
     Ok(())

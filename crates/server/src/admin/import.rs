@@ -78,6 +78,10 @@ pub struct Importing {
     pub keep_clear_passwords: bool,
     /// File for records that are not imported. It must not exist. `None` is a new one in the data directory.
     pub rejects: Option<PathBuf>,
+    /// Attributes and object classes to leave out.
+    pub leave_out: Vec<String>,
+    /// Attributes to rename: old and new names.
+    pub renamed: Vec<(String, String)>,
     /// Approximate memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
     pub memory: usize,
 }
@@ -87,6 +91,8 @@ pub struct Importing {
 pub struct Imported {
     /// Counts of the input.
     pub statistics: Statistics,
+    /// Numbers of values left out, by attribute or object class.
+    pub left_out: BTreeMap<String, u64>,
     /// Entries imported.
     pub entries: u64,
     /// Entries of other suffixes that were carried over.
@@ -152,6 +158,8 @@ pub fn import(
         keep_clear_passwords: how.keep_clear_passwords,
         creator,
         now_micros: started,
+        leave_out: how.leave_out.clone(),
+        renamed: how.renamed.clone(),
     };
     let job = Job::begin(builder.old(), options).map_err(failed)?;
     let sources = Sources::new(inputs, &data)?;
@@ -407,6 +415,10 @@ impl<'r> Run<'r> {
                     rejects.add(self.sources, rejected)?;
                 }
                 imported.statistics.add(&prepared.statistics);
+                for (place, count) in &prepared.left_out {
+                    let name = self.job.left_out_name(*place).to_owned();
+                    *imported.left_out.entry(name).or_default() += count;
+                }
                 progress.read(imported.statistics.records, piece.length);
                 self.spares.give(prepared.into_buffer());
             }

@@ -1,8 +1,7 @@
-//! Content of other servers' dumps besides entries: their replication state, their internal attributes, and their
-//! ways of marking a disabled account.
+//! Replication state in dumps of 389 DS, and attributes that the schema defines without effect. See
+//! [`super::vendor`] for the attributes of other servers.
 
 use ldap::ldif::LdifValues;
-use uuid::Uuid;
 
 /// Options of 389 DS that name the change by which a value was added, deleted, or became part of the name. A change
 /// number of 20 hexadecimal digits follows each.
@@ -17,27 +16,9 @@ const CHANGE_DIGITS: usize = 20;
 /// Class of a deleted entry of 389 DS.
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
-/// Attributes by which 389 DS and OpenDJ mark an account as disabled.
-const DISABLED_ATTRIBUTES: [&str; 2] = ["nsAccountLock", "ds-pwp-account-disabled"];
-
-/// Internal attributes of 389 DS and OpenDJ: numbers of entries, and replication state.
-const FOREIGN: [&str; 8] = [
-    "nscpEntryDN",
-    "nsParentUniqueId",
-    "entryid",
-    "parentid",
-    "tombstoneNumSubordinates",
-    "ds-sync-hist",
-    "ds-sync-state",
-    "ds-sync-generation-id",
-];
-
 /// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC
 /// 2589), governingStructureRule (RFC 4512 section 3.4.6).
 const WITHOUT_EFFECT: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
-
-/// Name of entryUUID in 389 DS.
-const UNIQUE_ID: &str = "nsUniqueId";
 
 /// Replication state in the options of a description.
 #[derive(Debug, PartialEq, Eq)]
@@ -72,24 +53,9 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
-/// Returns true if values of an attribute mark an account as disabled.
-pub(super) fn marks_disabled(name: &str) -> bool {
-    DISABLED_ATTRIBUTES.iter().any(|known| known.eq_ignore_ascii_case(name))
-}
-
 /// Returns true if values of the attribute type with this OID would have no effect.
 pub(super) fn has_no_effect(oid: &str) -> bool {
     WITHOUT_EFFECT.contains(&oid)
-}
-
-/// Returns true if an attribute is nsUniqueId.
-pub(super) fn is_unique_id(name: &str) -> bool {
-    name.eq_ignore_ascii_case(UNIQUE_ID)
-}
-
-/// Returns true if an attribute is internal to another server.
-pub(super) fn is_foreign(name: &str) -> bool {
-    FOREIGN.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns true if 389 DS has deleted the entry and keeps it for replication.
@@ -102,14 +68,6 @@ pub(super) fn is_tombstone(description: &str, value: &[u8]) -> bool {
     value.eq_ignore_ascii_case(TOMBSTONE)
         && description.split(';').next().is_some_and(|name| name.eq_ignore_ascii_case("objectClass"))
         && without_state(description) != State::Deleted
-}
-
-/// Converts an nsUniqueId, four groups of eight hexadecimal digits, to a UUID of the same octets.
-pub(super) fn unique_id(value: &[u8]) -> Option<Uuid> {
-    let groups: Vec<&[u8]> = value.split(|octet| *octet == b'-').collect();
-    let is_group = |group: &&[u8]| group.len() == 8 && group.iter().all(u8::is_ascii_hexdigit);
-    let digits = groups.concat();
-    (groups.len() == 4 && groups.iter().all(is_group)).then(|| Uuid::try_parse_ascii(&digits).ok()).flatten()
 }
 
 #[cfg(test)]
@@ -135,15 +93,6 @@ mod tests {
             ),
         ] {
             assert_eq!(without_state(text), expected, "{text}");
-        }
-    }
-
-    #[test]
-    fn converts_unique_ids_to_uuids_of_the_same_octets() {
-        let expected = Uuid::try_parse("00000001-1111-2222-3333-444455556666").unwrap();
-        assert_eq!(unique_id(b"00000001-11112222-33334444-55556666"), Some(expected));
-        for wrong in ["", "00000001-1111-2222-3333-444455556666", "00000001-11112222-33334444-5555666x"] {
-            assert_eq!(unique_id(wrong.as_bytes()), None, "{wrong}");
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use schema::{AttributeDescription, ClassId, Schema};
 use store::{Read, StoreError};
 
+use super::vendor::left_out_names;
 use crate::catalog::{Allocations, AttributeDef, Catalog, Suffix, last_csn, last_entry_id};
 use crate::database::check_versions;
 use crate::model::csn::Csn;
@@ -26,6 +27,10 @@ pub struct ImportOptions {
     pub creator: String,
     /// Current time in microseconds since 1970, for entries without their own.
     pub now_micros: u64,
+    /// Attributes and object classes to leave out, by name.
+    pub leave_out: Vec<String>,
+    /// Attributes to rename: their names in the text, and those of the schema.
+    pub renamed: Vec<(String, String)>,
 }
 
 /// Error that ended an import without any change.
@@ -53,6 +58,12 @@ pub enum ImportError {
         dn: String,
         /// Existing naming contexts.
         known: String,
+    },
+    /// An attribute of the schema that the options name does not exist.
+    #[error("the attribute type {name:?}, to which another is to be renamed, is not defined in the schema")]
+    UnknownAttribute {
+        /// Name as given.
+        name: String,
     },
     /// A naming context already has entries.
     #[error("{dn:?} already has entries: use --replace to discard them, or load into an empty suffix")]
@@ -96,6 +107,13 @@ pub struct Job {
     pub(super) replace: bool,
     pub(super) keep_clear_passwords: bool,
     pub(super) creator: String,
+    /// Names of what is left out: those of other servers, then the operator's.
+    left_out_names: Vec<String>,
+    /// Number of the names of other servers.
+    vendor_count: usize,
+    /// Whether an object class can be among the operator's names.
+    pub(super) leaves_classes_out: bool,
+    renamed: Vec<(String, String)>,
     /// The last id in use before.
     pub(super) last_old_id: EntryId,
     /// Position of the import's record in the log.
@@ -122,7 +140,18 @@ impl Job {
                 }
             }
         }
+        let unknown = options.renamed.iter().find(|(_, new)| catalog.schema.attribute_type(new).is_none());
+        if let Some((_, name)) = unknown {
+            return Err(ImportError::UnknownAttribute { name: name.clone() });
+        }
+        let mut left_out_names: Vec<String> = left_out_names().map(str::to_owned).collect();
+        let vendor_count = left_out_names.len();
+        left_out_names.extend_from_slice(&options.leave_out);
         Ok(Job {
+            left_out_names,
+            vendor_count,
+            leaves_classes_out: !options.leave_out.is_empty(),
+            renamed: options.renamed,
             schema: Arc::clone(&catalog.schema),
             known_attributes: catalog.attributes().len(),
             known_class_sets: catalog.class_sets().len(),
@@ -146,6 +175,29 @@ impl Job {
     /// Returns the DNs of the naming contexts that are loaded.
     pub fn target_suffixes(&self) -> impl Iterator<Item = &str> {
         self.target_list().map(|suffix| suffix.dn.as_str())
+    }
+
+    /// Returns the name of what is left out, by its place.
+    pub fn left_out_name(&self, place: usize) -> &str {
+        self.left_out_names.get(place).map_or("", String::as_str)
+    }
+
+    /// Returns the place of a name that is left out.
+    pub(super) fn left_out(&self, name: &str) -> Option<usize> {
+        self.left_out_names.iter().position(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Returns the place of a name that the operator leaves out.
+    pub(super) fn left_out_by_operator(&self, name: &str) -> Option<usize> {
+        let own = self.left_out_names.get(self.vendor_count..)?;
+        let place = own.iter().position(|known| known.eq_ignore_ascii_case(name))?;
+        Some(self.vendor_count + place)
+    }
+
+    /// Returns the new name of an attribute that the operator renames.
+    pub(super) fn renamed(&self, name: &str) -> Option<&str> {
+        let renamed = self.renamed.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
+        renamed.map(|(_, new)| new.as_str())
     }
 
     pub(super) fn target_list(&self) -> impl Iterator<Item = &Suffix> {

@@ -6,6 +6,7 @@ use schema::{AttributeDescription, MatchingRule};
 
 use super::foreign::{self, State};
 use super::job::Job;
+use super::vendor::{self, Vendor, vendor};
 use crate::catalog::{
     AttributeDef, VirtualAttribute, is_user_password, password_options_problem, read_description,
 };
@@ -17,6 +18,9 @@ const SPELLINGS_MAX: usize = 16_384;
 
 /// Number of lines of a record whose attributes are cached for the next record.
 const RECENT_MAX: usize = 64;
+
+/// OID of objectClass.
+const OBJECT_CLASS: &str = "2.5.4.0";
 
 /// Handling of the values of a description.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +35,14 @@ pub(super) enum Named {
     State(usize),
     /// Dropped: 389 DS has deleted them and keeps them for replication.
     Deleted,
-    /// The entry's identifier, used as entryUUID: nsUniqueId of 389 DS, if the schema lacks it.
-    UniqueId,
-    /// Whether the account is disabled; if the schema has the attribute, the values are stored as well.
-    Disabled(Option<usize>),
-    /// Dropped: internal to another server, and ignored by Pando.
+    /// An attribute of another server that is converted; if the schema has it, the values are stored as well.
+    Converted(Vendor, Option<usize>),
+    /// Dropped: the schema defines it, and Pando ignores it.
     Foreign,
+    /// Dropped: an attribute of another server, or one that the operator leaves out, by its place in the job's names.
+    LeftOut(usize),
+    /// Object classes of which the operator leaves some out.
+    Classes(usize),
 }
 
 /// An attribute that some entry has.
@@ -52,6 +58,10 @@ pub(super) struct KnownAttribute {
     spared_rule: Option<MatchingRule>,
     /// Other indexed parts.
     pub(super) other_parts: IndexParts,
+}
+
+fn is_object_class(job: &Job, description: &AttributeDescription) -> bool {
+    job.schema.type_by_id(description.type_id).oid == OBJECT_CLASS
 }
 
 impl KnownAttribute {
@@ -119,6 +129,9 @@ impl KnownAttributes {
             Some(_) => Named::Virtual,
             None if password_options_problem(&job.schema, &description).is_some() => Named::Meaningless,
             None if foreign::has_no_effect(&job.schema.type_by_id(description.type_id).oid) => Named::Foreign,
+            None if job.leaves_classes_out && is_object_class(job, &description) => {
+                Named::Classes(self.place(job, &description)?)
+            }
             None => Named::Stored(self.place(job, &description)?),
         };
         if self.by_spelling.len() < SPELLINGS_MAX {
@@ -140,16 +153,25 @@ impl KnownAttributes {
                 }));
             }
         }
-        let name = text.split(';').next().unwrap_or_default();
-        let is_defined = job.schema.attribute_type(name).is_some();
-        if foreign::marks_disabled(name) {
-            let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;
-            let place = description.map(|description| self.place(job, &description)).transpose()?;
-            return Ok(Some(Named::Disabled(place)));
+        let (name, options) = text.split_at(text.find(';').unwrap_or(text.len()));
+        if let Some(place) = job.left_out_by_operator(name) {
+            return Ok(Some(Named::LeftOut(place)));
         }
-        Ok(match is_defined {
-            false if foreign::is_unique_id(name) => Some(Named::UniqueId),
-            false if foreign::is_foreign(name) => Some(Named::Foreign),
+        if let Some(other) = job.renamed(name) {
+            return self.find(job, &format!("{other}{options}")).map(Some);
+        }
+        if name.eq_ignore_ascii_case(vendor::OTHER_FORM) {
+            return Ok(job.left_out(name).map(Named::LeftOut));
+        }
+        let is_defined = job.schema.attribute_type(name).is_some();
+        Ok(match vendor(name) {
+            Some(vendor @ Vendor::Disabled(_)) => {
+                let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;
+                let place = description.map(|description| self.place(job, &description)).transpose()?;
+                Some(Named::Converted(vendor, place))
+            }
+            Some(Vendor::LeftOut) if !is_defined => job.left_out(name).map(Named::LeftOut),
+            Some(vendor) if !is_defined => Some(Named::Converted(vendor, None)),
             _ => None,
         })
     }

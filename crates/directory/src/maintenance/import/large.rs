@@ -50,6 +50,7 @@ impl Preparer<'_> {
     /// An error that ends the import. A bad record does not.
     pub fn prepare_large(&mut self, text: &LargeText<'_>) -> Result<PreparedRows, ImportError> {
         let mut prepared = self.begin(0);
+        self.problems.lines_before = 0;
         self.statistics.records = 1;
         let id = EntryId(text.id);
         prepared.last_id = id;
@@ -59,11 +60,10 @@ impl Preparer<'_> {
             length: text.length,
             line: text.line + 1,
         };
-        let checked = self.read_large(id, text).and_then(|dn| {
-            self.finish(id, &dn).map_err(|error| match error {
-                refused @ OperationError::Refused { .. } => self.refused(place.line, refused),
-                other => Failure::Ended(other.into()),
-            })
+        let checked = self.read_large(id, text).and_then(|dn| match self.finish(id, &dn) {
+            Ok(Some(checked)) => Ok(checked),
+            Ok(None) => Err(self.problems.refusal(place.line)),
+            Err(other) => Err(Failure::Ended(other.into())),
         });
         match checked {
             Ok(_) if self.foreign_state.is_deleted => self.leave_out(id, &mut prepared),
@@ -180,16 +180,17 @@ impl Preparer<'_> {
                 Ok(None) => continue,
                 Err(error) => return refused(refusal_of(&error.kind), error.line, error.kind.to_string()),
             };
-            let LdifBody::Entry(values) = record.body else {
+            let (LdifBody::Entry(values) | LdifBody::Add(values)) = record.body else {
                 return refused(Refusal::Bad, record.line, super::prepare::IS_A_CHANGE.to_owned());
             };
             for value in values.iter() {
                 match each(self, value.description, value.value) {
                     Ok(done) => done.map_err(Failure::Ended)?,
-                    Err(error @ OperationError::Refused { .. }) => {
-                        return Err(self.refused(at(value.line), error));
+                    Err(error) => {
+                        let added = self.problems.add(Some(at(value.line)), error);
+                        added.map_err(|other| Failure::Ended(other.into()))?;
+                        return Err(self.problems.refusal(at(value.line)));
                     }
-                    Err(other) => return Err(Failure::Ended(other.into())),
                 }
             }
             dn.get_or_insert_with(|| record.dn.to_owned());

@@ -5,10 +5,11 @@
 //! [`super::resolve()`]. Entries that fail are returned as [`RejectedRecord`], with a reason for the administrator.
 
 mod foreign_state;
+mod problems;
 mod server_values;
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
@@ -33,8 +34,11 @@ use crate::password::{StorageScheme, hash, is_hashed};
 use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
-use crate::write::schema_check::{Present, check_attributes, check_effect, object_class_type, read_classes};
+use crate::write::schema_check::{
+    Present, check_all_attributes, check_effect, object_class_type, read_classes,
+};
 use foreign_state::ForeignState;
+pub(super) use problems::Problems;
 use server_values::{ServerValues, random};
 
 /// Maximum number of cached sets of attributes that are allowed.
@@ -120,12 +124,14 @@ pub struct Statistics {
     pub deleted_values: u64,
     /// Entries dropped that 389 DS has deleted and keeps for replication.
     pub deleted_entries: u64,
-    /// Values of nsUniqueId that became entryUUID.
+    /// Identifiers of other servers, such as nsUniqueId, that became entryUUID.
     pub unique_ids: u64,
     /// Values dropped that are internal to another server.
     pub foreign_values: u64,
     /// Accounts locked because another server disabled them.
     pub disabled_accounts: u64,
+    /// Times of other servers that became createTimestamp, pwdLastSuccess and the like.
+    pub converted_times: u64,
 }
 
 impl PreparedRows {
@@ -148,6 +154,7 @@ impl Statistics {
         self.unique_ids += other.unique_ids;
         self.foreign_values += other.foreign_values;
         self.disabled_accounts += other.disabled_accounts;
+        self.converted_times += other.converted_times;
     }
 }
 
@@ -166,6 +173,8 @@ pub struct PreparedRows {
     pub rejected: Vec<RejectedRecord>,
     /// Counts of the chunk.
     pub statistics: Statistics,
+    /// Numbers of values left out, by the place of the name in [`Job::left_out_name`].
+    pub left_out: BTreeMap<usize, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
     /// Highest id in use.
@@ -192,6 +201,9 @@ pub struct Preparer<'j> {
     /// Buffer for the rows of the next text.
     buffer: Vec<u8>,
     pub(super) statistics: Statistics,
+    left_out: BTreeMap<usize, u64>,
+    /// Reasons to reject the current record, with the lines of values.
+    pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
 }
 
@@ -237,6 +249,8 @@ impl<'j> Preparer<'j> {
             random,
             buffer: Vec::new(),
             statistics: Statistics::default(),
+            left_out: BTreeMap::new(),
+            problems: Problems::default(),
             latest_csn: Csn::default(),
         })
     }
@@ -262,6 +276,7 @@ impl<'j> Preparer<'j> {
     pub fn prepare(&mut self, text: &Text<'_>) -> Result<PreparedRows, ImportError> {
         // As many bytes as the text has, and some for the attributes that the server adds.
         let mut prepared = self.begin(text.bytes.len() + text.bytes.len() / 4);
+        self.problems.lines_before = text.line;
         let mut reader = LdifReader::with_record_size_max(Cursor::new(text.bytes), text.bytes.len());
         let mut end = 0;
         loop {
@@ -319,19 +334,21 @@ impl<'j> Preparer<'j> {
             refused: Vec::new(),
             rejected: Vec::new(),
             statistics: Statistics::default(),
+            left_out: BTreeMap::new(),
             latest_csn: Csn::default(),
             last_id: EntryId::ROOT,
         }
     }
 
-    pub(super) fn complete_statistics(&self, prepared: &mut PreparedRows) {
+    pub(super) fn complete_statistics(&mut self, prepared: &mut PreparedRows) {
         prepared.statistics = self.statistics;
+        prepared.left_out = std::mem::take(&mut self.left_out);
         prepared.latest_csn = self.latest_csn;
     }
 
     /// Reads a record into the draft and checks it.
     fn record(&mut self, id: EntryId, record: &LdifRecord<'_>) -> Result<CheckedEntry, Failure> {
-        let LdifBody::Entry(values) = record.body else {
+        let (LdifBody::Entry(values) | LdifBody::Add(values)) = record.body else {
             return Err(Failure::Refused(Refusal::Bad, record.line, IS_A_CHANGE.to_owned()));
         };
         let counted = self.statistics;
@@ -341,40 +358,34 @@ impl<'j> Preparer<'j> {
             self.statistics = counted;
             return Err(Failure::LeftOut);
         }
-        read.map_err(|(line, error)| match error {
-            error @ OperationError::Refused { .. } => self.refused(line.unwrap_or(record.line), error),
-            other => Failure::Ended(other.into()),
-        })
+        match read {
+            Ok(Some(checked)) => Ok(checked),
+            Ok(None) => Err(self.problems.refusal(record.line)),
+            Err(error) => Err(Failure::Ended(error.into())),
+        }
     }
 
-    /// Returns the refusal of a record, in this line.
-    pub(super) fn refused(&self, line: u64, error: OperationError) -> Failure {
-        let refusal = match &error {
-            OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, .. } => Refusal::Outside,
-            _ => Refusal::Bad,
-        };
-        Failure::Refused(refusal, line, error.to_string())
-    }
-
-    /// Reads an entry into the draft and checks it. A refusal contains the line of the offending value.
+    /// Reads an entry into the draft and checks it. Returns `None` if there are [`Self::problems`].
     fn entry(
         &mut self,
         id: EntryId,
         dn: &str,
         values: LdifValues<'_>,
-    ) -> Result<CheckedEntry, (Option<u64>, OperationError)> {
-        let whole = |error| (None, error);
+    ) -> Result<Option<CheckedEntry>, OperationError> {
         self.begin_record();
         for value in values.iter() {
-            self.value(value.description, value.value).map_err(|error| (Some(value.line), error))?;
+            if let Err(error) = self.value(value.description, value.value) {
+                self.problems.add(Some(value.line), error)?;
+            }
         }
-        self.finish(id, dn).map_err(whole)
+        self.finish(id, dn)
     }
 
     /// Clears the draft for the next record.
     pub(super) fn begin_record(&mut self) {
         self.draft.clear();
         self.known.begin_record();
+        self.problems.clear();
         self.foreign_state = ForeignState::default();
     }
 
@@ -403,8 +414,22 @@ impl<'j> Preparer<'j> {
         })
     }
 
-    /// Checks the entry in the draft, and adds the values of its name and the server's attributes.
-    pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<CheckedEntry, OperationError> {
+    /// Checks the entry in the draft, and adds the values of its name and the server's attributes. Returns `None` if
+    /// there are [`Self::problems`].
+    ///
+    /// # Errors
+    /// An error that ends the import.
+    pub(super) fn finish(&mut self, id: EntryId, dn: &str) -> Result<Option<CheckedEntry>, OperationError> {
+        match self.checked(id, dn) {
+            Ok(checked) if self.problems.is_empty() => return Ok(checked),
+            Ok(_) => {}
+            Err(error) => self.problems.add(None, error)?,
+        }
+        Ok(None)
+    }
+
+    /// Checks the entry. Of several problems, the last is the error, or there is none and no entry.
+    fn checked(&mut self, id: EntryId, dn: &str) -> Result<Option<CheckedEntry>, OperationError> {
         let job = self.job;
         let dn = parse_dn(dn)?;
         let name = self.name(&dn);
@@ -425,14 +450,21 @@ impl<'j> Preparer<'j> {
         } else if let Some(own) = dn.rdn() {
             render_rdn(&job.schema, &own, &mut rdn);
         }
-        self.check_repetitions()?;
-        self.add_naming(&dn)?;
+        if let Err(error) = self.check_repetitions() {
+            self.problems.add(None, error)?;
+        }
+        if let Err(error) = self.add_naming(&dn) {
+            self.problems.add(None, error)?;
+        }
         let (class_set, classes) = self.classes()?;
         self.check_attributes(class_set, &classes)?;
+        if !self.problems.is_empty() {
+            return Ok(None);
+        }
         self.hash_passwords()?;
         self.apply_foreign_state()?;
         self.complete(id)?;
-        Ok(CheckedEntry { id, name, rdn, class_set, flags: classes.flags })
+        Ok(Some(CheckedEntry { id, name, rdn, class_set, flags: classes.flags }))
     }
 
     /// Returns the normal form of a name. Adjacent entries mostly share the superior, whose normal form is cached.
@@ -520,8 +552,11 @@ impl<'j> Preparer<'j> {
             description: Cow::Borrowed(&self.known.at(attribute.known).def.description),
             value_count: self.draft.value_count(number),
         });
-        check_attributes(&self.job.schema, classes, &present.collect::<Vec<_>>())?;
-        if self.shapes.len() < SHAPES_MAX {
+        let problems = &mut self.problems;
+        let count = problems.len();
+        let present = present.collect::<Vec<_>>();
+        check_all_attributes(&self.job.schema, classes, &present, &mut |error| problems.add(None, error))?;
+        if problems.len() == count && self.shapes.len() < SHAPES_MAX {
             self.shapes.insert(self.shape.clone());
         }
         Ok(())

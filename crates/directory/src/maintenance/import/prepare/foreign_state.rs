@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use super::Preparer;
 use crate::maintenance::entry_uuid::ENTRY_UUID;
-use crate::maintenance::import::foreign::unique_id;
 use crate::maintenance::import::known::Named;
+use crate::maintenance::import::vendor::{Vendor, file_time, identifier, is_disabled};
+use crate::model::csn::generalized_time;
 use crate::model::outcome::OperationError;
 use crate::write::given_values::check_value;
 
@@ -20,17 +21,57 @@ pub(in crate::maintenance::import) struct ForeignState {
     pub(in crate::maintenance::import) is_deleted: bool,
     /// The account is disabled.
     is_disabled: bool,
-    /// nsUniqueId of the entry.
+    /// Identifier of the entry.
     unique_id: Option<Uuid>,
+    /// Times for attributes of these names.
+    times: Vec<(&'static str, Vec<u8>)>,
+    /// Places of the names of values that are left out.
+    left_out: Vec<usize>,
+}
+
+impl ForeignState {
+    /// Notes the meaning of a value. Returns false if it has none.
+    fn convert(&mut self, vendor: Vendor, value: &[u8]) -> bool {
+        match vendor {
+            Vendor::Identifier => {
+                let found = identifier(value).filter(|_| self.unique_id.is_none());
+                self.unique_id = self.unique_id.or(found);
+                found.is_some()
+            }
+            Vendor::Disabled(form) => {
+                let is_disabled = is_disabled(form, value);
+                self.is_disabled |= is_disabled;
+                is_disabled
+            }
+            Vendor::Time(name) => {
+                let is_time = schema::generalized_micros(value).is_some();
+                self.times.extend(is_time.then(|| (name, value.to_vec())));
+                is_time
+            }
+            Vendor::FileTime(name) => {
+                let seconds = file_time(value).and_then(|seconds| u64::try_from(seconds).ok());
+                self.times.extend(seconds.map(|seconds| (name, generalized_time(seconds).into_bytes())));
+                seconds.is_some()
+            }
+            Vendor::LeftOut => false,
+        }
+    }
 }
 
 impl Preparer<'_> {
     /// Processes a value in the form of another server. Returns the attribute that it belongs to, if it is stored.
     #[cold]
     pub(super) fn foreign_value(&mut self, named: Named, value: &[u8]) -> Option<usize> {
+        if let Named::Classes(place) = named {
+            let name = std::str::from_utf8(value).ok();
+            let left_out = name.and_then(|name| self.job.left_out_by_operator(name));
+            self.foreign_state.left_out.extend(left_out);
+            return left_out.is_none().then_some(place);
+        }
+        let state = &mut self.foreign_state;
         let statistics = &mut self.statistics;
         match named {
-            Named::Stored(place) => return Some(place),
+            Named::Stored(place) | Named::Classes(place) => return Some(place),
             Named::State(place) => {
                 statistics.state_options += 1;
                 return Some(place);
@@ -39,16 +80,10 @@ impl Preparer<'_> {
             Named::Meaningless => statistics.unusable_passwords += 1,
             Named::Deleted => statistics.deleted_values += 1,
             Named::Foreign => statistics.foreign_values += 1,
-            Named::UniqueId => match unique_id(value) {
-                Some(uuid) if self.foreign_state.unique_id.is_none() => {
-                    self.foreign_state.unique_id = Some(uuid)
-                }
-                _ => statistics.foreign_values += 1,
-            },
-            Named::Disabled(place) => {
-                let is_disabled = value.trim_ascii().eq_ignore_ascii_case(b"true");
-                self.foreign_state.is_disabled |= is_disabled;
-                statistics.foreign_values += u64::from(!is_disabled && place.is_none());
+            Named::LeftOut(place) => state.left_out.push(place),
+            Named::Converted(vendor, place) => {
+                let is_converted = state.convert(vendor, value);
+                statistics.foreign_values += u64::from(!is_converted && place.is_none());
                 return place;
             }
         }
@@ -57,14 +92,23 @@ impl Preparer<'_> {
 
     /// Adds the state that another server expressed in its own form to the entry in the draft.
     pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
-        match self.foreign_state {
-            ForeignState { is_disabled: false, unique_id: None, .. } => Ok(()),
-            _ => self.apply_identity_and_lock(),
+        let ForeignState { is_disabled, unique_id, times, left_out, .. } = &self.foreign_state;
+        match (is_disabled, unique_id, times.is_empty(), left_out.is_empty()) {
+            (false, None, true, true) => Ok(()),
+            _ => self.apply_converted(),
         }
     }
 
     #[cold]
-    fn apply_identity_and_lock(&mut self) -> Result<(), OperationError> {
+    fn apply_converted(&mut self) -> Result<(), OperationError> {
+        for place in std::mem::take(&mut self.foreign_state.left_out) {
+            *self.left_out.entry(place).or_default() += 1;
+        }
+        for (name, value) in std::mem::take(&mut self.foreign_state.times) {
+            let is_taken = self.set_value(name, &value, false)?;
+            let statistics = &mut self.statistics;
+            *if is_taken { &mut statistics.converted_times } else { &mut statistics.foreign_values } += 1;
+        }
         if let Some(uuid) = self.foreign_state.unique_id {
             let is_taken = self.set_value(ENTRY_UUID, uuid.to_string().as_bytes(), false)?;
             let statistics = &mut self.statistics;

@@ -1,0 +1,77 @@
+//! Reasons to reject a record: all of them, so that one attempt suffices to mend it.
+
+use ldap::ResultCode;
+
+use super::{Failure, Refusal};
+use crate::model::outcome::OperationError;
+
+/// Most reasons that are kept for one record.
+const PROBLEMS_MAX: usize = 50;
+
+/// Reasons to reject the current record.
+#[derive(Debug, Default)]
+pub(in crate::maintenance::import) struct Problems {
+    /// Lines, if known, and refusals.
+    all: Vec<(Option<u64>, OperationError)>,
+    more: usize,
+    /// Lines of the file before those that the lines count from.
+    pub(in crate::maintenance::import) lines_before: u64,
+}
+
+impl Problems {
+    pub(in crate::maintenance::import) fn clear(&mut self) {
+        self.all.clear();
+        self.more = 0;
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len() + self.more
+    }
+
+    /// Adds a refusal.
+    ///
+    /// # Errors
+    /// An error that is none, and ends the import.
+    #[cold]
+    pub(in crate::maintenance::import) fn add(
+        &mut self,
+        line: Option<u64>,
+        error: OperationError,
+    ) -> Result<(), OperationError> {
+        match error {
+            error @ OperationError::Refused { .. } if self.all.len() < PROBLEMS_MAX => {
+                self.all.push((line, error));
+            }
+            OperationError::Refused { .. } => self.more += 1,
+            other => return Err(other),
+        }
+        Ok(())
+    }
+
+    /// Returns the refusal of a record that begins in this line: all reasons, in one line.
+    #[cold]
+    pub(in crate::maintenance::import) fn refusal(&self, line: u64) -> Failure {
+        let first = self.all.iter().find_map(|(line, _)| *line).unwrap_or(line);
+        let is_outside = |error: &OperationError| {
+            matches!(error, OperationError::Refused { code: ResultCode::NO_SUCH_OBJECT, .. })
+        };
+        let refusal = match self.all.iter().any(|(_, error)| is_outside(error)) {
+            true => Refusal::Outside,
+            false => Refusal::Bad,
+        };
+        let reason = |(line, error): &(Option<u64>, OperationError)| match line {
+            Some(line) if *line != first => format!("line {}: {error}", self.lines_before + line),
+            _ => error.to_string(),
+        };
+        let mut reasons: Vec<String> = self.all.iter().map(reason).collect();
+        reasons.dedup();
+        if self.more > 0 {
+            reasons.push(format!("{} more", self.more));
+        }
+        Failure::Refused(refusal, first, reasons.join("; "))
+    }
+}
