@@ -8,6 +8,7 @@ pub(crate) mod access_rules;
 mod allocations;
 pub(crate) mod covered_entries;
 mod given_attribute;
+pub(crate) mod next_numbers;
 mod normal_value;
 mod rule_filter;
 mod schema_texts;
@@ -43,6 +44,7 @@ use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
 pub use given_attribute::{check_modifiable, read_description};
 pub(crate) use given_attribute::{check_options, password_options_problem};
+use next_numbers::NextNumberRule;
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::{schema_of, without_effect};
@@ -219,6 +221,8 @@ pub struct Catalog {
     pub(crate) access_rules: Arc<AccessRules>,
     /// Uniqueness rules of the settings.
     pub(crate) uniqueness: Arc<Uniqueness>,
+    /// Ranges of numbers that the server chooses from.
+    pub(crate) next_numbers: Arc<[NextNumberRule]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Stored form of the administrator's password, if one was ever set.
@@ -299,6 +303,7 @@ impl Catalog {
             subschema: Arc::default(),
             access_rules: Arc::default(),
             uniqueness: Arc::default(),
+            next_numbers: Arc::default(),
             policies: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -480,6 +485,9 @@ impl Catalog {
         self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
         let unique = &settings.general.unique;
         self.uniqueness = Arc::new(Uniqueness::of(unique, &self.schema, &self.secrets));
+        // A rule that cannot be read gives no numbers: `{next}` is then no integer.
+        let read = |text: &String| NextNumberRule::read(text, &self.schema, &self.secrets).ok();
+        self.next_numbers = settings.general.next_numbers.iter().filter_map(read).collect();
         self.settings = settings;
     }
 

@@ -20,7 +20,7 @@ mod expectations;
 mod rule_readers;
 #[cfg(test)]
 mod tests;
-mod unique;
+mod value_rules;
 
 use std::collections::BTreeMap;
 

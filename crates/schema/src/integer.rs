@@ -56,8 +56,8 @@ pub(crate) fn key(value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The number of a key made by [`key`], if it fits.
-pub(crate) fn small_number(key: &[u8]) -> Option<i64> {
+/// The number of an integer's key, if it fits.
+pub fn small_number(key: &[u8]) -> Option<i64> {
     let (&head, digits) = key.split_first()?;
     let invert = if head < 0x80 { 0xff } else { 0 };
     if head ^ invert >= 0x80 + 11 {

@@ -64,6 +64,7 @@ pub use effect::WithoutEffect;
 pub use error::{
     DescriptionError, Fault, NameError, SchemaError, SchemaErrorKind, SchemaErrors, SyntaxError, ValueError,
 };
+pub use integer::small_number as integer_of_key;
 pub use object_class::{ClassId, ClassKind, ObjectClassDef};
 pub use publish::Publication;
 pub use rule::MatchingRule;

@@ -85,6 +85,8 @@ pub const ACCESS_RULES_MAX: usize = 1_000;
 
 /// Maximum number of rules about values in one setting. A change is checked against each that concerns its attributes.
 pub const VALUE_RULES_MAX: usize = 100;
+/// Maximum number of numbers in use that are read to find a free one.
+pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;
 /// Maximum number of entries that one check of a rule about values reads: those that a move brings among the covered
 /// ones, and those that have a value without being covered.
 pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;

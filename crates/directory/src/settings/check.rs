@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use schema::Schema;
 
-use super::{DirectorySettings, SettingsProblem, expectations, unique};
+use super::{DirectorySettings, SettingsProblem, expectations, value_rules};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of, without_effect};
 use crate::index::check_kinds;
@@ -67,7 +67,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
         check_identities(&general.identity_attributes, (&schema, &secrets), &mut problems);
     check_realm(&general.sasl_realm, &settings.general.sasl_mechanisms, &mut problems);
     check_access_rules(&general.access_rules, (&schema, &secrets), &mut problems);
-    unique::check(&settings, (&schema, &secrets), &mut problems);
+    value_rules::check(&settings, (&schema, &secrets), &mut problems);
     expectations::check(&general.access_expectations, &schema, &mut problems);
     check_name("password_policy", &general.password_policy, &schema, &mut problems);
     check_name("administrator", &general.administrator, &schema, &mut problems);

@@ -4,7 +4,7 @@ use schema::AttributeDescription;
 
 use super::{
     CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
-    rule_readers, unique,
+    rule_readers, value_rules,
 };
 use crate::accounts::{self, NamedPolicy};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
@@ -64,12 +64,10 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     if checked.settings.general.password_policy != before.general.password_policy {
         notes(state, &checked.settings)?;
     }
-    if checked.settings.general.unique != before.general.unique {
-        let texts = &checked.settings.general.unique;
-        let waiting = unique::check_indexes(state, texts, (&checked.schema, &checked.secrets))?;
-        if !waiting.is_empty() {
-            return Err(waiting.into());
-        }
+    let general = (&before.general, &checked.settings.general);
+    let waiting = value_rules::check_indexes(state, general, (&checked.schema, &checked.secrets))?;
+    if !waiting.is_empty() {
+        return Err(waiting.into());
     }
     let rules = (&before.general.access_rules[..], &checked.settings.general.access_rules[..]);
     let lost = rule_readers::lost_rule_readers(state, rules, (&checked.schema, &checked.secrets))?;

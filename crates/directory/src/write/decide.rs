@@ -18,7 +18,7 @@ use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
-use crate::write::{add, delete, modify, modify_dn, value_rules};
+use crate::write::{add, delete, modify, modify_dn, next_number, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -35,6 +35,16 @@ pub fn decide(
     csn: Csn,
 ) -> Result<Option<Record>> {
     let deciding = Deciding { state, context, controls, stamp, csn };
+    if !state.catalog.next_numbers.is_empty()
+        && let Some(numbered) = next_number::number(state, request)?
+    {
+        return decide_numbered(deciding, &numbered.request());
+    }
+    decide_numbered(deciding, request)
+}
+
+/// Decides a request in which no number remains to be chosen.
+fn decide_numbered(deciding: Deciding<'_>, request: &Request<'_>) -> Result<Option<Record>> {
     let record = match request {
         Request::Add(request) => add::decide(deciding, request).map(Some)?,
         Request::Delete(request) => return delete::decide(deciding, request).map(Some),

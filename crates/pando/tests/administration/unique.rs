@@ -1,10 +1,11 @@
-//! Uniqueness rules of the real server: simultaneous clients, and the duplicates that commands report.
+//! Rules for values on the real server: simultaneous clients, and the duplicates that commands report.
 
 use crate::support;
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use ldap::{ResultCode, Scope};
+use support::clients::ldap_utility;
 use support::pando::command;
 use support::tree::{plant, replace};
 use support::{Pando, SUFFIX, Scratch};
@@ -45,6 +46,52 @@ fn of_64_clients_one_gets_each_value() {
     mails.sort_unstable();
     mails.dedup();
     assert_eq!((found.entries.len(), mails.len()), (VALUES as usize, VALUES as usize));
+}
+
+/// Each add gets another number, which the post-read control returns.
+#[test]
+fn simultaneous_clients_get_different_numbers() {
+    let scratch = Scratch::new("next-numbers");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    replace(&mut admin, "cn=config", "pandoNextNumber", &["posix: uidNumber from 1000 to 9999"]);
+    let ldif = |name: &str| {
+        format!(
+            "dn: uid={name},ou=people,{SUFFIX}\nobjectClass: account\nobjectClass: posixAccount\ncn: x\n\
+             homeDirectory: /\ngidNumber: 1\nuidNumber: {{next}}\n"
+        )
+    };
+    let first = ldap_utility("ldapadd", pando.address(), &["-e", "!postread=uidNumber"], &ldif("first"));
+    first.expect_code(0).expect_output("uidNumber: 1000");
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let mut connection = pando.administrator();
+            scope.spawn(move || {
+                for number in 0..10 {
+                    let dn = format!("uid={client}-{number},ou=people,{SUFFIX}");
+                    let attributes = [
+                        ("objectClass", "account"),
+                        ("objectClass", "posixAccount"),
+                        ("cn", "x"),
+                        ("homeDirectory", "/"),
+                        ("gidNumber", "1"),
+                        ("uidNumber", "{next}"),
+                    ];
+                    assert!(connection.add(&dn, &attributes).unwrap().is_success());
+                }
+            });
+        }
+    });
+    let found = admin.search(SUFFIX, Scope::WholeSubtree, "(uidNumber=*)", &["uidNumber"]).unwrap();
+    let mut numbers: Vec<u32> = found
+        .entries
+        .iter()
+        .flat_map(|entry| entry.texts("uidNumber"))
+        .map(|text| text.parse().unwrap())
+        .collect();
+    numbers.sort_unstable();
+    assert!(numbers.iter().copied().eq(1000..=1000 + 10 * CLIENTS));
 }
 
 #[test]

@@ -43,6 +43,8 @@ pub struct GeneralSettings {
     pub integrity_attributes: Vec<String>,
     /// Uniqueness rules: attribute types of which no two entries may have the same value.
     pub unique: Vec<String>,
+    /// Ranges of numbers from which the server chooses values.
+    pub next_numbers: Vec<String>,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
@@ -76,6 +78,7 @@ impl Default for GeneralSettings {
             log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
             unique: Vec::new(),
+            next_numbers: Vec::new(),
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
@@ -124,7 +127,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 21] = [
+pub const GENERAL: [GeneralSetting; 22] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -217,6 +220,15 @@ pub const GENERAL: [GeneralSetting; 21] = [
         read: |of| SettingValue::Words(of.unique.clone()),
         write: |of, value| {
             words(value, "mail: mail in 'ou=people,dc=example,dc=com'").map(|words| of.unique = words)
+        },
+    },
+    GeneralSetting {
+        key: "next_numbers",
+        attribute: "pandoNextNumber",
+        help: "ranges of numbers from which the server replaces the value {next}; they need equality indexes",
+        read: |of| SettingValue::Words(of.next_numbers.clone()),
+        write: |of, value| {
+            words(value, "users: uidNumber from 10000 to 59999").map(|words| of.next_numbers = words)
         },
     },
     GeneralSetting {
@@ -404,8 +416,14 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 5] =
-    ["secret_attributes", "nested_member_of", "unique", "member_of_clients", "supported_capabilities"];
+const ADDED: [&str; 6] = [
+    "secret_attributes",
+    "nested_member_of",
+    "unique",
+    "member_of_clients",
+    "supported_capabilities",
+    "next_numbers",
+];
 
 /// Returns true if two lists contain the same words, in any order and case.
 fn are_same_words(one: &[String], other: &[String]) -> bool {

@@ -1,0 +1,122 @@
+//! Checks of the settings with rules about values. Each rule has a name and needs equality indexes.
+
+use schema::{Schema, TypeId};
+
+use super::{DirectorySettings, GeneralSettings, SettingsProblem};
+use crate::catalog::Secrets;
+use crate::catalog::next_numbers::NextNumberRule;
+use crate::catalog::uniqueness::UniqueRule;
+use crate::model::index_definition::IndexPart;
+use crate::model::limits::VALUE_RULES_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::rows::NODES;
+use crate::tree::TreeState;
+
+/// A setting with rules about values.
+struct RuleSetting {
+    key: &'static str,
+    /// Name of one rule.
+    noun: &'static str,
+    texts: fn(&GeneralSettings) -> &[String],
+    /// Returns the name of a rule, and the types that need an index.
+    read: fn(&str, &Schema, &Secrets) -> Result<(String, Vec<TypeId>), String>,
+}
+
+const SETTINGS: [RuleSetting; 2] = [
+    RuleSetting {
+        key: "unique",
+        noun: "uniqueness rule",
+        texts: |of| &of.unique,
+        read: |text, schema, secrets| {
+            UniqueRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
+        },
+    },
+    RuleSetting {
+        key: "next_numbers",
+        noun: "range of numbers",
+        texts: |of| &of.next_numbers,
+        read: |text, schema, secrets| {
+            NextNumberRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
+        },
+    },
+];
+
+/// Checks the rules by themselves. The indexes of `settings` are already checked.
+pub(super) fn check(
+    settings: &DirectorySettings,
+    types: (&Schema, &Secrets),
+    problems: &mut Vec<SettingsProblem>,
+) {
+    SETTINGS.iter().for_each(|setting| check_setting(setting, settings, types, problems));
+}
+
+fn check_setting(
+    RuleSetting { key, noun, texts, read }: &RuleSetting,
+    settings: &DirectorySettings,
+    (schema, secrets): (&Schema, &Secrets),
+    problems: &mut Vec<SettingsProblem>,
+) {
+    let texts = texts(&settings.general);
+    if texts.len() > VALUE_RULES_MAX {
+        let what = format!("there are {} rules, but at most {VALUE_RULES_MAX} are allowed", texts.len());
+        problems.push(SettingsProblem::key(*key, what));
+        return;
+    }
+    let mut names: Vec<String> = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        let mut refuse =
+            |what| problems.push(SettingsProblem::member(key, number, format!("{noun} {text:?}: {what}")));
+        match read(text, schema, secrets) {
+            Ok((name, _)) if names.iter().any(|known| known.eq_ignore_ascii_case(&name)) => {
+                refuse(format!("there is another rule {name:?}"));
+            }
+            Ok((name, types)) => {
+                let has_index = |type_id: &&TypeId| {
+                    let kinds = settings.indexes.get(schema.type_by_id(**type_id).name());
+                    kinds.is_some_and(|kinds| IndexPart::Values.is_of(*kinds))
+                };
+                if let Some(without) = types.iter().find(|type_id| !has_index(type_id)) {
+                    let name = schema.type_by_id(*without).name();
+                    refuse(format!("{name} has no equality index: add it to the setting indexes"));
+                }
+                names.push(name);
+            }
+            Err(what) => refuse(what),
+        }
+    }
+}
+
+/// Finds rules among the new ones that need an index which does not have all rows yet. Without entries there is none.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn check_indexes(
+    state: TreeState<'_>,
+    (before, after): (&GeneralSettings, &GeneralSettings),
+    (schema, secrets): (&Schema, &Secrets),
+) -> Result<Vec<SettingsProblem>, OperationError> {
+    let mut problems = Vec::new();
+    let changed = SETTINGS.iter().filter(|setting| (setting.texts)(before) != (setting.texts)(after));
+    let changed: Vec<&RuleSetting> = changed.collect();
+    if changed.is_empty() || state.read.row_count(NODES)? == 0 {
+        return Ok(problems);
+    }
+    let catalog = state.catalog;
+    for RuleSetting { key, noun, texts, read } in changed {
+        for (number, text) in texts(after).iter().enumerate() {
+            for type_id in read(text, schema, secrets).map(|(_, types)| types).unwrap_or_default() {
+                let name = schema.type_by_id(type_id).name();
+                let known = catalog.schema.attribute_type(name);
+                let known = known.and_then(|known| catalog.attribute_id(known.id, ""));
+                if !known.is_some_and(|id| catalog.attribute(id).index.answers(IndexPart::Values)) {
+                    let what = format!(
+                        "the index of {name} is not built yet, which the {noun} {text:?} needs: apply the indexes \
+                         first, and the rule when they are built"
+                    );
+                    problems.push(SettingsProblem::member(key, number, what).unwilling());
+                }
+            }
+        }
+    }
+    Ok(problems)
+}

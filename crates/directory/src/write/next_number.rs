@@ -1,0 +1,234 @@
+//! The value `{next}`: the next free number of a range, which a rule of the setting `next_numbers` defines.
+//!
+//! The number replaces the value before the request is decided, on the writer and in the batch. So no two requests get
+//! the same number, and the record has the number itself. It is the one after the highest in use, so that numbers
+//! ascend; at the end of the range, it is the lowest that is free.
+
+use std::ops::Bound;
+
+use ldap::{
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, ModifyRequest, Request, ResultCode, Values,
+};
+use schema::integer_of_key;
+use store::Direction;
+
+use crate::catalog::next_numbers::NextNumberRule;
+use crate::catalog::normal_value;
+use crate::model::index_definition::IndexPart;
+use crate::model::limits::NEXT_NUMBERS_EXAMINED_MAX;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{AttrId, INDEX, index_key};
+use crate::tree::TreeState;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// The value that a number replaces.
+const NEXT: &[u8] = b"{next}";
+
+/// The content of a request with numbers in place of `{next}`.
+pub(crate) enum Numbered<'r> {
+    Add(&'r str, AttributesBuf),
+    Modify(&'r str, ChangesBuf),
+}
+
+impl Numbered<'_> {
+    /// Returns the request.
+    pub(crate) fn request(&self) -> Request<'_> {
+        match self {
+            Numbered::Add(entry, attributes) => {
+                Request::Add(AddRequest { entry, attributes: attributes.as_attributes() })
+            }
+            Numbered::Modify(object, changes) => {
+                Request::Modify(ModifyRequest { object, changes: changes.as_changes() })
+            }
+        }
+    }
+}
+
+/// Replaces the values `{next}` of attributes that a rule gives numbers to. Returns `None` if there are none.
+///
+/// # Errors
+/// constraintViolation if no number is free; busy while an index is built.
+pub(crate) fn number<'r>(state: TreeState<'_>, request: &Request<'r>) -> Result<Option<Numbered<'r>>> {
+    match request {
+        Request::Add(request) => {
+            let mut chosen = Chosen::new(state, request.entry);
+            if !request.attributes.iter().any(|given| chosen.rule(given.description, given.values).is_some())
+            {
+                return Ok(None);
+            }
+            let mut attributes = AttributesBuf::new();
+            for given in request.attributes.iter() {
+                let values = chosen.values(given.description, given.values)?;
+                attributes.push(given.description, values);
+            }
+            Ok(Some(Numbered::Add(request.entry, attributes)))
+        }
+        Request::Modify(request) => {
+            let mut chosen = Chosen::new(state, request.object);
+            let is_given = |operation| matches!(operation, ChangeOperation::Add | ChangeOperation::Replace);
+            let asks = |change: &ldap::Change<'_>| {
+                let given = &change.attribute;
+                is_given(change.operation) && chosen.rule(given.description, given.values).is_some()
+            };
+            if !request.changes.iter().any(|change| asks(&change)) {
+                return Ok(None);
+            }
+            let mut changes = ChangesBuf::new();
+            for change in request.changes.iter() {
+                let given = &change.attribute;
+                match is_given(change.operation) {
+                    true => {
+                        let values = chosen.values(given.description, given.values)?;
+                        changes.push(change.operation, given.description, values);
+                    }
+                    false => changes.push(change.operation, given.description, given.values.iter()),
+                }
+            }
+            Ok(Some(Numbered::Modify(request.object, changes)))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Numbers chosen for one request.
+struct Chosen<'a> {
+    state: TreeState<'a>,
+    dn: &'a str,
+    /// The number of each rule, by its place.
+    numbers: Vec<(usize, i64)>,
+}
+
+impl<'a> Chosen<'a> {
+    fn new(state: TreeState<'a>, dn: &'a str) -> Chosen<'a> {
+        Chosen { state, dn, numbers: Vec::new() }
+    }
+
+    /// Returns the first rule, with its place, for an attribute that has `{next}` among its values.
+    fn rule(&self, description: &str, values: Values<'_>) -> Option<(usize, &'a NextNumberRule)> {
+        if !values.iter().any(|value| value == NEXT) {
+            return None;
+        }
+        let schema = &self.state.catalog.schema;
+        let type_id = schema.parse_description(description).ok()?.type_id;
+        let applies = |rule: &NextNumberRule| {
+            rule.types.contains(&type_id)
+                && rule.base.as_ref().is_none_or(|base| {
+                    let name = parse_dn(self.dn).map(|dn| NormalName::of(&dn, schema));
+                    name.is_ok_and(|name| name.failure.is_none() && name.key.starts_with(&base.key))
+                })
+        };
+        self.state.catalog.next_numbers.iter().enumerate().find(|(_, rule)| applies(rule))
+    }
+
+    /// Returns the values of an attribute with a number in place of `{next}`.
+    fn values(&mut self, description: &str, values: Values<'_>) -> Result<Vec<Vec<u8>>> {
+        let mut given: Vec<Vec<u8>> = values.iter().map(<[u8]>::to_vec).collect();
+        if let Some((place, rule)) = self.rule(description, values) {
+            let number = match self.numbers.iter().find(|(known, _)| *known == place) {
+                Some((_, number)) => *number,
+                None => {
+                    let number = next(self.state, rule)?;
+                    self.numbers.push((place, number));
+                    number
+                }
+            };
+            let asking = given.iter_mut().filter(|value| *value == NEXT);
+            asking.for_each(|value| *value = number.to_string().into_bytes());
+        }
+        Ok(given)
+    }
+}
+
+/// Returns the next number of a rule that is free in the attributes of all its types.
+fn next(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
+    let (from, to) = rule.range;
+    let mut bases = Vec::new();
+    for base in rule.types.iter().filter_map(|type_id| state.catalog.attribute_id(*type_id, "")) {
+        let def = state.catalog.attribute(base);
+        if !def.index.answers(IndexPart::Values) {
+            let what = format!(
+                "the index of {}, which a rule of the setting next_numbers needs, is being built",
+                def.name
+            );
+            return Err(OperationError::refused(ResultCode::BUSY, what));
+        }
+        bases.push(base);
+    }
+    let mut highest = None;
+    for base in &bases {
+        let range = (index_row(state, *base, from), index_row(state, *base, to));
+        let range = (Bound::Included(&range.0[..]), Bound::Included(&range.1[..]));
+        if let Some(row) = state.read.scan_keys(INDEX, range, Direction::Backward).next() {
+            highest = highest.max(number_of(row?.0));
+        }
+    }
+    match highest {
+        None => return Ok(from),
+        Some(highest) if highest < to => return Ok(highest + 1),
+        Some(_) => {}
+    }
+    let (mut number, mut examined) = (from, 0);
+    loop {
+        let before = number;
+        for base in &bases {
+            number = after_used(state, (*base, to), number, &mut examined)?;
+        }
+        if number > to {
+            let what =
+                format!("the rule {} of the setting next_numbers has no free number", Quoted(&rule.name));
+            return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, what));
+        }
+        if number == before {
+            return Ok(number);
+        }
+        if examined > NEXT_NUMBERS_EXAMINED_MAX {
+            let what = format!(
+                "the rule {} of the setting next_numbers has no free number among the first \
+                 {NEXT_NUMBERS_EXAMINED_MAX}: raise the end of its range",
+                Quoted(&rule.name)
+            );
+            return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, what));
+        }
+    }
+}
+
+/// Returns the first number from `number` on that an index lacks, at most one more than `to`. It stops earlier after
+/// [`NEXT_NUMBERS_EXAMINED_MAX`] keys.
+fn after_used(
+    state: TreeState<'_>,
+    (base, to): (AttrId, i64),
+    mut number: i64,
+    examined: &mut usize,
+) -> Result<i64> {
+    let range = (index_row(state, base, number), index_row(state, base, to));
+    let range = (Bound::Included(&range.0[..]), Bound::Included(&range.1[..]));
+    for row in state.read.scan_keys(INDEX, range, Direction::Forward) {
+        if number_of(row?.0) != Some(number) || *examined > NEXT_NUMBERS_EXAMINED_MAX {
+            break;
+        }
+        *examined += 1;
+        match number.checked_add(1) {
+            Some(following) if following <= to => number = following,
+            _ => return Ok(to.saturating_add(1)),
+        }
+    }
+    Ok(number)
+}
+
+/// Returns the index key of a number.
+fn index_row(state: TreeState<'_>, base: AttrId, number: i64) -> Vec<u8> {
+    let def = state.catalog.attribute(base);
+    let text = number.to_string();
+    index_key(base, &normal_value(&state.catalog.schema, def, text.as_bytes()))
+}
+
+/// Returns the number of an index key.
+fn number_of(key: &[u8]) -> Option<i64> {
+    integer_of_key(key.get(size_of::<AttrId>()..)?)
+}
+
+#[cfg(test)]
+mod tests;
