@@ -50,7 +50,7 @@ pub use crate::model::sasl_mechanisms::{
     ANONYMOUS, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN,
 };
 use crate::model::usable::Uses;
-pub(crate) use asker::groups_of;
+pub(crate) use asker::is_member;
 pub(crate) use effective_rights::EffectiveRights;
 pub(crate) use entry_rights::{EntryRights, RightExtent};
 pub(crate) use explain::{

@@ -102,13 +102,16 @@ impl<'s> AskerFacts<'s> {
                 is_there && self.matches(own, filter)?
             }
             RuleRequester::Group(name) => match self.entry_of(name)? {
-                Some(group) => {
-                    self.groups(own)?.binary_search(&group.0).is_ok() || self.is_described(own, group)?
-                }
+                Some(group) => self.is_member(own, group)?,
                 None => false,
             },
             RuleRequester::Anonymous | RuleRequester::Itself | RuleRequester::NamedBy(_) => false,
         })
+    }
+
+    /// Returns true if an entry is a direct or nested member of a group, or described by its `memberURL`.
+    fn is_member(&mut self, own: EntryId, group: EntryId) -> Result<bool> {
+        Ok(self.groups(own)?.binary_search(&group.0).is_ok() || self.is_described(own, group)?)
     }
 
     fn is_in(&mut self, own: EntryId, name: &NormalName) -> Result<bool> {
@@ -190,8 +193,16 @@ impl<'s> AskerFacts<'s> {
     }
 }
 
+/// Returns true if an entry is a member of a group, in the sense of access rules.
+///
+/// # Errors
+/// The store failed, or the entry is in too many groups.
+pub(crate) fn is_member(state: TreeState<'_>, own: EntryId, group: EntryId) -> Result<bool> {
+    AskerFacts::new(state, Some(own)).is_member(own, group)
+}
+
 /// Returns the groups of a requester, direct and nested, ascending.
-pub(crate) fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
+fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
     nested_groups(state, own, &mut |_, _| Ok(true))?.ok_or_else(|| {
         OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,

@@ -9,7 +9,7 @@ use ber::{Reader, Tag};
 use ldap::oids::{PROXIED_AUTHORIZATION, PROXIED_AUTHORIZATION_V1};
 use ldap::{Control, Controls, ResultCode};
 
-use crate::access::{RequestContext, Requester, groups_of};
+use crate::access::{RequestContext, Requester, is_member};
 use crate::accounts;
 use crate::catalog::normal_value;
 use crate::model::client_pattern::ClientPattern;
@@ -89,15 +89,15 @@ fn identified(state: TreeState<'_>, id: EntryId) -> Result<Identified> {
     Ok(Identified { requester, sasl_keys: accounts::sasl_keys(state, id)?, account })
 }
 
-/// Returns true if the requester is the entry of this DN, or a direct or nested member of the group of this DN. Returns
-/// false if this cannot be determined.
+/// Returns true if the requester is the entry of this DN, or a member of the group of this DN as in access rules.
+/// Returns false if this cannot be determined.
 pub fn is_named(snapshot: &Snapshot, requester: &Requester, dn: &str, as_group: bool) -> bool {
     let (state, Requester::User { id, .. }) = (snapshot.state(), requester) else { return false };
     let Ok(dn) = parse_dn(dn) else { return false };
     let Ok(Some(named)) = state.entry_of(&NormalName::of(&dn, &state.catalog.schema)) else { return false };
     match as_group {
         false => named == *id,
-        true => groups_of(state, *id).is_ok_and(|groups| groups.binary_search(&named.0).is_ok()),
+        true => is_member(state, *id, named).unwrap_or(false),
     }
 }
 

@@ -141,6 +141,8 @@ fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
         let found = directory.search(&format!("cn=bob,{SUFFIX}"), Scope::BaseObject, "(cn=*)", wanted);
         found.entries[0].texts("memberOf")
     };
+    let url = ("memberURL", &["ldap:///dc=example,dc=com??one?(cn=c*)"] as &[&str]);
+    add(&mut directory, "described", &[("objectClass", &["groupOfURLs"]), url]);
     let administrator = directory.requester.clone();
     let groups = [format!("cn=dev,{SUFFIX}")];
     for (clients, is_one) in [
@@ -152,6 +154,7 @@ fn member_of_comes_with_all_user_attributes_for_chosen_clients() {
         // cid is in web, which is in all.
         (vec!["members of cn=all,dc=example,dc=com"], true),
         (vec!["members of cn=cid,dc=example,dc=com"], false),
+        (vec!["members of cn=described,dc=example,dc=com"], true),
         (vec!["listener ldap"], false),
         (vec!["listener ldaps", "cn=ann,dc=example,dc=com"], true),
     ] {
