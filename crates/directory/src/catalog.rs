@@ -14,6 +14,7 @@ mod rule_filter;
 mod schema_texts;
 mod secret;
 pub(crate) mod uniqueness;
+pub(crate) mod value_limits;
 mod virtual_attribute;
 
 use std::borrow::Cow;
@@ -50,6 +51,7 @@ pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::{schema_of, without_effect};
 pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
 use uniqueness::Uniqueness;
+use value_limits::ValueLimit;
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;
 
@@ -223,6 +225,8 @@ pub struct Catalog {
     pub(crate) uniqueness: Arc<Uniqueness>,
     /// Ranges of numbers that the server chooses from.
     pub(crate) next_numbers: Arc<[NextNumberRule]>,
+    /// Limits of values.
+    pub(crate) value_limits: Arc<[ValueLimit]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Stored form of the administrator's password, if one was ever set.
@@ -304,6 +308,7 @@ impl Catalog {
             access_rules: Arc::default(),
             uniqueness: Arc::default(),
             next_numbers: Arc::default(),
+            value_limits: Arc::default(),
             policies: Arc::default(),
             administrator: None,
             index_version: 0,
@@ -488,6 +493,8 @@ impl Catalog {
         // A rule that cannot be read gives no numbers: `{next}` is then no integer.
         let read = |text: &String| NextNumberRule::read(text, &self.schema, &self.secrets).ok();
         self.next_numbers = settings.general.next_numbers.iter().filter_map(read).collect();
+        let read = |text: &String| ValueLimit::read(text, &self.schema, &self.secrets).ok();
+        self.value_limits = settings.general.value_limits.iter().filter_map(read).collect();
         self.settings = settings;
     }
 

@@ -88,7 +88,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     ],
                     "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
                     "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
-                    "next_numbers" => continue,
+                    "next_numbers" | "value_limits" => continue,
                     "unique" if !has_index => continue,
                     "unique" => [
                         "a: cn",

@@ -85,6 +85,10 @@ pub const ACCESS_RULES_MAX: usize = 1_000;
 
 /// Maximum number of rules about values in one setting. A change is checked against each that concerns its attributes.
 pub const VALUE_RULES_MAX: usize = 100;
+/// Maximum length of a pattern in the setting `value_limits`, in octets.
+pub const PATTERN_SIZE_MAX: usize = 1_000;
+/// Maximum length of a value that such a pattern can match, in octets.
+pub const PATTERN_VALUE_SIZE_MAX: usize = 10_000;
 /// Maximum number of numbers in use that are read to find a free one.
 pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;
 /// Maximum number of entries that one check of a rule about values reads: those that a move brings among the covered

@@ -6,6 +6,7 @@ use super::{DirectorySettings, GeneralSettings, SettingsProblem};
 use crate::catalog::Secrets;
 use crate::catalog::next_numbers::NextNumberRule;
 use crate::catalog::uniqueness::UniqueRule;
+use crate::catalog::value_limits::ValueLimit;
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::VALUE_RULES_MAX;
 use crate::model::outcome::OperationError;
@@ -22,7 +23,7 @@ struct RuleSetting {
     read: fn(&str, &Schema, &Secrets) -> Result<(String, Vec<TypeId>), String>,
 }
 
-const SETTINGS: [RuleSetting; 2] = [
+const SETTINGS: [RuleSetting; 3] = [
     RuleSetting {
         key: "unique",
         noun: "uniqueness rule",
@@ -37,6 +38,14 @@ const SETTINGS: [RuleSetting; 2] = [
         texts: |of| &of.next_numbers,
         read: |text, schema, secrets| {
             NextNumberRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
+        },
+    },
+    RuleSetting {
+        key: "value_limits",
+        noun: "value limit",
+        texts: |of| &of.value_limits,
+        read: |text, schema, secrets| {
+            ValueLimit::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
         },
     },
 ];

@@ -5,6 +5,7 @@
 //! changes never pass a rule together that one of them would fail, on one server as in a cluster.
 
 mod changed;
+mod limits;
 #[cfg(test)]
 mod tests;
 mod unique;
@@ -20,7 +21,8 @@ use changed::Changed;
 /// constraintViolation for a value that breaks a rule; others if a rule cannot be evaluated.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {
-    if deciding.state.catalog.uniqueness.is_empty() {
+    let catalog = deciding.state.catalog;
+    if catalog.uniqueness.is_empty() && catalog.value_limits.is_empty() {
         return Ok(());
     }
     check_rules(deciding, record)
@@ -29,7 +31,9 @@ pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), Opera
 fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {
     match &record.change {
         Change::Add(_) | Change::Modify(_) | Change::ModifyDn(_) => {
-            unique::check(deciding, &Changed::of(deciding.state, record)?)
+            let changed = Changed::of(deciding.state, record)?;
+            limits::check(deciding.state, &changed)?;
+            unique::check(deciding, &changed)
         }
         _ => Ok(()),
     }

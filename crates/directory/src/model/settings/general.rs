@@ -45,6 +45,8 @@ pub struct GeneralSettings {
     pub unique: Vec<String>,
     /// Ranges of numbers from which the server chooses values.
     pub next_numbers: Vec<String>,
+    /// Limits of the number, the size and the form of values.
+    pub value_limits: Vec<String>,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
@@ -79,6 +81,7 @@ impl Default for GeneralSettings {
             integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
             unique: Vec::new(),
             next_numbers: Vec::new(),
+            value_limits: Vec::new(),
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
@@ -127,7 +130,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 22] = [
+pub const GENERAL: [GeneralSetting; 23] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -229,6 +232,15 @@ pub const GENERAL: [GeneralSetting; 22] = [
         read: |of| SettingValue::Words(of.next_numbers.clone()),
         write: |of, value| {
             words(value, "users: uidNumber from 10000 to 59999").map(|words| of.next_numbers = words)
+        },
+    },
+    GeneralSetting {
+        key: "value_limits",
+        attribute: "pandoValueLimit",
+        help: "limits of the number, the size and the form of values of some attributes",
+        read: |of| SettingValue::Words(of.value_limits.clone()),
+        write: |of, value| {
+            words(value, "phones: telephoneNumber at most 3 values").map(|words| of.value_limits = words)
         },
     },
     GeneralSetting {
@@ -416,13 +428,14 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 6] = [
+const ADDED: [&str; 7] = [
     "secret_attributes",
     "nested_member_of",
     "unique",
     "member_of_clients",
     "supported_capabilities",
     "next_numbers",
+    "value_limits",
 ];
 
 /// Returns true if two lists contain the same words, in any order and case.

@@ -204,3 +204,44 @@ fn a_refusal_names_no_hidden_entry() {
     assert_eq!(hidden, text("half@x"));
     assert!(!hidden.contains("cn=") && !hidden.contains(SUFFIX), "{hidden}");
 }
+
+#[test]
+fn values_have_limits() {
+    let mut directory = directory(&[]);
+    directory.change_settings(|settings| {
+        settings.general.value_limits = [
+            "phones: telephoneNumber, mobile at most 2 values like '[+][0-9 ]+'",
+            "staff: description at most 5 octets matching '(employeeType=staff)'",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+    });
+    let many: &[&str] = &["+1", "+2", "+3"];
+    refused(add(&mut directory, "a", PEOPLE, &[("mobile", many)]), "\"phones\" allows at most 2 values");
+    refused(
+        add(&mut directory, "a", PEOPLE, &[("mobile", &["+1x"])]),
+        "allows only values like \"[+][0-9 ]+\"",
+    );
+    let values: &[(&str, &[&str])] = &[("mobile", &["+1", "+2"]), ("description", &["longer"])];
+    ok(add(&mut directory, "a", PEOPLE, values));
+    let a = dn("a", PEOPLE);
+    refused(directory.modify(&a, &[(Add, "mobile;x-b", &["+3"])]), "mobile: the value limit");
+    ok(directory.modify(&a, &[(Add, "telephoneNumber", &["+3"]), (Delete, "mobile", &["+1"])]));
+    ok(directory.modify(&a, &[(Add, "mobile", &["+3"])]));
+    ok(directory.modify(&a, &[(Add, "description", &["longer still"])]));
+    refused(directory.modify(&a, &[(Add, "employeeType", &["staff"])]), "values of at most 5 octets");
+    ok(directory.modify(&a, &[(Add, "employeeType", &["staff"]), (Replace, "description", &["short"])]));
+    refused(directory.modify(&a, &[(Replace, "description", &["longer"])]), "\"staff\"");
+    for (rule, what) in [
+        ("a: mail", "expected \"at most\" or \"like\""),
+        ("a: mail at most x values", "is not a number"),
+        ("a: mail like '('", "mail"),
+        ("a: member at most 3 values", "names other entries"),
+        ("a: mail at most 3 values in 'o=x'", "use a filter"),
+    ] {
+        let rules = vec![rule.to_owned()];
+        let refused = directory.try_change_settings(|settings| settings.general.value_limits = rules);
+        let refused = refused.expect_err(rule).to_string();
+        assert!(refused.starts_with("value_limits[0]: ") && refused.contains(what), "{rule}: {refused}");
+    }
+}
