@@ -13,8 +13,7 @@ mod testing;
 use std::time::Instant;
 
 use directory::catalog::DEFAULT_INDEXES;
-use directory::controls::RequestControls;
-use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
+use ldap::AttributesBuf;
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 20_000;
@@ -86,9 +85,7 @@ fn build() {
 
 fn add_people(directory: &mut TestDirectory) {
     for first in (0..PERSON_COUNT).step_by(ADDS_PER_BATCH as usize) {
-        let stamps: Vec<_> = (0..ADDS_PER_BATCH).map(|_| directory.stamp()).collect();
-        let mut batch = directory.writer.begin().unwrap();
-        for (number, stamp) in (first..).zip(&stamps) {
+        directory.add_all(first..first + ADDS_PER_BATCH, |number| {
             let mut attributes = AttributesBuf::new();
             attributes.push("objectClass", ["inetOrgPerson"]);
             attributes.push("cn", [format!("Given{} Family{number}", number % 500)]);
@@ -101,13 +98,8 @@ fn add_people(directory: &mut TestDirectory) {
             }
             let text = format!("This is the description of person number {number}, some words long.");
             attributes.push("description", [text]);
-            let entry = format!("uid=user.{number},{SUFFIX}");
-            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-            let outcome =
-                batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
-            assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-        }
-        batch.commit().unwrap();
+            (format!("uid=user.{number},{SUFFIX}"), attributes)
+        });
     }
     directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();

@@ -2,6 +2,7 @@
 //! integration tests. Time is a counter and UUIDs are numbers, so a run depends only on its requests.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -252,6 +253,20 @@ impl TestDirectory {
         self.execute(&Request::Add(AddRequest { entry: dn, attributes: buffer.as_attributes() }))
     }
 
+    /// Adds an entry for each number, in one batch. `make` returns its DN and attributes.
+    pub(crate) fn add_all(&mut self, numbers: Range<u32>, make: impl Fn(u32) -> (String, AttributesBuf)) {
+        let stamps: Vec<_> = numbers.clone().map(|_| self.stamp()).collect();
+        let context = RequestContext::new(&self.requester, self.link);
+        let mut batch = self.writer.begin().unwrap();
+        for (number, stamp) in numbers.zip(&stamps) {
+            let (entry, attributes) = make(number);
+            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
+            ok(batch.execute(&context, &request, &RequestControls::default(), stamp));
+        }
+        batch.commit().unwrap();
+        self.snapshot.renew().unwrap();
+    }
+
     pub(crate) fn delete(&mut self, dn: &str) -> Outcome {
         self.execute(&Request::Delete(DeleteRequest { entry: dn }))
     }
@@ -363,6 +378,25 @@ impl TestDirectory {
     pub(crate) fn read(&mut self, dn: &str) -> Option<Entry> {
         self.search(dn, Scope::BaseObject, "(objectClass=*)", &["*", "+"]).entries.pop()
     }
+}
+
+/// Expects success.
+#[track_caller]
+pub(crate) fn ok(outcome: Outcome) {
+    assert_eq!(outcome, Outcome::success());
+}
+
+/// Expects a refusal with this code and without a matched DN, whose diagnostic contains a text.
+#[track_caller]
+pub(crate) fn refused(outcome: Outcome, code: ResultCode, text: &str) {
+    refused_at(outcome, code, "", text);
+}
+
+/// Expects a refusal with this code and matched DN, whose diagnostic contains a text.
+#[track_caller]
+pub(crate) fn refused_at(outcome: Outcome, code: ResultCode, matched_dn: &str, text: &str) {
+    assert_eq!((outcome.code, outcome.matched_dn.as_str()), (code, matched_dn), "{}", outcome.diagnostic);
+    assert!(outcome.diagnostic.contains(text), "{:?} does not say {text:?}", outcome.diagnostic);
 }
 
 /// Returns the control that deletes an entry with everything below.

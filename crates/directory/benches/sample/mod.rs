@@ -1,7 +1,6 @@
 //! People that the benches search for.
 
-use directory::controls::RequestControls;
-use ldap::{AddRequest, AttributesBuf, Request, ResultCode};
+use ldap::AttributesBuf;
 
 use crate::testing::TestDirectory;
 
@@ -15,18 +14,8 @@ pub(crate) fn sample(person_count: u32) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"]), ("ou", &["people"])]);
     for first in (0..person_count).step_by(ADDS_PER_BATCH as usize) {
-        let stamps: Vec<_> =
-            (first..person_count.min(first + ADDS_PER_BATCH)).map(|_| directory.stamp()).collect();
-        let mut batch = directory.writer.begin().unwrap();
-        for (number, stamp) in (first..).zip(&stamps) {
-            let attributes = person(number);
-            let entry = person_dn(number);
-            let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-            let outcome =
-                batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
-            assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-        }
-        batch.commit().unwrap();
+        let numbers = first..person_count.min(first + ADDS_PER_BATCH);
+        directory.add_all(numbers, |number| (person_dn(number), person(number)));
     }
     directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();

@@ -1,12 +1,14 @@
 //! Tests of settings as entries of `cn=config`, and as a whole.
 
-use ldap::{ChangeOperation, ResultCode, Scope};
+use ldap::{ChangeOperation, ResultCode as Code, Scope};
 
 use super::check::check;
 use super::{DirectorySettings, GeneralSettings, SettingPath};
 use crate::access::Requester;
 use crate::read::search::{Budget, Search, Step};
 use crate::testing::{SUFFIX, TestDirectory, received};
+
+const ROOT: &str = "cn=config";
 
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch \
                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n\
@@ -20,7 +22,7 @@ fn all(directory: &mut TestDirectory) -> crate::testing::Found {
 fn only_the_administrator_sees_settings_as_entries() {
     let mut directory = TestDirectory::with_suffix_entry();
     let found = all(&mut directory);
-    assert_eq!(found.code, ResultCode::SUCCESS);
+    assert_eq!(found.code, Code::SUCCESS);
     let root = &found.entries[0];
     assert_eq!(root.texts("pandoSuffix"), [SUFFIX]);
     assert_eq!(root.texts("pandoAnonymousRead"), ["FALSE"]);
@@ -33,7 +35,7 @@ fn only_the_administrator_sees_settings_as_entries() {
     assert_eq!(below.entries.len(), DirectorySettings::default().indexes.len());
     assert_eq!(
         directory.search("cn=nope,cn=config", Scope::BaseObject, "(objectClass=*)", &[]).code,
-        ResultCode::NO_SUCH_OBJECT
+        Code::NO_SUCH_OBJECT
     );
     // Every entry conforms to its class, because clients may check that.
     for entry in &found.entries {
@@ -43,20 +45,20 @@ fn only_the_administrator_sees_settings_as_entries() {
     }
 
     directory.requester = Requester::Anonymous;
-    assert_eq!(all(&mut directory).code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "as for any name");
+    assert_eq!(all(&mut directory).code, Code::INSUFFICIENT_ACCESS_RIGHTS, "as for any name");
     let id = crate::model::rows::EntryId(1);
     directory.requester = Requester::User { id, dn: SUFFIX.to_owned() };
-    assert_eq!(all(&mut directory).code, ResultCode::NO_SUCH_OBJECT);
+    assert_eq!(all(&mut directory).code, Code::NO_SUCH_OBJECT);
     let change: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSizeLimit", &["1"])];
-    assert_eq!(directory.modify("cn=config", change).code, ResultCode::NO_SUCH_OBJECT);
-    assert_eq!(directory.delete("cn=sn,cn=indexes,cn=config").code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    assert_eq!(directory.modify("cn=config", change).code, Code::NO_SUCH_OBJECT);
+    assert_eq!(directory.delete("cn=sn,cn=indexes,cn=config").code, Code::INSUFFICIENT_ACCESS_RIGHTS);
 }
 
 #[test]
 fn operations_change_settings_with_immediate_effect() {
     let mut directory = TestDirectory::with_suffix_entry();
     let ok = |outcome: crate::model::outcome::Outcome| {
-        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic)
+        assert_eq!(outcome.code, Code::SUCCESS, "{}", outcome.diagnostic)
     };
     ok(directory.modify(
         "CN=Config",
@@ -120,136 +122,96 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), COLOUR.to_owned())));
     let painted: &[(&str, &[&str])] =
         &[("objectClass", &["organizationalUnit", "coloured"]), ("colour", &["red"])];
-    assert_eq!(directory.add(&format!("ou=a,{SUFFIX}"), painted).code, ResultCode::SUCCESS);
+    assert_eq!(directory.add(&format!("ou=a,{SUFFIX}"), painted).code, Code::SUCCESS);
     let before = directory.directory.directory_settings();
     let exact = COLOUR.replace("caseIgnoreMatch", "caseExactMatch");
     type Change<'a> = (ChangeOperation, &'a str, &'a [&'a str]);
-    let modifications: &[(&str, Change<'_>, ResultCode, &str)] = &[
+    let modifications: &[(&str, Change<'_>, Code, &str)] = &[
+        (ROOT, (Replace, "pandoSizeLimit", &["many"]), Code::INVALID_ATTRIBUTE_SYNTAX, "pandoSizeLimit"),
+        (ROOT, (Replace, "pandoSizeLimit", &["-1"]), Code::CONSTRAINT_VIOLATION, "a whole number from 0"),
+        (ROOT, (Replace, "pandoSizeLimit", &["1", "2"]), Code::CONSTRAINT_VIOLATION, "is single-valued"),
+        (ROOT, (Replace, "pandoLogRecords", &["0"]), Code::CONSTRAINT_VIOLATION, "from 1"),
+        (ROOT, (Replace, "pandoPasswordScheme", &["rot13"]), Code::CONSTRAINT_VIOLATION, "choose argon2id"),
+        (ROOT, (Add, "pandoSuffix", &["x"]), Code::INVALID_ATTRIBUTE_SYNTAX, "pandoSuffix"),
         (
-            "cn=config",
-            (Replace, "pandoSizeLimit", &["many"]),
-            ResultCode::INVALID_ATTRIBUTE_SYNTAX,
-            "pandoSizeLimit",
-        ),
-        (
-            "cn=config",
-            (Replace, "pandoSizeLimit", &["-1"]),
-            ResultCode::CONSTRAINT_VIOLATION,
-            "a whole number from 0",
-        ),
-        (
-            "cn=config",
-            (Replace, "pandoSizeLimit", &["1", "2"]),
-            ResultCode::CONSTRAINT_VIOLATION,
-            "is single-valued",
-        ),
-        ("cn=config", (Replace, "pandoLogRecords", &["0"]), ResultCode::CONSTRAINT_VIOLATION, "from 1"),
-        (
-            "cn=config",
-            (Replace, "pandoPasswordScheme", &["rot13"]),
-            ResultCode::CONSTRAINT_VIOLATION,
-            "choose argon2id",
-        ),
-        ("cn=config", (Add, "pandoSuffix", &["x"]), ResultCode::INVALID_ATTRIBUTE_SYNTAX, "pandoSuffix"),
-        (
-            "cn=config",
+            ROOT,
             (Add, "pandoSuffix", &["ou=x,dc=example,dc=com"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "above or below",
         ),
+        (ROOT, (Add, "pandoSuffix", &["DC=Example,dc=com"]), Code::ATTRIBUTE_OR_VALUE_EXISTS, "already"),
         (
-            "cn=config",
-            (Add, "pandoSuffix", &["DC=Example,dc=com"]),
-            ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
-            "already",
-        ),
-        (
-            "cn=config",
+            ROOT,
             (Add, "pandoSuffix", &["cn=a,cn=config"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "cn=config is reserved for the server",
         ),
-        ("cn=config", (Delete, "pandoSuffix", &[SUFFIX]), ResultCode::UNWILLING_TO_PERFORM, "has 2 entries"),
-        ("cn=config", (Delete, "pandoSuffix", &["o=none"]), ResultCode::NO_SUCH_ATTRIBUTE, "no value equal"),
+        (ROOT, (Delete, "pandoSuffix", &[SUFFIX]), Code::UNWILLING_TO_PERFORM, "has 2 entries"),
+        (ROOT, (Delete, "pandoSuffix", &["o=none"]), Code::NO_SUCH_ATTRIBUTE, "no value equal"),
         (
-            "cn=config",
+            ROOT,
             (Delete, "pandoMonitorReader", &[]),
-            ResultCode::NO_SUCH_ATTRIBUTE,
+            Code::NO_SUCH_ATTRIBUTE,
             "does not have pandoMonitorReader",
         ),
+        (ROOT, (Add, "pandoIntegrityAttribute", &["cn"]), Code::CONSTRAINT_VIOLATION, "not links"),
+        (ROOT, (Add, "description", &["x"]), Code::OBJECT_CLASS_VIOLATION, "not allowed by pandoConfig"),
+        (ROOT, (Add, "nonsense", &["x"]), Code::UNDEFINED_ATTRIBUTE_TYPE, "nonsense"),
+        (ROOT, (Replace, "entryDN", &["cn=x"]), Code::CONSTRAINT_VIOLATION, "set by the server only"),
+        (ROOT, (Replace, "cn", &["other"]), Code::NOT_ALLOWED_ON_RDN, "cannot change"),
         (
-            "cn=config",
-            (Add, "pandoIntegrityAttribute", &["cn"]),
-            ResultCode::CONSTRAINT_VIOLATION,
-            "not links",
-        ),
-        (
-            "cn=config",
-            (Add, "description", &["x"]),
-            ResultCode::OBJECT_CLASS_VIOLATION,
-            "not allowed by pandoConfig",
-        ),
-        ("cn=config", (Add, "nonsense", &["x"]), ResultCode::UNDEFINED_ATTRIBUTE_TYPE, "nonsense"),
-        (
-            "cn=config",
-            (Replace, "entryDN", &["cn=x"]),
-            ResultCode::CONSTRAINT_VIOLATION,
-            "set by the server only",
-        ),
-        ("cn=config", (Replace, "cn", &["other"]), ResultCode::NOT_ALLOWED_ON_RDN, "cannot change"),
-        (
-            "cn=config",
+            ROOT,
             (Add, "objectClass", &["extensibleObject"]),
-            ResultCode::OBJECT_CLASS_VIOLATION,
+            Code::OBJECT_CLASS_VIOLATION,
             "must be pandoConfig",
         ),
-        ("cn=config", (Increment, "pandoSizeLimit", &["1"]), ResultCode::UNWILLING_TO_PERFORM, "replace"),
+        (ROOT, (Increment, "pandoSizeLimit", &["1"]), Code::UNWILLING_TO_PERFORM, "replace"),
         (
             "cn=indexes,cn=config",
             (Add, "pandoIndexKind", &["equality"]),
-            ResultCode::OBJECT_CLASS_VIOLATION,
+            Code::OBJECT_CLASS_VIOLATION,
             "not allowed",
         ),
         (
             "cn=nope,cn=indexes,cn=config",
             (Add, "pandoIndexKind", &["equality"]),
-            ResultCode::NO_SUCH_OBJECT,
+            Code::NO_SUCH_OBJECT,
             "no entry",
         ),
         (
             "cn=sn,cn=indexes,cn=config",
             (Add, "pandoIndexKind", &["exact"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "not a kind of index",
         ),
         (
             "cn=sn,cn=indexes,cn=config",
             (Delete, "pandoIndexKind", &[]),
-            ResultCode::OBJECT_CLASS_VIOLATION,
+            Code::OBJECT_CLASS_VIOLATION,
             "needed",
         ),
         (
             "cn=uidNumber,cn=indexes,cn=config",
             (Add, "pandoIndexKind", &["substring"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "no substring rule",
         ),
         (
             "cn=own,cn=schema,cn=config",
             (Replace, "pandoSchemaText", &["nonsense"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "not the beginning",
         ),
         (
             "cn=own,cn=schema,cn=config",
             (Replace, "pandoSchemaText", &["# nothing"]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "type colour is or was used by entries",
         ),
         (
             "cn=own,cn=schema,cn=config",
             (Replace, "pandoSchemaText", &[&exact]),
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "colour has values",
         ),
     ];
@@ -261,34 +223,24 @@ fn each_refusal_has_its_code_and_changes_nothing() {
     let kind: (&str, &[&str]) = ("pandoIndexKind", &["equality"]);
     let index: (&str, &[&str]) = ("objectClass", &["pandoIndex", "top"]);
     type Attributes<'a> = &'a [(&'a str, &'a [&'a str])];
-    let additions: &[(&str, Attributes<'_>, ResultCode, &str)] = &[
-        ("cn=sn,cn=indexes,cn=config", &[index, kind], ResultCode::ENTRY_ALREADY_EXISTS, "there is an entry"),
-        ("cn=surname,cn=indexes,cn=config", &[index, kind], ResultCode::NAMING_VIOLATION, "cn=sn"),
-        ("cn=nonsense,cn=indexes,cn=config", &[index, kind], ResultCode::CONSTRAINT_VIOLATION, "not defined"),
-        (
-            "cn=member,cn=indexes,cn=config",
-            &[index, kind],
-            ResultCode::CONSTRAINT_VIOLATION,
-            "always indexed",
-        ),
-        (
-            "cn=title,cn=indexes,cn=config",
-            &[index],
-            ResultCode::OBJECT_CLASS_VIOLATION,
-            "pandoIndexKind is needed",
-        ),
-        ("cn=title,cn=indexes,cn=config", &[kind], ResultCode::OBJECT_CLASS_VIOLATION, "must be pandoIndex"),
+    let additions: &[(&str, Attributes<'_>, Code, &str)] = &[
+        ("cn=sn,cn=indexes,cn=config", &[index, kind], Code::ENTRY_ALREADY_EXISTS, "there is an entry"),
+        ("cn=surname,cn=indexes,cn=config", &[index, kind], Code::NAMING_VIOLATION, "cn=sn"),
+        ("cn=nonsense,cn=indexes,cn=config", &[index, kind], Code::CONSTRAINT_VIOLATION, "not defined"),
+        ("cn=member,cn=indexes,cn=config", &[index, kind], Code::CONSTRAINT_VIOLATION, "always indexed"),
+        ("cn=title,cn=indexes,cn=config", &[index], Code::OBJECT_CLASS_VIOLATION, "pandoIndexKind is needed"),
+        ("cn=title,cn=indexes,cn=config", &[kind], Code::OBJECT_CLASS_VIOLATION, "must be pandoIndex"),
         (
             "cn=title,cn=indexes,cn=config",
             &[index, kind, ("cn", &["other"])],
-            ResultCode::NAMING_VIOLATION,
+            Code::NAMING_VIOLATION,
             "cn must be",
         ),
-        ("cn=title,cn=config", &[index, kind], ResultCode::UNWILLING_TO_PERFORM, "below cn=indexes"),
+        ("cn=title,cn=config", &[index, kind], Code::UNWILLING_TO_PERFORM, "below cn=indexes"),
         (
             "cn=a b,cn=schema,cn=config",
             &[("objectClass", &["pandoSchema"]), ("pandoSchemaText", &["# x"])],
-            ResultCode::CONSTRAINT_VIOLATION,
+            Code::CONSTRAINT_VIOLATION,
             "cannot name a schema text",
         ),
     ];
@@ -298,15 +250,15 @@ fn each_refusal_has_its_code_and_changes_nothing() {
         assert!(outcome.diagnostic.contains(part), "{dn} {attributes:?}: {}", outcome.diagnostic);
     }
     for (dn, code) in [
-        ("cn=config", ResultCode::UNWILLING_TO_PERFORM),
-        ("cn=schema,cn=config", ResultCode::UNWILLING_TO_PERFORM),
-        ("cn=own,cn=schema,cn=config", ResultCode::CONSTRAINT_VIOLATION),
-        ("cn=title,cn=indexes,cn=config", ResultCode::NO_SUCH_OBJECT),
+        ("cn=config", Code::UNWILLING_TO_PERFORM),
+        ("cn=schema,cn=config", Code::UNWILLING_TO_PERFORM),
+        ("cn=own,cn=schema,cn=config", Code::CONSTRAINT_VIOLATION),
+        ("cn=title,cn=indexes,cn=config", Code::NO_SUCH_OBJECT),
     ] {
         assert_eq!(directory.delete(dn).code, code, "{dn}");
     }
     let moved = directory.modify_dn("cn=sn,cn=indexes,cn=config", "cn=title", true, None);
-    assert_eq!(moved.code, ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(moved.code, Code::UNWILLING_TO_PERFORM);
     assert_eq!(directory.directory.directory_settings(), before);
 }
 
@@ -346,7 +298,7 @@ fn a_search_reports_that_the_schema_has_changed() {
     let mut directory = TestDirectory::with_suffix_entry();
     for number in 0..20 {
         let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"]), ("description", &["x"])];
-        assert_eq!(directory.add(&format!("ou={number},{SUFFIX}"), unit).code, ResultCode::SUCCESS);
+        assert_eq!(directory.add(&format!("ou={number},{SUFFIX}"), unit).code, Code::SUCCESS);
     }
     let filter = ldap::FilterBuf::parse("(description=x)").unwrap();
     let selection = ldap::SelectionBuf::new();
@@ -367,7 +319,7 @@ fn a_search_reports_that_the_schema_has_changed() {
     directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), COLOUR.to_owned())));
     assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::Done);
     let found = received(&out);
-    assert_eq!(found.code, ResultCode::BUSY);
+    assert_eq!(found.code, Code::BUSY);
     assert!(!found.entries.is_empty() && found.diagnostic.contains("ask again"), "{}", found.diagnostic);
 }
 
@@ -391,7 +343,7 @@ fn restrictions_that_are_not_enforced_are_refused_online_too() {
     let text = [COLOUR, rule].join("\n");
     let attributes = [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[&text])];
     let outcome = directory.add("cn=own,cn=schema,cn=config", &attributes);
-    assert_ne!(outcome.code, ResultCode::SUCCESS);
+    assert_ne!(outcome.code, Code::SUCCESS);
     assert!(
         outcome.diagnostic.contains("is a DIT content rule, and these are not enforced"),
         "{}",
@@ -399,7 +351,7 @@ fn restrictions_that_are_not_enforced_are_refused_online_too() {
     );
     let attributes =
         [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[COLOUR])];
-    assert_eq!(directory.add("cn=own,cn=schema,cn=config", &attributes).code, ResultCode::SUCCESS);
+    assert_eq!(directory.add("cn=own,cn=schema,cn=config", &attributes).code, Code::SUCCESS);
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSchemaText", &[&text])];
     let outcome = directory.modify("cn=own,cn=schema,cn=config", change);
     assert!(
@@ -444,6 +396,6 @@ fn the_root_dse_shows_the_capabilities_of_the_settings() {
     let change: &[(ChangeOperation, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pandoSupportedCapability", &oids)];
     let outcome = directory.modify("cn=config", change);
-    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    assert_eq!(outcome.code, Code::SUCCESS, "{}", outcome.diagnostic);
     assert_eq!(shown(&mut directory), oids);
 }

@@ -4,29 +4,19 @@ use ldap::{AddRequest, AttributesBuf, DeleteRequest, Request, ResultCode as Code
 
 use crate::access::Requester;
 use crate::model::limits::TREE_DELETED_MAX;
-use crate::model::outcome::Outcome;
 use crate::model::settings::GeneralSettings;
 use crate::read::controls::RequestControls;
-use crate::testing::{SUFFIX, TestDirectory, tree_delete};
-
-fn ok(outcome: Outcome) {
-    assert_eq!(outcome, Outcome::success());
-}
-
-fn check(outcome: &Outcome, code: Code, matched_dn: &str, text: &str) {
-    assert_eq!((outcome.code, outcome.matched_dn.as_str()), (code, matched_dn), "{}", outcome.diagnostic);
-    assert!(outcome.diagnostic.contains(text), "{:?} does not say {text:?}", outcome.diagnostic);
-}
+use crate::testing::{SUFFIX, TestDirectory, ok, refused, refused_at, tree_delete};
 
 #[test]
 fn deletes_only_leaves_and_a_suffix_entry_can_be_added_again() {
     let mut directory = TestDirectory::with_suffix_entry();
     ok(directory.add("ou=a,dc=example,dc=com", &[("objectClass", &["organizationalUnit"])]));
-    check(&directory.delete(SUFFIX), Code::NOT_ALLOWED_ON_NON_LEAF, "", "has 1 entry directly below it");
+    refused(directory.delete(SUFFIX), Code::NOT_ALLOWED_ON_NON_LEAF, "has 1 entry directly below it");
     ok(directory.delete("OU=A,dc=example,dc=com"));
-    check(&directory.delete("ou=a,dc=example,dc=com"), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
+    refused_at(directory.delete("ou=a,dc=example,dc=com"), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
     ok(directory.delete(SUFFIX));
-    check(&directory.delete(SUFFIX), Code::NO_SUCH_OBJECT, "", "has no entry yet");
+    refused(directory.delete(SUFFIX), Code::NO_SUCH_OBJECT, "has no entry yet");
     ok(directory.add(SUFFIX, &[("objectClass", &["domain"])]));
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
 }
@@ -36,17 +26,17 @@ fn refuses_names_without_an_entry_on_this_server() {
     let mut directory = TestDirectory::with_suffix_entry();
     let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
     ok(directory.add("cn=there,dc=example,dc=com", &referral));
-    check(&directory.delete("cn"), Code::INVALID_DN_SYNTAX, "", "not a distinguished name");
-    check(&directory.delete("dc=org"), Code::NO_SUCH_OBJECT, "", "no suffix of this server");
-    check(&directory.delete(""), Code::UNWILLING_TO_PERFORM, "", "the root DSE");
-    check(&directory.delete("cn=subschema"), Code::UNWILLING_TO_PERFORM, "", "subschema");
+    refused(directory.delete("cn"), Code::INVALID_DN_SYNTAX, "not a distinguished name");
+    refused(directory.delete("dc=org"), Code::NO_SUCH_OBJECT, "no suffix of this server");
+    refused(directory.delete(""), Code::UNWILLING_TO_PERFORM, "the root DSE");
+    refused(directory.delete("cn=subschema"), Code::UNWILLING_TO_PERFORM, "subschema");
     let there = "cn=there,dc=example,dc=com";
-    check(&directory.delete(there), Code::REFERRAL, there, "");
+    refused_at(directory.delete(there), Code::REFERRAL, there, "");
     let manage = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
     let stamp = directory.stamp();
     ok(directory.execute_with(&Request::Delete(DeleteRequest { entry: there }), &manage, &stamp));
     directory.requester = Requester::Anonymous;
-    check(&directory.delete(SUFFIX), Code::STRONGER_AUTH_REQUIRED, "", "bind first");
+    refused(directory.delete(SUFFIX), Code::STRONGER_AUTH_REQUIRED, "bind first");
 }
 
 #[test]
@@ -141,13 +131,13 @@ fn tree_delete_removes_all_entries_and_frees_their_names() {
     let group =
         [("objectClass", &["groupOfNames"][..]), ("member", &["CN=1,ou=b,ou=top,dc=example,dc=com", SUFFIX])];
     ok(directory.add("cn=group,dc=example,dc=com", &group));
-    check(&directory.delete(TOP), Code::NOT_ALLOWED_ON_NON_LEAF, "", "2 entries directly below");
+    refused(directory.delete(TOP), Code::NOT_ALLOWED_ON_NON_LEAF, "2 entries directly below");
     let position = directory.snapshot.position().unwrap();
     ok(directory.delete_tree(TOP));
     assert_eq!(directory.snapshot.position().unwrap(), position + 1, "one record");
     let members = directory.read("cn=group,dc=example,dc=com").unwrap().texts("member");
     assert_eq!(members, [SUFFIX]);
-    check(&directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
+    refused_at(directory.delete_tree(TOP), Code::NO_SUCH_OBJECT, SUFFIX, "does not exist");
     tree(&mut directory, 3);
     // A leaf is a tree too, and the suffix entry can be the top.
     ok(directory.delete_tree("cn=2,ou=b,ou=top,dc=example,dc=com"));
@@ -162,13 +152,13 @@ fn tree_delete_refuses_a_tree_with_referrals_or_too_many_entries() {
     tree(&mut directory, 2);
     let referral = [("objectClass", &["referral", "extensibleObject"][..]), ("ref", &["ldap://other/"])];
     ok(directory.add("cn=there,ou=a,ou=top,dc=example,dc=com", &referral));
-    check(&directory.delete_tree(TOP), Code::AFFECTS_MULTIPLE_DSAS, "", "manageDsaIT");
+    refused(directory.delete_tree(TOP), Code::AFFECTS_MULTIPLE_DSAS, "manageDsaIT");
     let manage = RequestControls { manage_dsa_it: true, ..tree_delete() };
     let stamp = directory.stamp();
     ok(directory.execute_with(&Request::Delete(DeleteRequest { entry: TOP }), &manage, &stamp));
 
     tree(&mut directory, TREE_DELETED_MAX - 1);
-    check(&directory.delete_tree(TOP), Code::ADMIN_LIMIT_EXCEEDED, "", "more than 100 entries");
+    refused(directory.delete_tree(TOP), Code::ADMIN_LIMIT_EXCEEDED, "more than 100 entries");
     ok(directory.delete("cn=0,ou=b,ou=top,dc=example,dc=com"));
     ok(directory.delete_tree(TOP));
     assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
@@ -188,11 +178,11 @@ fn tree_delete_requires_the_right_to_delete_every_entry() {
     let requester = crate::read::identity::identify(&directory.snapshot, "dn:cn=asker,dc=example,dc=com");
     let administrator = std::mem::replace(&mut directory.requester, requester.unwrap().unwrap().requester);
     let below = "delete everything below";
-    check(&directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, "", below);
+    refused(directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, below);
     assert!(directory.read("cn=0,ou=b,ou=top,dc=example,dc=com").is_some());
     rules[1] = "one: deny browse at 'cn=1,ou=b,ou=top,dc=example,dc=com' to authenticated".to_owned();
     directory.change_settings(|settings| settings.general.access_rules = rules.clone());
-    check(&directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, "", below);
+    refused(directory.delete_tree(TOP), Code::INSUFFICIENT_ACCESS_RIGHTS, below);
     rules.truncate(1);
     directory.change_settings(|settings| settings.general.access_rules = rules);
     ok(directory.delete_tree(TOP));
@@ -208,8 +198,8 @@ fn tree_delete_is_refused_while_a_node_does_not_know_its_record() {
     let mut batch = directory.writer.begin().unwrap();
     batch.refuse_trees();
     let delete = Request::Delete(DeleteRequest { entry: TOP });
-    let refused = batch.execute(&directory.requester.context(), &delete, &tree_delete(), &stamps[0]);
-    check(&refused, Code::UNAVAILABLE, "", "runs a version without tree delete");
+    let outcome = batch.execute(&directory.requester.context(), &delete, &tree_delete(), &stamps[0]);
+    refused(outcome, Code::UNAVAILABLE, "runs a version without tree delete");
     let leaf = Request::Delete(DeleteRequest { entry: "ou=a,ou=top,dc=example,dc=com" });
     ok(batch.execute(&directory.requester.context(), &leaf, &RequestControls::default(), &stamps[1]));
 }

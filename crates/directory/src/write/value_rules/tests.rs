@@ -5,17 +5,13 @@ use ldap::ResultCode as Code;
 
 use crate::model::outcome::Outcome;
 use crate::read::identity::identify;
-use crate::testing::{SUFFIX, TestDirectory};
+use crate::testing::{SUFFIX, TestDirectory, ok};
 
 const PEOPLE: &str = "ou=people,dc=example,dc=com";
 const OTHER: &str = "ou=other,dc=example,dc=com";
 
 fn dn(name: &str, parent: &str) -> String {
     format!("cn={name},{parent}")
-}
-
-fn ok(outcome: Outcome) {
-    assert_eq!(outcome, Outcome::success());
 }
 
 fn refused(outcome: Outcome, text: &str) {

@@ -1,8 +1,6 @@
 //! Plans: chosen terms, numbers of candidates, missing indexes, refusals.
 
-use ldap::{
-    AddRequest, AttributesBuf, FilterBuf, MessageId, Request, ResultCode, Scope, SearchRequest, SelectionBuf,
-};
+use ldap::{AttributesBuf, FilterBuf, MessageId, ResultCode, Scope, SearchRequest, SelectionBuf};
 
 use super::Question;
 use crate::model::settings::GeneralSettings;
@@ -17,9 +15,7 @@ const COUNT: u32 = 3_000;
 fn crowd(settings: GeneralSettings) -> TestDirectory {
     let mut directory = TestDirectory::with_settings(settings);
     directory.add(SUFFIX, &[("objectClass", &["domain"]), ("dc", &["example"])]);
-    let stamps: Vec<_> = (0..COUNT).map(|_| directory.stamp()).collect();
-    let mut batch = directory.writer.begin().unwrap();
-    for (number, stamp) in (0..).zip(&stamps) {
+    directory.add_all(0..COUNT, |number| {
         let mut attributes = AttributesBuf::new();
         attributes.push("objectClass", ["inetOrgPerson", "posixAccount"]);
         attributes.push("cn", [format!("Person {number:04}")]);
@@ -32,14 +28,8 @@ fn crowd(settings: GeneralSettings) -> TestDirectory {
         if number % 100 == 0 {
             attributes.push("description", [format!("Holds the key of room {number}")]);
         }
-        let entry = format!("uid={number},{SUFFIX}");
-        let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-        let outcome =
-            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
-        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-    }
-    batch.commit().unwrap();
-    directory.snapshot.renew().unwrap();
+        (format!("uid={number},{SUFFIX}"), attributes)
+    });
     directory
 }
 

@@ -4,7 +4,7 @@
 use ldap::{ChangeOperation, ChangeType, ResultCode, Scope};
 
 use super::persistent::{Keeps, Listener, changes};
-use super::sync::{Consumer, change, two_units};
+use super::sync::{Consumer, change, some_changes, two_units};
 use super::sync_rules::{
     BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
 };
@@ -130,10 +130,7 @@ fn every_copy_is_the_content_after_each_step() {
         }
         let (mut woken, mut ended, mut steps) = (0, 0, 0);
         for round in 0..250 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change);
             steps += usize::from(!story.is_empty());
             // Some clients read slowly and catch up later.
             let (count, over) = feed_all(&mut feed, &mut directory, &mut clients);
@@ -352,10 +349,7 @@ fn feeds_obey_access_rules() {
         let (mut changing, mut bound, mut feed) = (ChangingRequester::default(), None, Feed::default());
         let (mut clients, mut woken, mut checked) = (Vec::new(), 0, 0);
         for round in 0..300 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..3) {
-                story.extend(change_some(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..3, change_some);
             let requester = changing.find(&directory, round);
             if changing.id != bound || requester.is_none() || clients.is_empty() {
                 bound = changing.id;

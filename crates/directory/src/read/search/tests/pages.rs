@@ -98,23 +98,14 @@ pub(super) fn crowd(settings: GeneralSettings, count: u32) -> TestDirectory {
         let attributes: Attributes<'_> = &[("objectClass", &["organizationalUnit"]), ("ou", &[unit])];
         add(&mut directory, &format!("ou={unit},{SUFFIX}"), attributes);
     }
-    let stamps: Vec<_> = (0..count).map(|_| directory.stamp()).collect();
-    let mut batch = directory.writer.begin().unwrap();
-    for (number, stamp) in (0..).zip(&stamps) {
+    directory.add_all(0..count, |number| {
         let mut attributes = ldap::AttributesBuf::new();
         attributes.push("objectClass", ["inetOrgPerson"]);
         attributes.push("cn", [format!("Person {number:04}")]);
         attributes.push("sn", [if number % 3 == 0 { "third" } else { "other" }]);
         attributes.push("description", [format!("number {number}, {}", number % 7)]);
-        let entry = format!("uid=p{number},ou={},{SUFFIX}", number % 4);
-        let request = ldap::AddRequest { entry: &entry, attributes: attributes.as_attributes() };
-        let request = ldap::Request::Add(request);
-        let outcome =
-            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
-        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-    }
-    batch.commit().unwrap();
-    directory.snapshot.renew().unwrap();
+        (format!("uid=p{number},ou={},{SUFFIX}", number % 4), attributes)
+    });
     directory
 }
 

@@ -9,7 +9,7 @@ use ldap::{
 };
 
 use super::large::{GHOSTS, with_large_group};
-use super::sync::{change, two_units};
+use super::sync::{change, some_changes, two_units};
 use super::sync_rules::{
     BY_NAME, BY_OTHERS, ChangingRequester, as_requester, change_some, random_seed, with_rules,
 };
@@ -240,10 +240,7 @@ fn a_copy_follows_the_notifications() {
         ];
         let (mut counts, mut begun) = (BTreeMap::new(), 0);
         for round in 0..600 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change);
             let (listener, keeps) = random.choice(listeners.iter_mut()).unwrap();
             let sent = listener.follow(&mut directory, *keeps);
             begun += usize::from(sent.iter().any(|sent| sent.change.is_none()));
@@ -266,10 +263,7 @@ fn notifications_obey_access_rules() {
         let (mut changing, mut bound) = (ChangingRequester::default(), None);
         let mut listener = Listener::new(SUFFIX, "(objectClass=*)", &["*"]);
         for round in 0..1_500 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..3) {
-                story.extend(change_some(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..3, change_some);
             let requester = changing.find(&directory, round);
             if changing.id != bound {
                 bound = changing.id;

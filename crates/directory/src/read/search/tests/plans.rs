@@ -1,10 +1,9 @@
 //! Directories large enough that postings are streamed, ranges gathered and subtrees traversed: with every plan, the
 //! results are those of a scan, in ascending entry id.
 
-use ldap::{AddRequest, AttributesBuf, Request, ResultCode, Scope};
+use ldap::{AttributesBuf, ResultCode, Scope};
 
 use super::{Question, add};
-use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory};
 
 const COUNT: u32 = 300;
@@ -16,9 +15,7 @@ fn crowd() -> TestDirectory {
         let attributes: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"]), ("ou", &[unit])];
         add(&mut directory, &format!("ou={unit},{SUFFIX}"), attributes);
     }
-    let stamps: Vec<_> = (0..COUNT).map(|_| directory.stamp()).collect();
-    let mut batch = directory.writer.begin().unwrap();
-    for (number, stamp) in (0..).zip(&stamps) {
+    directory.add_all(0..COUNT, |number| {
         let unit = if number % 2 == 0 { "even" } else { "odd" };
         let mut attributes = AttributesBuf::new();
         let is_account = number % 3 == 0;
@@ -33,14 +30,8 @@ fn crowd() -> TestDirectory {
             attributes.push("gidNumber", ["1"]);
             attributes.push("homeDirectory", ["/"]);
         }
-        let entry = format!("uid={number},ou={unit},{SUFFIX}");
-        let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
-        let outcome =
-            batch.execute(&directory.requester.context(), &request, &RequestControls::default(), stamp);
-        assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
-    }
-    batch.commit().unwrap();
-    directory.snapshot.renew().unwrap();
+        (format!("uid={number},ou={unit},{SUFFIX}"), attributes)
+    });
     directory
 }
 

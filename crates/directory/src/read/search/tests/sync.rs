@@ -2,6 +2,7 @@
 //! content afterwards.
 
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 
 use ldap::{
     ChangeOperation, DecodeLimits, DerefAliases, FilterBuf, MessageId, Response, ResponseMessage, ResultCode,
@@ -355,26 +356,43 @@ pub(super) fn two_units(integrity: bool) -> TestDirectory {
     directory
 }
 
+/// Makes a random number of changes. Returns descriptions of those that succeeded.
+pub(super) fn some_changes(
+    directory: &mut TestDirectory,
+    random: &mut fastrand::Rng,
+    counts: impl RangeBounds<u8>,
+    change: fn(&mut TestDirectory, &mut fastrand::Rng) -> Option<String>,
+) -> Vec<String> {
+    (0..random.u8(counts)).filter_map(|_| change(directory, random)).collect()
+}
+
+/// Returns consumers with filters on the entry alone.
+pub(super) fn consumers_by_entry() -> Vec<Consumer> {
+    vec![
+        Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
+        Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
+        Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
+        Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
+    ]
+}
+
+fn consumers_of_all_kinds() -> Vec<Consumer> {
+    let mut consumers = consumers_by_entry();
+    consumers.push(Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"]));
+    consumers.push(Consumer { scope: Scope::SingleLevel, ..Consumer::new(SUFFIX, "(cn=*)", &["*"]) });
+    consumers
+}
+
 #[test]
 fn a_copy_follows_whatever_happens() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(4_533 + u64::from(integrity));
-        let mut consumers = vec![
-            Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
-            Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
-            Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
-            Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
-            Consumer::new(SUFFIX, &format!("(memberOf=cn=g1,{SUFFIX})"), &["*"]),
-            Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"]),
-        ];
-        consumers.push(Consumer { scope: Scope::SingleLevel, ..Consumer::new(SUFFIX, "(cn=*)", &["*"]) });
+        let mut consumers = consumers_of_all_kinds();
+        consumers.push(Consumer::new(SUFFIX, &format!("(memberOf=cn=g1,{SUFFIX})"), &["*"]));
         let mut incremental = 0;
         for round in 0..600 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let mut others = fastrand::Rng::with_seed(random.u64(..));
             // Changes during a poll may be in it or not; after another poll without changes, the copy is right.
@@ -394,20 +412,10 @@ fn a_copy_receives_every_kind_of_change() {
     for integrity in [false, true] {
         let mut directory = two_units(integrity);
         let mut random = fastrand::Rng::with_seed(45_330 + u64::from(integrity));
-        let mut consumers = vec![
-            Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
-            Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
-            Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
-            Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
-            Consumer::new(SUFFIX, "(ou:dn:=b)", &["cn"]),
-        ];
-        consumers.push(Consumer { scope: Scope::SingleLevel, ..Consumer::new(SUFFIX, "(cn=*)", &["*"]) });
+        let mut consumers = consumers_of_all_kinds();
         let (mut heard, mut polls) = (0, 0);
         for round in 0..600 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
             let was_listening = consumer.search.is_some();
             let (mut polled, mut goes_on) = consumer.receive(&mut directory);

@@ -3,7 +3,7 @@
 
 use ldap::{ChangeOperation, ResultCode};
 
-use super::sync::{Consumer, change, two_units};
+use super::sync::{Consumer, change, consumers_by_entry, some_changes, two_units};
 use crate::access::Requester;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::rows::EntryId;
@@ -98,12 +98,7 @@ pub(super) fn as_requester<T>(
 }
 
 fn consumers() -> Vec<Copying> {
-    let mut all = vec![
-        Consumer::new(SUFFIX, "(objectClass=*)", &["*", "+"]),
-        Consumer::new(&format!("ou=a,{SUFFIX}"), "(objectClass=*)", &[]),
-        Consumer::new(SUFFIX, "(sn=s1)", &["cn", "manager"]),
-        Consumer::new(SUFFIX, &format!("(member=cn=p1,ou=a,{SUFFIX})"), &["member"]),
-    ];
+    let mut all = consumers_by_entry();
     let as_slapd = |consumer: &Consumer| {
         let mut same = consumer.same();
         same.keeps_csn_alone = true;
@@ -172,10 +167,7 @@ fn polls_follow_what_the_requester_may_see() {
         let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
         let (mut polls, mut incremental) = (0, [0, 0]);
         for round in 0..2_000 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change_some(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change_some);
             let Some(requester) = changing.find(&directory, round) else { continue };
             let copying = random.choice(consumers.iter_mut()).unwrap();
             copying.is_now(&changing);
@@ -206,10 +198,7 @@ fn a_listening_search_follows_what_the_requester_may_see() {
         // The bound requester, to whom the searches belong.
         let mut bound: Option<EntryId> = None;
         for round in 0..2_000 {
-            let mut story: Vec<String> = Vec::new();
-            for _ in 0..random.u8(1..4) {
-                story.extend(change_some(&mut directory, &mut random));
-            }
+            let story = some_changes(&mut directory, &mut random, 1..4, change_some);
             let requester = changing.find(&directory, round);
             if changing.id != bound {
                 bound = changing.id;
@@ -247,10 +236,7 @@ fn rules_by_computed_attributes_send_all_entries_again() {
     let (mut consumers, mut changing) = (consumers(), ChangingRequester::default());
     let (mut whole, mut unchanged) = (0, 0);
     for round in 0..400 {
-        let mut story: Vec<String> = Vec::new();
-        for _ in 0..random.u8(..3) {
-            story.extend(change_some(&mut directory, &mut random));
-        }
+        let story = some_changes(&mut directory, &mut random, ..3, change_some);
         let Some(requester) = changing.find(&directory, round) else { continue };
         let copying = random.choice(consumers.iter_mut()).unwrap();
         copying.is_now(&changing);
