@@ -35,6 +35,9 @@ type Ids = HashSet<u64, RandomState>;
 /// Maximum number of items of a filter whose chains are cached.
 const CHAINS_MAX: usize = 16;
 
+/// Links that cost as much as the decision of access rules about one.
+const LINKS_PER_DECISION: u64 = 4;
+
 /// Links that a chain follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Hops {
@@ -193,6 +196,7 @@ impl Links<'_, '_> {
             *self.read += (all.len() - start) as u64;
             if !is_holder && self.asker.is_some() {
                 let found = all.split_off(start);
+                *self.read += found.len() as u64 * LINKS_PER_DECISION;
                 for holder in found {
                     if self.may_follow(holder, *attribute)? {
                         all.push(holder);

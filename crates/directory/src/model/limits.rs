@@ -63,7 +63,7 @@ pub const RIGHTS_CACHED_MAX: usize = 4_096;
 pub const CHAIN_LINKS_MAX: u64 = if cfg!(test) { 500 } else { 100_000 };
 /// Maximum number of entries that a filter item with inchainMatch caches: those from which the asserted entry is
 /// reached, and as many others with their result.
-pub const CHAIN_CACHED_MAX: usize = 1 << 17;
+pub const CHAIN_CACHED_MAX: usize = 1 << 14;
 /// Maximum number of links that are followed when a search with inchainMatch is planned; more are followed in slices.
 pub const CHAIN_PLANNED_MAX: usize = if cfg!(test) { 8 } else { 1_024 };
 /// Maximum number of entries that name a requester and are cached with its rights; with more, each entry is checked.

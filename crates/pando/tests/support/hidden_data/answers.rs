@@ -270,7 +270,9 @@ fn put_attributes<'a>(
     for attribute in others {
         let mut values: Vec<String> =
             attribute.values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect();
-        if are_sets && LINKS.contains(&attribute.description.to_ascii_lowercase().as_str()) {
+        // A range of all values is in the same order.
+        let name = attribute.description.to_ascii_lowercase();
+        if are_sets && LINKS.contains(&name.strip_suffix(";range=0-*").unwrap_or(&name)) {
             values.sort();
         }
         let _ = write!(text, " {}={values:?}", attribute.description);

@@ -324,7 +324,6 @@ impl Dice<'_> {
             "memberOf",
             "isMemberOf",
             "member;range=0-*",
-            "member;range=1-1",
             "isMemberOf;range=0-1",
             "homePhone;range=0-*",
             "description;range=1-*",
