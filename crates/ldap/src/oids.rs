@@ -76,6 +76,12 @@ pub const SUBENTRIES_DRAFT: &str = "1.3.6.1.4.1.7628.5.101.1";
 pub const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
 /// Virtual attributes only: only computed attributes (Netscape).
 pub const VIRTUAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.19";
+/// Search No-Op, request and response: how many results a search has (OpenLDAP).
+pub const SEARCH_NO_OP: &str = "1.3.6.1.4.1.4203.666.5.18";
+/// Matching entry count, request (UnboundID).
+pub const ENTRY_COUNT_REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
+/// Matching entry count, response (UnboundID).
+pub const ENTRY_COUNT_RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
 /// Lazy commit: the change need not be durable when it is answered (Active Directory).
 pub const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
 /// Search options: no references, all naming contexts (Active Directory).

@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, READ_AUDIT};
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 38] = [
+const USABLE: [(&str, &[&str]); 39] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -26,6 +26,7 @@ const USABLE: [(&str, &[&str]); 38] = [
     ("real-attributes", &[oids::REAL_ATTRIBUTES_ONLY]),
     ("virtual-attributes", &[oids::VIRTUAL_ATTRIBUTES_ONLY]),
     ("dont-use-copy", &[oids::DONT_USE_COPY]),
+    ("entry-count", &[oids::SEARCH_NO_OP, oids::ENTRY_COUNT_REQUEST]),
     ("lazy-commit", &[oids::LAZY_COMMIT]),
     ("search-options", &[oids::SEARCH_OPTIONS]),
     ("paging", &[oids::PAGED_RESULTS]),

@@ -189,6 +189,14 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::DONT_USE_COPY, "don't use copy", READS, |read, control| {
         read_flag(&mut read.seldom().needs_original, control)
     }),
+    control(oids::SEARCH_NO_OP, "search no-op", SEARCH, |read, control| {
+        no_value(control)?;
+        read_count(read, CountKind::SearchNoOp)
+    }),
+    control(oids::ENTRY_COUNT_REQUEST, "matching entry count", SEARCH, |read, control| {
+        let is_valid = ldap::is_entry_count_request(control.value.unwrap_or_default());
+        if is_valid { read_count(read, CountKind::MatchingEntries) } else { Err("takes limits as its value") }
+    }),
     control(oids::LAZY_COMMIT, "lazy commit", CHANGES, |_, control| no_value(control)),
     control(oids::SEARCH_OPTIONS, "search options", SEARCH, read_search_options),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
@@ -306,6 +314,15 @@ pub struct SyncOptions {
     pub cookie: Option<Vec<u8>>,
 }
 
+/// Control by which a search counts its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountKind {
+    /// Search No-Op (OpenLDAP).
+    SearchNoOp,
+    /// Matching Entry Count (UnboundID).
+    MatchingEntries,
+}
+
 /// Origin of attributes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttributeOrigin {
@@ -338,6 +355,8 @@ pub struct SeldomControls {
     pub domain_scope: bool,
     /// The search or compare must not be answered from a copy (RFC 6171).
     pub needs_original: bool,
+    /// The search counts its results and returns none.
+    pub count: Option<CountKind>,
     /// The search returns only attributes of this origin.
     pub origin: Option<AttributeOrigin>,
     /// The results include the effective rights of a requester.
@@ -453,6 +472,11 @@ impl RequestControls {
     #[inline]
     pub fn needs_original(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.needs_original)
+    }
+
+    /// Returns the control by which a search counts its results, if it has one.
+    pub(crate) fn count(&self) -> Option<CountKind> {
+        self.seldom.as_ref()?.count
     }
 
     /// Returns the origin of the attributes that a search returns; `None` for all.
@@ -608,6 +632,13 @@ fn read_origin(
         return Err("comes with the one that excludes these attributes");
     }
     no_value(control)
+}
+
+fn read_count(controls: &mut RequestControls, kind: CountKind) -> Result<(), &'static str> {
+    match controls.seldom().count.replace(kind) {
+        Some(_) => Err("comes with another control that counts"),
+        None => Ok(()),
+    }
 }
 
 /// Reads the options of a search. A search of a base above the naming contexts always covers them, so the option for

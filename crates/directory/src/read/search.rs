@@ -31,6 +31,7 @@ mod base;
 mod budget;
 mod candidates;
 mod change_set;
+mod count;
 mod dereference;
 mod effective;
 mod entry_controls;
@@ -76,6 +77,7 @@ pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_
 use base::{Base, find_base};
 pub use budget::{Budget, Clock, Step};
 pub use change_set::ChangeSet;
+use count::Count;
 pub(crate) use entry_copy::copy_of_entry;
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
 pub use feed::{Advance, Feed, ListenerKey, Woken};
@@ -118,6 +120,8 @@ pub struct Search {
     order: Option<Box<Order>>,
     /// Position in the log at the start, if the client asked for it.
     position: Option<Box<PositionToken>>,
+    /// Count of the results, if the search returns none.
+    count: Option<Box<Count>>,
 }
 
 /// Limits in the request, 0 for none. They decide whose limit an error names.
@@ -173,6 +177,8 @@ impl Search {
             return Err(denied("only the administrator may ask how a search is carried out"));
         }
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
+        // Refused before the base is looked for, so that the refusal reveals nothing.
+        let count = Count::of(controls)?;
         let paging = match controls.page() {
             None => None,
             Some(page) => Some(Box::new(Paging::begin(&snapshot.directory().page_key, &inputs, page)?)),
@@ -221,12 +227,14 @@ impl Search {
             paging,
             order,
             position: context.position.map(Box::new),
+            count,
         })
     }
 
     /// Continues the search until it ends or the budget is used up. Appends whole messages to `out`, the searchResDone
     /// last. Must not be called after [`Step::Done`].
     pub fn run(&mut self, snapshot: &Snapshot, out: &mut Vec<u8>, budget: &Budget) -> Step {
+        let start = out.len();
         let outcome = match &mut self.work {
             Work::Made(results) => match self.order.as_ref().and_then(|order| order.refusal()) {
                 Some(refusal) => Err(refusal),
@@ -234,6 +242,9 @@ impl Search {
             },
             Work::Tree(search) => search.run_measured(snapshot, out, budget),
         };
+        if let Some(count) = &mut self.count {
+            count.take(out, start);
+        }
         self.end_slice(snapshot, outcome, out)
     }
 
@@ -261,7 +272,11 @@ impl Search {
     /// needed.
     pub fn take(&mut self, snapshot: &Snapshot, piece: Piece, out: &mut Vec<u8>) -> Step {
         let Work::Tree(search) = &mut self.work else { return Step::Done };
+        let start = out.len();
         let outcome = search.take(snapshot, piece, out);
+        if let Some(count) = &mut self.count {
+            count.take(out, start);
+        }
         self.end_slice(snapshot, outcome, out)
     }
 
@@ -331,6 +346,9 @@ impl Search {
             return Step::Broken;
         }
         let mut controls = self.explanation_control(snapshot);
+        if let Some(count) = &self.count {
+            count.put(outcome.code, &mut controls);
+        }
         // A base that is hidden from the requester is refused as at the start: without a page.
         if let Some(paging) = self.paging.as_ref().filter(|_| outcome.code != ResultCode::NO_SUCH_OBJECT) {
             let estimate = self.estimate(snapshot);
@@ -550,6 +568,9 @@ impl Search {
             return encode_result(out, self.id, ResponseOp::SearchDone, &result, Controls::NONE);
         }
         let mut controls = ControlsBuf::new();
+        if let Some(count) = &self.count {
+            count.put(code, &mut controls);
+        }
         if self.paging.is_some() {
             // The sequence of pages ends.
             controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));

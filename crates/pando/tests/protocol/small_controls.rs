@@ -74,3 +74,45 @@ fn subentries_copies_and_what_changes_nothing() {
     let with_value = admin.extended(oids::CONNECTION_ID, Some(b"x")).unwrap();
     assert_eq!(with_value.outcome.code, ldap::ResultCode::PROTOCOL_ERROR);
 }
+
+/// The number is that of the results that the search would have, of this requester, whatever the plan.
+#[test]
+fn searches_count_their_results() {
+    let scratch = Scratch::new("counts");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    for number in 0..300 {
+        let dn = format!("cn=device-{number},{SUFFIX}");
+        add(&mut admin, &dn, &[("objectClass", "device"), ("description", "counted")]);
+    }
+    let mut no_op = |filter: &str, size_limit: u32| {
+        let filter = ldap::FilterBuf::parse(filter).unwrap();
+        let names = ldap::SelectionBuf::from_iter(["*"]);
+        let mut request = ldap::SearchRequest::new(
+            SUFFIX,
+            ldap::Scope::WholeSubtree,
+            filter.as_filter(),
+            names.as_selection(),
+        );
+        request.size_limit = size_limit;
+        let control = ldap::Control { oid: oids::SEARCH_NO_OP, critical: true, value: None };
+        let controls = ldap::ControlsBuf::from_iter([control]);
+        let reply = admin.request(ldap::Request::Search(request), controls.as_controls()).unwrap();
+        assert_eq!((reply.entries.len(), reply.references.len()), (0, 0));
+        let last = reply.last.unwrap();
+        let value = last.message().controls.find(oids::SEARCH_NO_OP).unwrap().value.unwrap();
+        let mut fields = ber::Reader::new(value).sequence(ber::Tag::SEQUENCE).unwrap();
+        [(); 3].map(|()| fields.integer().unwrap())
+    };
+    assert_eq!(no_op("(objectClass=device)", 0), [0, 300, 0]);
+    assert_eq!(no_op("(description=counted)", 0), [0, 300, 0]);
+    assert_eq!(no_op("(cn=nobody)", 0), [0, 0, 0]);
+    assert_eq!(no_op("(objectClass=device)", 7), [4, 7, 0]);
+    let count = ["--matchingEntryCountControl", "examineCount=0", "--baseDN", SUFFIX, "(objectClass=device)"];
+    let found = unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &count, "").expect_code(0);
+    assert!(found.stdout.contains("300") && !found.stdout.contains("dn: "), "{found}");
+    let paged = ["--simplePageSize", "5"];
+    let words = [&paged[..], &count].concat();
+    unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "").expect_code(53);
+}

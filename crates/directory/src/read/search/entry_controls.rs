@@ -39,6 +39,9 @@ impl EntryControls {
     /// A control is not possible as requested.
     pub(super) fn of(inputs: &SearchInputs<'_>) -> Result<Option<Box<EntryControls>>> {
         let controls = inputs.controls;
+        if controls.count().is_some() {
+            return Ok(None);
+        }
         let matched = MatchedValues::of(inputs)?;
         let sync = Sync::of(inputs)?;
         let usability_at = controls.account_usability.then_some(inputs.context.now);

@@ -107,6 +107,14 @@ impl Selection {
         }
     }
 
+    /// Removes all attributes.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn clear(&mut self) {
+        self.keep_origin(AttributeOrigin::Computed);
+        self.made.clear();
+    }
+
     /// Removes the attributes of another origin.
     #[cold]
     #[inline(never)]

@@ -97,7 +97,9 @@ impl TreeSearch {
         if !clients.is_empty() && selection.is_all_user() && is_client_of(snapshot, inputs.context, clients) {
             selection.add_member_of(state.catalog);
         }
-        if let Some(origin) = controls.origin() {
+        if controls.count().is_some() {
+            selection.clear();
+        } else if let Some(origin) = controls.origin() {
             selection.keep_origin(origin);
         }
         let ranges = match selection.unknown.is_empty() {

@@ -44,6 +44,7 @@ const WITHOUT_VALUE: &[&str] = &[
     oids::VIRTUAL_ATTRIBUTES_ONLY,
     oids::DONT_USE_COPY,
     oids::LAZY_COMMIT,
+    oids::SEARCH_NO_OP,
     oids::PASSWORD_POLICY,
     oids::ACCOUNT_USABILITY,
     oids::AUTHORIZATION_IDENTITY_REQUEST,
@@ -139,7 +140,7 @@ pub fn control(oid: &str) -> Option<Maker> {
             ];
             same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
         },
-        oids::SESSION_TRACKING => |_| same(b"\x30\x00".to_vec()),
+        oids::SESSION_TRACKING | oids::ENTRY_COUNT_REQUEST => |_| same(b"\x30\x00".to_vec()),
         oids::PROXIED_AUTHORIZATION => |dice| same(dice.identity().into_bytes()),
         oids::PROXIED_AUTHORIZATION_V1 => |dice| {
             let dn = dice.user();

@@ -47,6 +47,8 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (oids::REAL_ATTRIBUTES_ONLY, &[]),
     (oids::VIRTUAL_ATTRIBUTES_ONLY, &[]),
     (oids::DONT_USE_COPY, &[]),
+    (oids::SEARCH_NO_OP, &[]),
+    (oids::ENTRY_COUNT_REQUEST, &[]),
     (oids::LAZY_COMMIT, &[]),
     (oids::SEARCH_OPTIONS, &[]),
     (oids::PAGED_RESULTS, &[]),

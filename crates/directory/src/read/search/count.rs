@@ -1,0 +1,70 @@
+//! Searches that count their results and return none (Search No-Op of OpenLDAP, Matching Entry Count of UnboundID).
+//!
+//! The search writes each result with its name alone, as it would send it; here it is counted and dropped. So the count
+//! obeys access rules and limits as the search itself does.
+
+use ldap::{Control, ControlsBuf, ResultCode, encode_entry_count, encode_search_no_op, oids};
+
+use crate::model::outcome::OperationError;
+use crate::read::controls::{CountKind, RequestControls};
+
+/// Tag of a SearchResultReference.
+const REFERENCE: u8 = 0x73;
+
+/// Results of a search so far.
+#[derive(Debug)]
+pub(super) struct Count {
+    kind: CountKind,
+    entries: u64,
+    references: u64,
+}
+
+impl Count {
+    /// Returns the count for the controls; `None` if the search returns its results.
+    ///
+    /// # Errors
+    /// unwillingToPerform with controls that split the results, or continue with changes.
+    pub(super) fn of(controls: &RequestControls) -> Result<Option<Box<Count>>, OperationError> {
+        let Some(kind) = controls.count() else { return Ok(None) };
+        let has_parts = controls.page().is_some() || controls.window().is_some();
+        if has_parts || controls.sync().is_some() || controls.persistent().is_some() {
+            let text = "a search that counts has no pages, no list view, and no later changes";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
+        Ok(Some(Box::new(Count { kind, entries: 0, references: 0 })))
+    }
+
+    /// Counts the results after `start`, and removes them.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>, start: usize) {
+        let mut rest = out.get(start..).unwrap_or_default();
+        while let Ok(Some(size)) = ldap::frame_len(rest)
+            && let Some((message, others)) = rest.split_at_checked(size)
+        {
+            match ldap::operation_of(message) {
+                Some(tag) if tag.0 == REFERENCE => self.references += 1,
+                _ => self.entries += 1,
+            }
+            rest = others;
+        }
+        out.truncate(start);
+    }
+
+    /// Adds the response control. A search that fails has none: if its base is hidden from the requester, the answer is
+    /// the same as without the base.
+    pub(super) fn put(&self, code: ResultCode, controls: &mut ControlsBuf) {
+        if ![ResultCode::SUCCESS, ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED]
+            .contains(&code)
+        {
+            return;
+        }
+        let (oid, value) = match self.kind {
+            CountKind::SearchNoOp => {
+                (oids::SEARCH_NO_OP, encode_search_no_op(code, self.entries, self.references))
+            }
+            // A count that a limit cut short is none.
+            CountKind::MatchingEntries if code != ResultCode::SUCCESS => return,
+            CountKind::MatchingEntries => (oids::ENTRY_COUNT_RESPONSE, encode_entry_count(self.entries)),
+        };
+        controls.push(Control { oid, critical: false, value: Some(&value) });
+    }
+}
