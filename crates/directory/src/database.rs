@@ -10,8 +10,8 @@ pub mod replicated;
 mod transaction;
 mod writer;
 
-pub use open::OpenOptions;
 pub(crate) use open::check_versions;
+pub use open::{OpenOptions, data_formats};
 pub use read_only::ReadOnlyDirectory;
 pub use writer::{WriteBatch, Writer};
 

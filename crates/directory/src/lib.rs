@@ -42,7 +42,7 @@ mod write;
 mod testing;
 
 pub use access::{RequestContext, Requester};
-pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, replicated};
+pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, data_formats, replicated};
 pub use maintenance::{
     backup, check, digest, duplicates, export, import, index_build, ldif_check, ldif_diff, rehearse, salvage,
 };

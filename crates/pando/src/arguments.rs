@@ -30,6 +30,7 @@ use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::verify::{self, VerifyArguments};
+use crate::version::VersionArguments;
 
 /// An LDAP v3 directory server.
 #[derive(Debug, Parser)]
@@ -53,6 +54,14 @@ pub(crate) enum Verb {
     #[cfg(feature = "kafka")]
     #[command(after_help = cluster::HELP)]
     Cluster(ClusterArguments),
+    /// Not in this build
+    #[cfg(not(feature = "kafka"))]
+    #[command(hide = true, disable_help_flag = true)]
+    Cluster {
+        /// Ignored.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        words: Vec<String>,
+    },
     /// Back up a directory, running or stopped, and inspect backups
     #[command(after_help = backup::HELP)]
     Backup(BackupArguments),
@@ -105,6 +114,8 @@ pub(crate) enum Verb {
         /// The shell.
         shell: Shell,
     },
+    /// Print the version of the program, of its data formats, and its features
+    Version(VersionArguments),
     /// Write the manual pages into a folder: pando.1, and a page for each command
     #[command(after_help = "Example:\n  pando man /usr/local/share/man/man1 && man pando-serve")]
     Man {

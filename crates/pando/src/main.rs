@@ -32,6 +32,7 @@ mod serve;
 mod settings;
 mod time;
 mod verify;
+mod version;
 
 use std::process::ExitCode;
 
@@ -60,6 +61,10 @@ fn main() -> ExitCode {
         Verb::Verify(arguments) => verify::run(&arguments),
         #[cfg(feature = "kafka")]
         Verb::Cluster(arguments) => cluster::run(&arguments),
+        #[cfg(not(feature = "kafka"))]
+        Verb::Cluster { .. } => exit::refused(
+            "this build has no clusters: build with `--features kafka`, as the packages are built",
+        ),
         Verb::Compact(arguments) => compact::run(&arguments),
         Verb::Backup(arguments) => backup::run(&arguments),
         Verb::Restore(arguments) => backup::restore(&arguments),
@@ -82,6 +87,7 @@ fn main() -> ExitCode {
             print!("{}", String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
+        Verb::Version(arguments) => version::run(&arguments),
         Verb::Man { folder } => manual::run(&folder),
     }
 }

@@ -6,15 +6,13 @@ use std::process::ExitCode;
 use clap::CommandFactory;
 
 use crate::arguments::CommandLine;
+use crate::exit;
 
 /// Writes a page for the program and one for each command into the folder.
 pub(crate) fn run(folder: &Path) -> ExitCode {
     let command = CommandLine::command().disable_help_subcommand(true);
     match clap_mangen::generate_to(command, folder) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("pando: cannot write manual pages into {}: {error}", folder.display());
-            ExitCode::FAILURE
-        }
+        Err(error) => exit::failure(&format!("cannot write manual pages into {}: {error}", folder.display())),
     }
 }

@@ -11,6 +11,7 @@ mod exposed;
 pub mod kerberos;
 pub mod limit_tables;
 pub mod metrics;
+mod mistakes;
 mod node_file;
 mod online;
 mod pass_through;

@@ -7,7 +7,7 @@ pub const FORMAT_VERSION: u32 = 3;
 
 /// The oldest version that can be opened; opening it for writing upgrades it to the newest. Version 2 had no mark of
 /// the redo log.
-pub(crate) const FORMAT_VERSION_MIN: u32 = 2;
+pub const FORMAT_VERSION_MIN: u32 = 2;
 
 /// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
 pub const KEY_LEN_MAX: usize = 511;

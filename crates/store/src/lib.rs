@@ -118,7 +118,7 @@ pub use compact::{Compacted, compact};
 pub use copy::{RowSink, copy, copy_log};
 pub use error::{LogDamage, OpenError, RedoDamage, RedoFinding, StoreError};
 pub use insert_sets::SetInserter;
-pub use layout::{FORMAT_VERSION, KEY_LEN_MAX, VALUE_LEN_MAX};
+pub use layout::{FORMAT_VERSION, FORMAT_VERSION_MIN, KEY_LEN_MAX, VALUE_LEN_MAX};
 pub use lmdb::{Absent, PageNumber};
 pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 pub use open::read_only::ReadOnlyStore;

@@ -87,6 +87,17 @@ impl Directory {
     }
 }
 
+/// Returns the versions of the formats of a data directory: their names, the version that is written, and the oldest
+/// that is read.
+pub fn data_formats() -> [(&'static str, u32, u32); 3] {
+    let exact = |name, version| (name, version, version);
+    [
+        ("store", store::FORMAT_VERSION, store::FORMAT_VERSION_MIN),
+        exact("row format", ROW_FORMAT_VERSION),
+        exact("normalisation", NORMALISATION_VERSION),
+    ]
+}
+
 /// Returns true if the data directory is new. The versions of an existing one must be supported.
 pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };

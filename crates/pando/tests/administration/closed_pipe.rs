@@ -56,6 +56,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
     for (arguments, code) in [
         (&["--help"][..], 0),
         (&["--version"], 0),
+        (&["version"], 0),
         (&["help", "serve"], 0),
         (&["completions", "bash"], 0),
         (&["index", "list", "--data", data], 0),

@@ -24,6 +24,7 @@ use crate::config::cluster::ClusterKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::metrics::MetricsKeys;
+use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
 use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
 use crate::config::{BadPasswordFiles, ConfigError};
@@ -339,7 +340,7 @@ fn problem(
         Ok(file) => {
             parse_list::<ServerUrl>(file.listen_texts.as_deref(), report);
         }
-        Err(error) => report(error.span().map_or(0, |span| span.start), error.message().to_owned()),
+        Err(error) => report(error.span().map_or(0, |span| span.start), explained(name, error.message())),
     }
     problems
 }

@@ -13,6 +13,7 @@ use directory::settings::{GENERAL, GeneralSetting, SettingPath, SettingValue};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::config::mistakes::nearest;
 use crate::config::node_file::{is_node_key, line_of};
 
 /// Longest text that is accepted, in octets.
@@ -304,7 +305,9 @@ impl Reading<'_, '_, '_> {
         let what = if is_node_key(name) {
             format!("{name} belongs to one machine: it is said in the node file of `pando serve --node`")
         } else {
-            format!("unknown key {name}: there are {}", known.join(", "))
+            let nearest = nearest(name, known.iter().copied());
+            let nearest = nearest.map(|key| format!("the nearest is {key}; ")).unwrap_or_default();
+            format!("unknown key {name}: {nearest}there are {}", known.join(", "))
         };
         self.problem(key.span().start, what);
     }

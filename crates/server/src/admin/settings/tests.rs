@@ -41,7 +41,10 @@ fn reports_each_kind_of_bad_setting_with_its_line() {
     let cases: &[(&str, &[&str])] = &[
         // Syntax of the text.
         ("suffixes = [\n", &["1: unclosed array"]),
-        ("\nsufixes = []\n", &["2: unknown key sufixes: there are suffixes, schema_files, administrator"]),
+        (
+            "\nsufixes = []\n",
+            &["2: unknown key sufixes: the nearest is suffixes; there are suffixes, schema_files, "],
+        ),
         ("[limits]\nsize = 5\n", &["2: unknown key limits.size: "]),
         ("threads = 2\n", &["1: threads belongs to one machine"]),
         ("[limits]\nconnections = 2\n", &["2: limits.connections belongs to one machine"]),

@@ -1,0 +1,40 @@
+//! `pando version`: the version of the program, of its data formats, and its features.
+
+use std::env::consts::{ARCH, OS};
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+
+/// The options of `pando version`.
+#[derive(Debug, Args)]
+pub(crate) struct VersionArguments {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Prints the versions.
+pub(crate) fn run(arguments: &VersionArguments) -> ExitCode {
+    let version = env!("CARGO_PKG_VERSION");
+    let features: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
+    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let formats = directory::data_formats();
+    if arguments.json {
+        let formats = formats.map(
+            |(name, written, oldest)| json!({ "name": name, "written": written, "oldest_read": oldest }),
+        );
+        let build = json!({ "profile": build, "os": OS, "architecture": ARCH });
+        let all = json!({ "version": version, "formats": formats, "features": features, "build": build });
+        println!("{all:#}");
+        return ExitCode::SUCCESS;
+    }
+    println!("pando {version}");
+    for (name, written, oldest) in formats {
+        let older = if oldest < written { format!(", reads from {oldest} on") } else { String::new() };
+        println!("{name}: version {written}{older}");
+    }
+    println!("features: {}", if features.is_empty() { "none".to_owned() } else { features.join(", ") });
+    println!("build: {build}, {OS}, {ARCH}");
+    ExitCode::SUCCESS
+}

@@ -1,0 +1,63 @@
+//! Messages for mistakes in the keys of files: the nearest key that exists, and lists that were written as one text.
+
+/// Similarity, from 0 to 1, from which a key is taken for a misspelt one.
+const SIMILARITY_MIN: f64 = 0.7;
+
+/// Returns the known key that is most similar to this one, if one is similar at all.
+pub(super) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    // A key may also be written without its table, or in another one.
+    let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
+    let own = key.rsplit('.').next().unwrap_or(key);
+    let similarity = |name| f64::max(strsim::jaro_winkler(key, name), strsim::jaro_winkler(own, last(name)));
+    let similar = known.into_iter().map(|name| (similarity(name), name));
+    let best = similar.max_by(|(one, _), (other, _)| one.total_cmp(other))?;
+    (best.0 >= SIMILARITY_MIN).then_some(best.1)
+}
+
+/// Returns the message about a key of the node file, from that of the TOML library.
+pub(super) fn explained(key: &str, message: &str) -> String {
+    if let Some(rest) = message.strip_prefix("unknown field `")
+        && let Some((unknown, known)) = rest.split_once('`')
+        && let Some(nearest) = nearest(unknown, known.split('`').skip(1).step_by(2))
+    {
+        return format!("unknown field `{unknown}`: the nearest is `{nearest}`{known}");
+    }
+    if let Some(rest) = message.strip_prefix("invalid type: string \"")
+        && let Some(value) = rest.strip_suffix("\", expected a sequence")
+    {
+        return format!("{key} is a list: write {key} = [\"{value}\"]");
+    }
+    message.to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{explained, nearest};
+
+    #[test]
+    fn a_misspelt_key_has_a_nearest_one() {
+        let known = ["suffixes", "schema_files", "limits.size_limit", "indexes"];
+        for (key, expected) in [
+            ("sufixes", Some("suffixes")),
+            ("size_limt", Some("limits.size_limit")),
+            ("limits.size", Some("limits.size_limit")),
+            ("index", Some("indexes")),
+            ("zzz", None),
+        ] {
+            assert_eq!(nearest(key, known), expected, "{key}");
+        }
+    }
+
+    #[test]
+    fn messages_of_the_library_say_what_to_write() {
+        let message = explained("metrics.listn", "unknown field `listn`, expected one of `listen`, `tls`");
+        assert_eq!(
+            message,
+            "unknown field `listn`: the nearest is `listen`, expected one of `listen`, `tls`"
+        );
+        let message = explained("listen", "invalid type: string \"ldap://\", expected a sequence");
+        assert_eq!(message, "listen is a list: write listen = [\"ldap://\"]");
+        let message = explained("threads", "invalid type: string \"x\", expected a nonzero usize");
+        assert_eq!(message, "invalid type: string \"x\", expected a nonzero usize");
+    }
+}
