@@ -88,7 +88,7 @@ impl<'a> RuleCheck<'a> {
         if let Change::Add(add) = changed.change() {
             let base = self.base_key();
             let is_inside = base.is_empty() || normal_key(state, &add.dn)?.starts_with(base);
-            return if is_inside { self.check_changed(changed, true) } else { Ok(()) };
+            return if is_inside { self.check_changed(changed, false) } else { Ok(()) };
         }
         let newcomers = match &self.moved {
             Some(moved) => moved.newcomers(state, self.base_key())?,
@@ -120,7 +120,9 @@ impl<'a> RuleCheck<'a> {
             if !changed.matches(filter, &self.rule.covered.tests)? {
                 return Ok(());
             }
-            checks_all = checks_all || !self.covering.matches(self.deciding.state, changed.id)?;
+            // An add brings all values of its entry.
+            let is_new = matches!(changed.change(), Change::Add(_));
+            checks_all |= !is_new && !self.covering.matches(self.deciding.state, changed.id)?;
         }
         for type_id in &self.rule.types {
             match checks_all {
