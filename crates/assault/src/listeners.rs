@@ -163,12 +163,12 @@ fn leave(pando: &Pando, connections: usize, how: Leave) -> Finding {
     let gone = until_listening(&mut admin, 0);
     let what = if how == Leave::Close { "close" } else { "close their side" };
     Finding::of(format!(
-        "{count} searches on {connections} connections hear of a change, and their clients {what}"
+        "{count} searches on {connections} connections receive a change, and their clients {what}"
     ))
     .bounded(all_listen, "all listen", "all")
     .bounded(changed < Duration::from_secs(2), format!("the change took {}", ms(changed)), "2 s")
     .bounded(heard == count, format!("{heard} heard of it within {}", ms(took)), "all")
-    .bounded(ended == count, format!("{ended} were told that they end"), "all")
+    .bounded(ended == count, format!("{ended} received a result"), "all")
     .bounded(
         gone.is_some_and(|took| took < END_MAX),
         gone.map_or_else(|| "some stay".to_owned(), |took| format!("gone within {}", ms(took))),
@@ -224,5 +224,5 @@ fn greedy(pando: &Pando) -> Finding {
     drop(streams);
     Finding::of(format!("one user asks for {asked} searches from {connections} addresses"))
         .bounded(taken <= all / 2 + 1, format!("it gets {taken} of {all} places"), "half")
-        .bounded(listens && heard == 1, format!("another hears of {heard} change {codes:?}"), "1")
+        .bounded(listens && heard == 1, format!("another receives {heard} change {codes:?}"), "1")
 }

@@ -47,16 +47,16 @@ use report::Report;
 #[derive(Debug, Parser)]
 #[command(name = "assault")]
 struct Arguments {
-    /// Two and a half minutes in all, with fewer rounds and, where so few say less, wider bounds; what CI runs
+    /// Two and a half minutes in all, with fewer rounds and wider bounds, as in CI
     #[arg(long, conflicts_with = "minutes")]
     quick: bool,
-    /// How long the attacks that go on at random do so, all together
+    /// Total minutes of the attacks that continue at random
     #[arg(long, value_name = "N", default_value_t = 10)]
     minutes: u64,
     /// One family (or attack: memory/heavy-filters) instead of all; may be given several times
     #[arg(long, value_name = "FAMILY")]
     only: Vec<String>,
-    /// Where random choices begin [default: a new number, printed]
+    /// Seed of random choices [default: a new number, printed]
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
     /// List the families
@@ -84,16 +84,16 @@ const FAMILIES: &[Family] = &[
     ),
     (
         "tls",
-        "handshakes that stop, garbage, octets behind StartTLS, storms, readers that do not read",
+        "handshakes that stop, garbage, octets after StartTLS, storms, readers that do not read",
         tls::run,
     ),
     ("proxy", "headers of the PROXY protocol that are broken, slow, or from strangers", proxy::run),
     ("probes", "idle and slow clients of the listener of metrics", probes::run),
     ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
     ("hash-flood", "floods of password changes and binds, and the first binds of others", hash_flood::run),
-    ("timing", "what the time of a failing bind tells, and binds of clients that have gone", timing::run),
+    ("timing", "what the time of a failing bind reveals, and binds of disconnected clients", timing::run),
     ("messages", "mutated messages", messages::run),
-    ("hidden", "what answers tell of data that access rules hide", hidden::run),
+    ("hidden", "what answers reveal of data that access rules hide", hidden::run),
 ];
 
 fn main() -> ExitCode {

@@ -103,7 +103,7 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     Finding::of(format!("{count} connections of proxies say half of a header, or nothing")).bounded(
         closed == count,
         format!("{closed} closed"),
-        format!("all within {} s, where {FIRST_REQUEST} s are given", longest.as_secs()),
+        format!("all within {} s, at most {FIRST_REQUEST} s", longest.as_secs()),
     )
 }
 

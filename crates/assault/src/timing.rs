@@ -152,7 +152,7 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
         )
         .bounded(
             how_well <= tells_max,
-            format!("a threshold tells {} in {:.1} of 100", name(told), how_well * 1e2),
+            format!("a threshold classifies {} in {:.1} of 100", name(told), how_well * 1e2),
             format!("{:.1}", tells_max * 1e2),
         )
 }

@@ -146,10 +146,10 @@ fn half_done(pando: &Pando, count: usize) -> Finding {
     let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
     let longest = Duration::from_secs(FIRST_REQUEST) + GRACE;
     let closed = closed(&endings(&mut streams, longest));
-    Finding::of(format!("{count} connections stop before, in or behind their handshake")).bounded(
+    Finding::of(format!("{count} connections stop before, in or after their handshake")).bounded(
         closed == count,
         format!("{closed} closed"),
-        format!("all within {} s, where {FIRST_REQUEST} s are given", longest.as_secs()),
+        format!("all within {} s, at most {FIRST_REQUEST} s", longest.as_secs()),
     )
 }
 
@@ -188,7 +188,7 @@ fn broken_records() -> Vec<(&'static str, Vec<u8>)> {
         ("warnings", record(0x15, &[1, 90]).repeat(20_000)),
         ("changes of the cipher", record(0x14, &[1]).repeat(20_000)),
         ("data before the handshake", record(0x17, &[7; 1_000])),
-        ("garbage behind the first message", [hello, record(0x17, &[7; 1_000])].concat()),
+        ("garbage after the first message", [hello, record(0x17, &[7; 1_000])].concat()),
         ("SSL of version 2", [&[0x80, 0x2e, 1, 0, 2], &[0; 60][..]].concat()),
         ("LDAP in the clear", bind(1, "", "")),
         ("HTTP", b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec()),
@@ -250,7 +250,7 @@ fn after_start_tls(pando: &Pando, each: usize) -> Finding {
     let endings = endings(&mut streams, AT_ONCE);
     let refused = [(0, Some(ResultCode::PROTOCOL_ERROR))];
     let refused = endings.iter().filter(|ending| ending.is_closed && ending.answers() == refused).count();
-    Finding::of(format!("{} connections send something behind StartTLS, before TLS", streams.len())).bounded(
+    Finding::of(format!("{} connections send something after StartTLS, before TLS", streams.len())).bounded(
         refused == streams.len(),
         format!("{refused} told protocolError and closed, and nothing else"),
         format!("all within {} s", AT_ONCE.as_secs()),

@@ -436,7 +436,7 @@ fn a_walk_goes_on_where_another_was() {
     let all: Vec<TrailPlace> = places.iter().map(|(place, _)| *place).collect();
     assert_eq!(rest(0, 0), all);
     for (number, place) in all.iter().enumerate() {
-        assert_eq!(rest(place.segment, place.offset + place.length), all[number + 1..], "behind {place}");
+        assert_eq!(rest(place.segment, place.offset + place.length), all[number + 1..], "after {place}");
         assert_eq!(rest(place.segment, place.offset), all[number..], "at {place}");
     }
     assert_eq!(rest(1, u64::MAX), all.iter().filter(|place| place.segment > 1).copied().collect::<Vec<_>>());

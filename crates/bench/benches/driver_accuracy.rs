@@ -4,7 +4,7 @@
 //! measures. A histogram of three digits is exact to 0.1%; the rest is two passes through the kernel. Large differences
 //! at a stall mean that requests are not timed from their intended start.
 
-#![allow(clippy::unwrap_used, reason = "a bench that fails has nothing to tell")]
+#![allow(clippy::unwrap_used, reason = "a bench that fails has no figures")]
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Measures the generator alone: `generate TEMPLATE ENTRIES THREADS`, to nowhere.
-#![allow(clippy::unwrap_used, reason = "an example may stop where it is")]
+#![allow(clippy::unwrap_used, reason = "an example may panic")]
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

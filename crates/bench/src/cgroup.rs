@@ -125,7 +125,7 @@ mod tests {
         let groups =
             fs::read_dir(&root).unwrap().filter(|entry| entry.as_ref().unwrap().path().is_dir()).count();
         fs::remove_dir_all(&root).unwrap();
-        assert_eq!(groups, 0, "nothing is left behind");
+        assert_eq!(groups, 0, "nothing is left");
     }
 
     #[test]

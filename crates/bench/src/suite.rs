@@ -179,7 +179,7 @@ impl TryFrom<String> for Source {
 
     fn try_from(text: String) -> Result<Source, String> {
         let wrong =
-            || format!("'{text}' is no source: write STEP/WORKLOAD/SERVER, of a sweep with /VALUE behind it");
+            || format!("'{text}' is no source: write STEP/WORKLOAD/SERVER, for a sweep followed by /VALUE");
         let parts: Vec<&str> = text.split('/').collect();
         let (names, value) = match parts.as_slice() {
             [names @ .., value] if names.len() == 3 => (names, Some(value.parse().map_err(|_| wrong())?)),

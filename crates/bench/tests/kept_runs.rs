@@ -25,7 +25,7 @@ fn check_kind(file: &Path) {
         "jsonl" => text().lines().all(is_json),
         "toml" => text().parse::<toml::Table>().is_ok(),
         "md" | "patch" | "py" => !text().is_empty(),
-        _ => panic!("{}: what is made from results is not kept beside them", file.display()),
+        _ => panic!("{}: files made from results are not kept", file.display()),
     };
     assert!(is_whole, "{} is broken", file.display());
 }

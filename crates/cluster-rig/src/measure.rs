@@ -203,7 +203,7 @@ impl<'m> Stand<'m> {
         let alone = self.server_alone();
         self.bench("changes at a rate, alone", "people-modify", &alone.1, alone.2, &paced)?;
         for (at, searched) in [(&writer, self.follower()?), (&alone, alone.clone())] {
-            let name = format!("search beside changes, {}", searched.0);
+            let name = format!("search during changes, {}", searched.0);
             let kept = self.driver.kept(&format!("{name}, changes"));
             let mut more = self.driver.command("people-modify", &at.1, at.2, &kept);
             more.args(paced).args(["--duration", &format!("{}s", self.what.seconds + 6)]);
@@ -242,7 +242,7 @@ impl<'m> Stand<'m> {
         let begun = Instant::now();
         let clients = SEARCHING.to_string();
         self.bench(
-            "search beside a comparison, at another node",
+            "search during a comparison, at another node",
             "people-search",
             &url,
             searched,

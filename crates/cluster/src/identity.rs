@@ -491,8 +491,8 @@ mod tests {
         // Numbers run out and are not assigned twice.
         write_private(&second.folder, NEXT_NODE_FILE, b"2999").unwrap();
         assert!(second.invite(false).err().unwrap().to_string().contains("no more numbers"));
-        let nobody = last.invite(true).err().unwrap().to_string();
-        assert!(nobody.contains("no more numbers"), "its numbers would not fit: {nobody}");
+        let refused = last.invite(true).err().unwrap().to_string();
+        assert!(refused.contains("no more numbers"), "its numbers would not fit: {refused}");
         for identity in all {
             fs::remove_dir_all(&identity.folder).unwrap();
         }

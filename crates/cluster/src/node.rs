@@ -510,7 +510,7 @@ impl Node {
         let bytes = place.message.as_ref().map(|message| &*message.bytes);
         if let Err(reseed) = follower.check_start(topic, place.start, place.end, bytes) {
             let advice = "copy the data of another node: `pando cluster join`";
-            return self.stop(&format!("this node cannot go on where it was: {reseed}; {advice}"));
+            return self.stop(&format!("this node cannot continue where it stopped: {reseed}; {advice}"));
         }
         if follower.has_left(self.ids.node) {
             return self.stop(announcements::UNREGISTERED);

@@ -182,7 +182,7 @@ fn ask_under_rules(directory: &mut TestDirectory, count: usize) {
     let groups = "ou=groups,dc=example,dc=com";
     directory.add(groups, &[("objectClass", &["organizationalUnit"])]);
     let types = ["homePhone", "mobile", "pager", "roomNumber", "title", "carLicense"];
-    let mut rules = vec!["everybody: allow read to authenticated".to_owned()];
+    let mut rules = vec!["users: allow read to authenticated".to_owned()];
     for (name, right) in [("own", "self"), ("manager", "named by manager"), ("owner", "named by owner")] {
         rules.push(format!("{name}: allow write of description to {right}"));
     }

@@ -183,7 +183,7 @@ fn the_catalogue_log_and_numbers_continue() {
 fn keeps_and_adds_operational_attributes() {
     let folder = empty(&[SUFFIX]);
     let more = "entryUUID: 11111111-2222-3333-4444-555555555555\ncreateTimestamp: 20200101000000Z\n\
-        creatorsName: cn=somebody\nmemberOf: cn=x\nentryDN: cn=y\nuserPassword: secret\nuserPassword: {SSHA}abc\n";
+        creatorsName: cn=creator\nmemberOf: cn=x\nentryDN: cn=y\nuserPassword: secret\nuserPassword: {SSHA}abc\n";
     let done = import(&folder, options(), &[BASE.as_bytes(), person("a", more).as_bytes()]).unwrap();
     assert_eq!((done.virtual_values, done.hashed_passwords), (2, 1));
     let mut directory = open(folder, &[SUFFIX]);
@@ -191,7 +191,7 @@ fn keeps_and_adds_operational_attributes() {
     let first = |name: &str| String::from_utf8(entry.attributes[name][0].clone()).unwrap();
     assert_eq!(first("entryUUID"), "11111111-2222-3333-4444-555555555555");
     assert_eq!(first("createTimestamp"), "20200101000000Z");
-    assert_eq!(first("creatorsName"), "cn=somebody");
+    assert_eq!(first("creatorsName"), "cn=creator");
     assert_eq!(first("modifiersName"), "cn=admin");
     assert_eq!(first("modifyTimestamp"), "20231114221500Z");
     assert!(first("userPassword").starts_with("{SSHA512}"));
@@ -611,7 +611,7 @@ fn replaces_only_the_requested_suffix() {
     let refused = |options: ImportOptions| import(&folder, options, &[new.as_bytes()]).unwrap_err();
     assert!(matches!(refused(options()), ImportError::NotEmpty { .. }));
     assert!(matches!(refused(ImportOptions { replace: true, ..options() }), ImportError::WhichSuffix { .. }));
-    let unknown = ImportOptions { suffixes: vec!["o=nobody".to_owned()], ..options() };
+    let unknown = ImportOptions { suffixes: vec!["o=missing".to_owned()], ..options() };
     assert!(matches!(refused(unknown), ImportError::UnknownSuffix { .. }));
 
     let asked = ImportOptions { suffixes: vec![SUFFIX.to_owned()], replace: true, ..options() };

@@ -340,7 +340,7 @@ fn a_cut_or_changed_stream_is_refused() {
         for length in (0..whole.len()).step_by(whole.len() / 2_000 + 1) {
             assert!(read_back(&mut &whole[..length]).is_err(), "cut at {length}");
         }
-        assert!(read_back(&mut &[&whole[..], b"\0"].concat()[..]).is_err(), "more behind the end");
+        assert!(read_back(&mut &[&whole[..], b"\0"].concat()[..]).is_err(), "more after the end");
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..2_000 {
             let mut bytes = whole.clone();
@@ -416,7 +416,7 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
         assert_eq!(records.len(), 2);
         assert!(records.iter().all(|record| Record::decode(record).is_some()));
         d.snapshot.renew().unwrap();
-        assert_eq!(rows(d.snapshot.state().read), before, "nobody sees what is held");
+        assert_eq!(rows(d.snapshot.state().read), before, "an open batch is invisible");
         if is_accepted {
             batch.put_log_rows(&[(b"cursor", Some(b"1"))]).unwrap();
             batch.commit().unwrap();

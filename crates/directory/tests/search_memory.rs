@@ -102,7 +102,7 @@ fn a_search_reports_the_memory_that_it_holds() {
         many(&|n| format!("(description=*{}*)", "x".repeat(40 + n % 9)), 500),
         many(&|n| format!("(sn~=person {n})"), 300),
         many(&|n| format!("(employeeNumber>={n})"), 300),
-        many(&|n| format!("(member=cn=nobody {n},{SUFFIX})"), 300),
+        many(&|n| format!("(member=cn=missing {n},{SUFFIX})"), 300),
         many(&|n| format!("(:caseExactMatch:={n})"), 300),
         many(&|n| format!("(cn;lang-en;lang-de;x-{n}=a)"), 300),
         "(sn=sn*)".to_owned(),

@@ -118,7 +118,7 @@ fn causes(texts: &[(String, String)]) -> Result<(Vec<Cause>, Vec<String>), Strin
             helpers.extend(more);
         }
         if found.len() + helpers.len() == before {
-            offences.push(format!("{}: nobody is seen to call {} with a text", helper.file, helper.name));
+            offences.push(format!("{}: no call of {} with a text was found", helper.file, helper.name));
         }
     }
     Ok((found, offences))
@@ -441,7 +441,7 @@ fn compare(causes: Vec<Cause>, page: &str, others: &[(&str, &str, &str)]) -> Vec
             match quotes.iter().position(|quote| quote.trim_start_matches("… ").starts_with(&text)) {
                 Some(index) if !text.is_empty() => drop(used.insert(index)),
                 _ => offences.push(format!(
-                    "{}:{}: {PAGE} does not tell of this cause of unwillingToPerform: `{text}`",
+                    "{}:{}: {PAGE} does not list this cause of unwillingToPerform: `{text}`",
                     cause.file, cause.line
                 )),
             }
@@ -526,7 +526,7 @@ mod tests {
         let helper = "fn no(t: &str) -> E { r(R::UNWILLING_TO_PERFORM, t) }";
         let chain = "fn so(t: &str) -> E { no(t) } fn f() { so(\"a\") } fn g() { no(\"b\"); no(x.y()) }";
         assert_eq!(places_in(&[("crates/a/src/b.rs", &format!("{helper} {chain}"))]), "b, ?, a");
-        let lonely = "crates/a/src/b.rs: nobody is seen to call no with a text";
+        let lonely = "crates/a/src/b.rs: no call of no with a text was found";
         let other = "fn no(t: &str) {} fn f() { no(\"a\") }";
         assert_eq!(
             places_in(&[("crates/a/src/b.rs", helper), ("crates/a/src/c.rs", "fn f() { no(\"a\") }")]),
@@ -573,7 +573,7 @@ mod tests {
         let items = "- `a b`: do.\n- `… c d\n  e f g`: do `h`.\n";
         let good = || vec![cause("f", &[]), cause("g", &["{} c d e f {}"])];
         assert_eq!(of(good(), items), "");
-        let missing = "docs/reference/errors.md does not tell of this cause of unwillingToPerform: ";
+        let missing = "docs/reference/errors.md does not list this cause of unwillingToPerform: ";
         assert_eq!(of(good(), "- `a b`: do.\n"), format!("crates/a.rs:1: {missing}`c d e f`"));
         assert_eq!(
             of([good(), vec![cause("g", &["{} {}"])]].concat(), items),

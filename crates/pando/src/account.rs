@@ -205,7 +205,7 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     if apps::is_time(description) {
         return String::new();
     }
-    format!("  {:<28} {description}: {} values\n", "lets nobody in", values.len())
+    format!("  {:<28} {description}: {} values\n", "not used for binds", values.len())
 }
 
 fn line(entry: &Entry, name: &str, meaning: &str) -> String {
@@ -336,10 +336,10 @@ mod tests {
         };
         check("userPassword;x-app-mail", "mail: SSHA, in clear");
         check("USERPASSWORD;x-app-mail", "mail: SSHA, in clear");
-        check("userPassword;x-anything", "lets nobody in");
+        check("userPassword;x-anything", "not used for binds");
         check("userPassword;lang-de;x-app-mail", "userPassword;lang-de;x-app-mail: 2 values");
         check("formerPassword", "formerPassword: 2 values");
-        check("pwdReset;x-a", "lets nobody in");
+        check("pwdReset;x-a", "not used for binds");
         for elsewhere in ["userPassword", "pwdHistory", "pwdEndTime;x-app-mail", "pwdLastSuccess;x-app-mail"]
         {
             check(elsewhere, "");

@@ -170,7 +170,9 @@ fn print(arguments: &AuditArguments) -> Result<ExitCode, ExitCode> {
 fn end(out: &mut Printer<Box<dyn Write>>, damages: u64, target: &str) -> ExitCode {
     match out.flush() {
         Err(error) => exit::not_written(target, &error),
-        Ok(()) if damages > 0 => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
+        Ok(()) if damages > 0 => {
+            exit::failure("the trail is damaged: `pando audit verify` reports all damage")
+        }
         Ok(()) => ExitCode::SUCCESS,
     }
 }
@@ -249,7 +251,7 @@ fn say(report: &Report) {
         println!("the last anchor, to be noted elsewhere: {anchored}");
     }
     if report.unanchored > 0 {
-        println!("{} blocks behind it are chained, not signed yet", report.unanchored);
+        println!("{} blocks after it are chained, not signed yet", report.unanchored);
     }
     if let Some(key) = report.public_key {
         println!("signed by the key {key}");

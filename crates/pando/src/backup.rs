@@ -181,7 +181,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
                 (false, None) => "",
             };
             println!(
-                "{} has the directory as it was behind the change at position {position}, of {}{rest}",
+                "{} has the directory as it was after the change at position {position}, of {}{rest}",
                 data.display(),
                 time_text(micros)
             );

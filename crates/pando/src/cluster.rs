@@ -264,7 +264,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
         }),
         ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;
-            Ok(format!("node {number} is gone from offset {offset} of the log on: nobody lets it in\n"))
+            Ok(format!("node {number} is unregistered from offset {offset} of the log on: other nodes reject it\n"))
         }),
         ClusterVerb::Snapshot { data, folder } => load(data).and_then(|config| {
             let kept = server::keep_snapshot(&config, folder)?;
@@ -338,7 +338,7 @@ fn status(data: &DataArguments, server: &ServerArguments) -> Result<String, Stri
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.entries.is_empty() {
         return Err(
-            "this server is no node of a cluster, or does not show cn=monitor to whoever asks".to_owned()
+            "this server is no node of a cluster, or does not show cn=monitor to this requester".to_owned()
         );
     }
     let mut text = String::new();

@@ -143,7 +143,7 @@ fn summary(imported: &Imported) -> String {
     );
     tell(
         imported.statistics.unusable_passwords,
-        "values left out of attributes of passwords, under options that let nobody in",
+        "values left out of attributes of passwords, under options that no bind uses",
     );
     let foreign = &imported.statistics;
     tell(foreign.state_options, "values without the options of 389 DS's replication state that they had");

@@ -65,7 +65,7 @@ fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
     if let Some(group) = salvaged.in_doubt() {
         println!(
             "in doubt: group {group} of the redo log is not whole: it was being written when the process or the power \
-             ended, and then nobody was told that it is done, or it is damaged"
+             ended, so its changes were never acknowledged, or it is damaged"
         );
     }
     let (mut told, mut without_change, mut first) = (0_u64, 0_u64, None);
@@ -74,7 +74,7 @@ fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
             told += 1;
             if first.is_none() {
                 first = Some(*when);
-                println!("first change behind the gap that can be read: {}", when_text(when));
+                println!("first change after the gap that can be read: {}", when_text(when));
             }
             println!("not applied: {}: {what}", when_text(when));
         }

@@ -43,7 +43,7 @@ fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
     let count = opened.load(entries.map(|entry| (entry.dn, entry.attributes)))?;
     let password = bench::sample::PASSWORD;
     say(&format!(
-        "pando: loaded a sample organisation of {count} entries below {suffix}; everybody's password is {password:?}"
+        "pando: loaded a sample organisation of {count} entries below {suffix}; all passwords are {password:?}"
     ));
     Ok(())
 }

@@ -222,6 +222,6 @@ fn a_bind_counts_for_what_is_sent_with_it(connection: &mut Connection, entry: &s
     let replies = [1, 2, 3].map(|id| connection.reply(MessageId(2_000_000 + id)).unwrap());
     let [before, bound, after] = replies.map(|reply| (reply.outcome.code, reply.entries.len()));
     assert_eq!((before, bound), ((ResultCode::SUCCESS, 1), (ResultCode::SUCCESS, 0)));
-    assert_eq!(after.1, 0, "an anonymous client reads nothing here, but was told {}", after.0);
+    assert_eq!(after.1, 0, "an anonymous client reads nothing here, but received {}", after.0);
     assert_ne!(after.0, ResultCode::SUCCESS);
 }

@@ -149,13 +149,13 @@ fn installs_rust_on_every_supported_machine() {
     check("Debian 12 with Debian's Rust", Machine { has: OLD, ..USUAL }, &FROM_RUST);
     let at_home = Machine { has: OLD, has_rust_at_home: true, ..USUAL };
     check("the same, after ./dev installed one", at_home, &["uses /home/.cargo/bin/cargo"]);
-    check("somebody who cannot become root", Machine { is_root: false, ..USUAL }, &FROM_RUST);
+    check("a user who cannot become root", Machine { is_root: false, ..USUAL }, &FROM_RUST);
     let sudo = Machine { is_root: false, has: &["apt-get", "apt-cache", "sudo"], ..USUAL };
-    check("somebody who can", sudo, &from_rust_behind(&["apt curl"]));
+    check("a user who can", sudo, &from_rust_behind(&["apt curl"]));
     check("Debian 13", Machine { debians_rustup: "fits", ..USUAL }, &FROM_DEBIAN);
     let user = Machine { is_root: false, debians_rustup: "fits", ..USUAL };
-    check("Debian 13, somebody who cannot become root", user, &FROM_RUST);
-    let in_the_way = Machine { has: OLD, debians_rustup: "not beside cargo", ..USUAL };
+    check("Debian 13, a user who cannot become root", user, &FROM_RUST);
+    let in_the_way = Machine { has: OLD, debians_rustup: "not with cargo", ..USUAL };
     check("Debian 13 with Debian's Rust", in_the_way, &from_rust_behind(&["apt rustup"]));
     check("no Debian", Machine { has: &["curl"], ..BARE }, &FROM_RUST);
 }

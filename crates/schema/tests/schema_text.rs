@@ -190,8 +190,8 @@ fn mistakes() {
         ),
         ("objectidentifier acme", "1: expected a macro's name and its OID, found acme"),
         // Names that mean nothing.
-        ("attributetype ( 1.2.3 SUP nobody )", "1: superior \"nobody\" is not defined"),
-        ("objectclass ( 1.2.3 SUP nobody )", "1: superior \"nobody\" is not defined"),
+        ("attributetype ( 1.2.3 SUP missing )", "1: superior \"missing\" is not defined"),
+        ("objectclass ( 1.2.3 SUP missing )", "1: superior \"missing\" is not defined"),
         ("objectclass ( 1.2.3 MAY nothing )", "1: attribute type \"nothing\" in MAY is not defined"),
         (
             "attributetype ( 1.2.3 SYNTAX 1.2.3.4 )",
@@ -209,9 +209,9 @@ fn mistakes() {
             "attributetype ( 1.2.3 SUBSTR caseIgnoreMatch <string> )",
             "1: matching rule caseIgnoreMatch cannot be used for SUBSTR",
         ),
-        ("ditcontentrule ( 2.5.6.6 AUX nobody )", "1: object class \"nobody\" in AUX is not defined"),
-        ("nameform ( 1.2.3 OC nobody MUST cn )", "1: object class \"nobody\" in OC is not defined"),
-        ("ditstructurerule ( 1 FORM nobody )", "1: name form \"nobody\" is not defined"),
+        ("ditcontentrule ( 2.5.6.6 AUX missing )", "1: object class \"missing\" in AUX is not defined"),
+        ("nameform ( 1.2.3 OC missing MUST cn )", "1: object class \"missing\" in OC is not defined"),
+        ("ditstructurerule ( 1 FORM missing )", "1: name form \"missing\" is not defined"),
         (
             "nameform ( 1.2.3 NAME 'f' OC person MUST cn )\nditstructurerule ( 1 FORM f SUP 7 )",
             "2: superior \"7\" is not defined",

@@ -349,7 +349,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
     let mut group = Group::new("Cluster");
     let state = figures.get();
     group.text("Node", "The number of this node", state.node);
-    group.text("Address", "Where other nodes reach this one", &state.address);
+    group.text("Address", "Address at which other nodes reach this one", &state.address);
     group.text("Generation", "Which data positions are of", HEXLOWER.encode(&state.generation));
     group.add(
         "Role",
@@ -394,7 +394,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
         let in_30_days = state.log_bytes.saturating_add(bytes.saturating_mul(30));
         group.level("Log Bytes In 30 Days", "What the log takes then if nothing is deleted", in_30_days);
     }
-    group.level("Deletable Bytes", "About what of the log nobody needs any more", state.deletable_bytes);
+    group.level("Deletable Bytes", "Estimated bytes of the log that no node needs", state.deletable_bytes);
     match &state.snapshot {
         Some(Ok((offset, at))) => {
             let text = format!("of offset {offset}, at {}", generalized_time(*at));
@@ -414,7 +414,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
     }
     match &state.deletable {
         Some(Ok(offset)) => {
-            group.level("Deletable Before", "Nobody needs messages of the log before this one", *offset)
+            group.level("Deletable Before", "Oldest message of the log that a node needs", *offset)
         }
         Some(Err(kept)) => group.text("Kept Whole", "Why all messages of the log are needed", kept),
         None => {}
@@ -423,7 +423,7 @@ fn cluster(figures: &cluster::figures::Figures, directory: &Weak<Directory>) -> 
         group.text(format!("Node {}", node.0), "What the log says of a node", member_text(row));
     }
     group.level("Lag Messages", "Messages that this node has not read", state.lag_messages());
-    group.level("Lag Seconds", "How old the last message read is, where there are others", state.lag_seconds);
+    group.level("Lag Seconds", "Age of the last message read, if others follow it", state.lag_seconds);
     group.level("Waiting Changes", "Changes of this node's clients without an answer", state.waiting);
     group.count("Groups Followed", "Groups of changes of other nodes", state.groups_followed);
     group.count("Groups Decided", "Groups of changes that this node decided", state.groups_decided);

@@ -156,7 +156,7 @@ mod tests {
         assert!(matches!(inserter.insert(ROWS, b"key", &[1]), Err(StoreError::WrongMapKind { .. })));
         inserter.finish().unwrap();
 
-        assert_eq!(sets(&before).len(), 4, "a view stays where it is");
+        assert_eq!(sets(&before).len(), 4, "a view does not move");
         before.renew().unwrap();
         assert_eq!(sets(&before), expected);
         let mut batch = writer.begin().unwrap();

@@ -316,7 +316,7 @@ impl Txn {
         }
     }
 
-    /// Caches the one value of a key, at the location where it was read.
+    /// Caches the one value of a key, at the location of the last read.
     pub(crate) fn cache_id(&self, map: usize, key: &NewKey, id: &[u8]) {
         let (Some(cache), Ok(number)) = (&self.row_cache, id.try_into().map(u64::from_be_bytes)) else {
             return;

@@ -110,7 +110,7 @@ fn keys_of_sets_are_found_whatever_ids_they_have() {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
     let key =
-        |number: u32| [&number.to_be_bytes()[..], &b"behind the number"[..number as usize % 17]].concat();
+        |number: u32| [&number.to_be_bytes()[..], &b"after the number"[..number as usize % 17]].concat();
     let count = |number: u32| match (number / 40 % 3, number % 7) {
         (0, _) => 1,
         (1, residue) => [1, 1, 2, 5, 1, 30, 1][residue as usize],

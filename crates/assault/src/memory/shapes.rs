@@ -206,7 +206,7 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         name: "followers-8",
-        what: "500 searches that want to hear of changes, and 500 changes, as the administrator",
+        what: "500 persistent searches, and 500 changes, as the administrator",
         connections: 8,
         one_source: false,
         bind: ADMIN_BIND,

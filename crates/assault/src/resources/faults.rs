@@ -151,7 +151,7 @@ pub(super) fn every_thread_and_call(plan: &Plan) -> Finding {
     );
     let finding = Finding::of(done).bounded(
         complaints.is_empty() && came > 0,
-        format!("{} false acknowledgements, silent stops, or stops where it could go on", complaints.len()),
+        format!("{} false acknowledgements, silent stops, or needless stops", complaints.len()),
         "0",
     );
     complaints.into_iter().fold(finding, Finding::noted)

@@ -133,7 +133,7 @@ pub(crate) fn receive<T: DeserializeOwned>(source: &mut impl Read, bytes_max: us
     let length = u32::from_be_bytes(length) as usize;
     let invalid = |message: String| io::Error::new(ErrorKind::InvalidData, message);
     if length > bytes_max {
-        return Err(invalid(format!("a message of {length} octets, where {bytes_max} are the most")));
+        return Err(invalid(format!("a message of {length} octets; the limit is {bytes_max}")));
     }
     let mut bytes = Vec::new();
     source.take(length as u64).read_to_end(&mut bytes)?;

@@ -207,7 +207,7 @@ pub(crate) fn result(
     result
 }
 
-/// Describes how far the answers lagged behind the wanted rate, or returns `None` if they kept up.
+/// Describes by how much the answers missed the wanted rate, or returns `None` if they kept up.
 ///
 /// By Little's law, the requests under way at any moment are those that arrive in the mean time of an answer. As many
 /// may be unanswered at the end, up to a quarter of all, plus a hundredth of all.

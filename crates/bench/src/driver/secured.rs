@@ -28,7 +28,8 @@ pub(crate) fn secured(targets: &Targets, options: &Options) -> Result<Vec<Option
         if !asks(*is_ldaps) {
             return Ok(None);
         }
-        let why = "TLS needs to know whom to trust: --tls-ca FILE, or --tls-insecure for anybody";
+        let why =
+            "TLS needs trusted authorities: give --tls-ca FILE, or --tls-insecure to trust any certificate";
         let untold = || DriveError::Target { uri: uri.clone(), why: why.to_owned() };
         let tls = options.tls.clone().ok_or_else(untold)?;
         Ok(Some(Secured { tls, host: host.clone(), starts_plain: !is_ldaps }))

@@ -68,7 +68,7 @@ fn dn_of(block: &[String]) -> &str {
 mod tests {
     use super::*;
 
-    const TEXT: &str = "# made by somebody\ndn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: a\n b\n\n\n\
+    const TEXT: &str = "# made by hand\ndn: cn=config\ncn: config\nport: 389\nPort: 390\nlong: a\n b\n\n\n\
         dn: cn=x,cn=config\ncn: x\n";
 
     #[test]

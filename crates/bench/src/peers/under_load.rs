@@ -373,7 +373,7 @@ impl Driven<'_> {
         let administrator = (target.setup.admin_dn.clone(), target.setup.admin_password.clone());
         let bind = match (&target.data.user, workload.needs.access_control) {
             (Some(user), true) => user.clone(),
-            (None, true) => return Err("nobody in the data has a password to bind with".to_owned()),
+            (None, true) => return Err("no entry of the data has a password to bind with".to_owned()),
             (_, false) => administrator,
         };
         let options = Options {

@@ -101,7 +101,7 @@ impl Latency {
     }
 
     /// Returns the distribution as reports plot it: number of nines, and the latency in microseconds that so many
-    /// operations did not exceed. It ends where there are too few operations to distinguish them from the longest.
+    /// operations did not exceed. It ends if there are too few operations to distinguish them from the longest.
     pub fn distribution(&self) -> Vec<(f64, u64)> {
         let most = (self.count().max(1) as f64).log10().min(NINES_MAX);
         let steps = (most * POINTS_A_NINE).ceil() as u32;

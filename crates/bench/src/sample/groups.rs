@@ -36,7 +36,7 @@ impl Sample {
             posix("all-staff", "Everyone, one by one", 6_000, self.dns_of(|_| true)),
             posix(
                 "managers",
-                "Whoever leads a department or a team",
+                "Heads of departments and leads of teams",
                 6_001,
                 self.dns_of(|person| matches!(person.post.rank, Rank::Head | Rank::Lead)),
             ),
@@ -64,8 +64,8 @@ impl Sample {
                 .text("description", "Elected; unique names")
                 .texts("uniqueMember", &(0..9).map(|seat| self.person_dn(60 + seat * 97)).collect::<Vec<_>>())
                 .done(),
-            self.dynamic_group("interns", "Whoever is an intern, looked up", "(employeeType=intern)"),
-            self.dynamic_group("krakow", "Whoever works in Kraków, looked up", "(l=Kraków)"),
+            self.dynamic_group("interns", "Interns, found by a filter", "(employeeType=intern)"),
+            self.dynamic_group("krakow", "People in Kraków, found by a filter", "(l=Kraków)"),
         ]
     }
 

@@ -128,7 +128,7 @@ pub enum TemplateFault {
     #[error("{} has no lines", .0.display())]
     EmptyFile(PathBuf),
     /// `<members>` with something else on the line, or in a branch's name.
-    #[error("<members> and <dnof> stand where no DN is made from them, <members> alone on its line")]
+    #[error("<members> and <dnof> cannot be part of a DN, and <members> must be alone on its line")]
     Misplaced,
     /// Groups that would have no member.
     #[error("{members} entries of {template} cannot be shared out over {groups} groups")]

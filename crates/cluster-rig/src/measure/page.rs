@@ -23,17 +23,17 @@ const PROMISES: [(&str, &str); 2] = [
 const TABLES: [(&str, &str, &[&str]); 8] = [
     ("Searches without changes", "search, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (
-        "Changes at a rate, and searches beside them",
+        "Changes at a rate, and searches during them",
         "changes at a rate, ",
         &["per_second", "p50_ms", "p99_ms", "cpu_micros"],
     ),
-    ("", "search beside changes, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "changes_per_second"]),
+    ("", "search during changes, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "changes_per_second"]),
     (
         "Nodes compare their data",
         "nodes compare their data",
         &["seconds", "cpu_seconds", "cpu_micros_per_entry"],
     ),
-    ("", "search beside a comparison, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
+    ("", "search during a comparison, ", &["per_second", "p50_ms", "p99_ms", "cpu_micros"]),
     (CHANGES, "changes of ", &["per_second", "p50_ms", "p99_ms", "cpu_micros", "wrong", "others_behind_ms"]),
     ("Visible on all nodes", "visible everywhere, ", &["from_the_answer", "from_the_request"]),
     ("Failover: for how long changes stand still", "the writer is killed", &["count", "p50_ms", "max_ms"]),
@@ -211,15 +211,15 @@ fn ratios(steps: &[&Value]) -> String {
             "search, alone",
         ),
         (
-            "searches a second at another node, beside changes by without",
+            "searches a second at another node, during changes by without",
             "per_second",
-            "search beside changes, at another node",
+            "search during changes, at another node",
             "search, at another node",
         ),
         (
-            "searches a second alone, beside changes by without",
+            "searches a second alone, during changes by without",
             "per_second",
-            "search beside changes, alone",
+            "search during changes, alone",
             "search, alone",
         ),
     ];

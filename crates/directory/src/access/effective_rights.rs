@@ -216,7 +216,7 @@ impl EffectiveRights {
         }
         let name = schema.type_by_id(type_id).name();
         if state.catalog.secrets.of_type(type_id) == Secrecy::Nobody {
-            return Err(denied(format!("nobody may read or compare {name}")));
+            return Err(denied(format!("no client may read or compare {name}")));
         }
         match self.kind {
             Kind::User(own) if is_user_password(schema, type_id) => {

@@ -276,7 +276,7 @@ pub(crate) fn explain_rights(
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, asked_for);
     let deciding = Deciding { state, rights, mine, texts, by_default: *by_default, who: name_of(subject) };
     if rules.is_broken {
-        explanation.notes.push("a rule cannot be read: then nobody has any right".to_owned());
+        explanation.notes.push("a rule cannot be read, so only the administrator has rights".to_owned());
     }
     if !at.may_browse() && asked.right != BROWSE && asked.right != ADD {
         say(&mut explanation, &RightExtent::Nothing);
@@ -357,7 +357,7 @@ pub(crate) fn explain_use(
         let note = match (is_refused, decides) {
             (true, None) => "it is for those alone whom a rule allows it by name",
             (true, Some(_)) => "rules allow it to others alone",
-            (false, _) => "no rule keeps it from anybody",
+            (false, _) => "no rule restricts its use",
         };
         explanation.notes.push(note.to_owned());
     }
@@ -450,7 +450,7 @@ impl Deciding<'_> {
         if *subject == Requester::Anonymous
             && [WRITE, ADD, DELETE, RENAME, JOIN, LEAVE, PROXY, RESET].contains(&right)
         {
-            let note = "nobody changes anything without a bind, whatever the rules say";
+            let note = "anonymous clients cannot change anything, whatever the rules say";
             return Ok(Some((false, note.to_owned())));
         }
         let Some(type_id) = type_id else { return Ok(None) };
@@ -462,7 +462,7 @@ impl Deciding<'_> {
         if right == COMPARE && is_user_password(schema, type_id) {
             let is_allowed = self.rights.check_compare(self.state, asked.id, type_id).is_ok();
             let note = format!(
-                "who compares {name} says the setting password_comparers; everybody compares their own"
+                "the setting password_comparers says who compares {name}; users may compare their own"
             );
             return Ok(Some((is_allowed, note)));
         }

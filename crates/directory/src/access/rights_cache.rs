@@ -158,7 +158,7 @@ mod tests {
     const DESCRIBED: &str = "cn=d,dc=example,dc=com";
     const UNITS: [&str; 2] = ["ou=x,dc=example,dc=com", "ou=y,dc=example,dc=com"];
     const RULES: [&str; 7] = [
-        "everybody: allow browse, read of objectClass to authenticated",
+        "users: allow browse, read of objectClass to authenticated",
         "group: allow read of sn in 'ou=x,dc=example,dc=com' to group 'cn=g,dc=example,dc=com'",
         "other: allow read of mail to group 'cn=h,dc=example,dc=com'",
         "third: deny read of mail at 'uid=b,ou=x,dc=example,dc=com' to group 'cn=i,ou=y,dc=example,dc=com'",

@@ -378,7 +378,7 @@ fn a_withdrawn_right_ends_at_once() {
 fn rules_that_cannot_be_are_refused() {
     let mut directory = sample();
     for (rules, expected) in [
-        (&["x: allow read to nobody"][..], "found \"nobody\""),
+        (&["x: allow read to unknown"][..], "found \"unknown\""),
         (&["x: allow read of shoeSize to anyone"], "shoeSize is not an attribute type"),
         (&["x: allow read of @shoe to anyone"], "shoe is not an object class"),
         (&["x: allow read in \"no dn\" to anyone"], "no dn"),

@@ -229,7 +229,10 @@ pub(crate) fn subject(state: TreeState<'_>, identity: &str) -> Result<Requester>
 }
 
 fn no_such_requester(identity: &str) -> OperationError {
-    OperationError::refused(ResultCode::NO_SUCH_OBJECT, format!("{} is nobody here", Quoted(identity)))
+    OperationError::refused(
+        ResultCode::NO_SUCH_OBJECT,
+        format!("{} is not a user of this directory", Quoted(identity)),
+    )
 }
 
 fn wrong(what: String) -> OperationError {

@@ -118,7 +118,7 @@ fn bind_with_certificate(state: TreeState<'_>, subject: &str) -> Result<Requeste
     let name = NormalName::of(&dn, &state.catalog.schema);
     // Authorities may issue a DN as short as cn=admin to several clients.
     if is_administrator(state, &name)? {
-        return refused("a certificate does not make anybody the administrator".to_owned());
+        return refused("a certificate cannot bind as the administrator".to_owned());
     }
     match state.find(&name)? {
         Found::Entry(id, flags) if !dn.is_empty() && !flags.is_alias() && !flags.is_referral() => {

@@ -668,7 +668,7 @@ fn read_no_operation(controls: &mut RequestControls, control: &Control<'_>) -> R
 }
 
 fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes counts before and behind a target, and the target, as its value";
+    const EXPECTED: &str = "takes counts before and after a target, and the target, as its value";
     let asked = ListViewRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
     let target = match asked.target {
         ListViewTarget::Offset { offset, count } => WindowTarget::Offset(offset, count),

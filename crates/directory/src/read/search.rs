@@ -380,7 +380,7 @@ impl Search {
             outcome.diagnostic = self.size_limit_text();
         }
         if outcome.code == ResultCode::E_SYNC_REFRESH_REQUIRED {
-            outcome.diagnostic = "more may have changed than can be told: poll with this cookie".to_owned();
+            outcome.diagnostic = "more may have changed than can be sent: poll with this cookie".to_owned();
         }
         self.result_code = Some(outcome.code);
         let result = LdapResult {
@@ -692,10 +692,9 @@ impl Work {
             Work::Tree(search) => search.sort_by(asked, inputs.snapshot.state().catalog),
         });
         let part = window.map(|asked| match &outcome {
-            None => Err(WindowError(
-                ResultCode::SORT_CONTROL_MISSING,
-                "it takes the control server-side sorting beside it",
-            )),
+            None => {
+                Err(WindowError(ResultCode::SORT_CONTROL_MISSING, "it needs the control server-side sorting"))
+            }
             Some(outcome) if outcome.code != ResultCode::SUCCESS => {
                 Err(WindowError(outcome.code, "the list cannot be sorted"))
             }

@@ -32,7 +32,7 @@ pub(super) fn lost_rule_readers(
         return Ok(Vec::new());
     }
     let what = "only the administrator could query these rules: allow explain to another requester, or state \
-                with a rule \"nobody: deny explain to anyone\" that this is intended";
+                with a rule \"closed: deny explain to anyone\" that this is intended";
     Ok(vec![SettingsProblem::key("access_rules", what.to_owned())])
 }
 

@@ -182,7 +182,7 @@ fn answers_are_those_of_the_plain_rules() {
             }
         }
         assert!(shown > 20, "too little was to be seen: {shown}");
-        assert!(changed > 0, "nobody changed a password");
+        assert!(changed > 0, "no password was changed");
     });
 }
 

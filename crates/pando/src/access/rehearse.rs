@@ -142,7 +142,7 @@ fn recorded(
     summarize(&rehearsed);
     Ok(match rehearsed.damages {
         0 => ExitCode::SUCCESS,
-        _ => exit::failure("the trail is damaged: `pando audit verify` tells all of it"),
+        _ => exit::failure("the trail is damaged: `pando audit verify` reports all damage"),
     })
 }
 
@@ -164,12 +164,12 @@ fn summarize(rehearsed: &RecordedRehearsal) {
     }
     for (what, count) in [
         ("left out, of the administrator, whom no rule binds", tally.of_administrator),
-        ("left out, who asked is nobody now", tally.requester_gone),
+        ("left out, the requester no longer exists", tally.requester_gone),
         ("left out, the entry is not in the tree now", tally.entry_gone),
         ("left out, the trail withholds a name or filter", *withheld),
         ("changes decided by their place, the entry is not there now", tally.by_place),
         ("searches of which not all entries were looked at (--entries-max)", tally.cut),
-        ("decided as in the clear and bound by no known way, the trail does not tell", *link_unknown),
+        ("decided as in the clear and without a bind method, which the trail does not have", *link_unknown),
     ] {
         if count > 0 {
             println!("{what}: {count}");

@@ -147,7 +147,7 @@ fn with_clients(
     find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,
 ) -> Result<Vec<Workload>, Stop> {
     let Some((name, clients)) = name.rsplit_once('@') else { return find(name) };
-    let wrong = |_| refused(format!("{name}@{clients}: write the number of clients behind @"));
+    let wrong = |_| refused(format!("{name}@{clients}: write the number of clients after @"));
     let count: NonZeroUsize = clients.parse().map_err(wrong)?;
     let mut found = find(name)?;
     for workload in &mut found {

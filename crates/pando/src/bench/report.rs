@@ -55,7 +55,7 @@ impl ReportArguments {
 pub(super) fn run(arguments: &ReportArguments) -> Result<ExitCode, Stop> {
     if arguments.is_to_standard_output() && (arguments.csv || arguments.json || arguments.markdown) {
         return Err(refused(
-            "--csv, --json and --markdown write beside the page: give it a name with --output",
+            "--csv, --json and --markdown write files next to the page: name it with --output",
         ));
     }
     let runs: Result<Vec<Vec<RunResult>>, _> =

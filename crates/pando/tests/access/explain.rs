@@ -86,7 +86,7 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
         ask("anonymous", "read", &[SUFFIX, "dc"]).expect_code(8).expect_output("the entry cannot be seen");
         ask(&anna, "read", &[&bert, "userPassword"]).expect_code(8).expect_output("is a secret");
         ask(&anna, "search", &[&bert, "objectClass"]).expect_code(0);
-        ask("nobody", "browse", &[&bert]).expect_code(1).expect_error("is nobody here");
+        ask("nobody", "browse", &[&bert]).expect_code(1).expect_error("is not a user of this directory");
         ask(&anna, "see", &[&bert])
             .expect_code(1)
             .expect_error("\"see\" is not a right: choose from browse, ");

@@ -311,7 +311,7 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
         .expect_output(", at the entries of now: 7 would change, in 6 ways\n")
         .expect_output("left out, the trail withholds a name or filter: 1\n")
         .expect_output("changes decided by their place, the entry is not there now: 2\n")
-        .expect_output("left out, who asked is nobody now: 1\n")
+        .expect_output("left out, the requester no longer exists: 1\n")
         .expect_output("left out, of the administrator, whom no rule binds: ");
     assert!(!said.stdout.contains("(--"), "all is listed: {}", said.stdout);
 
@@ -352,7 +352,7 @@ fn a_missing_or_damaged_trail_is_reported() {
     rehearse(&scratch, &THEN, &[])
         .expect_code(1)
         .expect_output(" operations")
-        .expect_error("the trail is damaged: `pando audit verify` tells all of it");
+        .expect_error("the trail is damaged: `pando audit verify` reports all damage");
 }
 
 /// Returns the events that `pando audit --explain` prints.

@@ -15,7 +15,7 @@ use support::{Pando, SUFFIX, Scratch};
 
 /// First rules of the how-to page.
 const RULES: &str = "access_rules = [\n  \
-                     \"everybody: allow read to authenticated\",\n  \
+                     \"users: allow read to authenticated\",\n  \
                      \"phones: deny read of homePhone, employeeNumber to authenticated\",\n  \
                      \"own entry: allow write of userPassword, description to self\",\n  \
                      \"staff: allow write of telephoneNumber in 'ou=people,dc=example,dc=com' to \
@@ -142,7 +142,7 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
     let outcome = admin.modify("cn=config", fewer).unwrap();
     assert!(!outcome.is_success(), "{outcome:?}");
     assert!(outcome.diagnostic.contains("deny explain to anyone"), "{outcome:?}");
-    let meant = [&rules[..2], &["nobody: deny explain to anyone"]].concat();
+    let meant = [&rules[..2], &["closed: deny explain to anyone"]].concat();
     replace(&mut admin, "cn=config", "pandoAccessRule", &meant);
     as_person(&pando, "anna", "ldappasswd", &["-s", "other-s3cret", &bert], "")
         .expect_code(1)
@@ -160,7 +160,7 @@ fn rules_know_by_which_bind_requests_come_and_when() {
         "all: allow browse, read of uid to authenticated",
         "simple: allow read of cn to authenticated bound by simple",
         "other: allow read of sn to authenticated bound by plain, EXTERNAL",
-        "nobody: allow read of objectClass to anyone bound by simple, sasl",
+        "few: allow read of objectClass to anyone bound by simple, sasl",
         "days: allow read of employeeType to authenticated \
          on monday, tuesday, wednesday, thursday, friday, saturday, sunday",
         "nights: deny read of employeeType to authenticated bound by simple between 00:00 and 24:00",
@@ -462,7 +462,7 @@ fn long_searches_and_large_entries_obey_the_rules_too() {
     for unit in ["open", "closed"] {
         write!(ldif, "dn: ou={unit},{SUFFIX}\nobjectClass: organizationalUnit\nou: {unit}\n\n").unwrap();
         for number in 0..PEOPLE / 2 {
-            let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: Somebody";
+            let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: A person";
             write!(ldif, "dn: uid={unit}{number},ou={unit},{SUFFIX}\n{entry}\n\n").unwrap();
         }
     }
@@ -522,7 +522,7 @@ fn controls_and_operations_are_kept_from_some() {
         "all: allow read to anyone",
         "own: allow write of description to self",
         "pages: allow use of paging to authenticated",
-        "nobody: deny use of 1.3.6.1.4.1.4203.1.11.3 to anonymous",
+        "closed: deny use of 1.3.6.1.4.1.4203.1.11.3 to anonymous",
         &format!("plain: deny use of manage-dsa-it to user '{anna}'"),
     ];
     replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
@@ -574,7 +574,7 @@ fn controls_and_operations_are_kept_from_some() {
         .expect_output("is what rule \"pages\" is for");
     ask(&anna, "1.2.840.113556.1.4.319").expect_code(0).expect_output("rule 3: pages: ");
     ask(&anna, "manage-dsa-it").expect_code(8).expect_output("rule 5: plain: ");
-    ask("anonymous", "subentries").expect_code(0).expect_output("no rule keeps it from anybody");
+    ask("anonymous", "subentries").expect_code(0).expect_output("no rule restricts its use");
     ask(&anna, "fax").expect_code(1).expect_error("fax is not a control");
     let of_anna = format!("'{anna}' may use paging");
     replace(&mut admin, "cn=config", "pandoAccessExpectation", &["anonymous may not use paging", &of_anna]);

@@ -129,14 +129,14 @@ fn the_last_right_to_ask_for_rules_is_taken_only_where_that_is_meant() {
     let see = "all: allow read to authenticated";
     let first = settings(&scratch, "first.toml", &[see], &[]);
     let with = settings(&scratch, "with.toml", &[see, "helpers: allow explain to authenticated"], &[]);
-    let meant = settings(&scratch, "meant.toml", &[see, "nobody: deny explain to anyone"], &[]);
+    let meant = settings(&scratch, "meant.toml", &[see, "closed: deny explain to anyone"], &[]);
     command(&["apply", &first], Some(&data)).expect_code(0);
     command(&["apply", &with], Some(&data)).expect_code(0);
     for verb in ["plan", "apply"] {
         command(&[verb, &first], Some(&data))
             .expect_code(2)
             .expect_error("only the administrator could query these rules")
-            .expect_error("\"nobody: deny explain to anyone\"");
+            .expect_error("\"closed: deny explain to anyone\"");
     }
     let back = command(&["access", "rollback"], Some(&data));
     assert!(back.code != Some(0) && back.stderr.contains("deny explain to anyone"), "{back}");

@@ -383,7 +383,7 @@ fn aci_sets() -> [String; 4] {
         format!(
             "dn: {SUFFIX}\n\
              aci: (targetattr!=\"userPassword\")\
-             (version 3.0; acl \"Everybody\"; {all}(userdn=\"ldap:///all\");)\n\
+             (version 3.0; acl \"All\"; {all}(userdn=\"ldap:///all\");)\n\
              aci: (targetattr=\"telephoneNumber || title\")\
              (version 3.0; acl \"Details\"; {none}(userdn=\"ldap:///{bert}\");)\n\n\
              dn: {closed}\n\

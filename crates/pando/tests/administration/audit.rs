@@ -504,7 +504,7 @@ fn check_adds(scratch: &Scratch, acknowledged: &[String]) {
     let mut last = 0;
     for event in events(scratch, &["--operation", "add"]) {
         let position = event["position"].as_u64().unwrap();
-        assert!(position > last, "position {position} behind {last}");
+        assert!(position > last, "position {position} after {last}");
         last = position;
         *told.entry(event["target"].as_str().unwrap().to_owned()).or_default() += 1;
     }

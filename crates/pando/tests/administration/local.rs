@@ -119,7 +119,7 @@ fn external_is_offered_where_it_works() {
 #[test]
 fn others_connect_where_they_are_let_and_bind_with_a_password() {
     let scratch = Scratch::new("others");
-    let path = scratch.join("for everybody");
+    let path = scratch.join("for all users");
     let pando = Start::new(&scratch).arguments(&["--listen", &url(&path)]).ready();
     plant(&mut pando.administrator());
     let url = url(&path);

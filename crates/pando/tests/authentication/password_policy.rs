@@ -38,7 +38,7 @@ fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     text
 }
 
-/// Starts a server with that tree, where the policy is the default and stored passwords are quick to verify.
+/// Starts a server with that tree. The policy is the default and stored passwords are quick to verify.
 fn start(scratch: &Scratch, policy: &str, people: &[(&str, &str)]) -> Pando {
     let settings =
         format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{POLICY}\"\n");
@@ -608,7 +608,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert!(own.modify(&person_dn("anna"), right).unwrap().is_success());
         assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
-        assert_eq!(change_with_old(&mut administrator, "wrong", "new"), WRONG_OLD, "whoever tries");
+        assert_eq!(change_with_old(&mut administrator, "wrong", "new"), WRONG_OLD, "for every client");
         assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
         // With a locked account no password is accepted.
         assert_eq!(change_with_old(&mut own, "next", "new"), WRONG_OLD);

@@ -402,7 +402,7 @@ fn certificates_of_clients_name_their_entries() {
     let is_anna = "dn:uid=anna,ou=people,dc=example";
     let anna_tls = with(&anna(), &authority);
     for mut connection in [connect(&anna_tls), pando.connect().start_tls(&anna_tls, "localhost").unwrap()] {
-        assert_eq!(identity(&mut connection), "", "a certificate alone binds nobody");
+        assert_eq!(identity(&mut connection), "", "a certificate alone is no bind");
         let root = connection.entry("", &["supportedSASLMechanisms"]).unwrap().unwrap();
         assert_eq!(root.texts("supportedSASLMechanisms"), ["EXTERNAL", "PLAIN"]);
         assert!(connection.bind_external(None).unwrap().is_success());

@@ -91,7 +91,7 @@ fn a_suite_is_measured_once_and_judged() {
         table.contains("# t\n") && table.contains("; Pando ") && table.ends_with(&both.stdout),
         "{table}"
     );
-    assert_eq!(std::fs::read_dir(scratch.join("data")).unwrap().count(), 0, "data is left behind");
+    assert_eq!(std::fs::read_dir(scratch.join("data")).unwrap().count(), 0, "data is left");
 
     let reached = text.replace("at_most = 0.5", "at_least = 1");
     let file = scratch.write("try.toml", &reached);

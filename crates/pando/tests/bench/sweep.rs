@@ -51,7 +51,7 @@ fn entries_grow_and_the_report_draws_the_curve() {
     assert!(html.contains("over entries") && html.contains("<svg"), "a curve");
     let left: Vec<_> =
         std::fs::read_dir(scratch.join("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert!(left.iter().all(|name| name.to_str().unwrap().starts_with("sweep.")), "{left:?} is left behind");
+    assert!(left.iter().all(|name| name.to_str().unwrap().starts_with("sweep.")), "{left:?} is left");
 }
 
 #[test]

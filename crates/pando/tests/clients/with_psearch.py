@@ -20,7 +20,7 @@ listener = ldap.initialize(url)
 listener.simple_bind_s(admin_dn, password)
 asked = PersistentSearchControl(criticality=True, changeTypes=None, changesOnly=True, returnECs=True)
 search = listener.search_ext(PEOPLE, ldap.SCOPE_SUBTREE, "(objectClass=person)", serverctrls=[asked])
-# What is asked behind it is answered when it has begun.
+# Requests after it are answered when it has begun.
 assert listener.whoami_s() == f"dn:{admin_dn}"
 
 
@@ -45,12 +45,12 @@ changer.rename_s(one, "uid=heard2")
 assert hear(1) == [(RENAME, two, one, [b"Other"])]
 changer.delete_s(two)
 assert hear(1) == [(DELETE, two, None, [b"Other"])]
-# The connection answers others meanwhile, and the search ends when it is told to.
+# The connection answers others meanwhile, and the search ends on request.
 assert listener.whoami_s() == f"dn:{admin_dn}"
 listener.abandon(search)
 assert listener.whoami_s() == f"dn:{admin_dn}"
 
-# ldap3 follows aliases unless it is told not to, and asks for a persistent search only for changes alone.
+# ldap3 follows aliases by default, and asks for a persistent search only for changes alone.
 connection = ldap3.Connection(ldap3.Server(url), admin_dn, password, client_strategy=ldap3.ASYNC_STREAM,
                               auto_bind=True, receive_timeout=60)
 heard = connection.extend.standard.persistent_search(

@@ -103,7 +103,7 @@ changer.rename_s("uid=sync5,dc=example,dc=com", "uid=sync5", PEOPLE)
 hear(lambda: named("sync5"))
 changer.delete_s(f"uid=sync5,{PEOPLE}")
 hear(lambda: len(consumer.copy) == count)
-# Nothing is told of what is elsewhere; the connection answers others meanwhile.
+# Entries elsewhere are not sent; the connection answers others meanwhile.
 changer.add_s("ou=elsewhere,dc=example,dc=com", [("objectClass", [b"organizationalUnit"])])
 assert consumer.whoami_s() == f"dn:{admin_dn}"
 consumer.cancel_s(search)

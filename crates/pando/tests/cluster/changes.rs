@@ -21,14 +21,14 @@ fn a_change_on_one_node_is_read_on_all() {
     let mut two = second.administrator();
     assert!(read(&mut two, &unit("before")).is_some(), "it came with the copy");
     assert_eq!(add_unit(&mut one, "on-one").code, ResultCode::SUCCESS);
-    assert!(read(&mut one, &unit("on-one")).is_some(), "whoever changed it sees it");
+    assert!(read(&mut one, &unit("on-one")).is_some(), "the client that changed it sees it");
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
     // A forwarded change, which the client that sent it sees at once.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
-    assert!(read(&mut two, &unit("on-two")).is_some(), "whoever changed it sees it");
+    assert!(read(&mut two, &unit("on-two")).is_some(), "the client that changed it sees it");
     assert!(read(&mut one, &unit("on-two")).is_some(), "the writer has it first");
     let again = add_unit(&mut two, "on-two");
     assert_eq!(again.code, ResultCode::ENTRY_ALREADY_EXISTS, "{again:?}");

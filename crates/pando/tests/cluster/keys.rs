@@ -126,7 +126,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     let log = log_of(&cluster);
     append(&log, &forged(&log, &theirs));
     for server in [&first, &second] {
-        until("it is told", || Some(figure(server, "Alarms")).filter(|alarms| alarms == "1"));
+        until("the message arrives", || Some(figure(server, "Alarms")).filter(|alarms| alarms == "1"));
         assert!(read(&mut server.administrator(), &unit("forgede")).is_none());
     }
     assert_eq!(add_unit(&mut second.administrator(), "goes-on").code, ResultCode::SUCCESS);
@@ -158,7 +158,9 @@ fn a_former_node_cannot_write_with_an_old_key() {
     fetched.expect_output("this node has the 3 keys that node 1 gives");
     first.kill();
     let (first, second) = (cluster.start(1), cluster.start(2));
-    until("somebody writes", || (add_unit(&mut second.administrator(), "last").is_success()).then_some(()));
+    until("changes are possible", || {
+        (add_unit(&mut second.administrator(), "last").is_success()).then_some(())
+    });
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 }
 
@@ -197,7 +199,7 @@ fn groups_are_sealed_where_the_writer_says_so() {
     let all = messages(&log_of(&cluster));
     let holds =
         |name: &str| all.iter().any(|message| message.windows(name.len()).any(|at| at == name.as_bytes()));
-    assert!(holds(&secret("clear")), "what is not sealed can be read by whoever reaches a broker");
+    assert!(holds(&secret("clear")), "unsealed records can be read by any client of a broker");
     assert!(!holds(&secret("sealed")), "what is sealed cannot");
     an_offered_key_outlives_its_node(&cluster, first, &second);
 }
@@ -215,7 +217,7 @@ fn an_offered_key_outlives_its_node(cluster: &Cluster, first: Pando, second: &Pa
         until("it is in force", || (figure(&first, "Key") == offered).then_some(()));
         until("on the other node too", || (figure(second, "Key") == offered).then_some(()));
         asking.join().unwrap().expect_code(0).expect_output(&offered);
-        until("somebody writes", || {
+        until("changes are possible", || {
             add_unit(&mut second.administrator(), "after-a-crash").is_success().then_some(())
         });
         cluster.expect_equal(&[(1, &first), (2, second)]);

@@ -68,7 +68,9 @@ fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     until("the second one has one", || {
         figure_of(&second, "Own Snapshot").filter(|text| text.starts_with("of offset"))
     });
-    let start = until("what nobody needs is gone", || Some(start_of(&first)).filter(|start| *start > 0));
+    let start = until("messages that no node needs are deleted", || {
+        Some(start_of(&first)).filter(|start| *start > 0)
+    });
     assert!(start <= lacks_from, "{start}, {lacks_from}");
     until("all are known to have what is gone", || {
         [1, 2].iter().all(|node| committed(&first, *node) >= Some(start)).then_some(())

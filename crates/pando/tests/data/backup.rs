@@ -81,7 +81,7 @@ fn every_moment_of_a_served_directory_comes_back() {
     for (number, moment) in moments.iter().enumerate() {
         let position = position_of(moment).to_string();
         let (data, run) = place.restore(&format!("then-{number}"), &["--position", &position]);
-        run.expect_code(0).expect_output(&format!("behind the change at position {position}"));
+        run.expect_code(0).expect_output(&format!("after the change at position {position}"));
         assert_eq!(exported(&data), *moment, "the same text, octet by octet");
         command(&["verify"], Some(&data)).expect_code(0);
     }
@@ -335,7 +335,7 @@ fn a_server_keeps_its_own_backup() {
     let failing = |admin: &mut client::Connection| {
         backup_figure(admin, "Failing", "monitoredInfo").filter(|text| text != "no")
     };
-    let text = until("a failure to be told", || failing(&mut server.administrator()));
+    let text = until("a failure to report", || failing(&mut server.administrator()));
     assert!(text.contains("backup"), "{text}");
     assert!(server.log().contains("is not backed up"), "{}", server.log());
     assert!(backup_figure(&mut server.administrator(), "Last Backup", "monitorTimestamp").is_none());
@@ -357,7 +357,7 @@ fn a_server_keeps_its_own_backup() {
     }
     let second =
         until("a backup that is not due yet", || position(&mut admin).filter(|found| *found > first));
-    assert!(second > first + 1_000, "{second} is behind {first}");
+    assert!(second > first + 1_000, "{second} is after {first}");
     let log = server.log();
     assert!(
         log.contains("all entries are backed up and read back") && log.contains("changes are backed up"),

@@ -1,7 +1,7 @@
 //! Compares Pando with Debian's slapd: the same operations, with the same schema, must return the same result codes,
 //! matched DNs and entries with attributes and values. After every change, the two trees must be equal.
 //!
-//! The operations are the files in `tests/differential`, described in the README there. Where Pando differs on purpose
+//! The operations are the files in `tests/differential`, described in the README there. If Pando differs on purpose
 //! the line before the operation explains it; if such a difference disappears, the test fails too.
 //!
 //! Exceptions from comparison by octets:

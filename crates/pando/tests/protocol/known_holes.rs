@@ -524,6 +524,6 @@ fn half_a_bind_is_none() {
         let outcome = connection.bind(name, password).unwrap();
         assert_eq!(outcome.code, code, "{name:?} {password:?}: {outcome:?}");
         let who = connection.extended(oids::WHO_AM_I, None).unwrap();
-        assert_eq!(who.extended.value.unwrap_or_default(), b"", "nobody is bound");
+        assert_eq!(who.extended.value.unwrap_or_default(), b"", "the session is anonymous");
     }
 }

@@ -51,14 +51,14 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let reply = read(&mut one, &there, at_least(second, 0, 0));
     assert_eq!((reply.entries.len(), position_of(&reply)), (1, second));
     let plain = one.search(&there, Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
-    assert_eq!(plain.position(), None, "nobody asked");
+    assert_eq!(plain.position(), None, "no one asked");
 
     // What is not there yet: after the wait, busy, with how far it is.
     for (ahead, wait_ms) in [(1, 0), (7, 50)] {
         let reply = read(&mut one, &there, at_least(second, ahead, wait_ms));
         assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::BUSY, 0), "{reply:?}");
         assert!(reply.outcome.diagnostic.contains(&format!("{ahead} changes before")), "{reply:?}");
-        assert_eq!(position_of(&reply), second, "it says where it is");
+        assert_eq!(position_of(&reply), second, "it names its position");
     }
     let reply = add(&mut one, &unit("c"), at_least(second, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "a change too: {reply:?}");

@@ -119,10 +119,7 @@ fn anonymous_clients_see_no_entries_unless_the_tree_is_opened() {
     let mut anonymous = pando.connect();
     let reply = anonymous.search(SUFFIX, Scope::WholeSubtree, "(uid=bert)", &[]).unwrap();
     assert_eq!(reply.entries.len(), 1);
-    assert!(
-        reply.entries[0].values("userPassword").is_empty(),
-        "nobody but the administrator reads passwords"
-    );
+    assert!(reply.entries[0].values("userPassword").is_empty(), "only the administrator reads passwords");
     assert_eq!(anonymous.delete(&person_dn("bert")).unwrap().code, ResultCode::STRONGER_AUTH_REQUIRED);
 }
 
@@ -296,7 +293,7 @@ fn cancels_a_request_that_waits_for_a_hash() {
         admin.send_bytes(&requests.concat()).unwrap();
         let mut code = |id: i32| admin.reply(MessageId(round + 1_000 + id)).unwrap().outcome.code;
         let (change, compare) = ((code(3), code(1)), (code(5), code(4)));
-        assert_eq!(code(2), ResultCode::SUCCESS, "what waited behind it goes on");
+        assert_eq!(code(2), ResultCode::SUCCESS, "requests that waited for it continue");
         if change == canceled {
             is_change_canceled = true;
         } else {

@@ -80,7 +80,7 @@ fn the_sample_organisation_is_there() {
     assert!(groups.entries.len() >= 10);
     for filter in ["(objectClass=posixAccount)", "(userCertificate=*)", "(jpegPhoto=*)", "(memberOf=*)"] {
         let found = admin.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
-        assert!(!found.entries.is_empty(), "nobody matches {filter}");
+        assert!(!found.entries.is_empty(), "no entry matches {filter}");
     }
     let number = reply.entries.len();
     drop(admin);

@@ -31,7 +31,7 @@ fn interrupt(interruption: &Interruption<'_>, rounds: u64) {
     let mut stopped = Vec::new();
     let (calls, bytes) = (interruption.whole.calls, interruption.whole.grown_bytes);
     for _ in 0..support::rounds(rounds) {
-        // Some near the beginning and the end, where the outcome changes.
+        // Some near the beginning and the end, because the outcome changes there.
         let range = match random.u8(..3) {
             0 => 1..=calls.min(24),
             1 => calls.saturating_sub(8).max(1)..=calls,

@@ -125,7 +125,7 @@ impl Pending {
             .expect_output(&format!("lost: {groups} of the redo log cannot be read\n"))
             .expect_output(&format!("as they were after the change at position {saved}, 2"))
             .expect_output(&format!("lost: the changes at positions {} to {lost_to} cannot", saved + 1))
-            .expect_output(&format!("behind the gap that can be read: position {}, 2", lost_to + 1));
+            .expect_output(&format!("after the gap that can be read: position {}, 2", lost_to + 1));
         // One line for each change after the gap, in order, without values.
         let told: Vec<&str> =
             run.stdout.lines().filter(|line| line.starts_with("not applied: position")).collect();

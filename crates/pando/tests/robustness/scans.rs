@@ -27,7 +27,7 @@ const ATTEMPTS: usize = 100;
 fn people(scratch: &Scratch) -> Pando {
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {
-        let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: Somebody with the number";
+        let entry = "objectClass: inetOrgPerson\ncn: x\nsn: x\ndescription: A person with the number";
         writeln!(ldif, "dn: uid=p{number},{SUFFIX}\n{entry} {number}.\n").unwrap();
     }
     std::fs::write(scratch.join("people.ldif"), ldif).unwrap();
@@ -136,7 +136,7 @@ fn nothing_outlives_its_connection() {
         gone.push(unread);
     }
     let used = "cn=Used Bytes of Administrators,cn=Request Memory,cn=monitor";
-    until("answers wait that nobody reads", || (figure(&mut admin, used) > 64 << 10).then_some(()));
+    until("unread answers wait", || (figure(&mut admin, used) > 64 << 10).then_some(()));
     let mut compares = pando.administrator();
     let dn = format!("uid=p1,{SUFFIX}");
     let change = (ldap::ChangeOperation::Replace, "userPassword", &["secret"][..]);

@@ -134,7 +134,7 @@ impl Writer {
         match change {
             Change::Add(uid) | Change::Number(uid) => _ = state.people.insert(uid.clone(), self.number),
             Change::Rename(old, new) => {
-                let number = state.people.remove(old).expect("somebody to rename");
+                let number = state.people.remove(old).expect("an entry to rename");
                 state.people.insert(new.clone(), number);
                 // Links follow.
                 if state.members.remove(old) {

@@ -12,7 +12,7 @@ pub enum Reseed {
     #[error("the topic is not the one that this data came from")]
     OtherTopic,
     /// The log begins after the last accepted message, so later messages may be deleted.
-    #[error("the log begins at offset {start}, behind offset {offset} of the last accepted message")]
+    #[error("the log begins at offset {start}, after offset {offset} of the last accepted message")]
     Deleted {
         /// Offset of the last accepted message.
         offset: u64,

@@ -232,7 +232,7 @@ impl Model {
         let is_stale = fact.response.position().is_some_and(|position| position < fact.token);
         match holds && !is_stale {
             true => Ok(()),
-            false => violation(format!("{fact:?}, where {key} is {:?} in the log", self.history.get(&key))),
+            false => violation(format!("{fact:?}, but {key} is {:?} in the log", self.history.get(&key))),
         }
     }
 }

@@ -154,7 +154,7 @@ mod tests {
         let own = "ldap/directory.example.com@EXAMPLE.COM";
         assert_eq!(usual.mapped("anna@EXAMPLE.COM", own), Ok(Mapped::Name("anna")));
         assert!(usual.mapped("anna@EVIL.COM", own).is_err());
-        assert!(usual.mapped("anna@example.com", own).is_err(), "realms are told apart by case");
+        assert!(usual.mapped("anna@example.com", own).is_err(), "case distinguishes realms");
         assert!(usual.mapped("anna\\@x@EXAMPLE.COM", own).is_err());
         assert!(usual.mapped("anna@EXAMPLE.COM", "host/directory.example.com@EXAMPLE.COM").is_err());
         let stated = Stated { realms: Some(vec!["B".to_owned()]), ..usual.clone() };

@@ -445,7 +445,7 @@ mod tests {
             "anonymous, password, proof",
         );
         check("[[limit]]\nsize = 3\n", 1, "whom it is for");
-        check("[[limit]]\nfor = [\"nobody\"]\nsize = 3\n", 2, "write anonymous, users, a DN");
+        check("[[limit]]\nfor = [\"unknown\"]\nsize = 3\n", 2, "write anonymous, users, a DN");
         check("[[limit]]\nfor = [\"users\"]\nsizes = 3\n", 3, "unknown field `sizes`");
         // All problems are reported at once.
         let text = "lisen = []\nthreads = 0\nlisten = [\"nonsense\", \"http://x\"]\nsuffixes = []\n\

@@ -388,7 +388,7 @@ impl Connection {
                     // Requests received in the clear must not be attributed to the client inside TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
-                        let why = "requests behind StartTLS, before TLS";
+                        let why = "requests after StartTLS, before TLS";
                         return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, why.to_owned());
                     }
                     Next::StartTls => return Reading::StartTls,

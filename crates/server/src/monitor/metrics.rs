@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn each_kind_of_figure_is_a_metric() {
         let mut group = Group::new("Read Ahead");
-        group.count("Jobs Dropped", "Jobs that nobody wanted", 3);
+        group.count("Jobs Dropped", "Jobs without a request", 3);
         group.count("CPU User Milliseconds", "Time", 1_500);
         group.count("Total", "All", 4);
         group.count("Total Local", "Of them", 5);
@@ -216,7 +216,7 @@ mod tests {
         let lines: Vec<_> = text.lines().collect();
         for expected in [
             "# TYPE pando_read_ahead_jobs_dropped_total counter",
-            "# HELP pando_read_ahead_jobs_dropped_total Jobs that nobody wanted",
+            "# HELP pando_read_ahead_jobs_dropped_total Jobs without a request",
             "pando_read_ahead_jobs_dropped_total 3",
             "pando_read_ahead_cpu_user_seconds_total 1.5",
             "pando_read_ahead_total 4",

@@ -144,7 +144,7 @@ impl Acceptor {
         }
         match Listener::open_in(data) {
             Ok(listener) => opened.push((listener, ListenerIndex::DATA_DIRECTORY)),
-            Err(error) => tracing::warn!(%error, "commands beside the server cannot reach it"),
+            Err(error) => tracing::warn!(%error, "commands cannot reach the server"),
         }
         let mut listeners = Vec::with_capacity(opened.len());
         for (index, (mut listener, place)) in opened.into_iter().enumerate() {

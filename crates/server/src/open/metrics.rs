@@ -35,7 +35,7 @@ impl MetricsListener {
         tracing::info!("metrics at {}", settings.url(listener.local_addr().map_err(failed)?));
         if settings.token.is_none() && !settings.listen.ip().is_loopback() {
             tracing::warn!(
-                "whoever reaches {} reads the metrics: metrics.token_file names a token",
+                "every client that reaches {} reads the metrics: set metrics.token_file",
                 settings.listen
             );
         }

@@ -127,6 +127,6 @@ impl Session {
 }
 
 fn not_bound() -> Outcome {
-    let text = "bind first: nobody's password is changed anonymously";
+    let text = "bind first: an anonymous client cannot change a password";
     Outcome::new(ResultCode::STRONGER_AUTH_REQUIRED, text)
 }

@@ -159,7 +159,7 @@ fn set_status(text: &str) {
 /// Notifies the service manager, if there is one.
 pub(crate) fn notify(state: &[NotifyState<'_>]) {
     if let Err(error) = sd_notify::notify(state) {
-        tracing::debug!(%error, "the service manager could not be told");
+        tracing::debug!(%error, "cannot notify the service manager");
     }
 }
 

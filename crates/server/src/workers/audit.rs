@@ -90,7 +90,7 @@ fn report(folder: &Path, trail: &Trail, opening: Opening) {
     let folder = folder.display();
     match opening.position {
         None => tracing::info!("an audit trail begins in {folder}"),
-        Some(position) => tracing::info!("the audit trail in {folder} goes on behind position {position}"),
+        Some(position) => tracing::info!("the audit trail in {folder} continues after position {position}"),
     }
     if let Some(torn) = opening.torn {
         tracing::warn!(

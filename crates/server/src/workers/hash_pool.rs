@@ -548,7 +548,7 @@ mod tests {
                     assert_eq!(pairs.len(), 2);
                 }
                 HashResult::Failed(fault) => panic!("{fault:?}"),
-                _ => panic!("there is room, and nobody to ask"),
+                _ => panic!("there is room, and no request"),
             }
         }
     }
@@ -636,7 +636,7 @@ mod tests {
                 _ => panic!("nothing else was asked"),
             }
         }
-        assert!(is_busy && place < 50, "behind {place}");
+        assert!(is_busy && place < 50, "after {place}");
         drop((claims, other));
     }
 

@@ -284,7 +284,7 @@ mod tests {
         let (logins, now) = (Logins::new(2), Instant::now());
         assert!(logins.keep(EntryId(1), Login { time: 9, over: Some(3) }, HOUR, now));
         assert_eq!(logins.since(EntryId(1), Some(3)), Some(9));
-        assert_eq!(logins.since(EntryId(1), Some(4)), None, "somebody set another time");
+        assert_eq!(logins.since(EntryId(1), Some(4)), None, "another change set the time");
         assert_eq!(logins.since(EntryId(1), None), None, "a new password");
         assert_eq!(logins.since(EntryId(2), None), None);
     }

@@ -697,7 +697,7 @@ mod tests {
         let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
         let small = queue.reserve(1).unwrap();
         drop(small);
-        assert!(!has_message(&queue), "nobody waited");
+        assert!(!has_message(&queue), "no client waited");
         assert!(queue.reserve(2).is_none());
         drop(large);
         assert!(has_message(&queue));

@@ -95,8 +95,8 @@ fn values_of_freeipa() {
     check(&[
         (
             "(targetattr = \"cn || objectclass\")(targetfilter = \"(objectclass=nscontainer)\")(version 3.0; \
-             acl \"Containers for everybody\"; allow(read, search, compare) userdn = \"ldap:///anyone\";)",
-            Ok(&["Containers for everybody: allow read of cn, objectclass in 'dc=x' \
+             acl \"Containers for all\"; allow(read, search, compare) userdn = \"ldap:///anyone\";)",
+            Ok(&["Containers for all: allow read of cn, objectclass in 'dc=x' \
                   matching '(objectclass=nscontainer)' to anyone"]),
         ),
         (

@@ -93,7 +93,7 @@ impl<'a> Aci<'a> {
                 break;
             }
             if !is_more {
-                return Err(format!("{} stands where ; is wanted", parser.next_text()));
+                return Err(format!("found {} instead of ;", parser.next_text()));
             }
         }
         match parser.rest().is_empty() {
@@ -135,7 +135,7 @@ impl<'a> Parser<'a> {
     fn expect(&mut self, what: &str) -> Result<(), String> {
         match self.takes(what) {
             true => Ok(()),
-            false => Err(format!("{} stands where {what} is wanted", self.next_text())),
+            false => Err(format!("found {} instead of {what}", self.next_text())),
         }
     }
 
@@ -172,7 +172,7 @@ impl<'a> Parser<'a> {
     /// Takes the rest of a target after its key, up to its closing bracket.
     fn target(&mut self, key: String, start: usize) -> Result<Target<'a>, String> {
         if key.is_empty() {
-            return Err(format!("{} stands where a target is wanted", self.next_text()));
+            return Err(format!("found {} instead of a target", self.next_text()));
         }
         let is_negated = self.takes("!");
         self.expect("=")?;
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
         let mut rights = Vec::new();
         loop {
             match self.word() {
-                "" => return Err(format!("{} stands where a right is wanted", self.next_text())),
+                "" => return Err(format!("found {} instead of a right", self.next_text())),
                 right => rights.push(right.to_ascii_lowercase()),
             }
             if !self.takes(",") {
@@ -274,11 +274,11 @@ impl<'a> Parser<'a> {
             return Ok(Bind::Not(Box::new(self.bind_term(depth + 1)?)));
         }
         if key.is_empty() {
-            return Err(format!("{} stands where a bind rule is wanted", self.next_text()));
+            return Err(format!("found {} instead of a bind rule", self.next_text()));
         }
         const SIGNS: [&str; 6] = ["!=", ">=", "<=", "=", ">", "<"];
         let sign = SIGNS.into_iter().find(|sign| self.takes(sign));
-        let sign = sign.ok_or_else(|| format!("{} stands where = is wanted", self.next_text()))?;
+        let sign = sign.ok_or_else(|| format!("found {} instead of =", self.next_text()))?;
         Ok(Bind::Is(Condition { key, sign, value: self.quoted()? }))
     }
 }
@@ -331,31 +331,31 @@ mod tests {
         let all = |bind: &str| format!("(targetattr=\"cn\")(version 3.0; acl \"a\"; allow (read) {bind};)");
         assert!(Aci::read(&all("userdn=\"ldap:///all\"")).is_ok());
         for (text, expected) in [
-            ("".to_owned(), "the end stands where ( is wanted"),
-            ("(targetattr=\"cn\")".to_owned(), "the end stands where ( is wanted"),
+            ("".to_owned(), "found the end instead of ("),
+            ("(targetattr=\"cn\")".to_owned(), "found the end instead of ("),
             (
                 "(targetattr=\"cn)(version 3.0; acl \"a\"; allow (read) userdn=\"b\";)".to_owned(),
-                "where ) is wanted",
+                "instead of )",
             ),
             ("(targetattr=cn\"b\")".to_owned(), "in the middle of a target"),
             ("(targetfilter=(cn=a\\)b))".to_owned(), "follows a backslash outside of quotes"),
-            ("(=\"cn\")".to_owned(), "where a target is wanted"),
+            ("(=\"cn\")".to_owned(), "instead of a target"),
             ("(version 2.0; acl \"a\";)".to_owned(), "version \"2.0\" is not known"),
-            ("(version 3.0; acl a; allow (read) userdn=\"b\";)".to_owned(), "where \" is wanted"),
+            ("(version 3.0; acl a; allow (read) userdn=\"b\";)".to_owned(), "instead of \""),
             ("(version 3.0; acl \"a\"; permit (read) userdn=\"b\";)".to_owned(), "neither allow nor deny"),
-            ("(version 3.0; acl \"a\"; allow () userdn=\"b\";)".to_owned(), "where a right is wanted"),
-            ("(version 3.0; acl \"a\"; allow (read;) userdn=\"b\";)".to_owned(), "where ) is wanted"),
+            ("(version 3.0; acl \"a\"; allow () userdn=\"b\";)".to_owned(), "instead of a right"),
+            ("(version 3.0; acl \"a\"; allow (read;) userdn=\"b\";)".to_owned(), "instead of )"),
             (all("userdn=\"ldap:///cn=a\\\" or b\""), "ends the text on some servers only"),
-            (all("userdn=\"a\" userdn=\"b\""), "where ; is wanted"),
-            (all("userdn=\"a\" || \"b\""), "where ; is wanted"),
+            (all("userdn=\"a\" userdn=\"b\""), "instead of ;"),
+            (all("userdn=\"a\" || \"b\""), "instead of ;"),
             (all("userdn=\"a\" and userdn=\"b\" or userdn=\"c\""), "side by side without brackets"),
-            (all("userdn=\"a\" and"), "where a bind rule is wanted"),
-            (all("(userdn=\"a\""), "where ) is wanted"),
+            (all("userdn=\"a\" and"), "instead of a bind rule"),
+            (all("(userdn=\"a\""), "instead of )"),
             (all("userdn=\"a\")"), "follows the last bracket"),
-            (all("userdn \"a\""), "where = is wanted"),
-            (all("userdn='a'"), "where \" is wanted"),
+            (all("userdn \"a\""), "instead of ="),
+            (all("userdn='a'"), "instead of \""),
             (all("userdn=\"a"), "a quote does not end"),
-            (all(""), "where a bind rule is wanted"),
+            (all(""), "instead of a bind rule"),
             (all(&format!("{}userdn=\"a\"", "(".repeat(40))), "too many"),
             (all("userdn=\"a\"") + " more", "follows the last bracket"),
         ] {

@@ -162,7 +162,7 @@ fn the_words_about_a_hidden_superior_are_those_about_none() {
         let (code, text) = same(superior, |of| {
             ask_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
-            rule(of, &["nobody: deny explain to anyone", "all: allow read, rename to authenticated", hidden]);
+            rule(of, &["closed: deny explain to anyone", "all: allow read, rename to authenticated", hidden]);
             ask_as(of, &person("anna", PEOPLE));
             of.modify_dn(&bert, "uid=bert", true, Some(superior))
         });
@@ -219,7 +219,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
         same("an alias of a hidden referral", |of| searched(of, "cn=to,ou=people,dc=example,dc=com", &none));
     assert_eq!(code, ResultCode::ALIAS_PROBLEM);
     let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
-    let (code, _) = same("the rights of somebody hidden", |of| explained(of, ghost, "browse", PEOPLE));
+    let (code, _) = same("the rights of a hidden user", |of| explained(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
     // A hidden alias does not refuse a persistent search.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };

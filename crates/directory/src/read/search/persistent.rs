@@ -27,7 +27,7 @@ impl Persistent {
             return refused(ResultCode::PROTOCOL_ERROR, text);
         }
         if controls.page().is_some() || controls.sort().is_some() || controls.window().is_some() {
-            let text = "changes are not told in pages or in an order";
+            let text = "changes cannot be sent in pages or in an order";
             return refused(ResultCode::UNWILLING_TO_PERFORM, text);
         }
         Ok(Some(Persistent { asked, change: None }))

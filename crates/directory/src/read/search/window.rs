@@ -83,7 +83,7 @@ impl Window {
                 (offset, count) if offset > count => {
                     return Err(WindowError(
                         ResultCode::OFFSET_RANGE_ERROR,
-                        "the target is behind the end of the list",
+                        "the target is after the end of the list",
                     ));
                 }
                 (offset, count) => Target::Share(offset, count),

@@ -369,10 +369,10 @@ fn a_link_and_a_text_with_the_same_name_are_one_value() {
         "member",
     );
     // The entry is renamed: its new name is now the value.
-    ok(directory.modify_dn(nobody, "cn=Somebody", true, None));
+    ok(directory.modify_dn(nobody, "cn=Other", true, None));
     refused(directory.modify(group, &[(Delete, "member", &[nobody])]), Code::NO_SUCH_ATTRIBUTE, "member");
     ok(directory
-        .modify(group, &[(Delete, "member", &["cn=somebody,dc=example,dc=com"]), (Add, "member", &[group])]));
+        .modify(group, &[(Delete, "member", &["cn=other,dc=example,dc=com"]), (Add, "member", &[group])]));
     let mut members = directory.read(group).unwrap().texts("member");
     members.sort();
     assert_eq!(members, [ANN, group]);

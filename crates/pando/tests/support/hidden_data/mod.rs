@@ -343,7 +343,7 @@ impl Pair {
                     break;
                 }
                 if matches!(made.operation, Operation::Unbind) {
-                    assert!(link.frame().is_none(), "closed behind an unbind");
+                    assert!(link.frame().is_none(), "closed after an unbind");
                     continue;
                 }
                 for (_, messages) in link.answers(vec![number as i32 + 1]) {
@@ -460,7 +460,7 @@ impl Pair {
             }
         }
         let asks =
-            if place < REQUESTERS { requester_dn(place) } else { "nobody, or who has just bound".to_owned() };
+            if place < REQUESTERS { requester_dn(place) } else { "anonymous, or just bound".to_owned() };
         let only: Vec<String> = dice.world.one.iter().map(|(dn, side)| format!("{dn} in {side}")).collect();
         let first = masked[0].iter().zip(&masked[1]).position(|(one, other)| one != other);
         let first = first.unwrap_or(masked[0].len().min(masked[1].len()));

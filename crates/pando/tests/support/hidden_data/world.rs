@@ -29,7 +29,7 @@ type Attributes = BTreeMap<String, Vec<String>>;
 /// An entry of one directory, or of both.
 struct Planned {
     dn: String,
-    /// Its attributes in each directory; `None` where it is absent.
+    /// Its attributes in each directory; `None` if it is absent.
     sides: [Option<Attributes>; 2],
 }
 

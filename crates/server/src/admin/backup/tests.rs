@@ -244,7 +244,7 @@ fn a_damaged_file_is_named_and_restores_nothing() {
             assert!(place.restored(u64::MAX).is_err(), "cut at {length}");
         }
         fs::write(&file, [&whole[..], b"more"].concat()).unwrap();
-        assert!(place.restored(u64::MAX).is_err(), "more behind it");
+        assert!(place.restored(u64::MAX).is_err(), "more after it");
         fs::write(&file, &whole).unwrap();
     }
     assert!(place.restored(u64::MAX).is_ok());

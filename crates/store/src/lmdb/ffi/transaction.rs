@@ -13,7 +13,7 @@ use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_o
 pub(crate) enum TxnKind {
     Read,
     /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took
-    /// it, so a writing transaction must end on the thread where it began; to break that rule costs a dead writer, not
+    /// it, so a writing transaction must end on the thread that began it; to break that rule costs a dead writer, not
     /// memory safety.
     Write,
 }

@@ -215,7 +215,7 @@ fn a_rename_ends_nothing_elsewhere() {
         kinds
     };
     let (out, into) = (listeners[1].receive(&mut directory).0, listeners[2].receive(&mut directory).0);
-    assert_eq!(kinds(&out), [ChangeType::ModifyDn.bit(); 2], "the client sees where they went");
+    assert_eq!(kinds(&out), [ChangeType::ModifyDn.bit(); 2], "the client sees the new place");
     assert_eq!(
         kinds(&into),
         [ChangeType::Modify.bit(), ChangeType::ModifyDn.bit(), ChangeType::ModifyDn.bit()]

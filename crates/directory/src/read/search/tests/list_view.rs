@@ -118,7 +118,7 @@ fn targets_outside_the_list_are_errors() {
     };
     let by_sn = |window| with_window(&["sn"], window);
     refused(&directory, by_sn(offset(0, 9, 0, 5)), ResultCode::OFFSET_RANGE_ERROR, "begins with 1");
-    refused(&directory, by_sn(offset(0, 9, 6, 5)), ResultCode::OFFSET_RANGE_ERROR, "behind the end");
+    refused(&directory, by_sn(offset(0, 9, 6, 5)), ResultCode::OFFSET_RANGE_ERROR, "after the end");
     let again = ListViewOptions { has_context: true, ..offset(0, 9, 1, 0) };
     refused(&directory, by_sn(again), ResultCode::PROTOCOL_ERROR, "no context");
     let numbers = with_window(&["uidNumber"], value(0, 9, "seven"));

@@ -315,7 +315,7 @@ fn a_page_of_no_entries_ends_the_sequence() {
     assert_eq!((end.found.code, end.found.entries.len()), (ResultCode::SUCCESS, 0));
     assert!(end.cookie.is_empty());
     refused(&question.page(&directory, 0, b"", false), "no cookie");
-    refused(&question.page(&directory, 0, b"x", false), "a cookie of nobody");
+    refused(&question.page(&directory, 0, b"x", false), "an invalid cookie");
 }
 
 #[test]

@@ -329,7 +329,7 @@ fn each_change_is_sent_with_its_change_type() {
     directory.delete(&other);
     let sent = receive(&mut all, &mut directory);
     assert_eq!(changes(&sent), [(Delete, &*other, None)]);
-    assert_eq!(sent[0].attributes["sn"], [b"seen"], "as it was told at last");
+    assert_eq!(sent[0].attributes["sn"], [b"seen"], "as it was sent last");
     assert_eq!(receive(&mut some, &mut directory), []);
     assert_eq!(changes(&receive(&mut deletes, &mut directory)), [], "it came and went between two looks");
 
@@ -464,7 +464,7 @@ fn unsupported_persistent_searches_are_refused() {
     assert_eq!(directory.add(&alias, &attributes).code, ResultCode::SUCCESS);
     assert_eq!(following.receive(&mut directory), (vec![], Some(ResultCode::BUSY)));
     assert_eq!(following.receive(&mut directory), (vec![], unwilling));
-    assert_eq!(code(&directory, &|_| ()), None, "an alias is an entry to whoever does not follow it");
+    assert_eq!(code(&directory, &|_| ()), None, "an alias is an entry for a client that does not follow it");
 
     directory.requester = Requester::Anonymous;
     directory.change_settings(|settings| settings.general.anonymous_read = true);

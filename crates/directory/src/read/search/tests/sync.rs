@@ -403,7 +403,7 @@ fn a_copy_follows_whatever_happens() {
             incremental += usize::from(polled.present > 0);
             consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
         }
-        assert!(incremental > 100, "{incremental} polls were told what is new alone");
+        assert!(incremental > 100, "{incremental} polls received only changes");
     }
 }
 

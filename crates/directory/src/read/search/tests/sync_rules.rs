@@ -181,7 +181,7 @@ fn polls_follow_what_the_requester_may_see() {
             polls += usize::from(had_some);
             incremental[usize::from(consumer.keeps_csn_alone)] += usize::from(polled.present > 0);
         }
-        assert!(incremental[0] > 20, "{incremental:?} of {polls} polls were told what is new alone");
+        assert!(incremental[0] > 20, "{incremental:?} of {polls} polls received only changes");
         // If groups matter, a cookie without the rules is not sufficient.
         assert_eq!(incremental[1] > 20, number == 0, "{incremental:?} of {polls}");
     }
@@ -268,13 +268,13 @@ fn rules_are_those_of_the_sent_snapshot() {
     consumer.begin(&before, &requester);
     as_requester(&mut directory, &requester, |directory| {
         assert!(consumer.receive(directory).1);
-        consumer.check(directory, "what was told at first");
+        consumer.check(directory, "what was sent first");
     });
     directory.modify(&group, &[(ChangeOperation::Delete, "member", &[REQUESTER_DN])]);
     as_requester(&mut directory, &requester, |directory| {
         assert!(!consumer.receive(directory).1, "other rules hold");
         consumer.poll(directory, |_| ());
-        consumer.check(directory, "what was told was told by those rules");
+        consumer.check(directory, "what was sent obeys those rules");
     });
     // Without rules no requester is restricted.
     let before = directory.directory.snapshot().unwrap();

@@ -106,8 +106,7 @@ impl Follow {
             return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
         }
         if snapshot.directory().shared_snapshots() >= 2 * SHARED_SNAPSHOTS_MAX {
-            let text =
-                "too many searches that are to tell of changes still send what was there: ask again later";
+            let text = "too many persistent searches still send their first results: retry later";
             return Err(OperationError::refused(ResultCode::BUSY, text));
         }
         let client_state = snapshot.shared()?;
@@ -400,7 +399,7 @@ fn too_much(search: &TreeSearch) -> Result<Option<ResultCode>> {
     if search.scanner.sync().is_some() {
         return Ok(Some(ResultCode::E_SYNC_REFRESH_REQUIRED));
     }
-    let text = "more may have changed than is told entry by entry: search again";
+    let text = "more may have changed than can be sent entry by entry: search again";
     Err(OperationError::refused(ResultCode::BUSY, text))
 }
 

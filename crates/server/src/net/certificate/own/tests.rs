@@ -236,7 +236,7 @@ fn a_start_adds_names_that_the_certificate_lacks() {
     let names = ["localhost", "second.example.com"];
     fs::rename(data.file("authority-key.pem"), data.0.join("elsewhere")).unwrap();
     data.open_for(&names, START).unwrap();
-    assert!(data.client("second.example.com", START).is_err(), "nobody can sign");
+    assert!(data.client("second.example.com", START).is_err(), "no authority can sign");
     fs::rename(data.0.join("elsewhere"), data.file("authority-key.pem")).unwrap();
     data.open_for(&names, START).unwrap();
     data.client("second.example.com", START).unwrap();
