@@ -165,6 +165,7 @@ fn summary(imported: &Imported) -> String {
         foreign.disabled_accounts,
         "disabled accounts locked (pwdAccountLockedTime): `pando account unlock` opens one",
     );
+    tell(foreign.empty_groups, "groups without members");
     tell(imported.dangling, "links to entries that are not there, kept as text");
     tell(imported.repeated_values, "values given more than once, kept once");
     for (refusal, what) in [

@@ -41,6 +41,21 @@ const SHIPPED: &[(&str, &str)] = &[
     ("pando.schema", include_str!("../files/pando.schema")),
 ];
 
+/// Files that are compiled in and loaded by name only.
+const NAMED: &[(&str, &str)] = &[
+    ("eduperson", include_str!("../files/named/eduperson.schema")),
+    ("empty-groups", include_str!("../files/named/empty-groups.schema")),
+    ("kerberos", include_str!("../files/named/kerberos.schema")),
+    ("samba", include_str!("../files/named/samba.schema")),
+    ("sudo", include_str!("../files/named/sudo.schema")),
+];
+
+/// Returns the names and texts of the files that are loaded by name only, for
+/// [`add_text`](SchemaBuilder::add_text).
+pub fn named_files() -> impl Iterator<Item = (&'static str, &'static str)> {
+    NAMED.iter().copied()
+}
+
 /// Collects schema texts and resolves them into a [`Schema`].
 ///
 /// ```

@@ -60,7 +60,7 @@ pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     }
     let is_followed = |keyword: &str| match definition.kind {
         Kind::Syntax => keyword == "X-SUBST",
-        Kind::ObjectClass => keyword == "X-PANDO-STANDALONE",
+        Kind::ObjectClass => matches!(keyword, "X-PANDO-STANDALONE" | "X-PANDO-REPLACES"),
         _ => false,
     };
     let names = definition.extensions.iter().map(|(name, _)| name.to_ascii_uppercase());

@@ -56,7 +56,7 @@ mod time;
 mod type_key;
 
 pub use attribute_type::{AttributeType, AttributeUsage, TypeId};
-pub use builder::SchemaBuilder;
+pub use builder::{SchemaBuilder, named_files};
 pub use certificate::{CertificateFacts, certificate_facts};
 pub use compare::{TypeChange, changed_types};
 pub use description::AttributeDescription;

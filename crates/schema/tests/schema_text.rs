@@ -332,6 +332,33 @@ fn notices(text: &str) -> Vec<String> {
     builder.without_effect().into_iter().map(|one| format!("{}: {}", one.line, one.text)).collect()
 }
 
+/// The files that are loaded by name need nothing else, each alone and all together.
+#[test]
+fn named_files_load() {
+    let mut all = SchemaBuilder::shipped();
+    for (name, text) in schema::named_files() {
+        let mut builder = SchemaBuilder::shipped();
+        builder.add_text(name, text).build().unwrap();
+        assert_eq!(builder.without_effect(), [], "{name}");
+        all.add_text(name, text);
+    }
+    let schema = all.build().unwrap();
+    for name in ["sambaSamAccount", "sudoRole", "krbPrincipal", "eduPerson"] {
+        assert!(schema.object_class(name).is_some(), "{name}");
+    }
+    let group = schema.object_class("groupOfNames").unwrap();
+    let member = schema.attribute_type("member").unwrap().id;
+    assert!(group.may.contains(&member) && !group.all_must.contains(&member));
+    assert!(!schema.object_class("dynamicGroup").unwrap().all_must.contains(&member));
+    // A replacement can only make attributes optional.
+    for wrong in ["MUST ( cn $ sn ) MAY member", "MUST cn MAY member"] {
+        let text =
+            format!("objectclass ( 2.5.6.9 NAME 'groupOfNames' SUP top {wrong} X-PANDO-REPLACES 'TRUE' )");
+        let error = SchemaBuilder::shipped().add_text("a", &text).build().unwrap_err();
+        assert!(error.to_string().contains("may only make required attributes optional"), "{error}");
+    }
+}
+
 /// Files of other servers define shipped attributes and classes in their own way.
 #[test]
 fn shipped_definitions_stay_and_the_difference_is_reported() {

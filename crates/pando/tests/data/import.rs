@@ -212,3 +212,18 @@ fn an_import_without_room_for_its_rejects_can_be_given_again() {
         fs::remove_dir_all(&data).unwrap();
     }
 }
+
+#[test]
+fn groups_without_members_load_by_a_setting() {
+    let scratch = Scratch::new("import-empty-groups");
+    let group = format!("dn: cn=x,{SUFFIX}\nobjectClass: groupOfNames\ncn: x\n\n");
+    let file = scratch.write("groups.ldif", format!("dn: {SUFFIX}\nobjectClass: domain\n\n{group}"));
+    let settings = format!("suffixes = [\"{SUFFIX}\"]\nschema_files = [\"empty-groups\"]\n");
+    let settings = scratch.write("settings.toml", settings);
+    let (plain, relaxed) = (scratch.join("plain"), scratch.join("relaxed"));
+    let (code, said) = run(&["import", "--data", text(&plain), text(&file)]);
+    assert!(code == Some(6) && said.contains("imported 1 entries of 2 records"), "{said}");
+    let (code, said) = run(&["import", "--settings", text(&settings), "--data", text(&relaxed), text(&file)]);
+    assert!(code == Some(0) && said.contains("1 groups without members"), "{said}");
+    assert_eq!(names(text(&relaxed)).len(), 2);
+}

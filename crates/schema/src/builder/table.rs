@@ -1,7 +1,7 @@
 //! Definitions of one kind without repetitions.
 
 use super::Mistakes;
-use crate::definition::Aliases;
+use crate::definition::{Aliases, Definition, Kind};
 use crate::names::NameTable;
 use crate::schema_file::Located;
 use crate::{SchemaError, SchemaErrorKind};
@@ -86,6 +86,9 @@ impl<'a> Table<'a> {
         }
         let shares_name = names.iter().any(|name| self.names.find(name) == Some(of));
         let is_shipped = other(of).is_some_and(|other| other.shipped);
+        if earlier.is_some() && is_shipped && is_replacement(definition) {
+            return self.replace(of, located);
+        }
         match (earlier, names.first()) {
             // The OID stands for something else.
             (Some(_), Some(_)) if !shares_name => {
@@ -99,6 +102,32 @@ impl<'a> Table<'a> {
                 Ok(())
             }
         }
+    }
+
+    /// Replaces a shipped class by one with the same attributes, of which more are optional.
+    fn replace(&mut self, of: usize, located: &'a Located) -> Result<(), SchemaErrorKind> {
+        let Some(original) = self.list.get_mut(of) else { return Ok(()) };
+        let (old, new) = (&original.definition, &located.definition);
+        let has = |definition: &Definition, terms: &[&str], name: &String| {
+            terms
+                .iter()
+                .any(|term| definition.many(term).iter().any(|other| other.eq_ignore_ascii_case(name)))
+        };
+        let mut all = old.many("MUST").iter().chain(old.many("MAY"));
+        let is_relaxed = all.all(|name| has(new, &["MUST", "MAY"], name))
+            && new.many("MUST").iter().all(|name| has(old, &["MUST"], name))
+            && old.many("NAME").iter().all(|name| has(new, &["NAME"], name))
+            && old.many("SUP") == new.many("SUP")
+            && ["ABSTRACT", "AUXILIARY"].iter().all(|term| old.flag(term) == new.flag(term));
+        if !is_relaxed {
+            return Err(SchemaErrorKind::Contradiction {
+                name: new.label().to_owned(),
+                other: original.place(),
+                what: "X-PANDO-REPLACES may only make required attributes optional".to_owned(),
+            });
+        }
+        *original = located;
+        Ok(())
     }
 
     pub(super) fn find(&self, name: &str) -> Option<usize> {
@@ -145,4 +174,10 @@ impl<'a> Table<'a> {
         let located = self.list[at];
         located.error(SchemaErrorKind::Cycle(located.definition.label().to_owned()))
     }
+}
+
+/// Whether a class is to replace the shipped one.
+fn is_replacement(definition: &Definition) -> bool {
+    definition.kind == Kind::ObjectClass
+        && definition.extension("X-PANDO-REPLACES").is_some_and(|values| values == ["TRUE"])
 }

@@ -9,14 +9,14 @@ mod problems;
 mod server_values;
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io::Cursor;
 use std::path::Path;
 use std::sync::Arc;
 
 use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader, LdifRecord, LdifValues};
 use ldap::{Dn, ResultCode};
-use schema::{AttributeDescription, TypeId};
+use schema::{AttributeDescription, Schema, TypeId};
 
 use super::draft::Draft;
 use super::foreign;
@@ -132,6 +132,8 @@ pub struct Statistics {
     pub disabled_accounts: u64,
     /// Times of other servers that became createTimestamp, pwdLastSuccess and the like.
     pub converted_times: u64,
+    /// Groups without the member that RFC 4519 requires.
+    pub empty_groups: u64,
 }
 
 impl PreparedRows {
@@ -155,6 +157,7 @@ impl Statistics {
         self.foreign_values += other.foreign_values;
         self.disabled_accounts += other.disabled_accounts;
         self.converted_times += other.converted_times;
+        self.empty_groups += other.empty_groups;
     }
 }
 
@@ -194,7 +197,8 @@ pub struct Preparer<'j> {
     class_sets: HashMap<Vec<u8>, (ClassSetId, Arc<ClassSet>)>,
     object_class: TypeId,
     /// Sets of attributes that a class set is known to allow, see [`Preparer::check_attributes`].
-    shapes: HashSet<Vec<u32>>,
+    /// The value is true for groups without members.
+    shapes: HashMap<Vec<u32>, bool>,
     shape: Vec<u32>,
     server_values: Option<ServerValues>,
     pub(super) random: RandomSource,
@@ -243,7 +247,7 @@ impl<'j> Preparer<'j> {
             superior: None,
             class_sets: HashMap::new(),
             object_class: object_class_type(&job.schema)?,
-            shapes: HashSet::new(),
+            shapes: HashMap::new(),
             shape: Vec::new(),
             server_values: None,
             random,
@@ -544,7 +548,8 @@ impl<'j> Preparer<'j> {
             let has_several = self.draft.value_count(number) > 1;
             self.shape.push(u32::try_from(attribute.known).unwrap_or(u32::MAX) << 1 | u32::from(has_several));
         }
-        if self.shapes.contains(&self.shape) {
+        if let Some(is_empty_group) = self.shapes.get(&self.shape) {
+            self.statistics.empty_groups += u64::from(*is_empty_group);
             return Ok(());
         }
         let attributes = self.draft.attributes().iter().enumerate();
@@ -556,8 +561,12 @@ impl<'j> Preparer<'j> {
         let count = problems.len();
         let present = present.collect::<Vec<_>>();
         check_all_attributes(&self.job.schema, classes, &present, &mut |error| problems.add(None, error))?;
-        if problems.len() == count && self.shapes.len() < SHAPES_MAX {
-            self.shapes.insert(self.shape.clone());
+        if problems.len() == count {
+            let is_empty_group = is_empty_group(&self.job.schema, classes, &present);
+            self.statistics.empty_groups += u64::from(is_empty_group);
+            if self.shapes.len() < SHAPES_MAX {
+                self.shapes.insert(self.shape.clone(), is_empty_group);
+            }
         }
         Ok(())
     }
@@ -591,6 +600,15 @@ impl<'j> Preparer<'j> {
         }
         Ok(())
     }
+}
+
+/// Whether an entry is a group that RFC 4519 requires to have a member, and has none.
+fn is_empty_group(schema: &Schema, classes: &ClassSet, present: &[Present<'_>]) -> bool {
+    [("groupOfNames", "member"), ("groupOfUniqueNames", "uniqueMember")].iter().any(|(class, member)| {
+        let class = schema.object_class(class).is_some_and(|class| classes.closure.contains(&class.id));
+        let member = schema.attribute_type(member).map(|member| member.id);
+        class && !present.iter().any(|attribute| Some(attribute.description.type_id) == member)
+    })
 }
 
 /// Computes the missing normal form of an attribute of a draft, if any: from here on its values are compared.

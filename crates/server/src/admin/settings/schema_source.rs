@@ -16,11 +16,17 @@ pub(super) struct SchemaSource {
     pub(super) is_latin_1: bool,
 }
 
-/// Reads a schema file, or all schema files below a folder by the order of their names.
+/// Reads a schema file, or all schema files below a folder by the order of their names. The name of a file that the
+/// program contains stands for it, unless there is a file with this path.
 ///
 /// # Errors
 /// A sentence with the path that cannot be read.
 pub(super) fn read(path: &Path) -> Result<Vec<SchemaSource>, String> {
+    let name = path.file_name().and_then(std::ffi::OsStr::to_str);
+    let built_in = schema::named_files().find(|(known, _)| Some(*known) == name);
+    if let Some((_, text)) = built_in.filter(|_| !path.exists()) {
+        return Ok(vec![SchemaSource { path: path.to_owned(), text: text.to_owned(), is_latin_1: false }]);
+    }
     if !path.is_dir() {
         return Ok(vec![read_file(path)?]);
     }
