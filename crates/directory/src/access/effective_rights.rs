@@ -11,6 +11,7 @@ use super::{EntryRights, RequestContext, Requester, denied};
 use crate::catalog::access_rules::AccessRules;
 use crate::catalog::{Catalog, Secrecy, Shown, is_user_password};
 use crate::filter::{Compiler, GroupsOf, Matcher, MemberUse, Memberships};
+use crate::model::access_rule::RESET;
 use crate::model::client_link::ClientLink;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, invalid_name, parse_dn};
@@ -307,7 +308,7 @@ impl EffectiveRights {
     /// Returns true if the requester may change the password of an entry with these rights: the right to write for its
     /// own, the right to reset for others.
     pub(crate) fn may_change_password(&self, at: &EntryRights, id: EntryId, password: TypeId) -> bool {
-        if self.own() == Some(id) { at.may_write(password) } else { at.may_reset() }
+        if self.own() == Some(id) { at.may_write(password) } else { at.may(RESET) }
     }
 }
 

@@ -96,6 +96,11 @@ impl EntryRights {
         self.entry.has(BROWSE)
     }
 
+    /// Returns true if a right that concerns the whole entry is granted.
+    pub(crate) fn may(&self, right: Rights) -> bool {
+        self.entry.has(right)
+    }
+
     /// Returns true if all values of the type may be compared.
     pub(crate) fn may_compare(&self, type_id: TypeId) -> bool {
         self.compare.contains(type_id)
@@ -111,21 +116,6 @@ impl EntryRights {
         self.read.contains(type_id)
     }
 
-    /// Returns true if the entry may be added here.
-    pub(crate) fn may_add(&self) -> bool {
-        self.entry.has(ADD)
-    }
-
-    /// Returns true if the entry may be deleted.
-    pub(crate) fn may_delete(&self) -> bool {
-        self.entry.has(DELETE)
-    }
-
-    /// Returns true if the entry may be renamed, and moved away.
-    pub(crate) fn may_rename(&self) -> bool {
-        self.entry.has(RENAME)
-    }
-
     /// Returns true if the requester may add its own name to the values of the type.
     pub(crate) fn may_join(&self, type_id: TypeId) -> bool {
         self.join.contains(type_id)
@@ -134,21 +124,6 @@ impl EntryRights {
     /// Returns true if the requester may delete its own name from the values of the type.
     pub(crate) fn may_leave(&self, type_id: TypeId) -> bool {
         self.leave.contains(type_id)
-    }
-
-    /// Returns true if requests may run as the user of the entry.
-    pub(crate) fn may_proxy(&self) -> bool {
-        self.entry.has(PROXY)
-    }
-
-    /// Returns true if the requester may reset this entry's password.
-    pub(crate) fn may_reset(&self) -> bool {
-        self.entry.has(RESET)
-    }
-
-    /// Returns true if the requester may ask for the rules that apply here.
-    pub(crate) fn may_explain(&self) -> bool {
-        self.entry.has(EXPLAIN)
     }
 
     /// Returns true if all values of at least one type may be changed.

@@ -402,7 +402,7 @@ pub(crate) fn hint(
     at: &EntryRights,
     (id, right, type_id): (EntryId, Rights, Option<TypeId>),
 ) -> Result<String> {
-    let (Some(mine), true) = (&rights.rules, at.may_explain()) else { return Ok(String::new()) };
+    let (Some(mine), true) = (&rights.rules, at.may(EXPLAIN)) else { return Ok(String::new()) };
     let Some(node) = state.node(id)? else { return Ok(String::new()) };
     let is_own = mine.own() == Some(id);
     let (right, type_id) = right_over_password(&state.catalog.schema, is_own, (right, type_id));

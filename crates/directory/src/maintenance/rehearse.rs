@@ -14,7 +14,9 @@ use store::Direction;
 
 use crate::access::{EffectiveRights, EntryRights, Requester, RightExtent, RulesInForce, Walk};
 use crate::catalog::{Secrets, Shown, USER_PASSWORD};
-use crate::model::access_rule::{COMPARE, JOIN, LEAVE, READ, SEARCH, WRITE};
+use crate::model::access_rule::{
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, SEARCH, WRITE,
+};
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
@@ -184,23 +186,22 @@ fn difference<'r>(
     types: &[TypeId],
     may_change: bool,
 ) -> Vec<String> {
-    type OfEntry = fn(&EntryRights) -> bool;
     let mut rights = Vec::new();
-    let of_entry: [(&str, OfEntry, bool); 7] = [
-        ("browse", EntryRights::may_browse, true),
-        ("add", EntryRights::may_add, may_change),
-        ("delete", EntryRights::may_delete, may_change),
-        ("rename", EntryRights::may_rename, may_change),
-        ("explain", EntryRights::may_explain, true),
-        ("proxy", EntryRights::may_proxy, may_change),
-        ("reset", EntryRights::may_reset, may_change),
+    let of_entry = [
+        ("browse", BROWSE, true),
+        ("add", ADD, may_change),
+        ("delete", DELETE, may_change),
+        ("rename", RENAME, may_change),
+        ("explain", EXPLAIN, true),
+        ("proxy", PROXY, may_change),
+        ("reset", RESET, may_change),
     ];
     let password = state.catalog.schema.attribute_type(USER_PASSWORD).map(|password| password.id);
-    for (word, may, counts) in of_entry {
+    for (word, right, counts) in of_entry {
         // The right to write a password implies its reset.
         let is_said =
             word == "reset" && password.is_some_and(|id| with.may_write(id) && !without.may_write(id));
-        if counts && !is_said && may(with) && !may(without) {
+        if counts && !is_said && with.may(right) && !without.may(right) {
             rights.push(word.to_owned());
         }
     }

@@ -9,6 +9,7 @@ use crate::access::{
     ASKED, AccessExplanation, Asked, EffectiveRights, QuestionPlace, Requester, RulesInForce, denied,
     explain, explain_use,
 };
+use crate::model::access_rule::EXPLAIN;
 use crate::model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 use crate::model::expectation::USE_WORD;
 use crate::model::name::{NormalName, invalid_name, parse_dn};
@@ -193,7 +194,7 @@ fn check_requester(
         None => None,
     };
     match at {
-        Some(at) if at.may_explain() => Ok(()),
+        Some(at) if at.may(EXPLAIN) => Ok(()),
         Some(at) if at.may_browse() => Err(refused()),
         _ => Err(rights.hidden(state, dn, hidden)?),
     }

@@ -12,6 +12,7 @@ use ldap::{Control, Controls, ResultCode};
 use crate::access::{RequestContext, Requester, is_member};
 use crate::accounts;
 use crate::catalog::normal_value;
+use crate::model::access_rule::PROXY;
 use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::IndexPart;
 use crate::model::name::{NormalName, parse_dn};
@@ -200,7 +201,7 @@ fn may_act_as(
     }
     let (Requester::User { .. }, Requester::User { id, .. }) = (requester, other) else { return Ok(false) };
     let at = snapshot.rights(&requester.context())?.at_entry(state, *id)?;
-    Ok(at.is_some_and(|at| at.may_proxy()))
+    Ok(at.is_some_and(|at| at.may(PROXY)))
 }
 
 fn refused(code: ResultCode, text: &str) -> Outcome {

@@ -6,7 +6,7 @@
 
 use ldap::{DeleteRequest, ResultCode};
 
-use crate::access::{EffectiveRights, EntryRights, denied};
+use crate::access::{EffectiveRights, denied};
 use crate::catalog::Allocations;
 use crate::model::access_rule::DELETE;
 use crate::model::limits::TREE_DELETED_MAX;
@@ -29,8 +29,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let name = NormalName::of(&dn, &state.catalog.schema);
     check_not_virtual(state, &dn, &name, ResultCode::UNWILLING_TO_PERFORM)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    let may = ("delete", DELETE, EntryRights::may_delete as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, rights, request.entry, located, may)?;
+    let target = permitted::target(state, rights, request.entry, located, ("delete", DELETE))?;
     check_assertion(state, rights, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
@@ -87,7 +86,7 @@ fn below(
         for row in state.read.scan_below(NAMES, &id_key(parent)) {
             let (_, value) = row?;
             let (id, flags) = decode_name_row(value).ok_or_else(|| damaged_row("names", parent))?;
-            if rights.at_entry(state, id)?.is_some_and(|at| !at.may_delete()) {
+            if rights.at_entry(state, id)?.is_some_and(|at| !at.may(DELETE)) {
                 return Err(denied("no access rule lets you delete everything below this entry"));
             }
             if flags.is_referral() && !manage_dsa_it {

@@ -72,8 +72,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         check_no_assertion(controls)?;
         return administrator_password(deciding, &changes).map(Some);
     }
-    let may = ("change", BROWSE, EntryRights::may_browse as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, rights, request.object, located, may)?;
+    let target = permitted::target(state, rights, request.object, located, ("change", BROWSE))?;
     let rules = match rights.at_entry(state, target.id)? {
         None => {
             let types = changes.iter().map(|change| change.description.type_id);

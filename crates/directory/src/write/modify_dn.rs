@@ -12,7 +12,7 @@
 use ldap::{Dn, ModifyDnRequest, ResultCode};
 use schema::NameError;
 
-use crate::access::{EffectiveRights, EntryRights, Newcomer};
+use crate::access::{EffectiveRights, Newcomer};
 use crate::catalog::Allocations;
 use crate::model::access_rule::RENAME;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -45,8 +45,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
     let naming = new_naming_values(state.catalog, &new_rdn)?;
     let normal_rdn = normal_rdn(state, &new_rdn)?;
     let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
-    let may = ("rename", RENAME, EntryRights::may_rename as fn(&EntryRights) -> bool);
-    let target = permitted::target(state, rights, request.entry, located, may)?;
+    let target = permitted::target(state, rights, request.entry, located, ("rename", RENAME))?;
     check_assertion(state, rights, controls, target.id)?;
     let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
     if node.parent == EntryId::ROOT {

@@ -2,8 +2,8 @@
 
 use ldap::ResultCode;
 
-use crate::access::{EffectiveRights, EntryRights, Newcomer, RequestContext, denied, hint};
-use crate::model::access_rule::Rights;
+use crate::access::{EffectiveRights, Newcomer, RequestContext, denied, hint};
+use crate::model::access_rule::{ADD, Rights};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::EntryId;
@@ -20,17 +20,17 @@ pub(crate) fn tree_writer(state: TreeState<'_>, context: &RequestContext<'_>) ->
     Ok(rights)
 }
 
-/// Returns the entry to be changed, if the requester may see it and `may` accepts the rights there.
+/// Returns the entry to be changed, if the requester may see it and has this right there.
 pub(crate) fn target(
     state: TreeState<'_>,
     rights: &EffectiveRights,
     dn: &str,
     located: Result<Target>,
-    (what, right, may): (&str, Rights, fn(&EntryRights) -> bool),
+    (what, right): (&str, Rights),
 ) -> Result<Target> {
     let target = rights.permitted(state, dn, located)?;
     match rights.at_visible(state, target.id, dn)? {
-        Some(at) if !may(&at) => {
+        Some(at) if !at.may(right) => {
             let hint = hint(state, rights, &at, (target.id, right, None))?;
             Err(denied(format!("no access rule lets you {what} this entry{hint}")))
         }
@@ -65,7 +65,7 @@ pub(crate) fn check_new(
         return Ok(());
     }
     let Some(parent) = parent else { return Err(rights.hidden(state, dn, nearest)?) };
-    if rights.below(state, parent, newcomer)?.is_none_or(|at| at.may_add()) {
+    if rights.below(state, parent, newcomer)?.is_none_or(|at| at.may(ADD)) {
         return Ok(());
     }
     if !rights.may_browse(state, parent)? {

@@ -15,7 +15,9 @@ use crate::access::{
 use crate::catalog::access_rules::TypeSet;
 use crate::catalog::is_user_password;
 use crate::filter::Candidate;
-use crate::model::access_rule::{ADD, BROWSE, COMPARE, DELETE, READ, RENAME, Rights, SEARCH, WRITE};
+use crate::model::access_rule::{
+    ADD, BROWSE, COMPARE, DELETE, EXPLAIN, PROXY, READ, RENAME, RESET, Rights, SEARCH, WRITE,
+};
 use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::read::access_question;
@@ -113,7 +115,7 @@ impl RightsReport {
         let (id, parent) = (candidate.id, candidate.node.parent);
         let at = |rights: &EffectiveRights| rights.at(state, &mut Walk::default(), id, parent);
         if let Some(asker) = &self.asker
-            && !at(asker)?.is_some_and(|at| at.may_explain())
+            && !at(asker)?.is_some_and(|at| at.may(EXPLAIN))
         {
             return Ok(Vec::new());
         }
@@ -210,9 +212,9 @@ fn letters(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId]) ->
     let may = |may: fn(&EntryRights) -> bool| shown.rights.is_none_or(may);
     let entry: String = [
         ('v', may(EntryRights::may_browse)),
-        ('a', may(EntryRights::may_add)),
-        ('d', may(EntryRights::may_delete)),
-        ('n', may(EntryRights::may_rename)),
+        ('a', may(|at| at.may(ADD))),
+        ('d', may(|at| at.may(DELETE))),
+        ('n', may(|at| at.may(RENAME))),
     ]
     .iter()
     .filter_map(|(letter, may)| may.then_some(*letter))
@@ -248,11 +250,11 @@ fn acl_rights(state: TreeState<'_>, shown: ReportedRights<'_>, types: &[TypeId])
     let may = |may: fn(&EntryRights) -> bool| u8::from(shown.rights.is_none_or(may));
     let entry = format!(
         "add:{},delete:{},read:{},write:{},proxy:{}",
-        may(EntryRights::may_add),
-        may(EntryRights::may_delete),
+        may(|at| at.may(ADD)),
+        may(|at| at.may(DELETE)),
         may(EntryRights::may_browse),
         may(EntryRights::may_write_some),
-        may(EntryRights::may_proxy),
+        may(|at| at.may(PROXY)),
     );
     let mut all = vec![("aclRights;entryLevel".to_owned(), encoded(&entry))];
     for type_id in types {
@@ -288,7 +290,7 @@ impl ReportedRights<'_> {
             rights.may_search(type_id),
             rights.may_read(type_id),
             rights.may_compare(type_id),
-            if is_reset { rights.may_reset() } else { rights.may_write(type_id) },
+            if is_reset { rights.may(RESET) } else { rights.may_write(type_id) },
         ]
     }
 
