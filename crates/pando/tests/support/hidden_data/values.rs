@@ -190,7 +190,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let user = if dice.rng.bool() { dice.user() } else { dice.name() };
             same(encode_password_state(&user, &operations))
         }),
-        oids::CONNECTION_ID => (Kind::OfConnection, |_| None),
+        oids::CONNECTION_ID => (Kind::Reads, |_| None),
         oids::START_TRANSACTION => (Kind::Reads, |_| None),
         oids::END_TRANSACTION => (Kind::Writes, |dice| {
             let identifier = dice.rng.u32(1..5).to_string();
