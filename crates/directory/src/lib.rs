@@ -51,9 +51,12 @@ pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
 pub use model::sasl_keys::SaslKeyRules;
 pub use model::stamp::{HistoryChecks, Stamp};
-pub use model::{csn, entry, index_definition, limits, name, origin, outcome, record, rows, virtual_entries};
+pub use model::{
+    csn, entry, index_definition, limits, name, origin, outcome, record, rows, tombstone, virtual_entries,
+};
 pub use read::{
-    access_question, bind, compare, controls, identity, log_changes, password_state, read_ahead, search,
+    access_question, bind, compare, controls, deleted, identity, log_changes, password_state, read_ahead,
+    search,
 };
 pub use settings::{DirectorySettings, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};

@@ -20,13 +20,18 @@ use crate::model::name::{NormalName, name_in};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Delete, LastValue, Value, ValueChangeKind};
 use crate::model::rows::{
-    AttrId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter, value_key,
+    AttrId, ClassSetId, DANGLING, EntryId, LINKED, LINKS, VALUES, dangling_key, link_key, value_counter,
+    value_key,
 };
+use crate::model::tombstone::NamedBy;
 use crate::tree::entry_rows::{ChangedEntry, load, load_older, save};
 use crate::tree::stored_values::table_values;
 use crate::tree::{Found, child, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
+
+/// OID of the class that allows every attribute (RFC 4512 section 4.3).
+const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
 /// Rows handled between two reads of a posting that is being emptied.
 const SLICE: usize = 1_024;
@@ -309,10 +314,61 @@ fn detach_one(
     save(batch, source, &entry)
 }
 
+/// Makes entries name a returned entry again, unless they have changed since: their values have lost its former name,
+/// the values that vanished are no longer allowed, or an only value has been replaced.
+pub(crate) fn restore(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    (target, old_dn): (EntryId, &str),
+    named_by: &NamedBy,
+) -> Result<()> {
+    let NamedBy { attribute, vanished, ref sources } = *named_by;
+    let def = catalog.attribute(attribute);
+    let schema = &catalog.schema;
+    for source in sources.iter().copied() {
+        // The source's last record may be the present one: it may have returned as well.
+        let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
+        let count = batch.count(&value_counter(source, attribute))?;
+        if vanished {
+            remove_text(batch, schema, source, def, b"")?;
+            let count = batch.count(&value_counter(source, attribute))?;
+            let is_full = schema.type_by_id(def.description.type_id).single_value && count > 0;
+            if !is_full && is_allowed(batch, catalog, source, attribute)? {
+                add_link(batch, source, attribute, target)?;
+            }
+        } else {
+            remove_text(batch, schema, source, def, old_dn.as_bytes())?;
+            if batch.count(&value_counter(source, attribute))? < count {
+                add_link(batch, source, attribute, target)?;
+            }
+        }
+        entry.position = position;
+        update_link_mark(batch, source, &mut entry, attribute)?;
+        save(batch, source, &entry)?;
+    }
+    Ok(())
+}
+
+/// Returns true if the classes of an entry allow the attribute.
+fn is_allowed(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
+    let Some(row) = node(batch, id)? else { return Ok(false) };
+    let type_id = catalog.attribute(attribute).description.type_id;
+    let mut classes =
+        catalog.class_set(row.class_set).closure.iter().map(|id| catalog.schema.class_by_id(*id));
+    Ok(classes.any(|class| {
+        class.oid == EXTENSIBLE_OBJECT || class.must.contains(&type_id) || class.may.contains(&type_id)
+    }))
+}
+
 /// Returns true if the classes of an entry require the attribute.
 fn is_required(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
-    let Some(row) = node(batch, id)? else { return Ok(false) };
+    Ok(node(batch, id)?.is_some_and(|row| requires(catalog, row.class_set, attribute)))
+}
+
+/// Returns true if a set of classes requires the attribute.
+pub(crate) fn requires(catalog: &Catalog, class_set: ClassSetId, attribute: AttrId) -> bool {
     let required = catalog.attribute(attribute).description.type_id;
-    let classes = &catalog.class_set(row.class_set).closure;
-    Ok(classes.iter().any(|class| catalog.schema.class_by_id(*class).must.contains(&required)))
+    let classes = &catalog.class_set(class_set).closure;
+    classes.iter().any(|class| catalog.schema.class_by_id(*class).must.contains(&required))
 }

@@ -31,6 +31,7 @@ pub(crate) mod schema_times;
 pub(crate) mod settings;
 pub(crate) mod stamp;
 pub(crate) mod storage_scheme;
+pub mod tombstone;
 pub(crate) mod usable;
 pub(crate) mod value_list;
 pub mod virtual_entries;

@@ -4,6 +4,7 @@ pub mod access_question;
 pub mod bind;
 pub mod compare;
 pub mod controls;
+pub mod deleted;
 pub mod identity;
 pub mod log_changes;
 pub(crate) mod own_entries;

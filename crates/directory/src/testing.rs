@@ -12,15 +12,16 @@ use directory::index::IndexKinds;
 use directory::index::maintenance::SliceBudget;
 use directory::search::{Budget, Search, Step};
 use directory::settings::{Difference, GeneralSettings, SettingsError};
+use directory::tree::TreeState;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 use directory::{
     ClientLink, Directory, DirectorySettings, OpenError, OpenOptions, Outcome, RequestContext, Requester,
-    Settings, Snapshot, Stamp, Writer,
+    Settings, Snapshot, Stamp, Writer, deleted,
 };
 use ldap::{
-    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, Filter, FilterBuf,
-    MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage, ResultCode, Scope,
-    SearchRequest, SelectionBuf,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DecodeLimits, DeleteRequest, DeletedRequest,
+    Filter, FilterBuf, MessageId, ModifyDnRequest, ModifyRequest, Request, Response, ResponseMessage,
+    ResultCode, Scope, SearchRequest, SelectionBuf, UndeleteAnswer, UndeleteRequest,
 };
 
 /// Suffix of the directories made here.
@@ -109,6 +110,19 @@ impl From<Outcome> for Found {
 impl Found {
     pub(crate) fn dns(&self) -> Vec<&str> {
         self.entries.iter().map(|entry| entry.dn.as_str()).collect()
+    }
+}
+
+/// Returns the entryUUID of the newest deleted entry that had a DN; zeroes if there is none.
+pub(crate) fn deleted_uuid(state: TreeState<'_>, dn: &str) -> [u8; 16] {
+    let mut from = Vec::new();
+    loop {
+        let listed = deleted::list(state, &DeletedRequest { from: &from, name: Some(dn) }).unwrap();
+        match (listed.entries.first(), listed.next) {
+            (Some(entry), _) => return entry.uuid,
+            (None, next) if next.is_empty() => return [0; 16],
+            (None, next) => from = next,
+        }
     }
 }
 
@@ -275,6 +289,29 @@ impl TestDirectory {
     pub(crate) fn delete_tree(&mut self, dn: &str) -> Outcome {
         let stamp = self.stamp();
         self.execute_with(&Request::Delete(DeleteRequest { entry: dn }), &tree_delete(), &stamp)
+    }
+
+    /// Brings the newest deleted entry with a DN back.
+    pub(crate) fn undelete(&mut self, dn: &str, superior: Option<&str>) -> Result<UndeleteAnswer, Outcome> {
+        let stamp = self.stamp();
+        let mut batch = self.writer.begin().unwrap();
+        let context = RequestContext::new(&self.requester, self.link);
+        let uuid = deleted_uuid(batch.state(), dn);
+        let outcome = batch.undelete(&context, &UndeleteRequest { uuid, superior }, &stamp);
+        batch.commit().unwrap();
+        self.snapshot.renew().unwrap();
+        outcome
+    }
+
+    /// Makes changes that are due some seconds from now. Returns whether there were any.
+    pub(crate) fn make_due_changes(&mut self, seconds: u64) -> bool {
+        let mut stamp = self.stamp();
+        stamp.now_micros += seconds * 1_000_000;
+        let mut batch = self.writer.begin().unwrap();
+        let made = batch.make_due_changes(&stamp).unwrap();
+        batch.commit().unwrap();
+        self.snapshot.renew().unwrap();
+        made
     }
 
     pub(crate) fn modify(&mut self, dn: &str, changes: &[(ChangeOperation, &str, &[&str])]) -> Outcome {

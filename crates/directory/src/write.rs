@@ -20,6 +20,8 @@ pub mod passwords;
 mod permitted;
 pub(crate) mod relaxed;
 pub(crate) mod schema_check;
+pub(crate) mod tombstones;
+pub(crate) mod undelete;
 pub(crate) mod value_rules;
 pub(crate) mod values;
 pub(crate) mod whole_entry;

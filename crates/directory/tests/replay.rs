@@ -113,9 +113,65 @@ fn eventful() -> TestDirectory {
     d.define_index("sn", "none");
     d.define_index("cn", "equality,ordering");
     trees_come_and_go(&mut d);
+    deleted_entries_return(&mut d);
     d.finish_indexes();
     assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
     d
+}
+
+/// Deletes entries that are kept; brings them back under other names, whole trees and parts of them, more than once;
+/// changes the groups that they were in; and removes some for good.
+fn deleted_entries_return(d: &mut TestDirectory) {
+    let base = testing::SUFFIX;
+    let ok =
+        |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    let keep = |d: &mut TestDirectory, seconds| {
+        d.change_settings(|settings| settings.general.keep_deleted_seconds = seconds);
+    };
+    keep(d, 60);
+    for place in ["ou=k", "ou=l,ou=k", "ou=m"] {
+        ok(d.add(&format!("{place},{base}"), &[("objectClass", &["organizationalUnit"])]));
+    }
+    let group: &[(&str, &[&str])] = &[
+        ("objectClass", &["groupOfNames"]),
+        ("member", &["cn=one,ou=l,ou=k,dc=example,dc=com", "cn=two,ou=k,dc=example,dc=com"]),
+        ("seeAlso", &["cn=one,ou=l,ou=k,dc=example,dc=com"]),
+    ];
+    ok(d.add(&format!("cn=in,ou=k,{base}"), group));
+    ok(d.add(&format!("cn=out,ou=m,{base}"), group));
+    let large = "l".repeat(3_000);
+    let person: &[(&str, &[&str])] = &[
+        ("objectClass", &["inetOrgPerson"]),
+        ("sn", &["S", "T"]),
+        ("description", &[&large]),
+        ("manager", &["cn=two,ou=k,dc=example,dc=com"]),
+    ];
+    ok(d.add(&format!("cn=one,ou=l,ou=k,{base}"), person));
+    ok(d.add(&format!("cn=two,ou=k,{base}"), person));
+    ok(d.delete(&format!("cn=two,ou=k,{base}")));
+    ok(d.modify_dn(&format!("ou=k,{base}"), "ou=n", true, None));
+    d.undelete(&format!("cn=two,ou=k,{base}"), None).unwrap();
+    ok(d.delete_tree(&format!("ou=n,{base}")));
+    d.undelete(&format!("cn=one,ou=l,ou=n,{base}"), Some(&format!("ou=m,{base}"))).unwrap();
+    ok(d.modify(
+        &format!("cn=out,ou=m,{base}"),
+        &[(ChangeOperation::Replace, "member", &["cn=other,dc=example,dc=com"])],
+    ));
+    ok(d.delete(&format!("cn=one,ou=m,{base}")));
+    d.undelete(&format!("ou=n,{base}"), None).unwrap();
+    d.undelete(&format!("cn=one,ou=m,{base}"), Some(&format!("ou=l,ou=n,{base}"))).unwrap();
+    ok(d.delete(&format!("cn=two,ou=n,{base}")));
+    ok(d.delete(&format!("cn=one,ou=l,ou=n,{base}")));
+    keep(d, 0);
+    assert!(d.make_due_changes(0));
+    keep(d, 60);
+    ok(d.delete_tree(&format!("ou=n,{base}")));
+    ok(d.add(&format!("ou=n,{base}"), &[("objectClass", &["organizationalUnit"])]));
+    d.undelete(&format!("ou=l,ou=n,{base}"), Some(&format!("ou=m,{base}"))).unwrap();
+    ok(d.delete(&format!("ou=n,{base}")));
+    d.undelete(&format!("ou=n,{base}"), None).unwrap();
+    keep(d, 0);
+    ok(d.delete(&format!("ou=n,{base}")));
 }
 
 /// Deletes trees with links in, out and across, and adds entries with their names; one entry was moved out before.

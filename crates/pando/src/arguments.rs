@@ -29,6 +29,7 @@ use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
+use crate::undelete::{self, UndeleteArguments};
 use crate::verify::{self, VerifyArguments};
 use crate::version::VersionArguments;
 
@@ -79,6 +80,9 @@ pub(crate) enum Verb {
     /// Print and verify the audit trail, also while a server writes it
     #[command(after_help = audit::HELP)]
     Audit(AuditArguments),
+    /// List deleted entries, and bring them back
+    #[command(after_help = undelete::HELP)]
+    Undelete(UndeleteArguments),
     /// Show, lock, unlock and reset accounts of a running server
     #[command(after_help = account::HELP)]
     Account(AccountArguments),

@@ -31,6 +31,7 @@ mod salvage;
 mod serve;
 mod settings;
 mod time;
+mod undelete;
 mod verify;
 mod version;
 
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         Verb::Access(arguments) => access::run(&arguments),
         Verb::Audit(arguments) => audit::run(&arguments),
         Verb::Account(arguments) => account::run(&arguments),
+        Verb::Undelete(arguments) => undelete::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Export(arguments) => export::run(&arguments),

@@ -17,6 +17,7 @@ mod cancel;
 mod changes;
 mod connection_id;
 pub(crate) mod context;
+mod deleted;
 mod digest;
 mod dispatch;
 mod extended;

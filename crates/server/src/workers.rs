@@ -8,6 +8,7 @@ pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;
 pub(crate) mod changed_passwords;
 pub(crate) mod delays;
+pub(crate) mod due_changes;
 pub(crate) mod guesses;
 pub(crate) mod hash_pool;
 mod hash_queue;

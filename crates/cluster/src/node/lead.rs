@@ -7,7 +7,7 @@ use directory::{OperationError, Outcome, WriteBatch, Writer};
 use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
-use replication::limits::{EMPTY_DNS_LEVEL, TREES_LEVEL};
+use replication::limits::{EMPTY_DNS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL};
 use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
@@ -44,13 +44,7 @@ impl Node {
             drop(batch);
             return self.start_over(&full);
         }
-        let level = self.member.as_ref().map_or(0, |member| member.follower().level());
-        if level < TREES_LEVEL {
-            batch.refuse_trees();
-        }
-        if level < EMPTY_DNS_LEVEL {
-            batch.keep_deleted_dns();
-        }
+        self.limit_to_level(&mut batch);
         let mut group = GroupBuilder::new(self.parts.group_bytes_max);
         let mut decided = Vec::new();
         if let Err(error) = self.decide(&mut batch, &mut group, &mut decided) {
@@ -110,6 +104,20 @@ impl Node {
                 self.mark_doubtful(&mut decided);
                 self.decide_again(decided);
             }
+        }
+    }
+
+    /// Excludes from a batch what some nodes of the cluster do not know.
+    fn limit_to_level(&self, batch: &mut WriteBatch<'_>) {
+        let level = self.member.as_ref().map_or(0, |member| member.follower().level());
+        if level < TREES_LEVEL {
+            batch.refuse_trees();
+        }
+        if level < EMPTY_DNS_LEVEL {
+            batch.keep_deleted_dns();
+        }
+        if level < TOMBSTONES_LEVEL {
+            batch.keep_none();
         }
     }
 

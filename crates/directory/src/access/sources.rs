@@ -82,10 +82,12 @@ pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
             links.chain([Touch::Changed(modify.id)]).collect()
         }
         Change::Delete(delete) => vec![Touch::Gone(delete.id), Touch::Changed(delete.id)],
-        Change::Administrator { .. } => Vec::new(),
-        Change::DeleteTree(_) | Change::ModifyDn(_) | Change::Settings(_) | Change::Suffix { .. } => {
-            return None;
-        }
+        Change::Administrator { .. } | Change::Purge { .. } => Vec::new(),
+        Change::DeleteTree(_)
+        | Change::ModifyDn(_)
+        | Change::Undelete(_)
+        | Change::Settings(_)
+        | Change::Suffix { .. } => return None,
     })
 }
 

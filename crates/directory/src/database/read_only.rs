@@ -35,6 +35,11 @@ impl ReadOnlyDirectory {
             Err(store::OpenError::Map { name, .. }) if name == map_spec(META).name => {
                 return Err(OpenError::Empty);
             }
+            // Earlier builds had fewer maps. To open the store for writing adds them.
+            Err(store::OpenError::Map { .. }) => {
+                drop(Store::open(path, MAPS, &store::Options::default())?);
+                Store::open_read_only(path, MAPS)?
+            }
             outcome => outcome?,
         };
         let view = store.view()?;

@@ -207,6 +207,11 @@ impl WriteBatch<'_> {
         self.last_value = LastValue::DeletedDn;
     }
 
+    /// Keeps no deleted entries, because some nodes of the cluster do not know tombstones.
+    pub fn keep_none(&mut self) {
+        self.may_keep_deleted = false;
+    }
+
     /// Returns the size of the last record that did not fit, if any since the last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use ldap::{ControlsBuf, Request, ResultCode, StateRequest, oids};
+use ldap::{ControlsBuf, Request, ResultCode, StateRequest, UndeleteAnswer, UndeleteRequest, oids};
 use schema::AttributeDescription;
 use store::{Batch, Savepoint, SetInserter, StoreError};
 
@@ -33,7 +33,7 @@ use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
-use crate::write::password_state;
+use crate::write::{password_state, undelete};
 
 /// The only value that changes a directory.
 pub struct Writer {
@@ -86,6 +86,7 @@ impl Writer {
             is_node: self.is_node,
             refuses_trees: false,
             last_value: LastValue::EmptyDn,
+            may_keep_deleted: true,
         })
     }
 
@@ -229,6 +230,8 @@ pub struct WriteBatch<'w> {
     pub(super) refuses_trees: bool,
     /// Form of the records of deletes: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
     pub(super) last_value: LastValue,
+    /// False if some nodes of the cluster do not know tombstones: see [`keep_none`](WriteBatch::keep_none).
+    pub(super) may_keep_deleted: bool,
 }
 
 /// State of a batch before operations that may be rolled back.
@@ -331,7 +334,7 @@ impl WriteBatch<'_> {
     fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
-        record.change.set_last_value(self.last_value);
+        record.change.set_form_of_delete(self.last_value, self.may_keep_deleted);
         record.origin = stamp.origin.clone();
         if stamp.keeps_old_values {
             record.origin.old_values = old_values(self.state(), &record.change)?;
@@ -439,6 +442,46 @@ impl WriteBatch<'_> {
         Ok(ManagedAccount::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
     }
 
+    /// Brings a deleted entry back, with those that were deleted with it below it. Otherwise like
+    /// [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome of the request.
+    pub fn undelete(
+        &mut self,
+        context: &RequestContext<'_>,
+        request: &UndeleteRequest<'_>,
+        stamp: &Stamp,
+    ) -> Result<UndeleteAnswer, Outcome> {
+        self.check_room()?;
+        let csn = self.next_csn(stamp)?;
+        let controls = RequestControls::default();
+        let deciding = Deciding { state: self.state(), context, controls: &controls, stamp, csn };
+        let mut record = undelete::decide(deciding, request)?;
+        record.origin = stamp.origin.clone();
+        let answer = match &record.change {
+            Change::Undelete(made) => {
+                UndeleteAnswer { dn: made.dn.clone(), entries: made.entries.len() as u64 }
+            }
+            _ => UndeleteAnswer { dn: String::new(), entries: 0 },
+        };
+        self.append(&record)?;
+        Ok(answer)
+    }
+
+    /// Makes changes that are due at the time of the stamp, a bounded number: removes deleted entries that were kept
+    /// for long enough. Returns whether it made any. Otherwise like [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome.
+    pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
+        self.check_failure()?;
+        let Some(place) = undelete::expired(self.state(), stamp.now_micros)? else { return Ok(false) };
+        let purge = Change::Purge { position: place.position, id: place.id };
+        self.record_with("", purge, Vec::new(), stamp)?;
+        Ok(true)
+    }
+
     /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
@@ -518,6 +561,11 @@ impl WriteBatch<'_> {
     ) -> Result<Vec<Difference>, SettingsError> {
         self.check_room()?;
         let decided = settings::decide(self.state(), proposal)?;
+        if !self.may_keep_deleted && proposal.general.keep_deleted_seconds > 0 {
+            let text =
+                "a node of the cluster runs a version that keeps no deleted entries; update all nodes first";
+            return Err(SettingsError::Operation(OperationError::refused(ResultCode::UNAVAILABLE, text)));
+        }
         if !decided.record.is_empty() {
             self.record_with(requester, Change::Settings(decided.record), decided.attributes, stamp)?;
         }

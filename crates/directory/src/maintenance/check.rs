@@ -10,6 +10,7 @@
 
 mod compare;
 mod expected;
+mod kept;
 mod repair;
 #[cfg(test)]
 mod tests;
@@ -115,6 +116,7 @@ pub fn check_all(
         Report { each, checked: CheckSummary::default(), unreadable: HashSet::new(), lost_nodes: false };
     let expected = expected::derive(state, options, &mut report)?;
     compare::compare(state, expected, &mut report)?;
+    kept::check(state, &mut report)?;
     Ok(report.checked)
 }
 

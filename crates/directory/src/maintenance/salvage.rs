@@ -164,6 +164,10 @@ fn describe(change: &Change) -> String {
         Change::Suffix { dn } => format!("suffix {}", Quoted(dn)),
         Change::Settings(_) => "settings of the directory".to_owned(),
         Change::Administrator { .. } => "password of the administrator".to_owned(),
+        Change::Undelete(undelete) => {
+            format!("undelete {}, {} entries in all", Quoted(&undelete.dn), undelete.entries.len())
+        }
+        Change::Purge { .. } => "removal of old deleted entries".to_owned(),
     }
 }
 
@@ -208,8 +212,13 @@ mod tests {
         };
         // A name cannot add a second line.
         assert_eq!(text_of(Change::Modify(modify)), r#"modify "cn=a\nb,dc=example""#);
-        let delete =
-            Delete { id: EntryId(5), dn: "cn=a".to_owned(), vanishing: Vec::new(), last: LastValue::EmptyDn };
+        let delete = Delete {
+            id: EntryId(5),
+            dn: "cn=a".to_owned(),
+            vanishing: Vec::new(),
+            last: LastValue::EmptyDn,
+            is_kept: false,
+        };
         assert_eq!(text_of(Change::Delete(delete)), r#"delete "cn=a""#);
         let rename = ModifyDn {
             id: EntryId(5),

@@ -145,6 +145,15 @@ pub const GATHERED_MAX: usize = 256 << 10;
 /// tenths of a second, or one second if other entries name all of them.
 pub const TREE_DELETED_MAX: usize = if cfg!(test) { 100 } else { 20_000 };
 
+/// Maximum size of the tombstones of one delete, in octets, before it is refused.
+pub const TOMBSTONES_BYTES_MAX: usize = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+/// Maximum number of tombstones that one record removes.
+pub const TOMBSTONES_PURGED_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
+
+/// Maximum number of tombstones that one answer lists, or examines.
+pub const TOMBSTONES_LISTED_MAX: usize = if cfg!(test) { 10 } else { 500 };
+
 /// Maximum size of an entry's copy in the response to a change (RFC 4527), in octets.
 pub const COPY_BYTES_MAX: usize = 256 << 10;
 

@@ -68,6 +68,15 @@ pub enum Change {
         /// In stored form.
         stored: Vec<u8>,
     },
+    /// Brings deleted entries back.
+    Undelete(Undelete),
+    /// Removes the tombstones up to one of them.
+    Purge {
+        /// Position of the delete of the last one.
+        position: u64,
+        /// Entry of the last one.
+        id: EntryId,
+    },
 }
 
 /// See [`Change::Add`].
@@ -115,6 +124,9 @@ pub struct Delete {
     pub vanishing: Vec<AttrId>,
     /// Replacement of a removed value that is the last one of an attribute that the source's classes require.
     pub last: LastValue,
+    /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Never together with
+    /// [`LastValue::DeletedDn`].
+    pub is_kept: bool,
 }
 
 /// Replacement of the last value of a required link attribute whose target is deleted with integrity on.
@@ -140,6 +152,8 @@ pub struct DeleteTree {
     pub vanishing: Vec<AttrId>,
     /// As in [`Delete`].
     pub last: LastValue,
+    /// As in [`Delete`], for each of the entries.
+    pub is_kept: bool,
 }
 
 /// An entry of a [`DeleteTree`].
@@ -180,6 +194,21 @@ pub struct ModifyDn {
     /// RDN afterwards, as rendered.
     pub rdn: String,
     /// Values that change with the name: naming values, modifyTimestamp and the like.
+    pub changes: Vec<ValueChange>,
+}
+
+/// See [`Change::Undelete`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Undelete {
+    /// Position of the delete.
+    pub position: u64,
+    /// DN afterwards of the first entry.
+    pub dn: String,
+    /// Superior afterwards of the first entry. The others return below their superiors.
+    pub parent: EntryId,
+    /// The entries, each after its superior.
+    pub entries: Vec<EntryId>,
+    /// Values that change in each entry: modifyTimestamp and the like.
     pub changes: Vec<ValueChange>,
 }
 
@@ -248,11 +277,14 @@ impl Record {
 }
 
 impl Change {
-    /// Sets the replacement of last values in a delete. Does nothing for other changes.
-    pub(crate) fn set_last_value(&mut self, value: LastValue) {
+    /// Sets the replacement of last values in a delete, and whether tombstones are kept. Does nothing for other
+    /// changes.
+    pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool) {
         match self {
-            Change::Delete(Delete { last, .. }) | Change::DeleteTree(DeleteTree { last, .. }) => {
-                *last = value
+            Change::Delete(Delete { last, is_kept, .. })
+            | Change::DeleteTree(DeleteTree { last, is_kept, .. }) => {
+                *last = value;
+                *is_kept &= may_keep;
             }
             _ => {}
         }
@@ -263,9 +295,13 @@ impl Change {
             Change::Add(_) => 1,
             Change::Modify(_) => 2,
             Change::Delete(Delete { last: LastValue::DeletedDn, .. }) => 3,
+            Change::Delete(Delete { is_kept: true, .. }) => 13,
             Change::Delete(_) => 11,
             Change::DeleteTree(DeleteTree { last: LastValue::DeletedDn, .. }) => 10,
+            Change::DeleteTree(DeleteTree { is_kept: true, .. }) => 14,
             Change::DeleteTree(_) => 12,
+            Change::Undelete(_) => 15,
+            Change::Purge { .. } => 16,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
             Change::Settings(_) => 9,
@@ -319,6 +355,17 @@ impl Change {
             Change::Suffix { dn } => put_bytes(out, dn.as_bytes()),
             Change::Settings(settings) => settings.encode(out),
             Change::Administrator { stored } => put_bytes(out, stored),
+            Change::Undelete(undelete) => {
+                put_varint(out, undelete.position);
+                put_bytes(out, undelete.dn.as_bytes());
+                put_varint(out, undelete.parent.0);
+                put_list(out, &undelete.entries, |out, id| put_varint(out, id.0));
+                put_list(out, &undelete.changes, put_value_change);
+            }
+            Change::Purge { position, id } => {
+                put_varint(out, *position);
+                put_varint(out, id.0);
+            }
         }
     }
 
@@ -340,14 +387,24 @@ impl Change {
                 flags: NodeFlags(decoder.byte()?),
                 changes: decoder.list(take_value_change)?,
             }),
-            3 | 11 => Change::Delete(Delete {
+            3 | 11 | 13 => Change::Delete(Delete {
                 id: EntryId(decoder.varint()?),
                 dn: decoder.string()?,
                 vanishing: decoder.list(|d| Some(AttrId(d.number()?)))?,
                 last: if kind == 3 { LastValue::DeletedDn } else { LastValue::EmptyDn },
+                is_kept: kind == 13,
             }),
-            10 => Change::DeleteTree(take_tree(decoder, LastValue::DeletedDn)?),
-            12 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn)?),
+            10 => Change::DeleteTree(take_tree(decoder, LastValue::DeletedDn, false)?),
+            12 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn, false)?),
+            14 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn, true)?),
+            15 => Change::Undelete(Undelete {
+                position: decoder.varint()?,
+                dn: decoder.string()?,
+                parent: EntryId(decoder.varint()?),
+                entries: decoder.list(|d| Some(EntryId(d.varint()?)))?,
+                changes: decoder.list(take_value_change)?,
+            }),
+            16 => Change::Purge { position: decoder.varint()?, id: EntryId(decoder.varint()?) },
             4 => Change::ModifyDn(ModifyDn {
                 id: EntryId(decoder.varint()?),
                 old_dn: decoder.string()?,
@@ -366,7 +423,7 @@ impl Change {
     }
 }
 
-fn take_tree(decoder: &mut Decoder<'_>, last: LastValue) -> Option<DeleteTree> {
+fn take_tree(decoder: &mut Decoder<'_>, last: LastValue, is_kept: bool) -> Option<DeleteTree> {
     let (top, dn) = (EntryId(decoder.varint()?), decoder.string()?);
     let below = |d: &mut Decoder<'_>| {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
@@ -382,7 +439,7 @@ fn take_tree(decoder: &mut Decoder<'_>, last: LastValue) -> Option<DeleteTree> {
         depths.push(depth);
     }
     let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
-    Some(DeleteTree { top, dn, below, vanishing, last })
+    Some(DeleteTree { top, dn, below, vanishing, last, is_kept })
 }
 
 fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
@@ -448,13 +505,38 @@ mod tests {
                 dn: dn.clone(),
                 vanishing: vec![AttrId(300)],
                 last: LastValue::DeletedDn,
+                is_kept: false,
             }),
             Change::Delete(Delete {
                 id: EntryId(5),
                 dn: dn.clone(),
                 vanishing: vec![AttrId(300)],
                 last: LastValue::EmptyDn,
+                is_kept: false,
             }),
+            Change::Delete(Delete {
+                id: EntryId(5),
+                dn: dn.clone(),
+                vanishing: Vec::new(),
+                last: LastValue::EmptyDn,
+                is_kept: true,
+            }),
+            Change::DeleteTree(DeleteTree {
+                top: EntryId(5),
+                dn: dn.clone(),
+                below: vec![Below { id: EntryId(6), rdn: "cn=b".to_owned(), superior: 0 }],
+                vanishing: Vec::new(),
+                last: LastValue::EmptyDn,
+                is_kept: true,
+            }),
+            Change::Undelete(Undelete {
+                position: 300,
+                dn: dn.clone(),
+                parent: EntryId(4),
+                entries: vec![EntryId(5), EntryId(600)],
+                changes: changes.clone(),
+            }),
+            Change::Purge { position: 300, id: EntryId(5) },
             Change::DeleteTree(DeleteTree {
                 top: EntryId(5),
                 dn: dn.clone(),
@@ -464,6 +546,7 @@ mod tests {
                 ],
                 vanishing: vec![AttrId(300)],
                 last: LastValue::EmptyDn,
+                is_kept: false,
             }),
             Change::ModifyDn(ModifyDn {
                 id: EntryId(5),
@@ -522,7 +605,8 @@ mod tests {
                 superior: place as u32,
             });
             let (below, vanishing, last) = (below.collect(), Vec::new(), LastValue::EmptyDn);
-            let tree = DeleteTree { top: EntryId(1), dn: "o=x".to_owned(), below, vanishing, last };
+            let (dn, is_kept) = ("o=x".to_owned(), false);
+            let tree = DeleteTree { top: EntryId(1), dn, below, vanishing, last, is_kept };
             Record { change: Change::DeleteTree(tree), ..records().remove(0) }
         };
         let deepest = chain(TREE_DEPTH_MAX);

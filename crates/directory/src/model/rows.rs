@@ -58,6 +58,7 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "index", kind: MapKind::IdSet },
     MapSpec { name: "classes", kind: MapKind::IdSet },
     MapSpec { name: "pieces", kind: MapKind::IdSet },
+    MapSpec { name: "deleted", kind: MapKind::Plain },
 ];
 
 /// Returns the description of a map.
@@ -94,6 +95,8 @@ pub const INDEX: MapId = MapId::new(8);
 pub const CLASSES: MapId = MapId::new(9);
 /// Attribute, sort, gram or sound -> entry ids: see [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
+/// Deleted entries that are kept: see [`crate::model::tombstone`].
+pub const DELETED: MapId = MapId::new(11);
 
 /// Flags of an entry that name resolution and search treat specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

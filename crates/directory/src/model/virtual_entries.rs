@@ -22,8 +22,19 @@ pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 /// [`ldap::TrailRequest`], the response value an [`ldap::TrailAnswer`].
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
+/// OID of the extended operation that lists deleted entries: see `docs/reference/protocol.md`. The request value is an
+/// [`ldap::DeletedRequest`], the response value an [`ldap::DeletedAnswer`].
+pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
+
+/// OID of the extended operation that brings a deleted entry back. The request value is an [`ldap::UndeleteRequest`],
+/// the response value an [`ldap::UndeleteAnswer`].
+pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
+
+/// OID of the request by which a server, and never a client, has the writer make the changes that are due.
+pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
+
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 12] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 14] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -36,6 +47,8 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 12] = [
     (APPLY_SETTINGS, "settings of the directory"),
     (EXPLAIN_ACCESS, "explanation of access"),
     (READ_AUDIT, "the audit trail"),
+    (LIST_DELETED, "deleted entries"),
+    (UNDELETE, "undelete"),
 ];
 
 /// Supported features, with their names (RFC 3674).

@@ -4,8 +4,10 @@
 //! its own position is later. Its effects on other entries (a name that becomes a link, a link that becomes text)
 //! follow the same rule for each of them. A record that is applied twice, or old records applied again on top of
 //! later ones, therefore leave the same rows at the end of the log. An entry that a later record deleted reappears
-//! for a while, but never takes a name that another entry has by now.
+//! for a while, but never takes a name that another entry has by now. An entry that was deleted and brought back is
+//! newer than the delete, which then does nothing.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use store::Batch;
@@ -19,16 +21,21 @@ use crate::links;
 use crate::model::entry::StoredEntry;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::record::{Add, Change, Delete, DeleteTree, Modify, ModifyDn, Record, ValueChange};
+use crate::model::record::{
+    Add, Change, Delete, DeleteTree, Modify, ModifyDn, Record, Undelete, ValueChange,
+};
 use crate::model::rows::{
     CLASSES, ClassSetId, DANGLING, EntryId, META, NAMES, NODES, NodeFlags, NodeRow, children_counter,
     class_key, encode_name_row, id_key, name_key, subtree_counter,
 };
 use crate::model::settings::SettingsRecord;
+use crate::model::tombstone::TombstonePlace;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
-use crate::write::{values, whole_entry};
+use crate::write::tombstones::Kept;
+use crate::write::whole_entry::Removal;
+use crate::write::{tombstones, values, whole_entry};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -54,11 +61,21 @@ pub fn apply(
     match &record.change {
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
-        Change::Delete(delete) => apply_delete(batch, catalog, position, delete)?,
-        Change::DeleteTree(tree) => apply_delete_tree(batch, catalog, position, tree)?,
+        Change::Delete(delete) => {
+            if delete.is_kept {
+                let kept = Kept { position, record, vanishing: &delete.vanishing };
+                tombstones::keep(batch, catalog, kept, (delete.id, &delete.dn))?;
+            }
+            apply_delete(batch, catalog, position, delete)?;
+        }
+        Change::DeleteTree(tree) => apply_delete_tree(batch, catalog, (position, record), tree)?,
         Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
         Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
         Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
+        Change::Undelete(undelete) => apply_undelete(batch, catalog, position, undelete)?,
+        Change::Purge { position, id } => {
+            tombstones::purge(batch, TombstonePlace { position: *position, id: *id })?;
+        }
         Change::Administrator { stored } => {
             batch.put(META, META_ADMINISTRATOR, stored)?;
             Arc::make_mut(catalog).administrator = Some(stored.clone());
@@ -83,8 +100,9 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
             catalog.policies.of(delete.id).is_some() || !catalog.policies.notices.is_empty()
         }
         Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
+        Change::Undelete(_) => true,
         Change::Settings(settings) => settings.general.is_some(),
-        Change::Suffix { .. } | Change::Administrator { .. } => false,
+        Change::Suffix { .. } | Change::Administrator { .. } | Change::Purge { .. } => false,
     }
 }
 
@@ -141,7 +159,10 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::Delete(delete) => &delete.dn,
         Change::DeleteTree(tree) => &tree.dn,
         Change::ModifyDn(rename) => &rename.old_dn,
-        Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } => return Ok(()),
+        Change::Undelete(undelete) => &undelete.dn,
+        Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } | Change::Purge { .. } => {
+            return Ok(());
+        }
     };
     // With a single suffix, the normal case, the DN need not be parsed.
     let number = match catalog.suffixes.as_slice() {
@@ -205,8 +226,10 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
 }
 
 fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
-    if whole_entry::remove(batch, catalog, delete.id)? {
-        remove_node(batch, catalog, delete.id)?;
+    match whole_entry::remove(batch, catalog, position, delete.id)? {
+        Removal::Done => remove_node(batch, catalog, delete.id)?,
+        Removal::Missing => {}
+        Removal::CameBack => return Ok(()),
     }
     // Even if the entry is missing: replay may have restored links to it from before its deletion.
     links::detach(batch, catalog, position, delete)
@@ -215,14 +238,55 @@ fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete:
 fn apply_delete_tree(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
-    position: u64,
+    (position, record): (u64, &Record),
     tree: &DeleteTree,
 ) -> Result<()> {
+    let entries = tree.entries();
+    if tree.is_kept {
+        let kept = Kept { position, record, vanishing: &tree.vanishing };
+        // Before the first is deleted, which changes those that name it.
+        for (id, dn) in &entries {
+            tombstones::keep(batch, catalog, kept, (*id, dn))?;
+        }
+    }
     let (vanishing, last) = (tree.vanishing.clone(), tree.last);
-    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing, last };
-    for (id, dn) in tree.entries() {
+    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing, last, is_kept: tree.is_kept };
+    for (id, dn) in entries {
         (delete.id, delete.dn) = (id, dn);
         apply_delete(batch, catalog, position, &delete)?;
+    }
+    Ok(())
+}
+
+fn apply_undelete(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    undelete: &Undelete,
+) -> Result<()> {
+    let together: HashSet<EntryId> = undelete.entries.iter().copied().collect();
+    let mut named = Vec::new();
+    for id in undelete.entries.iter().copied() {
+        let place = TombstonePlace { position: undelete.position, id };
+        let Some(mut tombstone) = tombstones::take(batch, place)? else { continue };
+        if node(batch, id)?.is_some() {
+            continue;
+        }
+        named.push((id, std::mem::take(&mut tombstone.dn), std::mem::take(&mut tombstone.named_by)));
+        let mut add = tombstones::into_add(batch, catalog, (id, tombstone), &together)?;
+        for change in &undelete.changes {
+            add.values.retain(|(attribute, _)| *attribute != change.attribute);
+            add.values.push((change.attribute, change.values.clone()));
+        }
+        if undelete.entries.first() == Some(&id) {
+            add.parent = undelete.parent;
+        }
+        apply_add(batch, catalog, position, &add)?;
+    }
+    for (id, old_dn, named_by) in named {
+        for named_by in named_by {
+            links::restore(batch, catalog, position, (id, &old_dn), &named_by)?;
+        }
     }
     Ok(())
 }

@@ -2,24 +2,27 @@
 //!
 //! Only leaves are deleted; a suffix entry is an ordinary leaf and can be added again. With the tree delete control
 //! an entry and everything below it are deleted by one record, or nothing is. Links to deleted entries become text
-//! or, if the setting asks for integrity, are removed: `apply` does that.
+//! or, if the setting asks for integrity, are removed: `apply` does that. If deleted entries are kept, the record says
+//! so, and `apply` keeps a tombstone of each.
 
 use ldap::{DeleteRequest, ResultCode};
 
 use crate::access::{EffectiveRights, denied};
 use crate::catalog::Allocations;
 use crate::model::access_rule::DELETE;
-use crate::model::limits::TREE_DELETED_MAX;
+use crate::model::limits::{TOMBSTONES_BYTES_MAX, TREE_DELETED_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Below, Change, Delete, DeleteTree, LastValue, Record};
-use crate::model::rows::{AttrId, NAMES, children_counter, decode_name_row, id_key, subtree_counter};
+use crate::model::rows::{
+    AttrId, EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter,
+};
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::deciding::Deciding;
-use crate::write::permitted;
+use crate::write::{permitted, tombstones};
 
 /// Decides a delete request.
 pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Result<Record, OperationError> {
@@ -33,11 +36,12 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     check_assertion(state, rights, controls, target.id)?;
     let child_count = state.read.count(&children_counter(target.id))?;
     let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
+    let is_kept = state.settings.general.keep_deleted_seconds > 0;
     let change = match (child_count, controls.tree_delete()) {
-        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last }),
+        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last, is_kept }),
         (_, true) => {
             let below = below(state, rights, &target, controls.manage_dsa_it)?;
-            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last })
+            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last, is_kept })
         }
         (_, false) => {
             // The exact number would reveal entries that the requester may not see.
@@ -55,7 +59,34 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
             ));
         }
     };
+    if is_kept {
+        check_kept(state, &change)?;
+    }
     Ok(deciding.record(Allocations::new(state.catalog), change))
+}
+
+/// Checks that the tombstones of a delete are not too large.
+#[cold]
+fn check_kept(state: TreeState<'_>, change: &Change) -> Result<(), OperationError> {
+    let ids: Vec<EntryId> = match change {
+        Change::Delete(delete) => vec![delete.id],
+        Change::DeleteTree(tree) => {
+            [tree.top].into_iter().chain(tree.below.iter().map(|below| below.id)).collect()
+        }
+        _ => Vec::new(),
+    };
+    let mut bytes = 0;
+    for id in ids {
+        bytes += tombstones::size(state, id)?;
+        if bytes > TOMBSTONES_BYTES_MAX {
+            let text = format!(
+                "what is deleted has more than {TOMBSTONES_BYTES_MAX} octets, too many to keep (setting \
+                 keep_deleted_seconds): delete parts of it first"
+            );
+            return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
+        }
+    }
+    Ok(())
 }
 
 /// Returns all entries below one that are deleted with it, each after its superior.

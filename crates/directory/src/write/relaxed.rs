@@ -7,14 +7,16 @@
 
 use ldap::{ResultCode, oids};
 use schema::{AttributeDescription, AttributeType, generalized_micros};
+use uuid::Uuid;
 
 use crate::access::EffectiveRights;
-use crate::catalog::{ClassSet, check_modifiable, normal_value};
+use crate::catalog::{AttributeDef, ClassSet, check_modifiable, normal_value};
 use crate::index::IndexPart;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{INDEX, index_key};
 use crate::model::usable::Uses;
 use crate::read::controls::RequestControls;
+use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
 use crate::write::new_entry::NewEntry;
 use crate::write::working_entry::WorkingEntry;
@@ -149,9 +151,28 @@ fn check_new_uuid(
         let text = format!("{} needs an index for equality, to be given", attribute_type.name());
         return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
     }
+    check_unindexed(state, def, uuid)
+}
+
+/// Checks that no entry has an entryUUID, which a client may have given if entryUUID has an index.
+///
+/// # Errors
+/// constraintViolation.
+pub(crate) fn check_free_uuid(state: TreeState<'_>, uuid: &[u8; 16]) -> Result<()> {
+    let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
+    let Some(id) = type_id.and_then(|id| state.catalog.attribute_id(id, "")) else { return Ok(()) };
+    let def = state.catalog.attribute(id);
+    if !def.index.answers(IndexPart::Values) {
+        return Ok(());
+    }
+    let text = Uuid::from_bytes(*uuid).hyphenated().to_string();
+    check_unindexed(state, def, text.as_bytes())
+}
+
+fn check_unindexed(state: TreeState<'_>, def: &AttributeDef, uuid: &[u8]) -> Result<()> {
     let normal = normal_value(&state.catalog.schema, def, uuid);
     let mut others = Vec::new();
-    state.read.ids(INDEX, &index_key(id, &normal))?.next_block(&mut others, 1)?;
+    state.read.ids(INDEX, &index_key(def.id, &normal))?.next_block(&mut others, 1)?;
     if others.is_empty() {
         return Ok(());
     }

@@ -70,10 +70,30 @@ fn put_in_rows(
     Ok(())
 }
 
-/// Deletes the attributes of an entry, with their index rows. Returns false if the entry does not exist.
-pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
-    let Some(bytes) = batch.get(ENTRIES, &id_key(id))?.map(<[u8]>::to_vec) else { return Ok(false) };
+/// Result of [`remove`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    Done,
+    /// There is no such entry.
+    Missing,
+    /// During replay: the entry has come back since, and nothing was removed.
+    CameBack,
+}
+
+/// Deletes the attributes of an entry, with their index rows, as the record at `position` demands.
+pub(crate) fn remove(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    position: u64,
+    id: EntryId,
+) -> Result<Removal> {
+    let Some(bytes) = batch.get(ENTRIES, &id_key(id))?.map(<[u8]>::to_vec) else {
+        return Ok(Removal::Missing);
+    };
     let row = EntryRow::decode(&bytes).ok_or_else(|| damaged_row("entries", id))?;
+    if row.position > position {
+        return Ok(Removal::CameBack);
+    }
     let mut index_rows = Vec::new();
     for attribute in row.attributes() {
         let def = catalog.attribute(attribute.id);
@@ -106,7 +126,7 @@ pub(crate) fn remove(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId) -> R
     for (part, key) in in_order(index_rows) {
         batch.remove_id(part.map(), &key, id.0)?;
     }
-    Ok(true)
+    Ok(Removal::Done)
 }
 
 /// Deletes the values of an attribute that has one row per value.

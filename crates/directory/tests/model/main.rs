@@ -15,11 +15,11 @@ mod unique;
 use std::collections::BTreeMap;
 
 use directory::controls::RequestControls;
-use directory::{Requester, Stamp, WriteBatch};
+use directory::{Outcome, Requester, Stamp, WriteBatch};
 use fastrand::Rng;
 use ldap::{
     AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request,
-    ResultCode, Scope,
+    ResultCode, Scope, UndeleteRequest,
 };
 use plain::{Operation, Plain};
 use testing::{Entry, TestDirectory};
@@ -50,7 +50,11 @@ fn run(seed: u64) {
     if !has_integrity {
         directory.change_settings(|settings| settings.general.integrity_attributes.clear());
     }
-    let mut plain = Plain::new(has_integrity);
+    let keeps_deleted = rng.u32(0..4) != 0;
+    if keeps_deleted {
+        directory.change_settings(|settings| settings.general.keep_deleted_seconds = 1_000_000);
+    }
+    let mut plain = Plain::new(has_integrity, keeps_deleted);
     let mut done = 0;
     while done < OPERATIONS {
         let count = rng.usize(1..=BATCH_MAX);
@@ -158,6 +162,14 @@ fn execute_one(
     stamp: &Stamp,
 ) -> ResultCode {
     let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    if let Some(outcome) = execute_other(batch, &requester, operation, stamp) {
+        let expected = plain.execute(operation);
+        assert!(
+            expected.contains(&outcome.code),
+            "{operation:?}\n  {expected:?} expected, {outcome:?} found"
+        );
+        return outcome.code;
+    }
     let mut controls = RequestControls::default();
     if let Operation::Delete { with_tree: true, .. } = operation {
         controls = testing::tree_delete();
@@ -175,6 +187,30 @@ fn execute_one(
     let expected = plain.execute(operation);
     assert!(expected.contains(&outcome.code), "{operation:?}\n  {expected:?} expected, {outcome:?} found");
     outcome.code
+}
+
+/// Carries out an operation that is no request with controls.
+fn execute_other(
+    batch: &mut WriteBatch<'_>,
+    requester: &Requester,
+    operation: &Operation,
+    stamp: &Stamp,
+) -> Option<Outcome> {
+    match operation {
+        Operation::Undelete { dn, superior } => {
+            let uuid = testing::deleted_uuid(batch.state(), dn);
+            let request = UndeleteRequest { uuid, superior: superior.as_deref() };
+            let outcome = batch.undelete(&requester.context(), &request, stamp);
+            Some(outcome.map_or_else(|outcome| outcome, |_| Outcome::success()))
+        }
+        Operation::Purge { deletes } => {
+            let now_micros = stamp.now_micros + (deletes + 1) * 2_000_000_000_000;
+            let stamp = Stamp { now_micros, ..stamp.clone() };
+            batch.make_due_changes(&stamp).unwrap();
+            Some(Outcome::success())
+        }
+        _ => None,
+    }
 }
 
 fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -> T {
@@ -198,6 +234,7 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
                 new_superior: new_superior.as_deref(),
             }))
         }
+        Operation::Undelete { .. } | Operation::Purge { .. } => unreachable!("they are no such requests"),
     }
 }
 

@@ -11,10 +11,44 @@ use crate::testing::SUFFIX;
 /// A write operation, as the client sends it.
 #[derive(Clone, Debug)]
 pub(crate) enum Operation {
-    Add { dn: String, attributes: Vec<(&'static str, Vec<String>)> },
-    Delete { dn: String, with_tree: bool },
-    Modify { dn: String, changes: Vec<(ChangeOperation, &'static str, Vec<String>)> },
-    ModifyDn { dn: String, new_rdn: String, delete_old_rdn: bool, new_superior: Option<String> },
+    Add {
+        dn: String,
+        attributes: Vec<(&'static str, Vec<String>)>,
+    },
+    Delete {
+        dn: String,
+        with_tree: bool,
+    },
+    Modify {
+        dn: String,
+        changes: Vec<(ChangeOperation, &'static str, Vec<String>)>,
+    },
+    ModifyDn {
+        dn: String,
+        new_rdn: String,
+        delete_old_rdn: bool,
+        new_superior: Option<String>,
+    },
+    /// Brings the newest deleted entry back that had this DN.
+    Undelete {
+        dn: String,
+        superior: Option<String>,
+    },
+    /// Removes all deleted entries that are kept: a long time after the last of so many deletes.
+    Purge {
+        deletes: u64,
+    },
+}
+
+/// A deleted entry that is kept.
+#[derive(Clone, Debug)]
+struct Tombstone {
+    /// Number of the delete.
+    delete: usize,
+    dn: String,
+    entry: PlainEntry,
+    /// Attributes and entries that named it, and whether their values were removed.
+    named_by: Vec<(&'static str, usize, bool)>,
 }
 
 /// A value of a link attribute: an entry while one has this name.
@@ -43,7 +77,14 @@ pub(crate) struct Plain {
     next: usize,
     /// Whether members are removed with the entry that they name.
     has_integrity: bool,
+    /// Whether deleted entries are kept.
+    keeps_deleted: bool,
+    deletes: usize,
+    tombstones: BTreeMap<usize, Tombstone>,
 }
+
+/// Superior, and target of values, of a suffix entry that was added again.
+const GONE: usize = usize::MAX;
 
 const LINKS: [&str; 3] = ["member", "seealso", "manager"];
 const WORDS: [&str; 8] = ["a", "b", "ab", "abc", "c", "d e", "zz", "ü"];
@@ -59,8 +100,9 @@ fn is_link(attribute: &str) -> bool {
 }
 
 impl Plain {
-    pub(crate) fn new(has_integrity: bool) -> Plain {
-        Plain { entries: BTreeMap::from([(TOP, top())]), next: 1, has_integrity }
+    pub(crate) fn new(has_integrity: bool, keeps_deleted: bool) -> Plain {
+        let (entries, tombstones) = (BTreeMap::from([(TOP, top())]), BTreeMap::new());
+        Plain { entries, next: 1, has_integrity, keeps_deleted, deletes: 0, tombstones }
     }
 
     pub(crate) fn dn(&self, id: usize) -> String {
@@ -171,6 +213,11 @@ impl Plain {
         let result = match operation {
             Operation::Add { dn, attributes } => self.add(dn, attributes),
             Operation::Delete { dn, with_tree } => self.delete(dn, *with_tree),
+            Operation::Undelete { dn, superior } => self.undelete(dn, superior.as_deref()),
+            Operation::Purge { .. } => {
+                self.tombstones.clear();
+                Ok(())
+            }
             Operation::Modify { dn, changes } => self.modify(dn, changes),
             Operation::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior } => {
                 self.modify_dn(dn, new_rdn, *delete_old_rdn, new_superior.as_deref())
@@ -252,7 +299,95 @@ impl Plain {
         if self.has_children(id) && !with_tree {
             return Err(vec![ResultCode::NOT_ALLOWED_ON_NON_LEAF]);
         }
+        if self.keeps_deleted {
+            self.keep(id);
+        }
         self.remove(id);
+        Ok(())
+    }
+
+    /// Keeps an entry and those below it.
+    fn keep(&mut self, top: usize) {
+        self.deletes += 1;
+        let deleted: Vec<usize> =
+            self.entries.keys().copied().filter(|id| self.is_at_or_below(*id, top)).collect();
+        for id in deleted {
+            let mut named_by = Vec::new();
+            for (source, entry) in &self.entries {
+                for (attribute, links) in &entry.links {
+                    if links.contains(&Link::To(id)) {
+                        named_by.push((*attribute, *source, self.has_integrity && *attribute == "member"));
+                    }
+                }
+            }
+            let (delete, dn, entry) = (self.deletes, self.dn(id), self.entries[&id].clone());
+            self.tombstones.insert(id, Tombstone { delete, dn, entry, named_by });
+        }
+        if top == TOP {
+            // Its number is given again to the next suffix entry.
+            self.tombstones.remove(&TOP);
+            for Tombstone { entry, named_by, .. } in self.tombstones.values_mut() {
+                named_by.retain(|(_, source, _)| *source != TOP);
+                if entry.parent == TOP {
+                    entry.parent = GONE;
+                }
+                for link in entry.links.values_mut().flatten().filter(|link| **link == Link::To(TOP)) {
+                    *link = Link::To(GONE);
+                }
+            }
+        }
+    }
+
+    fn undelete(&mut self, dn: &str, superior: Option<&str>) -> Result<(), Vec<ResultCode>> {
+        let newest = self.tombstones.iter().filter(|(_, of)| of.dn == dn.to_lowercase());
+        let (&top, found) = newest.max_by_key(|(_, of)| of.delete).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
+        let (delete, mut parent, rdn) = (found.delete, found.entry.parent, found.entry.rdn.clone());
+        match superior {
+            Some(superior) => parent = self.find(superior).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?,
+            None if self.entries.contains_key(&parent) => {}
+            None => return Err(vec![ResultCode::UNWILLING_TO_PERFORM]),
+        }
+        if self.find(&format!("{rdn},{}", self.dn(parent))).is_some() {
+            return Err(vec![ResultCode::ENTRY_ALREADY_EXISTS]);
+        }
+        let mut together = vec![top];
+        let mut place = 0;
+        while let Some(id) = together.get(place).copied() {
+            let below = self.tombstones.iter();
+            let below = below.filter(|(_, of)| of.delete == delete && of.entry.parent == id);
+            together.extend(below.map(|(id, _)| *id));
+            place += 1;
+        }
+        let mut returned = Vec::new();
+        for id in &together {
+            let mut tombstone = self.tombstones.remove(id).unwrap();
+            let is_there = |id: &usize| self.entries.contains_key(id) || together.contains(id);
+            let is_group = tombstone.entry.class == "groupOfNames";
+            for (attribute, links) in &mut tombstone.entry.links {
+                links.retain(|link| !matches!(link, Link::To(target) if !is_there(target)));
+                if links.is_empty() && is_group && *attribute == "member" {
+                    links.push(Link::Text(String::new()));
+                }
+            }
+            returned.push((*id, tombstone));
+        }
+        for (id, Tombstone { entry, .. }) in &returned {
+            self.entries.insert(*id, entry.clone());
+        }
+        self.entries.get_mut(&top).unwrap().parent = parent;
+        self.resolve_texts();
+        for (id, Tombstone { dn, named_by, .. }) in returned {
+            for (attribute, source, vanished) in named_by {
+                let Some(source) = self.entries.get_mut(&source) else { continue };
+                let links = source.links.entry(attribute).or_default();
+                let count = links.len();
+                let former = if vanished { String::new() } else { dn.clone() };
+                links.retain(|link| *link != Link::Text(former.clone()));
+                if (vanished || links.len() < count) && !links.contains(&Link::To(id)) {
+                    links.push(Link::To(id));
+                }
+            }
+        }
         Ok(())
     }
 
@@ -390,6 +525,14 @@ impl Plain {
             // Everything was deleted, the suffix entry last: it can be added again.
             let attributes = vec![("objectClass", vec!["domain".to_owned()])];
             return Operation::Add { dn: SUFFIX.to_owned(), attributes };
+        }
+        if !self.tombstones.is_empty() && rng.u32(0..8) == 0 {
+            let kept: Vec<&Tombstone> = self.tombstones.values().collect();
+            let dn = kept[rng.usize(0..kept.len())].dn.clone();
+            return Operation::Undelete { dn, superior: rng.bool().then(|| self.random_dn(rng)) };
+        }
+        if rng.u32(0..80) == 0 {
+            return Operation::Purge { deletes: self.deletes as u64 };
         }
         match rng.u32(0..10) {
             0..4 => self.random_add(rng),

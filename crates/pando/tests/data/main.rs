@@ -13,3 +13,4 @@ mod indexes;
 mod online;
 mod round_trip;
 mod tools;
+mod undelete;

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow;
 
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
+use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UNDELETE};
 use directory::{Outcome, access_question};
 use ldap::oids::{
     CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID,
@@ -30,9 +30,9 @@ struct ExtendedOperation {
     is_of_connection: bool,
 }
 
-/// Every extended operation. Password Modify becomes a Modify before it is dispatched; neither it nor the change of
-/// settings reaches a handler.
-static OPERATIONS: [ExtendedOperation; 12] = [
+/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings and
+/// Undelete reach no handler.
+static OPERATIONS: [ExtendedOperation; 14] = [
     of_connection(row(START_TLS, |_| false, Session::start_tls)),
     of_connection(row(CANCEL, |_| false, Session::cancel)),
     of_connection(row(CONNECTION_ID, |_| false, Session::connection_id)),
@@ -45,6 +45,8 @@ static OPERATIONS: [ExtendedOperation; 12] = [
     row(APPLY_SETTINGS, |_| true, Session::unknown_operation),
     row(EXPLAIN_ACCESS, |_| false, Session::explain_access),
     row(READ_AUDIT, |_| false, Session::read_audit),
+    row(LIST_DELETED, |_| false, Session::list_deleted),
+    row(UNDELETE, |_| true, Session::unknown_operation),
 ];
 
 const fn row(

@@ -403,6 +403,13 @@ impl Scribe<'_> {
             Change::Administrator { .. } => {
                 event.text(Field::Name, "administrator password");
             }
+            Change::Undelete(undelete) => {
+                let below = undelete.entries.len().saturating_sub(1);
+                event.text(Field::Name, "undelete").number(Field::Entries, below as u64);
+            }
+            Change::Purge { .. } => {
+                event.text(Field::Name, "removal of deleted entries");
+            }
         }
         if self.feed.settings.values == AuditValues::All {
             let old = &record.origin.old_values;
@@ -475,7 +482,10 @@ fn change_target(record: &Record) -> (Kind, &str) {
         Change::DeleteTree(tree) => (Kind::Delete, &tree.dn),
         Change::ModifyDn(rename) => (Kind::ModifyDn, &rename.old_dn),
         Change::Suffix { dn } => (Kind::Administration, dn),
-        Change::Settings(_) | Change::Administrator { .. } => (Kind::Administration, ""),
+        Change::Undelete(undelete) => (Kind::Add, &undelete.dn),
+        Change::Settings(_) | Change::Administrator { .. } | Change::Purge { .. } => {
+            (Kind::Administration, "")
+        }
     }
 }
 

@@ -18,6 +18,7 @@ use crate::limits::{
     BATCH_WRITES_MAX, LOGIN_PATIENCE, LOGIN_RETRY, LOGIN_TICK, LOGIN_WAIT_DIVISOR, LOGIN_WAIT_MAX,
     LOGIN_WAIT_MIN,
 };
+use crate::workers::due_changes;
 use crate::workers::policy_watch::PolicyWatch;
 use crate::workers::service::Service;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -147,7 +148,7 @@ pub(crate) fn start(
 }
 
 /// Writes waiting logins, until the other end of `stop` is dropped; then writes all of them. Also checks the password
-/// policies at intervals.
+/// policies, and asks for changes that are due, at intervals.
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
@@ -157,6 +158,7 @@ fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, sto
         let turn = round.next(logins, Instant::now(), false);
         log_lost(write((logins, queue), directory, &anonymous, &turn));
         policies.look(directory);
+        due_changes::look(queue, directory, &anonymous);
     }
     loop {
         let turn = round.next(logins, Instant::now(), true);

@@ -23,9 +23,9 @@ use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
 use directory::origin::Origin;
 use directory::rows::EntryId;
-use directory::virtual_entries::APPLY_SETTINGS;
+use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, UNDELETE};
 use directory::{ClientLink, OperationError, Outcome, RequestContext, Requester, ServerFault, Stamp, Writer};
-use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode, StateRequest};
+use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode, StateRequest, UndeleteRequest};
 use store::StoreError;
 use zeroize::Zeroizing;
 
@@ -278,11 +278,20 @@ impl WriteQueue {
         id: EntryId,
         anonymous: &Arc<Requester>,
     ) -> Option<WriteRequest> {
+        self.own_request(ToWrite::Account { id, grace: None, totp_step: None }, anonymous)
+    }
+
+    /// Returns a request of the server itself, for which no client waits. Returns `None` if the queue is full.
+    pub(crate) fn own_request(
+        self: &Arc<Self>,
+        change: ToWrite,
+        anonymous: &Arc<Requester>,
+    ) -> Option<WriteRequest> {
         Some(WriteRequest {
             address: Address { event_loop: u16::MAX, slot: 0, connection: 0, ticket: 0 },
             requester: Arc::clone(anonymous),
             link: None,
-            change: ToWrite::Account { id, grace: None, totp_step: None },
+            change,
             passwords: PreparedPasswords::default(),
             reservation: self.reserve(UPDATE_BYTES)?,
             origin: None,
@@ -617,6 +626,18 @@ fn execute_decoded(
         Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
             let (outcome, value) = settings_change::execute(batch, requester, extended.value, &stamp);
             Answer::new(outcome, value)
+        }
+        Request::Extended(extended) if extended.name == UNDELETE => {
+            let Some(asked) = extended.value.and_then(UndeleteRequest::decode) else {
+                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
+            };
+            match batch.undelete(&RequestContext::new(requester, given.link), &asked, &stamp) {
+                Ok(made) => Answer::new(Outcome::success(), Some(made.encode())),
+                Err(outcome) => outcome.into(),
+            }
+        }
+        Request::Extended(extended) if extended.name == MAKE_DUE_CHANGES => {
+            batch.make_due_changes(&stamp).map_or_else(|outcome| outcome, |_| Outcome::success()).into()
         }
         Request::Extended(extended) if StateRequest::is_name(extended.name) => {
             let Some(asked) = StateRequest::decode(extended.value) else {

@@ -47,6 +47,8 @@ pub struct GeneralSettings {
     pub next_numbers: Vec<String>,
     /// Limits of the number, the size and the form of values.
     pub value_limits: Vec<String>,
+    /// For how long deleted entries can be brought back, in seconds; 0 = they are not kept.
+    pub keep_deleted_seconds: u32,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
     pub password_comparers: Vec<String>,
     /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
@@ -82,6 +84,7 @@ impl Default for GeneralSettings {
             unique: Vec::new(),
             next_numbers: Vec::new(),
             value_limits: Vec::new(),
+            keep_deleted_seconds: 0,
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
             secret_attributes: SECRET_ATTRIBUTES.map(str::to_owned).to_vec(),
@@ -130,7 +133,7 @@ pub struct GeneralSetting {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 23] = [
+pub const GENERAL: [GeneralSetting; 24] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -242,6 +245,13 @@ pub const GENERAL: [GeneralSetting; 23] = [
         write: |of, value| {
             words(value, "phones: telephoneNumber at most 3 values").map(|words| of.value_limits = words)
         },
+    },
+    GeneralSetting {
+        key: "keep_deleted_seconds",
+        attribute: "pandoKeepDeletedSeconds",
+        help: "for how long deleted entries can be brought back; 0 to keep none",
+        read: |of| SettingValue::Number(of.keep_deleted_seconds.into()),
+        write: |of, value| count(&value).map(|value| of.keep_deleted_seconds = value),
     },
     GeneralSetting {
         key: "password_comparers",
@@ -428,7 +438,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 7] = [
+const ADDED: [&str; 8] = [
     "secret_attributes",
     "nested_member_of",
     "unique",
@@ -436,6 +446,7 @@ const ADDED: [&str; 7] = [
     "supported_capabilities",
     "next_numbers",
     "value_limits",
+    "keep_deleted_seconds",
 ];
 
 /// Returns true if two lists contain the same words, in any order and case.

@@ -294,7 +294,10 @@ impl ChangeSetBuilder {
         match record.change {
             // Changes of settings are found by comparing both snapshots. A naming context is an entry with a record of
             // its own.
-            Change::Settings(_) | Change::Suffix { .. } | Change::Administrator { .. } => {}
+            Change::Settings(_)
+            | Change::Suffix { .. }
+            | Change::Administrator { .. }
+            | Change::Purge { .. } => {}
             Change::Modify(modify) => {
                 self.set.has_aliases |= modify.flags.is_alias();
                 self.changed.insert(modify.id.0);
@@ -302,6 +305,15 @@ impl ChangeSetBuilder {
             Change::Add(add) => {
                 self.set.has_aliases |= add.flags.is_alias();
                 self.work.push(Work::Named(add.id, add.dn));
+            }
+            Change::Undelete(undelete) => {
+                for id in undelete.entries {
+                    // An entry that was deleted again has a later record.
+                    if let (Some(row), Some(dn)) = (node(now.read, id)?, now.dn(id)?) {
+                        self.set.has_aliases |= row.flags.is_alias();
+                        self.work.push(Work::Named(id, dn));
+                    }
+                }
             }
             Change::Delete(delete) => self.work.push(Work::Gone(delete.id, delete.dn)),
             Change::DeleteTree(tree) => {

@@ -300,9 +300,12 @@ fn is_wide_change(
         Change::Add(add) if Some(add.id) == own => Ok(true),
         Change::ModifyDn(rename) if Some(rename.id) == own => Ok(true),
         // Values that become a link or text, or vanish, are a change of the row that holds them.
-        Change::Add(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::Administrator { .. } => {
-            Ok(false)
-        }
+        Change::Undelete(undelete) => Ok(own.is_some_and(|own| undelete.entries.contains(&own))),
+        Change::Add(_)
+        | Change::Delete(_)
+        | Change::DeleteTree(_)
+        | Change::Administrator { .. }
+        | Change::Purge { .. } => Ok(false),
         Change::Settings(_) | Change::Suffix { .. } => Ok(true),
         Change::ModifyDn(rename) => {
             touch_sources(state, rename.id, (touched, SYNC_TOUCHED_MAX))?;

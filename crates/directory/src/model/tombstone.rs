@@ -1,0 +1,208 @@
+//! Tombstones: deleted entries that are kept, so that they can come back.
+//!
+//! They are rows of a map of their own, which no search, index, link or count reads. A tombstone is made by `apply`
+//! from the rows that a delete removes. It has the entry's values, with links as entry ids, and the entries that named
+//! it. Keys begin with a letter: `d`, position of the delete, entry id for the tombstone itself; `u`, entryUUID,
+//! position for its entry id.
+
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::record::Value;
+use crate::model::record_value::{put_value, take_value};
+use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
+
+/// Version of the encoding.
+const VERSION: u8 = 1;
+
+/// First byte of the keys of tombstones.
+pub const KIND_ENTRY: u8 = b'd';
+
+/// First byte of the keys of entryUUIDs.
+pub const KIND_UUID: u8 = b'u';
+
+/// Place of a tombstone: the delete's position, and the entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TombstonePlace {
+    /// Position of the delete.
+    pub position: u64,
+    /// The entry.
+    pub id: EntryId,
+}
+
+/// A deleted entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tombstone {
+    /// Its entryUUID; zeroes if it had none.
+    pub uuid: [u8; 16],
+    /// Time of the delete in microseconds since 1970.
+    pub micros: u64,
+    /// DN of the requester of the delete.
+    pub requester: String,
+    /// DN before the delete.
+    pub dn: String,
+    /// Superior before the delete.
+    pub parent: EntryId,
+    /// RDN as rendered; all RDNs of the suffix for a suffix entry.
+    pub rdn: String,
+    /// Object classes.
+    pub class_set: ClassSetId,
+    /// Flags: alias, referral, subentry.
+    pub flags: NodeFlags,
+    /// All stored attributes.
+    pub values: Vec<(AttrId, Vec<Value>)>,
+    /// Entries that named it, by link attribute.
+    pub named_by: Vec<NamedBy>,
+}
+
+/// Entries that named a deleted entry in one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamedBy {
+    /// The link attribute.
+    pub attribute: AttrId,
+    /// Whether the values were removed with the entry, rather than replaced by its DN.
+    pub vanished: bool,
+    /// The entries.
+    pub sources: Vec<EntryId>,
+}
+
+impl TombstonePlace {
+    /// Returns the key of the tombstone.
+    pub fn key(self) -> [u8; 17] {
+        let mut key = [KIND_ENTRY; 17];
+        key[1..9].copy_from_slice(&self.position.to_be_bytes());
+        key[9..].copy_from_slice(&self.id.0.to_be_bytes());
+        key
+    }
+
+    /// Returns the place in a key of a tombstone; `None` for another key.
+    pub fn of_key(key: &[u8]) -> Option<TombstonePlace> {
+        let (&kind, rest) = key.split_first()?;
+        let (position, id) = rest.split_first_chunk()?;
+        let id = EntryId(u64::from_be_bytes(id.try_into().ok()?));
+        (kind == KIND_ENTRY).then_some(TombstonePlace { position: u64::from_be_bytes(*position), id })
+    }
+
+    /// Returns the key under which the entry is found by its entryUUID.
+    pub fn uuid_key(self, uuid: &[u8; 16]) -> [u8; 25] {
+        let mut key = [KIND_UUID; 25];
+        key[1..17].copy_from_slice(uuid);
+        key[17..].copy_from_slice(&self.position.to_be_bytes());
+        key
+    }
+}
+
+/// Returns the first octets of the keys of all tombstones of one delete.
+pub fn delete_prefix(position: u64) -> [u8; 9] {
+    let mut key = [KIND_ENTRY; 9];
+    key[1..].copy_from_slice(&position.to_be_bytes());
+    key
+}
+
+/// Returns the first octets of the keys of one entryUUID.
+pub fn uuid_prefix(uuid: &[u8; 16]) -> [u8; 17] {
+    let mut key = [KIND_UUID; 17];
+    key[1..].copy_from_slice(uuid);
+    key
+}
+
+impl Tombstone {
+    /// Returns true if it need not be kept any longer.
+    pub fn is_expired(&self, kept_seconds: u32, now_micros: u64) -> bool {
+        self.micros.saturating_add(u64::from(kept_seconds) * 1_000_000) <= now_micros
+    }
+
+    /// Returns the encoded row.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![VERSION];
+        out.extend_from_slice(&self.uuid);
+        put_varint(&mut out, self.micros);
+        put_bytes(&mut out, self.requester.as_bytes());
+        put_bytes(&mut out, self.dn.as_bytes());
+        put_varint(&mut out, self.parent.0);
+        put_bytes(&mut out, self.rdn.as_bytes());
+        put_varint(&mut out, u64::from(self.class_set.0));
+        out.push(self.flags.0);
+        put_list(&mut out, &self.values, |out, (attribute, values)| {
+            put_varint(out, u64::from(attribute.0));
+            put_list(out, values, put_value);
+        });
+        put_list(&mut out, &self.named_by, |out, NamedBy { attribute, vanished, sources }| {
+            put_varint(out, u64::from(attribute.0));
+            out.push(u8::from(*vanished));
+            put_list(out, sources, |out, id| put_varint(out, id.0));
+        });
+        out
+    }
+
+    /// Decodes a row; `None` if it is damaged or of an unknown version.
+    pub fn decode(bytes: &[u8]) -> Option<Tombstone> {
+        let mut decoder = Decoder(bytes);
+        let head = Tombstone::take_head(&mut decoder)?;
+        let values = decoder.list(|d| Some((AttrId(d.number()?), d.list(take_value)?)))?;
+        let named_by = decoder.list(|d| {
+            let (attribute, vanished) = (AttrId(d.number()?), d.byte()? != 0);
+            Some(NamedBy { attribute, vanished, sources: d.list(|d| Some(EntryId(d.varint()?)))? })
+        })?;
+        decoder.is_empty().then_some(Tombstone { values, named_by, ..head })
+    }
+
+    /// Decodes a row without values and links; `None` if it is damaged or of an unknown version.
+    pub fn decode_head(bytes: &[u8]) -> Option<Tombstone> {
+        Tombstone::take_head(&mut Decoder(bytes))
+    }
+
+    fn take_head(decoder: &mut Decoder<'_>) -> Option<Tombstone> {
+        if decoder.byte()? != VERSION {
+            return None;
+        }
+        Some(Tombstone {
+            uuid: decoder.take(16)?.try_into().ok()?,
+            micros: decoder.varint()?,
+            requester: decoder.string()?,
+            dn: decoder.string()?,
+            parent: EntryId(decoder.varint()?),
+            rdn: decoder.string()?,
+            class_set: ClassSetId(decoder.number()?),
+            flags: NodeFlags(decoder.byte()?),
+            values: Vec::new(),
+            named_by: Vec::new(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tombstones_round_trip_and_damage_never_panics() {
+        let tombstone = Tombstone {
+            uuid: [7; 16],
+            micros: 1_700_000_000_000_001,
+            requester: "cn=admin".to_owned(),
+            dn: "cn=a,dc=b".to_owned(),
+            parent: EntryId(3),
+            rdn: "cn=a".to_owned(),
+            class_set: ClassSetId(300),
+            flags: NodeFlags(4),
+            values: vec![(AttrId(5), vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9))])],
+            named_by: vec![NamedBy { attribute: AttrId(6), vanished: true, sources: vec![EntryId(300)] }],
+        };
+        let bytes = tombstone.encode();
+        assert_eq!(Tombstone::decode(&bytes).as_ref(), Some(&tombstone));
+        for end in 0..bytes.len() {
+            assert_eq!(Tombstone::decode(&bytes[..end]), None);
+        }
+        let head = Tombstone { values: Vec::new(), named_by: Vec::new(), ..tombstone };
+        assert_eq!(Tombstone::decode_head(&bytes), Some(head));
+    }
+
+    #[test]
+    fn keys_sort_by_position_and_give_their_place_back() {
+        let place = |position, id| TombstonePlace { position, id: EntryId(id) };
+        assert!(place(2, 900).key() < place(300, 1).key());
+        assert_eq!(TombstonePlace::of_key(&place(300, 7).key()), Some(place(300, 7)));
+        assert_eq!(TombstonePlace::of_key(&place(300, 7).uuid_key(&[1; 16])), None);
+        assert!(place(300, 7).key().starts_with(&delete_prefix(300)));
+        assert!(place(300, 7).uuid_key(&[1; 16]).starts_with(&uuid_prefix(&[1; 16])));
+    }
+}

@@ -1,0 +1,217 @@
+//! Undelete: brings a deleted entry back, with the entries that were deleted with it below it.
+//!
+//! Entries keep their ids, so values that name them and have been kept as links mean the same entries. The entry
+//! returns below its superior, wherever that is by now, or below another one.
+
+use std::collections::HashMap;
+
+use ldap::{ResultCode, UndeleteRequest};
+
+use crate::access::{EffectiveRights, Newcomer, denied};
+use crate::catalog::Allocations;
+use crate::model::limits::{TOMBSTONES_PURGED_MAX, TREE_DEPTH_MAX};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Add, Change, Record, Undelete, Value, ValueChange, ValueChangeKind};
+use crate::model::rows::{DELETED, EntryId};
+use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, delete_prefix, uuid_prefix};
+use crate::model::usable::Uses;
+use crate::model::virtual_entries::UNDELETE;
+use crate::tree::entry_rows::normal_rdn;
+use crate::tree::target::{entry_dn, locate_name};
+use crate::tree::{TreeState, damaged_row};
+use crate::write::add::check_superior;
+use crate::write::deciding::Deciding;
+use crate::write::relaxed::check_free_uuid;
+use crate::write::{permitted, tombstones, value_rules};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Decides a request to bring an entry back.
+pub(crate) fn decide(deciding: Deciding<'_>, request: &UndeleteRequest<'_>) -> Result<Record> {
+    let Deciding { state, context, .. } = deciding;
+    let rights = EffectiveRights::of(state, context)?;
+    if !rights.may_use(Uses::of_oid(UNDELETE)) {
+        return Err(denied(
+            "only the administrator, or a requester that a rule allows it, may undelete entries",
+        ));
+    }
+    let place = newest(state, &request.uuid)?.ok_or_else(|| {
+        let uuid = uuid::Uuid::from_bytes(request.uuid);
+        OperationError::refused(
+            ResultCode::NO_SUCH_OBJECT,
+            format!("no deleted entry with the entryUUID {uuid} is kept"),
+        )
+    })?;
+    let together = deleted_together(state, place.position)?;
+    let top = together.get(&place.id).ok_or_else(|| damaged(place.id))?;
+    let parent = match request.superior {
+        None => own_superior(state, top)?,
+        Some(superior) => other_superior(state, top, superior)?,
+    };
+    if parent != EntryId::ROOT {
+        let place = (Some(parent), Some(parent));
+        permitted::check_new(state, &rights, &top.dn, place, Newcomer::Unknown)?;
+    }
+    let normal = normal_rdn(state.catalog, parent, &top.rdn)?;
+    let dn = match parent {
+        EntryId::ROOT => top.rdn.clone(),
+        _ => [top.rdn.as_str(), ",", entry_dn(state, parent)?.as_str()].concat(),
+    };
+    if let Some((taken, _)) = state.child(parent, &normal)? {
+        return Err(permitted::taken(state, &rights, taken, || dn.clone())?);
+    }
+    let (entries, height) = with_all_below(place.id, &together);
+    if depth(state, parent)? + height > TREE_DEPTH_MAX {
+        let text = format!("the entries would be more than {TREE_DEPTH_MAX} levels deep");
+        return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
+    }
+    for head in entries.iter().filter_map(|id| together.get(id)) {
+        check_free_uuid(state, &head.uuid)?;
+    }
+    check_values(deciding, (place.position, parent), &entries)?;
+    let mut allocations = Allocations::new(state.catalog);
+    let changes = deciding.change().map(|(description, value)| ValueChange {
+        attribute: allocations.attribute(&description),
+        kind: ValueChangeKind::Replace,
+        values: vec![Value::Bytes(value)],
+    });
+    let changes = changes.collect();
+    let undelete = Undelete { position: place.position, dn, parent, entries, changes };
+    Ok(deciding.record(allocations, Change::Undelete(undelete)))
+}
+
+/// Checks the values of the entries against the rules of the settings, as if each were added below the first one's
+/// superior: a rule for a tree that itself returns has been obeyed in it, if it is older than the delete.
+fn check_values(
+    deciding: Deciding<'_>,
+    (position, parent): (u64, EntryId),
+    entries: &[EntryId],
+) -> Result<()> {
+    if deciding.state.catalog.uniqueness.is_empty() {
+        return Ok(());
+    }
+    for id in entries.iter().copied() {
+        let Some(tombstone) = tombstones::read(deciding.state.read, TombstonePlace { position, id })? else {
+            continue;
+        };
+        let Tombstone { rdn, dn, class_set, flags, values, .. } = tombstone;
+        let add = Change::Add(Add { id, parent, rdn, dn, class_set, flags, values });
+        value_rules::check(deciding, &deciding.record(Allocations::new(deciding.state.catalog), add))?;
+    }
+    Ok(())
+}
+
+fn damaged(id: EntryId) -> OperationError {
+    damaged_row("deleted", id)
+}
+
+/// Returns the place of the newest tombstone with an entryUUID.
+fn newest(state: TreeState<'_>, uuid: &[u8; 16]) -> Result<Option<TombstonePlace>> {
+    let mut found = None;
+    for row in state.read.scan_below(DELETED, &uuid_prefix(uuid)) {
+        let (key, id) = row?;
+        let position = key
+            .last_chunk()
+            .map(|position| u64::from_be_bytes(*position))
+            .ok_or_else(|| damaged(EntryId::ROOT))?;
+        let id = EntryId(u64::from_be_bytes(id.try_into().map_err(|_| damaged(EntryId::ROOT))?));
+        found = Some(TombstonePlace { position, id });
+    }
+    Ok(found)
+}
+
+/// Returns the entries that a delete removed and that are still kept, without their values.
+fn deleted_together(state: TreeState<'_>, position: u64) -> Result<HashMap<EntryId, Tombstone>> {
+    let mut together = HashMap::new();
+    for row in state.read.scan_below(DELETED, &delete_prefix(position)) {
+        let (key, value) = row?;
+        let place = TombstonePlace::of_key(key).ok_or_else(|| damaged(EntryId::ROOT))?;
+        let head = Tombstone::decode_head(value).ok_or_else(|| damaged(place.id))?;
+        together.insert(place.id, head);
+    }
+    Ok(together)
+}
+
+/// Returns an entry and those below it, each after its superior, and the number of levels.
+fn with_all_below(top: EntryId, together: &HashMap<EntryId, Tombstone>) -> (Vec<EntryId>, usize) {
+    let mut children: HashMap<EntryId, Vec<EntryId>> = HashMap::new();
+    for (id, tombstone) in together {
+        children.entry(tombstone.parent).or_default().push(*id);
+    }
+    let (mut found, mut level, mut height) = (Vec::new(), vec![top], 0);
+    while !level.is_empty() {
+        height += 1;
+        level.sort_unstable();
+        let below = level.iter().flat_map(|id| children.get(id).into_iter().flatten().copied()).collect();
+        found.append(&mut level);
+        level = below;
+    }
+    (found, height)
+}
+
+/// Returns the superior that a deleted entry had.
+fn own_superior(state: TreeState<'_>, top: &Tombstone) -> Result<EntryId> {
+    if top.parent == EntryId::ROOT {
+        let dn = parse_dn(&top.rdn)?;
+        let is_suffix = state.catalog.has_suffix(&NormalName::of(&dn, &state.catalog.schema).key);
+        return match is_suffix {
+            true => Ok(EntryId::ROOT),
+            false => {
+                let text = format!("{} is not a suffix of this server any longer", Quoted(&top.rdn));
+                Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
+            }
+        };
+    }
+    if state.node(top.parent)?.is_none() {
+        let text = format!(
+            "the superior of {} is deleted too: undelete that first, or name another superior",
+            Quoted(&top.dn)
+        );
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+    }
+    check_superior(state, top.parent)?;
+    Ok(top.parent)
+}
+
+/// Returns the entry that the request names as superior.
+fn other_superior(state: TreeState<'_>, top: &Tombstone, superior: &str) -> Result<EntryId> {
+    if top.parent == EntryId::ROOT {
+        let text = format!("{} is a suffix entry, which has no superior", Quoted(&top.dn));
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+    }
+    let dn = parse_dn(superior)?;
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    let target = locate_name(state, &dn, &name, false)?;
+    check_superior(state, target.id)?;
+    Ok(target.id)
+}
+
+/// Returns the number of entries from a suffix entry to this one.
+fn depth(state: TreeState<'_>, id: EntryId) -> Result<usize> {
+    let (mut depth, mut at) = (0, id);
+    while at != EntryId::ROOT && depth <= TREE_DEPTH_MAX {
+        depth += 1;
+        at = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?.parent;
+    }
+    Ok(depth)
+}
+
+/// Returns the last tombstone to remove now, of those that are older than the setting allows; `None` if there is none.
+pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<TombstonePlace>> {
+    let mut last = None;
+    for row in state.read.scan_below(DELETED, &[KIND_ENTRY]).take(TOMBSTONES_PURGED_MAX) {
+        let (key, value) = row?;
+        let place = TombstonePlace::of_key(key).ok_or_else(|| damaged(EntryId::ROOT))?;
+        let head = Tombstone::decode_head(value).ok_or_else(|| damaged(place.id))?;
+        if !head.is_expired(state.settings.general.keep_deleted_seconds, now_micros) {
+            break;
+        }
+        last = Some(place);
+    }
+    Ok(last)
+}
+
+#[cfg(test)]
+mod tests;

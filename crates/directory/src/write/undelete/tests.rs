@@ -1,0 +1,223 @@
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use crate::access::Requester;
+use crate::model::rows::{DELETED, EntryId};
+use crate::testing::{SUFFIX, TestDirectory};
+
+const ANN: &str = "cn=ann,ou=people,dc=example,dc=com";
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+const TEAM: &str = "cn=team,dc=example,dc=com";
+const PERSON: &[(&str, &[&str])] =
+    &[("objectClass", &["inetOrgPerson"]), ("sn", &["Ann"]), ("userPassword", &["{SSHA}x"])];
+
+/// A directory that keeps deleted entries for an hour, with a person in a group and as a manager.
+fn keeping(has_integrity: bool) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.change_settings(|settings| {
+        settings.general.keep_deleted_seconds = 3_600;
+        if !has_integrity {
+            settings.general.integrity_attributes.clear();
+        }
+    });
+    let unit = |directory: &mut TestDirectory, dn: &str| {
+        ok(directory.add(dn, &[("objectClass", &["organizationalUnit"])]));
+    };
+    unit(&mut directory, PEOPLE);
+    unit(&mut directory, "ou=other,dc=example,dc=com");
+    ok(directory.add(ANN, PERSON));
+    ok(directory.add(TEAM, &[("objectClass", &["groupOfNames"]), ("member", &[ANN])]));
+    let bob = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["Bob"]), ("manager", &[ANN])];
+    ok(directory.add("cn=bob,dc=example,dc=com", &bob));
+    directory
+}
+
+#[track_caller]
+fn ok(outcome: crate::Outcome) {
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+}
+
+#[track_caller]
+fn texts(directory: &mut TestDirectory, dn: &str, attribute: &str) -> Vec<String> {
+    let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", &[attribute]);
+    found.entries.first().map_or_else(Vec::new, |entry| entry.texts(attribute))
+}
+
+fn kept(directory: &TestDirectory) -> usize {
+    directory.snapshot.state().read.scan_below(DELETED, b"").count()
+}
+
+#[track_caller]
+fn sound(directory: &TestDirectory) {
+    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn an_entry_returns_with_uuid_values_and_memberships() {
+    for has_integrity in [true, false] {
+        let mut directory = keeping(has_integrity);
+        let before = directory.read(ANN).unwrap();
+        ok(directory.delete(ANN));
+        assert!(directory.read(ANN).is_none());
+        let found = directory.search(SUFFIX, Scope::WholeSubtree, "(sn=Ann)", &["*"]);
+        assert!(found.entries.is_empty());
+        sound(&directory);
+        // Its superior moves meanwhile.
+        ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some("ou=other,dc=example,dc=com")));
+        let now = "cn=ann,ou=folk,ou=other,dc=example,dc=com";
+        let answer = directory.undelete(ANN, None).unwrap();
+        assert_eq!((answer.dn.as_str(), answer.entries), (now, 1));
+        let after = directory.read(now).unwrap();
+        for attribute in ["entryUUID", "sn", "cn", "createTimestamp", "userPassword"] {
+            assert_eq!(after.texts(attribute), before.texts(attribute), "{attribute}");
+        }
+        assert!(after.texts("entryCSN") > before.texts("entryCSN"));
+        assert_eq!(texts(&mut directory, TEAM, "member"), [now]);
+        assert_eq!(texts(&mut directory, "cn=bob,dc=example,dc=com", "manager"), [now]);
+        assert_eq!(texts(&mut directory, now, "memberOf"), [TEAM]);
+        assert_eq!(kept(&directory), 0);
+        sound(&directory);
+        assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
+    }
+}
+
+#[test]
+fn a_tree_returns_whole_or_in_part() {
+    for has_integrity in [true, false] {
+        let mut directory = keeping(has_integrity);
+        let inner = "cn=inner,ou=people,dc=example,dc=com";
+        ok(directory.add(inner, &[("objectClass", &["groupOfNames"]), ("member", &[ANN, TEAM])]));
+        ok(directory.delete_tree(PEOPLE));
+        let refused = directory.undelete(ANN, None).unwrap_err();
+        assert_eq!(refused.code, ResultCode::UNWILLING_TO_PERFORM);
+        assert!(refused.diagnostic.contains("superior"), "{}", refused.diagnostic);
+        let elsewhere = directory.undelete(ANN, Some("ou=other,dc=example,dc=com")).unwrap();
+        assert_eq!(elsewhere.dn, "cn=ann,ou=other,dc=example,dc=com");
+        ok(directory.delete(&elsewhere.dn));
+        let rest = directory.undelete(PEOPLE, None).unwrap();
+        assert_eq!((rest.dn.as_str(), rest.entries), (PEOPLE, 2));
+        // The person that was gone when the group returned is no member of it.
+        assert_eq!(texts(&mut directory, inner, "member"), [TEAM]);
+        sound(&directory);
+        ok(directory.delete_tree(PEOPLE));
+        assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
+        let back = directory.undelete("cn=ann,ou=other,dc=example,dc=com", Some(PEOPLE)).unwrap();
+        assert_eq!(back.dn, ANN);
+        assert_eq!(texts(&mut directory, TEAM, "member"), [ANN]);
+        sound(&directory);
+        let directory = directory.reopen();
+        assert_eq!(kept(&directory), 0);
+    }
+}
+
+#[test]
+fn names_that_are_taken_are_refused() {
+    let mut directory = keeping(true);
+    ok(directory.delete(ANN));
+    ok(directory.add(ANN, PERSON));
+    let refused = directory.undelete(ANN, None).unwrap_err();
+    assert_eq!(refused.code, ResultCode::ENTRY_ALREADY_EXISTS, "{}", refused.diagnostic);
+    let other = directory.undelete(ANN, Some("ou=other,dc=example,dc=com")).unwrap();
+    assert_eq!(texts(&mut directory, &other.dn, "memberOf"), [TEAM]);
+    sound(&directory);
+}
+
+#[test]
+fn values_that_must_be_unique_are_refused() {
+    let mut directory = keeping(true);
+    directory.define_index("sn", "equality");
+    directory.finish_indexes();
+    directory.change_settings(|settings| settings.general.unique = vec!["names: sn".to_owned()]);
+    ok(directory.delete_tree(PEOPLE));
+    ok(directory.add("cn=eve,dc=example,dc=com", &[("objectClass", &["person"]), ("sn", &["Ann"])]));
+    let refused = directory.undelete(PEOPLE, None).unwrap_err();
+    assert_eq!(refused.code, ResultCode::CONSTRAINT_VIOLATION, "{}", refused.diagnostic);
+    ok(directory.delete("cn=eve,dc=example,dc=com"));
+    assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
+}
+
+#[test]
+fn only_values_that_are_allowed_by_now_return() {
+    let mut directory = keeping(true);
+    ok(directory.delete(ANN));
+    // The last member became the empty DN, and the group got another one.
+    ok(directory.modify(TEAM, &[(ChangeOperation::Add, "member", &["cn=bob,dc=example,dc=com"])]));
+    // The manager was removed from the text by an administrator.
+    ok(directory.modify("cn=bob,dc=example,dc=com", &[(ChangeOperation::Delete, "manager", &[])]));
+    directory.undelete(ANN, None).unwrap();
+    let mut members = texts(&mut directory, TEAM, "member");
+    members.sort();
+    assert_eq!(members, [ANN, "cn=bob,dc=example,dc=com"]);
+    assert!(texts(&mut directory, "cn=bob,dc=example,dc=com", "manager").is_empty());
+    sound(&directory);
+}
+
+#[test]
+fn tombstones_are_removed_when_they_are_due() {
+    let mut directory = keeping(true);
+    ok(directory.delete(ANN));
+    assert!(!directory.make_due_changes(3_000));
+    assert_eq!(kept(&directory), 2);
+    assert!(directory.make_due_changes(3_600));
+    assert_eq!(kept(&directory), 0);
+    assert!(!directory.make_due_changes(3_600));
+    assert_eq!(directory.undelete(ANN, None).unwrap_err().code, ResultCode::NO_SUCH_OBJECT);
+    // A limited number at a time. Their time is not before that of the record just made.
+    for number in 0..15 {
+        ok(directory.add(&format!("cn={number},{PEOPLE}"), PERSON));
+    }
+    ok(directory.delete_tree(PEOPLE));
+    assert_eq!(kept(&directory), 32);
+    assert!(directory.make_due_changes(8_000));
+    assert_eq!(kept(&directory), 12);
+    assert!(directory.make_due_changes(8_000));
+    assert!(!directory.make_due_changes(8_000));
+    // Without the setting nothing is kept, and nothing that was kept stays.
+    ok(directory.delete("cn=bob,dc=example,dc=com"));
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
+    ok(directory.delete(TEAM));
+    assert_eq!(kept(&directory), 2);
+    assert!(directory.make_due_changes(8_000));
+    assert_eq!(kept(&directory), 0);
+}
+
+#[test]
+fn deletes_that_are_too_large_to_keep_are_refused() {
+    let mut directory = keeping(true);
+    let large = "l".repeat(600_000);
+    for name in ["a", "b"] {
+        let attributes = [("objectClass", &["organizationalUnit"][..]), ("description", &[&large])];
+        ok(directory.add(&format!("ou={name},{PEOPLE}"), &attributes));
+    }
+    let refused = directory.delete_tree(PEOPLE);
+    assert_eq!(refused.code, ResultCode::ADMIN_LIMIT_EXCEEDED, "{}", refused.diagnostic);
+    ok(directory.delete(&format!("ou=a,{PEOPLE}")));
+    ok(directory.delete_tree(PEOPLE));
+    assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 3);
+}
+
+#[test]
+fn others_need_a_rule_that_names_the_use() {
+    let mut directory = keeping(true);
+    ok(directory.delete(ANN));
+    let bob = "cn=bob,dc=example,dc=com".to_owned();
+    let id = directory.read(&bob).map(|_| EntryId(7)).unwrap();
+    let rule = |text: &str| text.to_owned();
+    for (rules, expected) in [
+        (vec![], Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS)),
+        (vec![rule("all: allow add, read to authenticated")], Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS)),
+        (vec![rule("u: allow use of undelete to authenticated")], Err(ResultCode::NO_SUCH_OBJECT)),
+        (
+            vec![
+                rule("u: allow use of undelete to authenticated"),
+                rule("all: allow add, read to authenticated"),
+            ],
+            Ok(()),
+        ),
+    ] {
+        directory.change_settings(|settings| settings.general.access_rules = rules.clone());
+        directory.requester = Requester::User { id, dn: bob.clone() };
+        let found = directory.undelete(ANN, None).map(drop).map_err(|outcome| outcome.code);
+        assert_eq!(found, expected, "{rules:?}");
+        directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    }
+}

@@ -1,0 +1,118 @@
+//! `pando undelete`: lists deleted entries and brings them back. It asks the running server.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use client::Connection;
+use directory::csn::generalized_time;
+use directory::virtual_entries::{LIST_DELETED, UNDELETE};
+use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, ResultCode, UndeleteAnswer, UndeleteRequest};
+use uuid::Uuid;
+
+use crate::data_arguments::DataArguments;
+use crate::exit;
+use crate::online::{ServerArguments, socket_in};
+
+pub(crate) const HELP: &str = "\
+Asks the running server as the administrator, through the socket in the data directory or at --url. Deleted entries are
+kept for as long as the setting keep_deleted_seconds says.
+
+Examples:
+  pando undelete --data /var/lib/pando
+  pando undelete --data /var/lib/pando uid=anna,ou=people,dc=example,dc=com
+  pando undelete --data /var/lib/pando 4f0c9b4e-7a9c-4f0e-8b44-0f2f3c1d5e6a --superior ou=former,dc=example,dc=com
+
+Exit codes: as `pando verify`.";
+
+/// The options of `pando undelete`.
+#[derive(Debug, Args)]
+pub(crate) struct UndeleteArguments {
+    /// DN that the entry had, or its entryUUID; entries deleted with it below it come back too [default: list all]
+    entry: Option<String>,
+    /// Bring it back below this entry rather than below its superior
+    #[arg(long, value_name = "DN", requires = "entry")]
+    superior: Option<String>,
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+pub(crate) fn run(arguments: &UndeleteArguments) -> ExitCode {
+    let done = connect(arguments).and_then(|mut connection| match &arguments.entry {
+        None => list(&mut connection),
+        Some(entry) => undelete(&mut connection, entry, arguments.superior.as_deref()),
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => exit::failure(&error),
+    }
+}
+
+fn connect(arguments: &UndeleteArguments) -> Result<Connection, String> {
+    let data = arguments.data.directory();
+    let url = arguments.server.server(data.as_deref()).or_else(|| data.as_deref().map(socket_in));
+    let url = url.ok_or("say which server: --data DIR or --url URL")?;
+    arguments.server.connect(&url).map_err(|error| error.to_string())
+}
+
+/// Returns the value of the answer to an extended operation.
+fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>, String> {
+    let reply = connection.extended(name, Some(value)).map_err(|error| error.to_string())?;
+    match reply.outcome.code {
+        ResultCode::SUCCESS => Ok(reply.extended.value.unwrap_or_default()),
+        code => Err(format!("the server refuses that: {code}: {}", reply.outcome.diagnostic)),
+    }
+}
+
+/// Passes the deleted entries that had a name, or all, to `each` until it returns false.
+fn each_deleted(
+    connection: &mut Connection,
+    name: Option<&str>,
+    each: &mut dyn FnMut(&DeletedEntry) -> bool,
+) -> Result<(), String> {
+    let mut from = Vec::new();
+    loop {
+        let value = ask(connection, LIST_DELETED, &DeletedRequest { from: &from, name }.encode())?;
+        let DeletedAnswer { next, entries } = DeletedAnswer::decode(&value).ok_or(MALFORMED)?;
+        if next.is_empty() && entries.is_empty() || !entries.iter().all(&mut *each) || next.is_empty() {
+            return Ok(());
+        }
+        from = next;
+    }
+}
+
+const MALFORMED: &str = "the server's answer is malformed";
+
+fn list(connection: &mut Connection) -> Result<(), String> {
+    each_deleted(connection, None, &mut |entry| {
+        let DeletedEntry { uuid, micros, requester, dn } = entry;
+        let time = generalized_time(micros / 1_000_000);
+        println!("{time}  {}  {dn}  (by {requester})", Uuid::from_bytes(*uuid).hyphenated());
+        true
+    })
+}
+
+fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) -> Result<(), String> {
+    let uuid = match Uuid::try_parse(entry) {
+        Ok(uuid) => uuid.into_bytes(),
+        Err(_) => newest(connection, entry)?,
+    };
+    let value = ask(connection, UNDELETE, &UndeleteRequest { uuid, superior }.encode())?;
+    let UndeleteAnswer { dn, entries } = UndeleteAnswer::decode(&value).ok_or(MALFORMED)?;
+    match entries {
+        1 => println!("{dn} is back"),
+        _ => println!("{dn} is back, with {} entries below it", entries - 1),
+    }
+    Ok(())
+}
+
+/// Returns the entryUUID of the entry with this name that was deleted last.
+fn newest(connection: &mut Connection, dn: &str) -> Result<[u8; 16], String> {
+    let mut found = None;
+    each_deleted(connection, Some(dn), &mut |entry| {
+        found = Some(entry.uuid);
+        false
+    })?;
+    found.ok_or_else(|| format!("no deleted entry {dn} is kept"))
+}

@@ -1,0 +1,86 @@
+//! Deleted entries that are kept: listed and brought back by `pando undelete`, after a restart too, and never visible
+//! otherwise.
+
+use crate::support;
+
+use client::Connection;
+use ldap::{ResultCode, Scope};
+use support::clients::Run;
+use support::pando::command;
+use support::tree::{add_person, person_dn, plant};
+use support::{Pando, SUFFIX, Scratch};
+
+fn undelete(scratch: &Scratch, arguments: &[&str]) -> Run {
+    command(&[&["undelete"], arguments].concat(), Some(&Pando::data(scratch)))
+}
+
+fn keep_for(admin: &mut Connection, seconds: &str) {
+    let change = (ldap::ChangeOperation::Replace, "pandoKeepDeletedSeconds", &[seconds][..]);
+    assert!(admin.modify("cn=config", &[change]).unwrap().is_success());
+}
+
+/// Returns the DNs of all entries.
+fn names(admin: &mut Connection) -> Vec<String> {
+    let found = admin.search(SUFFIX, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    let mut names: Vec<String> = found.entries.into_iter().map(|entry| entry.dn).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn deleted_entries_come_back_with_their_groups() {
+    let scratch = Scratch::new("undelete");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    assert!(admin.delete(&anna).unwrap().is_success());
+    undelete(&scratch, &[&anna]).expect_code(1).expect_error("no deleted entry");
+    add_person(&mut admin, "anna");
+    let group = format!("cn=kept,ou=groups,{SUFFIX}");
+    let attributes = [("objectClass", "groupOfNames"), ("cn", "kept"), ("member", &anna)];
+    support::tree::add(&mut admin, &group, &attributes);
+    keep_for(&mut admin, "3600");
+    let before = names(&mut admin);
+    let uuid = admin.entry(&anna, &["entryUUID"]).unwrap().unwrap().text("entryUUID").unwrap();
+    assert!(admin.delete(&anna).unwrap().is_success());
+    let listed = undelete(&scratch, &[]).expect_code(0);
+    assert_eq!(listed.stdout.lines().count(), 1, "{}", listed.stdout);
+    listed.expect_output(&uuid).expect_output(&anna);
+    for hidden in [format!("(entryUUID={uuid})"), "(uid=anna)".to_owned()] {
+        let found = admin.search(SUFFIX, Scope::WholeSubtree, &hidden, &["*", "+"]).unwrap();
+        assert!(found.entries.is_empty(), "{hidden}");
+    }
+    let exported = command(&["export", "--operational"], Some(&Pando::data(&scratch))).expect_code(0);
+    assert!(!exported.stdout.contains("anna") && !exported.stdout.contains(&uuid), "{}", exported.stdout);
+    // Others may neither list nor undelete.
+    let mut user = pando.connect();
+    for name in ["1.3.6.1.4.1.99999.5.4", "1.3.6.1.4.1.99999.5.5"] {
+        let request = ldap::UndeleteRequest { uuid: [7; 16], superior: None }.encode();
+        let reply = user.extended(name, Some(&request)).unwrap();
+        assert_eq!(reply.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{name}");
+    }
+    // The writer's own request is not for clients.
+    let own = admin.extended("1.3.6.1.4.1.99999.5.6", None).unwrap();
+    assert_eq!(own.outcome.code, ResultCode::PROTOCOL_ERROR);
+    drop((admin, user));
+    pando.stop();
+
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    undelete(&scratch, &[&anna]).expect_code(0).expect_output(&format!("{anna} is back"));
+    assert_eq!(names(&mut admin), before);
+    assert_eq!(admin.entry(&anna, &["entryUUID"]).unwrap().unwrap().text("entryUUID"), Some(uuid));
+    assert_eq!(admin.entry(&group, &["member"]).unwrap().unwrap().texts("member"), [anna.clone()]);
+    // Time removes what is kept.
+    assert!(admin.delete(&anna).unwrap().is_success());
+    keep_for(&mut admin, "1");
+    let begun = std::time::Instant::now();
+    while !undelete(&scratch, &[]).expect_code(0).stdout.is_empty() {
+        assert!(begun.elapsed() < std::time::Duration::from_secs(60), "the deleted entry is still kept");
+    }
+    undelete(&scratch, &[&anna]).expect_code(1).expect_error("no deleted entry");
+    drop(admin);
+    pando.stop();
+    command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
+}
