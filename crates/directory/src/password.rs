@@ -100,7 +100,7 @@ pub enum Scheme {
     Pbkdf2Binary,
     /// {ARGON2}: a PHC string of argon2id, argon2i or argon2d.
     Argon2,
-    /// {CRYPT}: crypt(3) strings; sha256-crypt, sha512-crypt, bcrypt and yescrypt are verified.
+    /// {CRYPT}, and {BCRYPT} of OpenDJ: crypt(3) strings; sha256-crypt, sha512-crypt, bcrypt and yescrypt are verified.
     Crypt,
 }
 
@@ -126,6 +126,7 @@ impl Scheme {
             ("SHA512", plain(Sha512)),
             ("MD5", plain(Md5)),
             ("CRYPT", Scheme::Crypt),
+            ("BCRYPT", Scheme::Crypt),
             ("PBKDF2", Scheme::Pbkdf2(Prf::Sha1)),
             ("PBKDF2-SHA1", Scheme::Pbkdf2(Prf::Sha1)),
             ("PBKDF2-SHA256", Scheme::Pbkdf2(Prf::Sha256)),
@@ -151,6 +152,33 @@ pub fn parse(stored: &[u8]) -> Stored<'_> {
         return Stored::Clear(rest);
     }
     Scheme::from_name(name).map_or(Stored::Unknown(name), |scheme| Stored::Hashed(scheme, rest))
+}
+
+/// Crypt strings that [`verify`] supports, by their beginnings.
+const CRYPT_FORMS: [&[u8]; 6] = [b"$5$", b"$6$", b"$2a$", b"$2b$", b"$2y$", b"$y$"];
+
+/// Returns the scheme and form of a stored value that [`verify`] never matches, for reports: `{ABC}`, `{CRYPT} $1$`.
+pub fn unverifiable_form(stored: &[u8]) -> Option<String> {
+    let name = |name: &[u8]| format!("{{{}}}", String::from_utf8_lossy(name).to_ascii_uppercase());
+    match parse(stored) {
+        Stored::Unknown(unknown) => Some(name(unknown.get(..unknown.len().min(32)).unwrap_or_default())),
+        Stored::Hashed(Scheme::Crypt, encoded)
+            if !CRYPT_FORMS.iter().any(|form| encoded.starts_with(form)) =>
+        {
+            let form = encoded.strip_prefix(b"$").and_then(|rest| rest.split(|octet| *octet == b'$').next());
+            let form = form.map(|form| form.get(..form.len().min(8)).unwrap_or_default());
+            Some(match form {
+                Some(form) => format!("{{CRYPT}} ${}$", String::from_utf8_lossy(form)),
+                None => "{CRYPT} in DES".to_owned(),
+            })
+        }
+        Stored::Hashed(Scheme::Pbkdf2(_), encoded)
+            if encoded.iter().filter(|octet| **octet == b'$').count() != 2 =>
+        {
+            split_scheme(stored).map(|(scheme, _)| format!("{} with ':'", name(scheme)))
+        }
+        _ => None,
+    }
 }
 
 /// Splits `{name}rest` with a name of at least one octet; `{}` is not a scheme (slapd's rule).

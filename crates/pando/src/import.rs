@@ -165,6 +165,9 @@ fn summary(imported: &Imported) -> String {
         foreign.disabled_accounts,
         "disabled accounts locked (pwdAccountLockedTime): `pando account unlock` opens one",
     );
+    for (form, count) in &imported.unverifiable {
+        tell(*count, &format!("passwords of the form {form}, which cannot be verified: reset them"));
+    }
     tell(foreign.empty_groups, "groups without members");
     tell(imported.dangling, "links to entries that are not there, kept as text");
     tell(imported.repeated_values, "values given more than once, kept once");

@@ -213,6 +213,25 @@ fn an_import_without_room_for_its_rejects_can_be_given_again() {
     }
 }
 
+/// Accounts with such passwords could not bind, and no message said why.
+#[test]
+fn passwords_that_cannot_be_verified_are_counted_by_form() {
+    let scratch = Scratch::new("import-hashes");
+    let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
+    let values =
+        ["{CRYPT}abuNfKiTDWHdA", "{crypt}$1$salt$x", "{PBKDF2}10:x", "{x}y", "{SSHA}x", "{BCRYPT}$2b$05$x"];
+    for (number, value) in values.iter().enumerate() {
+        ldif += &format!("dn: cn={number},{SUFFIX}\nobjectClass: person\nsn: x\nuserPassword: {value}\n\n");
+    }
+    let (file, data) = (scratch.write("hashes.ldif", ldif), scratch.join("data"));
+    let (code, said) = run(&["import", "--data", text(&data), text(&file)]);
+    assert_eq!(code, Some(0), "{said}");
+    for form in ["{CRYPT} in DES", "{CRYPT} $1$", "{PBKDF2} with ':'", "{X}"] {
+        assert!(said.contains(&format!("1 passwords of the form {form}, which")), "{said}");
+    }
+    assert_eq!(said.matches("passwords of the form").count(), 4, "{said}");
+}
+
 #[test]
 fn groups_without_members_load_by_a_setting() {
     let scratch = Scratch::new("import-empty-groups");

@@ -93,6 +93,8 @@ pub struct Imported {
     pub statistics: Statistics,
     /// Numbers of values left out, by attribute or object class.
     pub left_out: BTreeMap<String, u64>,
+    /// Numbers of stored passwords that cannot be verified, by scheme and form.
+    pub unverifiable: BTreeMap<String, u64>,
     /// Entries imported.
     pub entries: u64,
     /// Entries of other suffixes that were carried over.
@@ -415,6 +417,9 @@ impl<'r> Run<'r> {
                     rejects.add(self.sources, rejected)?;
                 }
                 imported.statistics.add(&prepared.statistics);
+                for (form, count) in &prepared.unverifiable {
+                    *imported.unverifiable.entry(form.clone()).or_default() += count;
+                }
                 for (place, count) in &prepared.left_out {
                     let name = self.job.left_out_name(*place).to_owned();
                     *imported.left_out.entry(name).or_default() += count;

@@ -30,7 +30,7 @@ use crate::model::name::{NormalName, parse_dn, render_dn, render_rdn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ClassSetId, EntryId, NodeFlags};
-use crate::password::{StorageScheme, hash, is_hashed};
+use crate::password::{StorageScheme, hash, is_hashed, unverifiable_form};
 use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
@@ -178,6 +178,8 @@ pub struct PreparedRows {
     pub statistics: Statistics,
     /// Numbers of values left out, by the place of the name in [`Job::left_out_name`].
     pub left_out: BTreeMap<usize, u64>,
+    /// Numbers of stored passwords that cannot be verified, by scheme and form.
+    pub unverifiable: BTreeMap<String, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
     /// Highest id in use.
@@ -206,6 +208,7 @@ pub struct Preparer<'j> {
     buffer: Vec<u8>,
     pub(super) statistics: Statistics,
     left_out: BTreeMap<usize, u64>,
+    unverifiable: BTreeMap<String, u64>,
     /// Reasons to reject the current record, with the lines of values.
     pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
@@ -254,6 +257,7 @@ impl<'j> Preparer<'j> {
             buffer: Vec::new(),
             statistics: Statistics::default(),
             left_out: BTreeMap::new(),
+            unverifiable: BTreeMap::new(),
             problems: Problems::default(),
             latest_csn: Csn::default(),
         })
@@ -339,6 +343,7 @@ impl<'j> Preparer<'j> {
             rejected: Vec::new(),
             statistics: Statistics::default(),
             left_out: BTreeMap::new(),
+            unverifiable: BTreeMap::new(),
             latest_csn: Csn::default(),
             last_id: EntryId::ROOT,
         }
@@ -347,6 +352,7 @@ impl<'j> Preparer<'j> {
     pub(super) fn complete_statistics(&mut self, prepared: &mut PreparedRows) {
         prepared.statistics = self.statistics;
         prepared.left_out = std::mem::take(&mut self.left_out);
+        prepared.unverifiable = std::mem::take(&mut self.unverifiable);
         prepared.latest_csn = self.latest_csn;
     }
 
@@ -574,6 +580,12 @@ impl<'j> Preparer<'j> {
     /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
     #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
+        for attribute in
+            self.draft.attributes().iter().filter(|one| self.known.at(one.known).is_user_password)
+        {
+            let forms = self.draft.values(attribute).filter_map(|(value, _)| unverifiable_form(value));
+            forms.for_each(|form| *self.unverifiable.entry(form).or_default() += 1);
+        }
         if self.job.keep_clear_passwords {
             return Ok(());
         }
