@@ -7,6 +7,9 @@ use directory::limits::SCHEMA_NAME_MAX;
 /// Deepest folder below a named one that is searched.
 const DEPTH_MAX: usize = 8;
 
+/// File of slapd.d with the definitions that slapd itself contains, which are no use here.
+const SLAPD_OWN: &str = "cn=schema.ldif";
+
 /// A schema file that was read.
 #[derive(Debug)]
 pub(super) struct SchemaSource {
@@ -50,6 +53,7 @@ fn find(folder: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<(), Str
     for path in paths {
         if path.is_dir() && depth < DEPTH_MAX {
             find(&path, depth + 1, files)?;
+        } else if path.file_name().is_some_and(|name| name == SLAPD_OWN) {
         } else if path.extension().is_some_and(|ending| ending == "schema" || ending == "ldif") {
             files.push(path);
         }
