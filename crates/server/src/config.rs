@@ -33,12 +33,9 @@ use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
-use crate::config::kerberos::kerberos_rules;
-use crate::config::limit_tables::LimitTable;
 use crate::config::metrics::MetricsSettings;
-use crate::config::node_file::{ListenerKeys, NodeFile, OauthKeys};
-use crate::config::online::{this_machine, timeout};
-use crate::config::values::{DnText, FromText, LogLevel, TlsVersion};
+use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
+use crate::config::values::{DnText, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
 pub(crate) use online::ListenerIndex;
@@ -275,6 +272,21 @@ pub struct TlsSettings {
     pub minimum_version: TlsVersion,
 }
 
+impl TlsSettings {
+    fn of(keys: TlsKeys) -> Result<TlsSettings, ConfigError> {
+        if keys.client_certificates_required == Some(true) && keys.client_authorities.is_none() {
+            return Err(ConfigError::Idle { table: "tls", needs: "client_authorities" });
+        }
+        Ok(TlsSettings {
+            certificate: keys.certificate,
+            key: keys.key,
+            client_authorities: keys.client_authorities,
+            client_certificates_required: keys.client_certificates_required.unwrap_or(false),
+            minimum_version: keys.minimum_version.map(|version| version.0).unwrap_or_default(),
+        })
+    }
+}
+
 /// Requirements on tokens, from the table `[oauth]`.
 fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError> {
     let OauthKeys { issuer, audience, keys, claim, clock_skew_seconds } = table;
@@ -349,7 +361,7 @@ impl Config {
         Config::merge(arguments, file)
     }
 
-    fn merge(arguments: &Arguments, file: NodeFile) -> Result<Config, ConfigError> {
+    fn merge(arguments: &Arguments, mut file: NodeFile) -> Result<Config, ConfigError> {
         let data =
             arguments.data.clone().or_else(|| file.data.clone()).ok_or(ConfigError::NoDataDirectory)?;
         let defaults = Config::new(data);
@@ -359,71 +371,9 @@ impl Config {
             (None, Some(_)) => None,
             (None, None) => file.admin_password_file.clone(),
         };
-        let usual = ListenerRules::default().with(ListenerKeys {
-            url: None,
-            name: None,
-            tls_needed_for: file.tls.needed_for,
-            clear_networks: file.tls.clear_networks,
-            weakest_bind: file.weakest_bind,
-        });
-        let with_url = |mut keys: ListenerKeys| {
-            let FromText(url) = keys.url.take()?;
-            Some((url, usual.with(keys)))
-        };
-        let stated: Vec<_> = file.listeners.into_iter().filter_map(with_url).collect();
-        let is_given = !arguments.listen.is_empty();
-        let mut listen = if is_given { arguments.listen.clone() } else { file.listen };
-        listen.extend(stated.iter().map(|(url, _)| url.clone()));
-        if listen.is_empty() {
-            listen = defaults.listen;
-        }
-        if listen.len() > limits::LISTENERS_MAX {
-            return Err(ConfigError::TooManyListeners);
-        }
-        let mut online = OnlineSettings {
-            connections_max: file.limits.connections.map_or(limits::CONNECTIONS_MAX, NonZeroUsize::get),
-            connections_per_address_max: file.limits.connections_per_address.map(NonZeroUsize::get),
-            connects_per_second_max: file.limits.connects_per_second.map(NonZeroUsize::get),
-            outstanding_max: file.limits.outstanding.map_or(limits::OUTSTANDING_MAX, NonZeroUsize::get),
-            persistent_searches: PersistentSearchLimits {
-                count_max: file
-                    .limits
-                    .persistent_searches
-                    .map_or(limits::PERSISTENT_SEARCHES_MAX, NonZeroUsize::get),
-                share_max: file.limits.persistent_searches_share.map(NonZeroUsize::get),
-            },
-            message_size_max: file.limits.message_size.map_or(ldap::MESSAGE_SIZE_MAX, NonZeroUsize::get),
-            message_size_unauthenticated_max: file
-                .limits
-                .message_size_unauthenticated
-                .map_or(ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED, NonZeroUsize::get),
-            idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
-            transaction_timeout: timeout(file.transaction_timeout_seconds, limits::TRANSACTION_TIMEOUT),
-            first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
-            limits: file.limit_tables.into_iter().map(LimitTable::from).collect(),
-            listen: Vec::new(),
-            bind_cache: timeout(file.bind_cache_seconds, limits::BIND_CACHE),
-            trusted_networks: file.trusted_networks.unwrap_or_else(this_machine),
-            proxy_networks: file.proxy_networks.unwrap_or_default(),
-            log_operations: arguments.log_operations || file.log.operations.unwrap_or(false),
-            usual,
-            listeners: Vec::new(),
-            stated,
-            token_key_file: file.oauth.keys.clone(),
-            token_rules: token_rules(file.oauth)?,
-            kerberos: kerberos_rules(file.kerberos)?,
-        };
+        let mut online = OnlineSettings::of(&mut file, arguments.log_operations)?;
+        let listen = listen(arguments, file.listen, &online.stated)?;
         online.find_rules(&listen);
-        if file.tls.client_certificates_required == Some(true) && file.tls.client_authorities.is_none() {
-            return Err(ConfigError::Idle { table: "tls", needs: "client_authorities" });
-        }
-        let tls = TlsSettings {
-            certificate: file.tls.certificate,
-            key: file.tls.key,
-            client_authorities: file.tls.client_authorities,
-            client_certificates_required: file.tls.client_certificates_required.unwrap_or(false),
-            minimum_version: file.tls.minimum_version.map(|version| version.0).unwrap_or_default(),
-        };
         Ok(Config {
             listen,
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
@@ -452,7 +402,7 @@ impl Config {
                     .unwrap_or(defaults.log.level),
                 file: file.log.file,
             },
-            tls,
+            tls: TlsSettings::of(file.tls)?,
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
             audit: file.audit.settings()?,
@@ -530,6 +480,24 @@ impl Config {
             .map(|(name, _, online)| (name, online))
             .collect()
     }
+}
+
+/// Returns the addresses to listen on: those of the command line or else of the node file, and those of the tables
+/// `[[listener]]`.
+fn listen(
+    arguments: &Arguments,
+    of_file: Vec<ServerUrl>,
+    stated: &[(ServerUrl, ListenerRules)],
+) -> Result<Vec<ServerUrl>, ConfigError> {
+    let mut listen = if arguments.listen.is_empty() { of_file } else { arguments.listen.clone() };
+    listen.extend(stated.iter().map(|(url, _)| url.clone()));
+    if listen.is_empty() {
+        listen.push(default_listen());
+    }
+    if listen.len() > limits::LISTENERS_MAX {
+        return Err(ConfigError::TooManyListeners);
+    }
+    Ok(listen)
 }
 
 /// Returns the default size of the row caches.

@@ -1,6 +1,7 @@
 //! Settings that a reload applies to connections at once, and the rules of each listener.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +12,12 @@ use ipnet::IpNet;
 use ldap::ServerUrl;
 use sasl::TokenRules;
 
-use crate::config::kerberos::KerberosRules;
+use super::token_rules;
+use crate::config::ConfigError;
+use crate::config::kerberos::{KerberosRules, kerberos_rules};
 use crate::config::limit_tables::{LimitTable, LimitedClient, StatedLimits};
-use crate::config::node_file::ListenerKeys;
-use crate::config::values::TlsNeed;
+use crate::config::node_file::{ListenerKeys, NodeFile};
+use crate::config::values::{FromText, TlsNeed};
 use crate::limits;
 
 /// Settings of connections that a reload applies at once.
@@ -109,6 +112,54 @@ impl Default for OnlineSettings {
 }
 
 impl OnlineSettings {
+    /// Takes the settings from the node file; the rules of the listeners are not found yet.
+    pub(super) fn of(file: &mut NodeFile, logs_operations: bool) -> Result<OnlineSettings, ConfigError> {
+        let usual = ListenerRules::default().with(ListenerKeys {
+            url: None,
+            name: None,
+            tls_needed_for: file.tls.needed_for.take(),
+            clear_networks: file.tls.clear_networks.take(),
+            weakest_bind: file.weakest_bind.take(),
+        });
+        let stated = std::mem::take(&mut file.listeners).into_iter().filter_map(|mut keys| {
+            let FromText(url) = keys.url.take()?;
+            Some((url, usual.with(keys)))
+        });
+        let stated = stated.collect();
+        let (keys, oauth) = (std::mem::take(&mut file.limits), std::mem::take(&mut file.oauth));
+        let or = |stated: Option<NonZeroUsize>, default| stated.map_or(default, NonZeroUsize::get);
+        Ok(OnlineSettings {
+            connections_max: or(keys.connections, limits::CONNECTIONS_MAX),
+            connections_per_address_max: keys.connections_per_address.map(NonZeroUsize::get),
+            connects_per_second_max: keys.connects_per_second.map(NonZeroUsize::get),
+            outstanding_max: or(keys.outstanding, limits::OUTSTANDING_MAX),
+            persistent_searches: PersistentSearchLimits {
+                count_max: or(keys.persistent_searches, limits::PERSISTENT_SEARCHES_MAX),
+                share_max: keys.persistent_searches_share.map(NonZeroUsize::get),
+            },
+            message_size_max: or(keys.message_size, ldap::MESSAGE_SIZE_MAX),
+            message_size_unauthenticated_max: or(
+                keys.message_size_unauthenticated,
+                ldap::MESSAGE_SIZE_MAX_UNAUTHENTICATED,
+            ),
+            idle_timeout: timeout(file.idle_timeout_seconds, limits::IDLE_TIMEOUT),
+            transaction_timeout: timeout(file.transaction_timeout_seconds, limits::TRANSACTION_TIMEOUT),
+            first_request_timeout: timeout(file.first_request_seconds, limits::FIRST_REQUEST_TIMEOUT),
+            limits: std::mem::take(&mut file.limit_tables).into_iter().map(LimitTable::from).collect(),
+            listen: Vec::new(),
+            bind_cache: timeout(file.bind_cache_seconds, limits::BIND_CACHE),
+            trusted_networks: file.trusted_networks.take().unwrap_or_else(this_machine),
+            proxy_networks: file.proxy_networks.take().unwrap_or_default(),
+            log_operations: logs_operations || file.log.operations.unwrap_or(false),
+            usual,
+            listeners: Vec::new(),
+            stated,
+            token_key_file: oauth.keys.clone(),
+            token_rules: token_rules(oauth)?,
+            kerberos: kerberos_rules(std::mem::take(&mut file.kerberos))?,
+        })
+    }
+
     /// Returns the rules of a connection's listener.
     #[inline]
     pub(crate) fn rules(&self, listener: ListenerIndex) -> &ListenerRules {
@@ -215,7 +266,7 @@ impl ListenerIndex {
 }
 
 /// Returns a timeout of the node file, in which 0 means none.
-pub(super) fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
+fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
     let timeout = seconds.map_or(default, Duration::from_secs);
     (timeout > Duration::ZERO).then_some(timeout)
 }
@@ -226,7 +277,7 @@ fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
 }
 
 /// Returns the networks that are exempt by default: this machine.
-pub(super) fn this_machine() -> Vec<IpNet> {
+fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()
 }
