@@ -31,6 +31,9 @@ use crate::session::turn_budget::TurnBudget;
 use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, ReadingAhead};
 
+/// Cause of ending a connection whose client sent requests in the clear after StartTLS.
+const BEFORE_TLS: &str = "requests after StartTLS, before TLS";
+
 /// A connection. An idle one is this struct and nothing else.
 pub(crate) struct Connection {
     stream: Stream,
@@ -354,21 +357,13 @@ impl Connection {
                     self.waiting = Waiting::ReadAhead;
                     return Reading::Idle;
                 }
-                let unsent = self.unsent();
-                let received = self.session.receive(
-                    context,
-                    rest.get(..ready).unwrap_or(rest),
-                    &mut self.output,
-                    unsent,
-                    &mut turn,
-                );
+                let (unsent, ahead) = (self.unsent(), rest.get(..ready).unwrap_or(rest));
+                let received = self.session.receive(context, ahead, &mut self.output, unsent, &mut turn);
                 let is_cut = ready < rest.len() && received.consumed > 0;
-                let handled = *consumed..*consumed + received.consumed;
-                *consumed = handled.end;
-                let is_from_proxy =
-                    matches!(received.next, Next::Disconnect(..)) && ProxyHeader::is_at_start_of(rest);
+                let start = *consumed;
+                *consumed += received.consumed;
                 if received.is_secret {
-                    input.get_mut(handled).unwrap_or_default().zeroize();
+                    input.get_mut(start..*consumed).unwrap_or_default().zeroize();
                 }
                 if received.consumed > 0 && !self.has_asked {
                     self.has_asked = true;
@@ -388,20 +383,14 @@ impl Connection {
                     // Requests received in the clear must not be attributed to the client inside TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
-                        let why = "requests after StartTLS, before TLS";
-                        return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, why.to_owned());
+                        return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, BEFORE_TLS.to_owned());
                     }
                     Next::StartTls => return Reading::StartTls,
                     Next::Close => return Reading::Close,
-                    Next::Disconnect(code, _) if is_from_proxy => {
-                        context.shared.proxies.refuse_elsewhere(
-                            context.now,
-                            self.number(),
-                            self.session.source(),
-                        );
-                        return Reading::Disconnect(code, PROXY_ELSEWHERE.to_owned());
+                    Next::Disconnect(code, why) => {
+                        let rest = input.get(start..).unwrap_or_default();
+                        return Reading::Disconnect(code, self.cause(context, rest, why));
                     }
-                    Next::Disconnect(code, why) => return Reading::Disconnect(code, why),
                 };
                 if self.waiting != Waiting::Bytes {
                     match self.find_urgent(context, input, consumed) {
@@ -423,19 +412,39 @@ impl Connection {
                 return Reading::More;
             }
             reads += 1;
-            if is_full(input, *consumed) && input.capacity() >= BUFFER_SIZE {
-                self.session.charge(context, input.capacity() + self.output.capacity());
-                // Waiting would not help: if a source holds only incomplete messages, none of them would ever end.
-                if self.session.admission(context) != Admission::Admitted {
-                    context.shared.request_memory.refuse(context.now);
-                    return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
-                }
+            if is_full(input, *consumed)
+                && input.capacity() >= BUFFER_SIZE
+                && !self.may_grow_input(context, input.capacity())
+            {
+                return Reading::Disconnect(ResultCode::BUSY, MEMORY_USED.to_owned());
             }
             make_room(input, consumed);
             if let Some(end) = self.read(context, input) {
                 return end;
             }
         }
+    }
+
+    /// Returns the cause to give for a disconnection: `why`, unless `input` begins with a proxy header.
+    #[cold]
+    fn cause(&self, context: &Context, input: &[u8], why: String) -> String {
+        if !ProxyHeader::is_at_start_of(input) {
+            return why;
+        }
+        context.shared.proxies.refuse_elsewhere(context.now, self.number(), self.session.source());
+        PROXY_ELSEWHERE.to_owned()
+    }
+
+    /// Charges a full buffer of this capacity before it grows for the rest of a message. Returns false if its source or
+    /// identity has no memory left. Waiting would not help: if a source holds only incomplete messages, none of them
+    /// would ever end.
+    fn may_grow_input(&mut self, context: &mut Context, capacity: usize) -> bool {
+        self.session.charge(context, capacity + self.output.capacity());
+        let is_admitted = self.session.admission(context) == Admission::Admitted;
+        if !is_admitted {
+            context.shared.request_memory.refuse(context.now);
+        }
+        is_admitted
     }
 
     /// Searches for Abandon and Unbind after a waiting request, in at most [`BUFFER_SIZE`] bytes. The rest stays in the
