@@ -233,21 +233,7 @@ impl Session {
         let fails = !is_refused && !is_right;
         let (mut locks, mut delay) = (false, 0);
         if fails {
-            self.note_failure(context, &state.account, now);
-            // This includes commits of others in the meantime.
-            let commits = Some(context.commits_seen());
-            state = AttemptState::now(context, state.into_recorded(), commits, now);
-            let failures = state.account.failure_count(now);
-            locks = state.account.is_failure_locked(now);
-            delay = state.account.delay(failures);
-            if locks {
-                tracing::warn!(
-                    conn = self.number(),
-                    "the account of entry {} is locked: {failures} wrong passwords, the last from {:?}",
-                    id.0,
-                    self.source
-                );
-            }
+            (state, locks, delay) = self.count_failure(context, state, now);
         }
         let AttemptRecord { clears_failures, success, grace } = judged.recorded;
         let totp_step = match second {
@@ -301,6 +287,32 @@ impl Session {
             return None;
         }
         Some((head, decided))
+    }
+
+    /// Counts a failure. Returns the state with it, whether the account is locked by it, and by how many seconds the
+    /// policy delays the answer.
+    fn count_failure(
+        &self,
+        context: &mut Context,
+        state: AttemptState,
+        now: i64,
+    ) -> (AttemptState, bool, u32) {
+        self.note_failure(context, &state.account, now);
+        // This includes commits of others in the meantime.
+        let commits = Some(context.commits_seen());
+        let state = AttemptState::now(context, state.into_recorded(), commits, now);
+        let failures = state.account.failure_count(now);
+        let locks = state.account.is_failure_locked(now);
+        if locks {
+            tracing::warn!(
+                conn = self.number(),
+                "the account of entry {} is locked: {failures} wrong passwords, the last from {:?}",
+                state.account.id.0,
+                self.source
+            );
+        }
+        let delay = state.account.delay(failures);
+        (state, locks, delay)
     }
 
     /// Notes something for the writer and asks it to record that.

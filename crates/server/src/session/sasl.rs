@@ -87,16 +87,7 @@ impl Session {
             return self.without_password(context, &head, request, out);
         }
         let Some(mechanism) = offered.iter().find(|known| known.eq_ignore_ascii_case(mechanism)) else {
-            let text = match offered.is_empty() {
-                true => "no SASL mechanism is offered here; simple binds are".to_owned(),
-                false => format!(
-                    "SASL mechanism {:?} is not offered here: there are {}",
-                    ldap::Excerpt(mechanism),
-                    offered.join(", ")
-                ),
-            };
-            let outcome = Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text);
-            return self.answer(context, &head, &outcome, out);
+            return self.answer(context, &head, &not_offered(mechanism, &offered), out);
         };
         if *mechanism == CRAM_MD5 {
             return match (credentials.filter(|octets| !octets.is_empty()), pending.as_deref()) {
@@ -360,6 +351,19 @@ impl Session {
         let proof = Proof { requester: Some(requester), acts_as, attempt, guess };
         self.verified(context, head, proof, is_right.into(), out);
     }
+}
+
+/// Refuses a mechanism that is not one of those offered.
+fn not_offered(mechanism: &str, offered: &[&str]) -> Outcome {
+    let text = match offered.is_empty() {
+        true => "no SASL mechanism is offered here; simple binds are".to_owned(),
+        false => format!(
+            "SASL mechanism {:?} is not offered here: there are {}",
+            ldap::Excerpt(mechanism),
+            offered.join(", ")
+        ),
+    };
+    Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text)
 }
 
 /// Returns the GSS-API mechanism of a SASL mechanism; `None` for the others.
