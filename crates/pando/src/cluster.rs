@@ -193,88 +193,43 @@ impl CopySource {
 }
 
 pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
+    use ClusterVerb as Verb;
     let done = match &arguments.verb {
-        ClusterVerb::Init { data, replicas } => load(data).and_then(|config| init(config, *replicas)),
-        ClusterVerb::Invite { data, output, may_invite } => {
-            let made = load(data).and_then(|config| server::invite_node(&config, *may_invite));
-            return match made {
-                Ok((text, node)) => write_secret(&text, output, &format!("makes node {node}")),
-                Err(error) => exit::failed(&error),
-            };
+        Verb::Init { data, replicas } => load(data).and_then(|config| init(config, *replicas)),
+        Verb::Invite { data, output, may_invite } => return invite(data, output, *may_invite),
+        Verb::Renew { data, number: Some(node), output: Some(output), .. } => {
+            return renew_other(data, *node, output);
         }
-        ClusterVerb::Renew { data, number: Some(node), output: Some(output), .. } => {
-            let made = load(data).and_then(|config| server::renew_certificate(&config, *node));
-            return match made {
-                Ok(text) => {
-                    let what = format!("has a new certificate: `pando cluster renew --take` on node {node} takes it");
-                    write_secret(&text, output, &what)
-                }
-                Err(error) => exit::failed(&error),
-            };
+        Verb::Renew { data, take, .. } => load(data).and_then(|config| renew(&config, take.as_deref())),
+        Verb::Copy { data, folder } => load(data).and_then(|config| copy(&config, folder)),
+        Verb::Join { data, invitation, source } => {
+            load(data).and_then(|config| join(&config, invitation, source))
         }
-        ClusterVerb::Renew { data, take, .. } => load(data).and_then(|config| {
-            let node = server::take_certificate(&config, take.as_deref())?;
-            Ok(format!("node {node} has a new certificate, from its next start on\n"))
-        }),
-        ClusterVerb::Copy { data, folder } => load(data).and_then(|config| {
-            server::copy_of_node(&config, folder)?;
-            Ok(format!(
-                "{} has the data of the node at this moment; it is as secret as that\n",
-                folder.display()
-            ))
-        }),
-        ClusterVerb::Join { data, invitation, source } => load(data).and_then(|config| {
-            let node = source.copy(
-                |folder| server::join_cluster(&config, invitation, folder),
-                |address, there| server::join_from(&config, invitation, address, there),
-            )?;
-            Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
-        }),
-        ClusterVerb::Status { data, server } => {
+        Verb::Status { data, server } => {
             return match status(data, server) {
                 Ok(text) => said(&text),
                 Err(error) => exit::failure(&error),
             };
         }
-        ClusterVerb::Reseed { data, source } => load(data).and_then(|config| {
-            let node = source.copy(
-                |folder| server::reseed_node(&config, folder),
-                |address, there| server::reseed_from(&config, address, there),
-            )?;
-            let from = source.copy(|folder| folder.display().to_string(), |_, there| format!("node {there}"));
-            Ok(format!("node {node} has the data of {from}: start it with `pando serve`\n"))
-        }),
-        ClusterVerb::Generation { data, folder, .. } => load(data).and_then(|config| {
-            let position = match folder {
-                Some(folder) => server::begin_generation(&config, folder)?,
-                None => server::finish_generation(&config)?,
-            };
-            Ok(format!(
-                "a new generation begins at position {position}, with the data that this node has now; the other nodes \
-                 stop until `pando cluster reseed` gives them a copy of it\n"
-            ))
-        }),
-        ClusterVerb::RotateKey { data } => load(data).and_then(|config| {
+        Verb::Reseed { data, source } => load(data).and_then(|config| reseed(&config, source)),
+        Verb::Generation { data, folder, .. } => {
+            load(data).and_then(|config| begin_generation(&config, folder.as_deref()))
+        }
+        Verb::RotateKey { data } => load(data).and_then(|config| {
             let number = server::rotate_key(&config)?;
             Ok(format!("key {number} of the cluster is in force; messages under another count no longer\n"))
         }),
-        ClusterVerb::FetchKeys { data, keys_from, number_there } => load(data).and_then(|config| {
+        Verb::FetchKeys { data, keys_from, number_there } => load(data).and_then(|config| {
             let count = server::fetch_keys(&config, keys_from, *number_there)?;
             Ok(format!("this node has the {count} keys that node {number_there} gives\n"))
         }),
-        ClusterVerb::Unregister { data, number } => load(data).and_then(|config| {
+        Verb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;
             Ok(format!("node {number} is unregistered from offset {offset} of the log on: other nodes reject it\n"))
         }),
-        ClusterVerb::Snapshot { data, folder } => load(data).and_then(|config| {
-            let kept = server::keep_snapshot(&config, folder)?;
-            let (folder, entries, offset) = (folder.display(), kept.entries, kept.offset);
-            Ok(format!(
-                "{folder} has all {entries} entries, up to offset {offset} of the log; keep it here\n"
-            ))
-        }),
-        ClusterVerb::Trim { data, dry_run } => load(data).and_then(|config| trim(&config, *dry_run)),
-        ClusterVerb::Leave { data, untold } => load(data).and_then(|config| {
+        Verb::Snapshot { data, folder } => load(data).and_then(|config| snapshot(&config, folder)),
+        Verb::Trim { data, dry_run } => load(data).and_then(|config| trim(&config, *dry_run)),
+        Verb::Leave { data, untold } => load(data).and_then(|config| {
             server::leave_cluster(config, !untold)?;
             Ok("the data directory is no node any longer; take [cluster] out of its node file\n".to_owned())
         }),
@@ -312,6 +267,69 @@ fn init(config: Config, replicas: usize) -> Result<String, ServeError> {
     Ok(text)
 }
 
+fn invite(data: &DataArguments, output: &Path, may_invite: bool) -> ExitCode {
+    match load(data).and_then(|config| server::invite_node(&config, may_invite)) {
+        Ok((text, node)) => write_secret(&text, output, &format!("makes node {node}")),
+        Err(error) => exit::failed(&error),
+    }
+}
+
+/// Writes a new certificate for another node.
+fn renew_other(data: &DataArguments, node: u32, output: &Path) -> ExitCode {
+    match load(data).and_then(|config| server::renew_certificate(&config, node)) {
+        Ok(text) => {
+            let what = format!("has a new certificate: `pando cluster renew --take` on node {node} takes it");
+            write_secret(&text, output, &what)
+        }
+        Err(error) => exit::failed(&error),
+    }
+}
+
+fn renew(config: &Config, take: Option<&Path>) -> Result<String, ServeError> {
+    let node = server::take_certificate(config, take)?;
+    Ok(format!("node {node} has a new certificate, from its next start on\n"))
+}
+
+fn copy(config: &Config, folder: &Path) -> Result<String, ServeError> {
+    server::copy_of_node(config, folder)?;
+    Ok(format!("{} has the data of the node at this moment; it is as secret as that\n", folder.display()))
+}
+
+fn join(config: &Config, invitation: &Path, source: &CopySource) -> Result<String, ServeError> {
+    let node = source.copy(
+        |folder| server::join_cluster(config, invitation, folder),
+        |address, there| server::join_from(config, invitation, address, there),
+    )?;
+    Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
+}
+
+fn reseed(config: &Config, source: &CopySource) -> Result<String, ServeError> {
+    let node = source.copy(
+        |folder| server::reseed_node(config, folder),
+        |address, there| server::reseed_from(config, address, there),
+    )?;
+    let from = source.copy(|folder| folder.display().to_string(), |_, there| format!("node {there}"));
+    Ok(format!("node {node} has the data of {from}: start it with `pando serve`\n"))
+}
+
+/// Begins a generation with the data of `folder`, or completes one.
+fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<String, ServeError> {
+    let position = match folder {
+        Some(folder) => server::begin_generation(config, folder)?,
+        None => server::finish_generation(config)?,
+    };
+    Ok(format!(
+        "a new generation begins at position {position}, with the data that this node has now; the other nodes stop \
+         until `pando cluster reseed` gives them a copy of it\n"
+    ))
+}
+
+fn snapshot(config: &Config, folder: &Path) -> Result<String, ServeError> {
+    let kept = server::keep_snapshot(config, folder)?;
+    let (folder, entries, offset) = (folder.display(), kept.entries, kept.offset);
+    Ok(format!("{folder} has all {entries} entries, up to offset {offset} of the log; keep it here\n"))
+}
+
 fn trim(config: &Config, is_rehearsal: bool) -> Result<String, ServeError> {
     let trimmed = server::trim_log(config, is_rehearsal)?;
     let (count, start) = (trimmed.start.saturating_sub(trimmed.before), trimmed.start);
@@ -320,7 +338,7 @@ fn trim(config: &Config, is_rehearsal: bool) -> Result<String, ServeError> {
 }
 
 /// Writes a file that only its owner may read.
-fn write_secret(text: &str, output: &PathBuf, what: &str) -> ExitCode {
+fn write_secret(text: &str, output: &Path, what: &str) -> ExitCode {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
     match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {
         Ok(()) => said(&format!("{} {what}; it is a secret\n", output.display())),
