@@ -387,62 +387,28 @@ impl World {
                 return self.turn(node);
             }
             Event::Append { node, incarnation, ticket, message } => {
-                let offset = self.log.len() as u64;
-                self.log.push(message);
-                let event = LogEvent::Appended { ticket, offset };
-                let is_cut = self.is_cut(node);
-                self.send(is_cut, || Event::AppendOutcome { node, incarnation, event: event.clone() });
-                for (node, incarnation, fetch, from) in std::mem::take(&mut self.waiting) {
-                    self.fetch(node, incarnation, fetch, from);
-                }
+                self.append(node, incarnation, ticket, message);
             }
             Event::AppendOutcome { node, incarnation, event } => {
-                if let Some(process) = self.process(node, incarnation) {
-                    process.log.events.push_back(event);
-                    return self.turn(node);
-                }
+                return self.give(node, Some(incarnation), |process| process.log.events.push_back(event));
             }
             Event::Fetch { node, incarnation, fetch, from } => self.fetch(node, incarnation, fetch, from),
             Event::Fetched { node, incarnation, fetch, messages } => {
-                if let Some(process) = self.process(node, incarnation) {
-                    process.log.fetched(fetch, messages);
-                    return self.turn(node);
-                }
+                return self.give(node, Some(incarnation), |process| process.log.fetched(fetch, messages));
             }
             Event::Requests { from, to, link, frame } => {
-                if let Some(process) = &mut self.nodes[to].process {
-                    process.requests(from as u32, link, &frame);
-                    return self.turn(to);
-                }
+                return self.give(to, None, |process| process.requests(from as u32, link, &frame));
             }
             Event::Answers { to, link, frame } => {
                 let now = self.now;
-                if let Some(process) = &mut self.nodes[to].process {
-                    process.answers(now, link, &frame);
-                    return self.turn(to);
-                }
+                return self.give(to, None, |process| process.answers(now, link, &frame));
             }
-            Event::KeyRequest { from, to, number } => {
-                let given = self.nodes[to]
-                    .process
-                    .as_ref()
-                    .and_then(|process| process.key_requested(from as u32, number));
-                if let Some(Sent::KeyResponse { keys, .. }) = given {
-                    let is_cut = self.is_cut(to) || self.is_cut(from);
-                    self.send_once(is_cut, Event::KeyResponse { to: from, keys });
-                }
-            }
+            Event::KeyRequest { from, to, number } => self.key_request(from, to, number),
             Event::KeyResponse { to, keys } => {
-                if let Some(process) = &mut self.nodes[to].process {
-                    process.keys_received(&keys);
-                    return self.turn(to);
-                }
+                return self.give(to, None, |process| process.keys_received(&keys));
             }
             Event::Asked { node, ask, token, operation } => {
-                if let Some(process) = &mut self.nodes[node].process {
-                    process.ask(ask, token, operation);
-                    return self.turn(node);
-                }
+                return self.give(node, None, |process| process.ask(ask, token, operation));
             }
             Event::Response { client, number, response } => {
                 self.clients[client].answered(number, response);
@@ -451,10 +417,7 @@ impl World {
             Event::ClientWaits { client, number, attempt } => self.client_waits(client, number, attempt),
             Event::Elect => self.elect(),
             Event::Elected { node, is_elected } => {
-                if let Some(process) = &mut self.nodes[node].process {
-                    process.elect(is_elected);
-                    return self.turn(node);
-                }
+                return self.give(node, None, |process| process.elect(is_elected));
             }
             Event::Restart { node } => self.restart(node),
             Event::Mark => self.mark_in_peace(),
@@ -463,8 +426,42 @@ impl World {
         Ok(())
     }
 
-    fn process(&mut self, node: usize, incarnation: u64) -> Option<&mut Process> {
-        self.nodes[node].process.as_mut().filter(|process| process.incarnation == incarnation)
+    /// Gives something to the process of a node, which then has its turn. Does nothing if the node has no process, or
+    /// not the one of `incarnation`.
+    fn give(
+        &mut self,
+        node: usize,
+        incarnation: Option<u64>,
+        give: impl FnOnce(&mut Process),
+    ) -> Result<(), Violation> {
+        let Some(process) = &mut self.nodes[node].process else { return Ok(()) };
+        if incarnation.is_some_and(|incarnation| incarnation != process.incarnation) {
+            return Ok(());
+        }
+        give(process);
+        self.turn(node)
+    }
+
+    /// Appends a message to the log, and serves the fetches that wait for it.
+    fn append(&mut self, node: usize, incarnation: u64, ticket: u64, message: Vec<u8>) {
+        let offset = self.log.len() as u64;
+        self.log.push(message);
+        let event = LogEvent::Appended { ticket, offset };
+        let is_cut = self.is_cut(node);
+        self.send(is_cut, || Event::AppendOutcome { node, incarnation, event: event.clone() });
+        for (node, incarnation, fetch, from) in std::mem::take(&mut self.waiting) {
+            self.fetch(node, incarnation, fetch, from);
+        }
+    }
+
+    /// Answers a node that requests the key of this number from another.
+    fn key_request(&mut self, from: usize, to: usize, number: u32) {
+        let process = self.nodes[to].process.as_ref();
+        let given = process.and_then(|process| process.key_requested(from as u32, number));
+        if let Some(Sent::KeyResponse { keys, .. }) = given {
+            let is_cut = self.is_cut(to) || self.is_cut(from);
+            self.send_once(is_cut, Event::KeyResponse { to: from, keys });
+        }
     }
 
     fn turn(&mut self, node: usize) -> Result<(), Violation> {
