@@ -225,7 +225,9 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
         }),
         Verb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;
-            Ok(format!("node {number} is unregistered from offset {offset} of the log on: other nodes reject it\n"))
+            Ok(format!(
+                "node {number} is unregistered from offset {offset} of the log on: other nodes reject it\n"
+            ))
         }),
         Verb::Snapshot { data, folder } => load(data).and_then(|config| snapshot(&config, folder)),
         Verb::Trim { data, dry_run } => load(data).and_then(|config| trim(&config, *dry_run)),

@@ -73,26 +73,7 @@ pub fn control(oid: &str) -> Option<Maker> {
             let size = dice.rng.u32(..5);
             same(PagedResults { size, cookie: b"" }.encode())
         },
-        oids::SORT_REQUEST => |dice| {
-            let keys = [
-                "cn",
-                "sn",
-                "mail",
-                "homePhone",
-                "employeeNumber",
-                "title",
-                "description",
-                "nonsense",
-                "member",
-            ];
-            let key = |rng: &mut Rng| {
-                let rule = (rng.u32(..5) == 0)
-                    .then(|| pick(rng, &["caseIgnoreOrderingMatch", "caseExactOrderingMatch"]));
-                SortKey { attribute: pick(rng, &keys), rule, reverse: rng.bool() }
-            };
-            let all: Vec<_> = (0..dice.rng.usize(1..3)).map(|_| key(dice.rng)).collect();
-            same(SortKey::encode_list(&all))
-        },
+        oids::SORT_REQUEST => sort_keys,
         oids::VLV_REQUEST => |dice| {
             let target = match dice.rng.u32(..3) {
                 0 => ListViewTarget::Value(b"p"),
@@ -101,45 +82,10 @@ pub fn control(oid: &str) -> Option<Maker> {
             let (before, after) = (dice.rng.u32(..4), dice.rng.u32(..4));
             same(ListViewRequest { before, after, target, context: None }.encode())
         },
-        oids::MATCHED_VALUES => |dice| {
-            let items = [
-                "(description=*)",
-                "(description=secret*)",
-                "(homePhone=*)",
-                "(member=*)",
-                "(objectClass=alias)",
-            ];
-            let items: Vec<FilterBuf> = (0..dice.rng.usize(1..3))
-                .map(|_| FilterBuf::parse(pick(dice.rng, &items)).unwrap())
-                .collect();
-            same(encode_matched_values(items.iter().map(FilterBuf::as_filter)))
-        },
-        oids::SYNC_REQUEST => |dice| {
-            let persists = dice.rng.u32(..4) == 0;
-            dice.follows |= persists;
-            let cookie = if dice.rng.bool() { dice.sync_cookie.clone() } else { None };
-            let encode =
-                |cookie: Option<&[u8]>| SyncRequest { persists, cookie, reload_hint: false }.encode();
-            Some(match cookie {
-                Some([one, other]) => [encode(Some(&one)), encode(Some(&other))],
-                None => [encode(None), encode(None)],
-            })
-        },
-        oids::PERSISTENT_SEARCH => |dice| {
-            dice.follows = true;
-            let change_types = dice.rng.u8(1..16);
-            let (changes_only, returns_entry_changes) = (dice.rng.bool(), dice.rng.bool());
-            same(PersistentSearch { change_types, changes_only, returns_entry_changes }.encode())
-        },
-        oids::DEREFERENCE => |dice| {
-            let attribute =
-                pick(dice.rng, &["member", "manager", "seeAlso", "member", "cn", "aliasedObjectName"]);
-            let wanted = vec![
-                pick(dice.rng, &["cn", "mail", "homePhone"]),
-                pick(dice.rng, &["memberOf", "entryDN", "objectClass"]),
-            ];
-            same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
-        },
+        oids::MATCHED_VALUES => matched_values,
+        oids::SYNC_REQUEST => synchronization,
+        oids::PERSISTENT_SEARCH => persistent_search,
+        oids::DEREFERENCE => dereference,
         oids::SESSION_TRACKING | oids::ENTRY_COUNT_REQUEST => |_| same(b"\x30\x00".to_vec()),
         oids::PROXIED_AUTHORIZATION => |dice| same(dice.identity().into_bytes()),
         oids::PROXIED_AUTHORIZATION_V1 => |dice| {
@@ -162,6 +108,58 @@ fn at_least(dice: &mut Dice<'_>) -> Option<[Vec<u8>; 2]> {
     let encode =
         |bytes: &[u8; 24]| AtLeast { token: PositionToken::decode(bytes).unwrap(), wait_ms: 0 }.encode();
     Some([encode(&tokens[0]), encode(&tokens[1])])
+}
+
+/// Makes one or two sort keys.
+fn sort_keys(dice: &mut Dice<'_>) -> Values {
+    let keys =
+        ["cn", "sn", "mail", "homePhone", "employeeNumber", "title", "description", "nonsense", "member"];
+    let key = |rng: &mut Rng| {
+        let rule =
+            (rng.u32(..5) == 0).then(|| pick(rng, &["caseIgnoreOrderingMatch", "caseExactOrderingMatch"]));
+        SortKey { attribute: pick(rng, &keys), rule, reverse: rng.bool() }
+    };
+    let all: Vec<_> = (0..dice.rng.usize(1..3)).map(|_| key(dice.rng)).collect();
+    same(SortKey::encode_list(&all))
+}
+
+/// Makes one or two filters of values.
+fn matched_values(dice: &mut Dice<'_>) -> Values {
+    let items =
+        ["(description=*)", "(description=secret*)", "(homePhone=*)", "(member=*)", "(objectClass=alias)"];
+    let items: Vec<FilterBuf> =
+        (0..dice.rng.usize(1..3)).map(|_| FilterBuf::parse(pick(dice.rng, &items)).unwrap()).collect();
+    same(encode_matched_values(items.iter().map(FilterBuf::as_filter)))
+}
+
+/// Makes a request for synchronization, with the last cookie or without.
+fn synchronization(dice: &mut Dice<'_>) -> Values {
+    let persists = dice.rng.u32(..4) == 0;
+    dice.follows |= persists;
+    let cookie = if dice.rng.bool() { dice.sync_cookie.clone() } else { None };
+    let encode = |cookie: Option<&[u8]>| SyncRequest { persists, cookie, reload_hint: false }.encode();
+    Some(match cookie {
+        Some([one, other]) => [encode(Some(&one)), encode(Some(&other))],
+        None => [encode(None), encode(None)],
+    })
+}
+
+/// Makes a request for changes.
+fn persistent_search(dice: &mut Dice<'_>) -> Values {
+    dice.follows = true;
+    let change_types = dice.rng.u8(1..16);
+    let (changes_only, returns_entry_changes) = (dice.rng.bool(), dice.rng.bool());
+    same(PersistentSearch { change_types, changes_only, returns_entry_changes }.encode())
+}
+
+/// Makes a request for attributes of named entries.
+fn dereference(dice: &mut Dice<'_>) -> Values {
+    let attribute = pick(dice.rng, &["member", "manager", "seeAlso", "member", "cn", "aliasedObjectName"]);
+    let wanted = vec![
+        pick(dice.rng, &["cn", "mail", "homePhone"]),
+        pick(dice.rng, &["memberOf", "entryDN", "objectClass"]),
+    ];
+    same(DereferenceSpec::encode_list(&[DereferenceSpec { attribute, wanted }]))
 }
 
 /// Returns the maker of an extended operation's value, and its kind; `None` for an unknown one.
