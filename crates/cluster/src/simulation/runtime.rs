@@ -227,12 +227,12 @@ impl Host for SimulatedHost {
                 let context = MessageContext { passwords, link, origin: None, keeps_old_values };
                 let answer = self.execute(batch, requester, &change.message, context);
                 if answer.outcome.code != ResultCode::SUCCESS {
-                    return Err(answer);
+                    return Err(Box::new(answer));
                 }
             }
             Ok(Outcome::success().into())
         });
-        made.unwrap_or_else(|refused| refused)
+        made.unwrap_or_else(|refused| *refused)
     }
 
     fn update_account(&mut self, _: &mut WriteBatch<'_>, _: EntryId, _: &AccountUpdate) -> Outcome {

@@ -67,7 +67,7 @@ fn of_rule(state: TreeState<'_>, rule: &UniqueRule) -> Result<Option<String>> {
         return Ok(None);
     }
     let values = if count == 1 { "1 value is".to_owned() } else { format!("{count} values are") };
-    let more = if count as usize > examples.len() { "; and so on" } else { "" };
+    let more = if count > examples.len() as u64 { "; and so on" } else { "" };
     Ok(Some(format!(
         "uniqueness rule {:?}: {values} in several entries, which keep them: {}{more}",
         rule.name,

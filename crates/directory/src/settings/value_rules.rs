@@ -13,6 +13,9 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
+/// Name of a rule, and the types that need an index; or a problem of its text.
+type RuleNeeds = Result<(String, Vec<TypeId>), String>;
+
 /// A setting with rules about values.
 struct RuleSetting {
     key: &'static str,
@@ -20,7 +23,7 @@ struct RuleSetting {
     noun: &'static str,
     texts: fn(&GeneralSettings) -> &[String],
     /// Returns the name of a rule, and the types that need an index.
-    read: fn(&str, &Schema, &Secrets) -> Result<(String, Vec<TypeId>), String>,
+    read: fn(&str, &Schema, &Secrets) -> RuleNeeds,
 }
 
 const SETTINGS: [RuleSetting; 3] = [

@@ -54,7 +54,9 @@ pub(super) fn size(state: TreeState<'_>, id: EntryId) -> Result<usize> {
         })?;
     }
     for def in state.catalog.attributes().iter().filter(|def| def.is_link) {
-        bytes += state.read.ids(LINKED, &link_key(id, def.id))?.estimate() as usize * SOURCE_SIZE;
+        let sources = state.read.ids(LINKED, &link_key(id, def.id))?.estimate();
+        bytes =
+            bytes.saturating_add(usize::try_from(sources).unwrap_or(usize::MAX).saturating_mul(SOURCE_SIZE));
     }
     Ok(bytes)
 }

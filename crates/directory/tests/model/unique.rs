@@ -152,7 +152,7 @@ impl Run {
         let own = after.get_mut(&dn).unwrap();
         let mut given = Vec::new();
         for name in ["uid", "employeeNumber", "mail", "employeeType"] {
-            let is_name = parent(&dn) != "" && dn.starts_with(&format!("{name}="));
+            let is_name = !parent(&dn).is_empty() && dn.starts_with(&format!("{name}="));
             if is_name || self.rng.bool() {
                 continue;
             }

@@ -186,7 +186,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
     };
     let hex = |cells: &mut Vec<_>, name, field| {
         if let Some(bytes) = event.bytes(field) {
-            cells.push((name, Value::from(HEXLOWER.encode(&bytes))));
+            cells.push((name, Value::from(HEXLOWER.encode(bytes))));
         }
     };
     number(&mut cells, "connection", Field::Connection);

@@ -149,7 +149,8 @@ impl Session {
 
     /// Submits to the writer all changes before the first one that still waits.
     pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
-        while let Some(change) = self.deferred.pop_front_if(|change| change.ready) {
+        while self.deferred.front().is_some_and(|change| change.ready) {
+            let Some(change) = self.deferred.pop_front() else { return };
             self.take_step(context, change.step, change.request, out);
         }
     }

@@ -184,7 +184,7 @@ fn a_refusal_names_no_hidden_entry() {
     ok(add(&mut directory, "me", PEOPLE, &[]));
     let (me, half) = (dn("me", PEOPLE), dn("half", PEOPLE));
     let rules = [
-        format!("own: allow read, write to self"),
+        "own: allow read, write to self".to_owned(),
         format!("people: allow read in '{PEOPLE}' to authenticated"),
         format!("half: deny read of mail at '{half}' to authenticated"),
     ];

@@ -95,7 +95,7 @@ fn numbers_of_changes_are_returned_by_name_and_grow() {
     assert_eq!(changed.code, ResultCode::SUCCESS);
     assert_eq!(last(&directory), before + 1);
     let number = format!("entryUSN: {}", before + 1);
-    assert_eq!(returned(&directory, ADA, &["ENTRYUSN"]), [number.clone()]);
+    assert_eq!(returned(&directory, ADA, &["ENTRYUSN"]), std::slice::from_ref(&number));
     assert!(returned(&directory, ADA, &["*", "+", "entryUSN"]).contains(&number));
     let found =
         Question::new(SUFFIX, Scope::WholeSubtree, &format!("(entryUSN>={})", before + 1)).ask(&directory);
