@@ -71,7 +71,10 @@ fn deleted_entries_come_back_with_their_groups() {
     undelete(&scratch, &[&anna]).expect_code(0).expect_output(&format!("{anna} is back"));
     assert_eq!(names(&mut admin), before);
     assert_eq!(admin.entry(&anna, &["entryUUID"]).unwrap().unwrap().text("entryUUID"), Some(uuid));
-    assert_eq!(admin.entry(&group, &["member"]).unwrap().unwrap().texts("member"), std::slice::from_ref(&anna));
+    assert_eq!(
+        admin.entry(&group, &["member"]).unwrap().unwrap().texts("member"),
+        std::slice::from_ref(&anna)
+    );
     // Time removes what is kept.
     assert!(admin.delete(&anna).unwrap().is_success());
     keep_for(&mut admin, "1");

@@ -3,13 +3,13 @@
 
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, READ_AUDIT};
+use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UNDELETE};
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest, ListViewTarget,
-    MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf, SortKey,
-    StateOperation, SyncRequest, TrailRequest, encode_cancel, encode_matched_values, encode_password_state,
-    oids,
+    AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest,
+    ListViewTarget, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf,
+    SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel,
+    encode_matched_values, encode_password_state, oids,
 };
 
 use super::requests::{Dice, filter};
@@ -226,6 +226,14 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             )
         }),
         READ_AUDIT => (Kind::Reads, |_| same(TrailRequest { since_micros: 0, from: None }.encode())),
+        LIST_DELETED => (Kind::Reads, |dice| {
+            let name = dice.rng.bool().then(|| dice.name());
+            same(DeletedRequest { from: &[], name: name.as_deref() }.encode())
+        }),
+        UNDELETE => (Kind::Writes, |dice| {
+            let (uuid, superior) = (dice.rng.u128(..).to_be_bytes(), dice.rng.bool().then(|| dice.name()));
+            same(UndeleteRequest { uuid, superior: superior.as_deref() }.encode())
+        }),
         _ => return None,
     })
 }
