@@ -260,7 +260,7 @@ fn costly(pando: &Pando, count: usize) -> Finding {
     with_a_right_bind(pando, finding)
 }
 
-/// Compares searches of others without a flood and with one, in turn.
+/// Compares the searches of other clients with and without a flood, in turns.
 fn p99(plan: &Plan, scratch: &Scratch) -> Finding {
     let length = (plan.share(10) / P99_RUNS as u32 / 2).max(Duration::from_secs(3));
     let pando = start(scratch).ready();

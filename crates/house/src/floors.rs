@@ -166,8 +166,8 @@ fn check_circles(name: &str, parent: &[String], edges: &[Edge], circle_max: usiz
     (offences, largest)
 }
 
-/// Returns sets of modules each of which reaches all others of its set. A crate has tens of modules, so plain traversal
-/// is enough.
+/// Returns the circles: sets of modules in which each module reaches all others. A crate has tens of modules, so a
+/// plain traversal is fast enough.
 fn circles<'a>(used: &BTreeMap<&'a str, BTreeMap<&'a str, Vec<&str>>>) -> Vec<BTreeSet<&'a str>> {
     let reaches: BTreeMap<&str, BTreeSet<&str>> =
         used.keys().map(|from| (*from, reachable(used, from))).collect();

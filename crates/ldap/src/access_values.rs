@@ -40,7 +40,7 @@ impl<'a> EffectiveRightsRequest<'a> {
     }
 }
 
-/// The first octet of a SEQUENCE, with which no authorization identity begins.
+/// First octet of a SEQUENCE. No authorization identity begins with it.
 const SEQUENCE_OCTET: u8 = 0x30;
 
 /// A question to a server: may this one do that, and which rule says so?

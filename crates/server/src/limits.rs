@@ -357,7 +357,7 @@ pub const PASS_THROUGH_SECONDS: u64 = 5;
 /// Most binds at another server at a time, by default.
 pub const PASS_THROUGH_THREADS: usize = 8;
 
-/// Most passwords that wait for a thread that binds at another server.
+/// Most passwords that wait, for each thread that verifies them by a bind at another server.
 pub const PASS_THROUGH_JOBS_PER_THREAD_MAX: usize = 64;
 
 /// Accepted difference to the clock of the issuer of tokens in seconds, by default.

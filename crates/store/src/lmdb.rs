@@ -287,8 +287,8 @@ impl Txn {
         Ok(root)
     }
 
-    /// In a map of sets, returns the one value of `key` if it is cached; or the key as [`cache_id`](Txn::cache_id)
-    /// accepts it, if it can be cached.
+    /// Looks up `key` in a map of id sets. Returns its one value if that is cached. If it could be cached, returns the
+    /// key in the form that [`cache_id`](Txn::cache_id) accepts.
     #[inline]
     pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut cache = self.row_cache.as_ref()?.borrow_mut();

@@ -261,7 +261,7 @@ impl RedoLog {
         &self.set_aside
     }
 
-    /// Returns true if there is a mark, which the data file may require from now on.
+    /// Returns true if a mark exists. From then on, the data file may require one.
     pub(crate) fn has_mark(&self) -> bool {
         self.chain().mark.is_some()
     }

@@ -114,7 +114,8 @@ pub fn notes_of_new(checked: &CheckedSettings) -> Result<Vec<String>, SettingsEr
     notes_of(accounts::named_policy_of_new(schema, name, &settings.suffixes)?)
 }
 
-/// Returns what cannot be applied as written of existing password policies, except the setting that names one.
+/// Returns the parts of existing password policies that cannot be applied as written, except the setting that names a
+/// policy.
 ///
 /// # Errors
 /// The store failed.

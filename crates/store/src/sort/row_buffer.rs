@@ -120,8 +120,8 @@ impl RowBuffer {
         *self = RowBuffer::new(self.memory_bytes);
     }
 
-    /// Reserves addresses for rows of any length, so that nothing is ever moved. Memory is what is written to, and that
-    /// is limited.
+    /// Reserves address space for rows of any length, so that rows never move. Only pages that are written to occupy
+    /// memory, and these are limited.
     fn allocate(&mut self) {
         self.rows.reserve_exact(self.memory_bytes);
         self.index.reserve_exact(self.memory_bytes / ROW_COST + 1);

@@ -74,8 +74,8 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     })
 }
 
-/// Returns a name that `is_free` for the text of a file: the file's name without its ending and without the `cn={1}` of
-/// slapd.d, other characters replaced by hyphens, and a number if it is taken.
+/// Derives a free name for the text of a file. It is the file's name without its ending and without the prefix `cn={1}`
+/// of slapd.d. Other characters become hyphens; a number is added unless `is_free`.
 pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let stem = stem.strip_prefix("cn=").unwrap_or(&stem);

@@ -39,7 +39,7 @@ pub(crate) const FLAGS: usize = 10;
 pub(crate) const LIST_END: usize = 12;
 pub(crate) const LIST: usize = 16;
 
-/// The flags of a branch and of a leaf with keys and values, which have no others.
+/// Flags of a branch page, and of a leaf page with keys and values. Such pages have no other flags.
 pub(crate) const BRANCH: usize = 1;
 pub(crate) const LEAF: usize = 2;
 

@@ -14,7 +14,7 @@ use crate::scratch::{ROWS, SETS, Scratch};
 const ROW_COUNT: u64 = 2_000;
 const ROUND_COUNT: u64 = 3_000;
 
-/// Leaves of a walk after which it is enough: damaged pages may refer to each other.
+/// Most leaves that a traversal reads: damaged pages may refer to each other in a circle.
 const LEAVES_MAX: usize = 200;
 
 fn filled() -> Scratch {
