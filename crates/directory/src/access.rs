@@ -24,6 +24,7 @@
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree receives
 //! insufficientAccessRights for every name in it.
 //!
+//! [`Settings::anonymous_read`]: crate::settings::Settings::anonymous_read
 //! [`GeneralSettings::monitor_readers`]: crate::settings::GeneralSettings::monitor_readers
 //! [`GeneralSettings::secret_attributes`]: crate::settings::GeneralSettings::secret_attributes
 //! [`GeneralSettings::password_comparers`]: crate::settings::GeneralSettings::password_comparers
