@@ -146,32 +146,10 @@ impl ResultWriter {
         candidate: &Candidate<'s>,
         row: Option<EntryRow<'s>>,
     ) -> Result<bool, OperationError> {
-        let mut gathered_len = 0;
         if let Some(row) = row {
-            let mut attributes = row.attributes();
-            while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
-                let def = state.catalog.attribute(attribute.id);
-                let values: &[u8] = match attribute.content {
-                    _ if self.types_only => &[],
-                    // Most attributes are sent as they are stored.
-                    Content::Inline(InlineValues { is_mixed: false, bytes, .. })
-                        if def.name_syntax.is_none() =>
-                    {
-                        bytes
-                    }
-                    _ => {
-                        self.gathered.clear();
-                        gather_values(state, names, candidate.id, &attribute, def, &mut self.gathered)?;
-                        gathered_len += self.gathered.len();
-                        &self.gathered
-                    }
-                };
-                put_encoded_attribute(out, &def.encoded_name, values);
-                if gathered_len > GATHERED_MAX {
-                    self.gathered = Vec::new();
-                    return Ok(false);
-                }
-            }
+            let Some(gathered_len) = self.put_stored(out, state, names, (candidate.id, row))? else {
+                return Ok(false);
+            };
             if self.selection.by_value().is_some()
                 && !self.put_readable(out, state, candidate.id, row, gathered_len)?
             {
@@ -209,6 +187,42 @@ impl ResultWriter {
             }
         }
         Ok(true)
+    }
+
+    /// Appends the attributes of the row, and returns the octets that were gathered for them; `None` if there are too
+    /// many. A function of its own keeps its loop in registers, whatever the rest of a result needs.
+    #[inline(never)]
+    fn put_stored<'s>(
+        &mut self,
+        out: &mut Vec<u8>,
+        state: TreeState<'s>,
+        names: &mut NameCache,
+        (id, row): (EntryId, EntryRow<'s>),
+    ) -> Result<Option<usize>, OperationError> {
+        let mut gathered_len = 0;
+        let mut attributes = row.attributes();
+        while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
+            let def = state.catalog.attribute(attribute.id);
+            let values: &[u8] = match attribute.content {
+                _ if self.types_only => &[],
+                // Most attributes are sent as they are stored.
+                Content::Inline(InlineValues { is_mixed: false, bytes, .. }) if def.name_syntax.is_none() => {
+                    bytes
+                }
+                _ => {
+                    self.gathered.clear();
+                    gather_values(state, names, id, &attribute, def, &mut self.gathered)?;
+                    gathered_len += self.gathered.len();
+                    &self.gathered
+                }
+            };
+            put_encoded_attribute(out, &def.encoded_name, values);
+            if gathered_len > GATHERED_MAX {
+                self.gathered = Vec::new();
+                return Ok(None);
+            }
+        }
+        Ok(Some(gathered_len))
     }
 
     /// Returns the attributes that report rights, and the ranges of values, encoded.
