@@ -4,6 +4,7 @@ use crate::support;
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, Scope};
 use support::clients::{repository, run};
@@ -227,7 +228,14 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));
     let pando =
         start(&scratch, &format!("[audit]\nfolder = {trail:?}\n[backup]\nfolder = {backup:?}\n[tls]\n"));
-    let (_, metrics) = page(&pando, "/metrics");
+    // The metrics of a backup appear with the first one.
+    let deadline = Instant::now() + DEADLINE;
+    let mut metrics = page(&pando, "/metrics").1;
+    while !metrics.contains("pando_backup_last_backup_timestamp_seconds ") {
+        assert!(Instant::now() < deadline, "no backup in\n{metrics}");
+        std::thread::sleep(Duration::from_millis(20));
+        metrics = page(&pando, "/metrics").1;
+    }
     assert!(pando.stop().success());
     run("promtool", &["check", "metrics"], &metrics).expect_code(0);
 

@@ -290,8 +290,6 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
     ("hasSubordinates", "X.501 section 13.4.8"),
     ("numSubordinates isMemberOf rfc822MailMember nisMailAlias", "Sun"),
     ("entryUSN", "389 DS"),
-    ("defaultNamingContext", "Active Directory"),
-    ("lastUSN", "389 DS"),
     ("memberOf", "Active Directory, by way of OpenLDAP and 389 DS"),
     ("mailHost mailLocalAddress mailRoutingAddress inetLocalMailRecipient memberURL groupOfURLs", "Netscape"),
     ("sshPublicKey ldapPublicKey", "the patch of OpenSSH for LDAP"),
