@@ -59,7 +59,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     // After it is unregistered, it retains no messages, other nodes refuse it, and it notices that itself.
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
-    gone.expect_output("node 3 is gone");
+    gone.expect_output("node 3 is unregistered");
     // A client with its certificate gets no copy either.
     let theirs = cluster.scratch.join("node-3.invitation");
     cluster.write_node_file(9);

@@ -258,7 +258,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     try_all("the node", &node, &["secure one", "clear one"]);
 
     // After the node is unregistered, its own certificate is that of a stranger.
-    cluster.cluster_command(1, &["unregister", "3"]).expect_code(0).expect_output("node 3 is gone");
+    cluster.cluster_command(1, &["unregister", "3"]).expect_code(0).expect_output("node 3 is unregistered");
     until("the node is gone", || figure(&first, "Node 3").starts_with("gone").then_some(()));
     try_all("a node that is gone", &node, &["cluster's", "secure one", "clear one"]);
     assert_eq!(add_unit(&mut administrator, "afterwards").code, ResultCode::SUCCESS);
