@@ -349,20 +349,6 @@ impl Session {
             Outcome::new(ResultCode::PROTOCOL_ERROR, text)
         })
     }
-
-    /// Answers an extended request with a value, or with the reason that there is none.
-    pub(super) fn answer_value(
-        &self,
-        context: &mut Context,
-        head: &RequestHead,
-        value: Result<Vec<u8>, Outcome>,
-        out: &mut Vec<u8>,
-    ) {
-        match value {
-            Ok(value) => self.answer_with(context, head, &Outcome::success(), Some(&value), out),
-            Err(outcome) => self.answer(context, head, &outcome, out),
-        }
-    }
 }
 
 /// Refuses a request that must not be answered from a copy (RFC 6171), on a node of a cluster: the node does not know

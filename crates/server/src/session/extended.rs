@@ -16,9 +16,16 @@ use super::transactions::commits;
 use super::{Next, Session};
 use crate::session::context::Context;
 
-/// Carries out an extended operation on the event loop.
-type Handler =
-    fn(&mut Session, &mut Context, RequestHead, &ExtendedRequest<'_>, &mut Vec<u8>) -> ControlFlow<Next>;
+/// Handler of an extended operation, on the event loop.
+#[derive(Clone, Copy)]
+enum Handler {
+    /// Returns the value of the response, or the reason that there is none.
+    Value(fn(&mut Session, &mut Context, &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome>),
+    /// Answers by itself.
+    Own(fn(&mut Session, &mut Context, RequestHead, &ExtendedRequest<'_>, &mut Vec<u8>) -> ControlFlow<Next>),
+}
+
+use Handler::{Own, Value};
 
 /// An extended operation.
 struct ExtendedOperation {
@@ -33,20 +40,20 @@ struct ExtendedOperation {
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings and
 /// Undelete reach no handler.
 static OPERATIONS: [ExtendedOperation; 14] = [
-    of_connection(row(START_TLS, |_| false, Session::start_tls)),
-    of_connection(row(CANCEL, |_| false, Session::cancel)),
-    of_connection(row(CONNECTION_ID, |_| false, Session::connection_id)),
-    row(WHO_AM_I, |_| false, Session::who_am_i),
-    row(START_TRANSACTION, |_| false, Session::start_transaction),
-    row(END_TRANSACTION, commits, Session::end_transaction),
-    row(MODIFY_PASSWORD, |_| false, Session::unknown_operation),
-    row(PASSWORD_STATE, changes_password_state, Session::password_state),
-    row(PASSWORD_STATE_UNBOUNDID, changes_password_state, Session::password_state),
-    row(APPLY_SETTINGS, |_| true, Session::unknown_operation),
-    row(EXPLAIN_ACCESS, |_| false, Session::explain_access),
-    row(READ_AUDIT, |_| false, Session::read_audit),
-    row(LIST_DELETED, |_| false, Session::list_deleted),
-    row(UNDELETE, |_| true, Session::unknown_operation),
+    of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
+    of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
+    of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
+    row(WHO_AM_I, |_| false, Value(Session::who_am_i)),
+    row(START_TRANSACTION, |_| false, Value(Session::start_transaction)),
+    row(END_TRANSACTION, commits, Own(Session::end_transaction)),
+    row(MODIFY_PASSWORD, |_| false, Own(Session::unknown_operation)),
+    row(PASSWORD_STATE, changes_password_state, Value(Session::password_state)),
+    row(PASSWORD_STATE_UNBOUNDID, changes_password_state, Value(Session::password_state)),
+    row(APPLY_SETTINGS, |_| true, Own(Session::unknown_operation)),
+    row(EXPLAIN_ACCESS, |_| false, Value(Session::explain_access)),
+    row(READ_AUDIT, |_| false, Own(Session::read_audit)),
+    row(LIST_DELETED, |_| false, Value(Session::list_deleted)),
+    row(UNDELETE, |_| true, Own(Session::unknown_operation)),
 ];
 
 const fn row(
@@ -85,8 +92,16 @@ impl Session {
         request: &ExtendedRequest<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        let handler = operation(request.name).map_or(Session::unknown_operation as Handler, |of| of.handler);
-        handler(self, context, head, request, out)
+        match operation(request.name).map_or(Own(Session::unknown_operation), |of| of.handler) {
+            Own(handler) => handler(self, context, head, request, out),
+            Value(handler) => {
+                match handler(self, context, request) {
+                    Ok(value) => self.answer_with(context, &head, &Outcome::success(), Some(&value), out),
+                    Err(outcome) => self.answer(context, &head, &outcome, out),
+                }
+                ControlFlow::Continue(())
+            }
+        }
     }
 
     /// Answers protocolError, without a response name (RFC 4511 section 4.12).
@@ -105,34 +120,22 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Answers with the authorization identity (RFC 4532).
-    fn who_am_i(
-        &mut self,
-        context: &mut Context,
-        head: RequestHead,
-        _: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let identity = self.requester.authorization_id();
-        self.answer_with(context, &head, &Outcome::success(), Some(identity.as_bytes()), out);
-        ControlFlow::Continue(())
+    /// Returns the authorization identity (RFC 4532).
+    fn who_am_i(&mut self, _: &mut Context, _: &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome> {
+        Ok(self.requester.authorization_id().into_bytes())
     }
 
-    /// Answers with the rights of an identity and the rules that decide them.
+    /// Returns the rights of an identity and the rules that decide them.
     fn explain_access(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let explained = match AccessQuestion::decode(request.value.unwrap_or_default()) {
-            Some(question) => access_question::answer(context.snapshot.state(), &self.requester, &question),
-            None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access")),
+    ) -> Result<Vec<u8>, Outcome> {
+        let Some(question) = AccessQuestion::decode(request.value.unwrap_or_default()) else {
+            return Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no question about access"));
         };
-        let lines = explained.map(|explanation| explanation.to_lines().into_bytes());
-        self.answer_value(context, &head, lines, out);
-        ControlFlow::Continue(())
+        let explained = access_question::answer(context.snapshot.state(), &self.requester, &question)?;
+        Ok(explained.to_lines().into_bytes())
     }
 }
 

@@ -1,12 +1,10 @@
 //! The Password Policy State extended operation: queries are answered from the snapshot, changes go to the writer.
 
-use std::ops::ControlFlow;
-
 use directory::Outcome;
 use directory::password_state::password_state;
 use ldap::{ExtendedRequest, ResultCode, StateRequest};
 
-use super::{Next, RequestHead, Session};
+use super::Session;
 use crate::session::context::Context;
 use crate::stamp::password_time;
 
@@ -21,17 +19,13 @@ impl Session {
     pub(super) fn password_state(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let answer = match StateRequest::decode(request.value) {
+    ) -> Result<Vec<u8>, Outcome> {
+        match StateRequest::decode(request.value) {
             Some(asked) => password_state(&context.snapshot, &self.requester, &asked, password_time()),
             None => {
                 Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Password Policy State"))
             }
-        };
-        self.answer_value(context, &head, answer, out);
-        ControlFlow::Continue(())
+        }
     }
 }

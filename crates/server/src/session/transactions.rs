@@ -138,20 +138,8 @@ impl Session {
     pub(super) fn start_transaction(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
         request: &ExtendedRequest<'_>,
-        out: &mut Vec<u8>,
-    ) -> ControlFlow<Next> {
-        let started = self.try_start_transaction(context, request).map(String::into_bytes);
-        self.answer_value(context, &head, started, out);
-        ControlFlow::Continue(())
-    }
-
-    fn try_start_transaction(
-        &mut self,
-        context: &Context,
-        request: &ExtendedRequest<'_>,
-    ) -> Result<String, Outcome> {
+    ) -> Result<Vec<u8>, Outcome> {
         if request.value.is_some_and(|value| !value.is_empty()) {
             let text = "Start Transaction takes no value (RFC 5805 section 2.1)";
             return Err(Outcome::new(ResultCode::PROTOCOL_ERROR, text));
@@ -178,7 +166,7 @@ impl Session {
         };
         let identifier = transaction.identifier();
         self.transaction = Some(Box::new(transaction));
-        Ok(identifier)
+        Ok(identifier.into_bytes())
     }
 
     /// Answers a request to end a transaction that is no request to commit it.
