@@ -161,15 +161,11 @@ impl Host for ServerHost {
         link: Option<ClientLink>,
         keeps_old_values: bool,
     ) -> Answer {
-        let changes: Vec<_> = (changes.iter())
-            .map(|TransactionChange { message, passwords, origin }| writer::TransactionChange {
-                message: message.clone().into(),
-                passwords: prepared(passwords.clone()),
-                origin: origin.clone(),
-            })
-            .collect();
+        let changes = changes.iter().map(|TransactionChange { message, passwords, origin }| {
+            (message.as_slice(), prepared(passwords.clone()), origin.as_deref())
+        });
         let random = &mut self.random;
-        node_answer(execute_transaction(batch, requester, &changes, (link, keeps_old_values), random))
+        node_answer(execute_transaction(batch, requester, changes, (link, keeps_old_values), random))
     }
 
     fn update_account(&mut self, batch: &mut WriteBatch<'_>, id: EntryId, update: &AccountUpdate) -> Outcome {

@@ -562,6 +562,9 @@ fn execute(
         }
         ToWrite::Transaction(changes) => {
             let (link, keeps_old_values) = (request.link, request.keeps_old_values);
+            let changes = changes.iter().map(|TransactionChange { message, passwords, origin }| {
+                (message.as_slice(), passwords.clone(), origin.as_deref())
+            });
             execute_transaction(batch, &request.requester, changes, (link, keeps_old_values), random)
         }
         ToWrite::Account { id, grace, totp_step } => {

@@ -29,25 +29,20 @@ struct ChangeResults {
     positions: Vec<Option<u64>>,
 }
 
-/// Makes all changes of a transaction, or none of them. The value of the answer is that of the response to the end of
-/// the transaction.
-pub(crate) fn execute_transaction(
+/// Makes all changes of a transaction, or none of them. A change is a message with its passwords and its origin. The
+/// value of the answer is that of the response to the end of the transaction.
+pub(crate) fn execute_transaction<'c>(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
-    changes: &[TransactionChange],
+    changes: impl Iterator<Item = (&'c [u8], PreparedPasswords, Option<&'c Origin>)>,
     (link, keeps_old_values): (Option<ClientLink>, bool),
     random: &mut Random,
 ) -> Answer {
     let made = batch.transaction(|batch| {
         let mut made = ChangeResults::default();
-        for change in changes {
-            let given = Given {
-                passwords: change.passwords.clone(),
-                link,
-                origin: change.origin.as_deref(),
-                keeps_old_values,
-            };
-            make(batch, requester, &change.message, given, random, &mut made)?;
+        for (message, passwords, origin) in changes {
+            let given = Given { passwords, link, origin, keeps_old_values };
+            make(batch, requester, message, given, random, &mut made)?;
         }
         Ok(made)
     });
