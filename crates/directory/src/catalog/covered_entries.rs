@@ -4,7 +4,7 @@
 //! evaluated on an entry as a change would leave it, and no change of another entry affects the result.
 
 use ldap::{Filter, FilterBuf, FilterKind};
-use schema::Schema;
+use schema::{AttributeType, Schema, TypeId};
 
 use super::VirtualAttribute;
 use super::access_rules::{TypeSet, normal};
@@ -12,7 +12,7 @@ use super::is_link_type;
 use super::rule_filter::rule_filter;
 use super::secret::Secrets;
 use crate::model::name::NormalName;
-use crate::model::rule_tokens::CoveredEntriesText;
+use crate::model::rule_tokens::{CoveredEntriesText, Parser};
 
 /// The entries that a rule covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -47,6 +47,32 @@ impl CoveredEntries {
         }
         Ok(covered)
     }
+}
+
+/// Parses the attribute types of a rule for values, at least one, each once. `check` refuses a type, which it receives
+/// with those before it.
+///
+/// # Errors
+/// The text says what is wrong with them.
+pub(super) fn types_of(
+    parser: &mut Parser<'_, '_>,
+    schema: &Schema,
+    check: impl Fn(&AttributeType, &[TypeId]) -> Result<(), String>,
+) -> Result<Vec<TypeId>, String> {
+    let mut types = Vec::new();
+    for name in parser.list("an attribute type")? {
+        let known = schema.attribute_type(name).ok_or_else(|| format!("{name} is not defined"))?;
+        check(known, &types)?;
+        if !types.contains(&known.id) {
+            types.push(known.id);
+        }
+    }
+    Ok(types)
+}
+
+/// Returns true if the server or the schema determines the values of a type.
+pub(super) fn is_determined(known: &AttributeType) -> bool {
+    known.no_user_modification || VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0"
 }
 
 /// Collects the types on which a filter depends, with their subtypes.

@@ -2,7 +2,7 @@
 
 use schema::{AttributeType, Schema, TypeId};
 
-use super::covered_entries::CoveredEntries;
+use super::covered_entries::{CoveredEntries, types_of};
 use super::secret::Secrets;
 use crate::model::name::NormalName;
 use crate::model::rule_tokens::{Parser, named, tokens};
@@ -32,14 +32,7 @@ impl NextNumberRule {
         let (name, rest) = named(text, "users: uidNumber from 10000 to 59999")?;
         let tokens = tokens(rest)?;
         let mut parser = Parser { tokens: &tokens };
-        let mut types: Vec<TypeId> = Vec::new();
-        for name in parser.list("an attribute type")? {
-            let known = schema.attribute_type(name).ok_or_else(|| format!("{name} is not defined"))?;
-            check_type(known, schema, secrets)?;
-            if !types.contains(&known.id) {
-                types.push(known.id);
-            }
-        }
+        let types = types_of(&mut parser, schema, |known, _| check_type(known, schema, secrets))?;
         parser.expect("from")?;
         let from = number(parser.word("a number")?)?;
         parser.expect("to")?;

@@ -4,9 +4,9 @@
 use schema::{AttributeType, Schema, TypeId};
 
 use super::access_rules::TypeSet;
-use super::covered_entries::CoveredEntries;
+use super::covered_entries::{CoveredEntries, is_determined, types_of};
+use super::is_link_type;
 use super::secret::Secrets;
-use super::{VirtualAttribute, is_link_type};
 use crate::model::rule_tokens::{Parser, named, tokens};
 
 /// A rule: among the entries that it covers, a value of one of the types occurs in one entry only.
@@ -63,22 +63,18 @@ impl UniqueRule {
         let (name, rest) = named(text, "mail: mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;
         let mut parser = Parser { tokens: &tokens };
-        let mut types: Vec<TypeId> = Vec::new();
-        for name in parser.list("an attribute type")? {
-            let known = schema.attribute_type(name).ok_or_else(|| format!("{name} is not defined"))?;
+        let types = types_of(&mut parser, schema, |known, before| {
             check_type(known, secrets)?;
-            let first = types.first().map(|first| schema.type_by_id(*first));
-            if let Some(first) = first.filter(|first| first.equality != known.equality) {
-                return Err(format!(
+            let first = before.first().map(|first| schema.type_by_id(*first));
+            match first.filter(|first| first.equality != known.equality) {
+                Some(first) => Err(format!(
                     "values of {} and {} are compared by different rules: write a rule for each",
                     first.name(),
                     known.name()
-                ));
+                )),
+                None => Ok(()),
             }
-            if !types.contains(&known.id) {
-                types.push(known.id);
-            }
-        }
+        })?;
         let covered = CoveredEntries::read(&parser.covered_entries()?, (schema, secrets))?;
         Ok(UniqueRule { name: name.to_owned(), types, covered })
     }
@@ -89,7 +85,7 @@ fn check_type(known: &AttributeType, secrets: &Secrets) -> Result<(), String> {
     if secrets.has(known.id) {
         return Err(format!("{name} is a secret: refusals would reveal its values"));
     }
-    if known.no_user_modification || VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0" {
+    if is_determined(known) {
         return Err(format!("values of {name} are determined by the server or by the schema"));
     }
     if is_link_type(known) {

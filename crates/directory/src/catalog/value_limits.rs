@@ -3,9 +3,9 @@
 use regex_lite::Regex;
 use schema::{Schema, TypeId};
 
-use super::covered_entries::CoveredEntries;
+use super::covered_entries::{CoveredEntries, is_determined, types_of};
+use super::is_link_type;
 use super::secret::Secrets;
-use super::{VirtualAttribute, is_link_type};
 use crate::model::limits::PATTERN_SIZE_MAX;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
@@ -34,18 +34,15 @@ impl ValueLimit {
         let (name, rest) = named(text, "phones: telephoneNumber at most 3 values like '[+0-9 ]+'")?;
         let tokens = tokens(rest)?;
         let mut parser = Parser { tokens: &tokens };
-        let mut types: Vec<TypeId> = Vec::new();
-        for name in parser.list("an attribute type")? {
-            let known = schema.attribute_type(name).ok_or_else(|| format!("{name} is not defined"))?;
-            let is_other = known.no_user_modification || VirtualAttribute::of(known).is_some();
-            if is_other || is_link_type(known) || secrets.has(known.id) || known.oid == "2.5.4.0" {
-                return Err(format!(
+        let types = types_of(&mut parser, schema, |known, _| {
+            match is_determined(known) || is_link_type(known) || secrets.has(known.id) {
+                true => Err(format!(
                     "{} is a secret, names other entries, or is determined by the server or by the schema",
                     known.name()
-                ));
+                )),
+                false => Ok(()),
             }
-            types.push(known.id);
-        }
+        })?;
         let (mut count_max, mut size_max, mut pattern) = (None, None, None);
         loop {
             if parser.takes("at") {

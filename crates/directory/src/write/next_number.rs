@@ -14,13 +14,13 @@ use store::Direction;
 
 use crate::catalog::next_numbers::NextNumberRule;
 use crate::catalog::normal_value;
-use crate::model::index_definition::IndexPart;
 use crate::model::limits::NEXT_NUMBERS_EXAMINED_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, INDEX, index_key};
 use crate::tree::TreeState;
+use crate::write::value_rules::indexed;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -146,16 +146,8 @@ impl<'a> Chosen<'a> {
 fn next(state: TreeState<'_>, rule: &NextNumberRule) -> Result<i64> {
     let (from, to) = rule.range;
     let mut bases = Vec::new();
-    for base in rule.types.iter().filter_map(|type_id| state.catalog.attribute_id(*type_id, "")) {
-        let def = state.catalog.attribute(base);
-        if !def.index.answers(IndexPart::Values) {
-            let what = format!(
-                "the index of {}, which a rule of the setting next_numbers needs, is being built",
-                def.name
-            );
-            return Err(OperationError::refused(ResultCode::BUSY, what));
-        }
-        bases.push(base);
+    for type_id in &rule.types {
+        bases.extend(indexed(state, *type_id, "next_numbers")?.map(|def| def.id));
     }
     let mut highest = None;
     for base in &bases {

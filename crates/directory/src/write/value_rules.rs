@@ -10,8 +10,14 @@ mod limits;
 mod tests;
 mod unique;
 
+use ldap::ResultCode;
+use schema::TypeId;
+
+use crate::catalog::AttributeDef;
+use crate::model::index_definition::IndexPart;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
+use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
 use changed::Changed;
 
@@ -37,4 +43,24 @@ fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationE
         }
         _ => Ok(()),
     }
+}
+
+/// Returns the attribute of a type without options, whose index a rule of this setting reads; `None` if no entry has
+/// ever had it.
+///
+/// # Errors
+/// busy while the index is built.
+pub(super) fn indexed<'s>(
+    state: TreeState<'s>,
+    type_id: TypeId,
+    setting: &str,
+) -> Result<Option<&'s AttributeDef>, OperationError> {
+    let Some(id) = state.catalog.attribute_id(type_id, "") else { return Ok(None) };
+    let def = state.catalog.attribute(id);
+    if def.index.answers(IndexPart::Values) {
+        return Ok(Some(def));
+    }
+    let what =
+        format!("the index of {}, which a rule of the setting {setting} needs, is being built", def.name);
+    Err(OperationError::refused(ResultCode::BUSY, what))
 }

@@ -4,8 +4,9 @@ use schema::{AttributeDescription, TypeId};
 
 use crate::catalog::Shown;
 use crate::catalog::access_rules::TypeSet;
+use crate::catalog::covered_entries::CoveredEntries;
 use crate::catalog::normal_value;
-use crate::filter::{InMemory, Matcher, Term, Truth};
+use crate::filter::{Covering, InMemory, Matcher, Term, Truth};
 use crate::model::entry::{Content, EntryRow};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
@@ -78,13 +79,32 @@ impl<'a> Changed<'a> {
     }
 
     /// Returns true if the entry matches a filter after the change. `types` are those on which the filter depends.
-    pub(crate) fn matches(&self, filter: &Term, types: &TypeSet) -> Result<bool> {
+    fn matches(&self, filter: &Term, types: &TypeSet) -> Result<bool> {
         let attributes = self.attributes(types)?;
         let attributes =
             attributes.iter().map(|(description, values)| (description.clone(), values.as_slice()));
         let entry = InMemory { dn: "", attributes: attributes.collect() };
         let truth = Matcher::new(Shown::Plain).truth_in_memory(filter, self.state.catalog, &entry);
         Ok(truth == Truth::True)
+    }
+
+    /// Returns whether the change of a stored entry makes it match the filter of a rule; `None` if it does not match it
+    /// after the change. A new entry brings only values that the record adds.
+    pub(super) fn begins_to_match(
+        &self,
+        covering: &Covering,
+        covered: &CoveredEntries,
+    ) -> Result<Option<bool>> {
+        let Some(filter) = &covering.filter else { return Ok(Some(false)) };
+        if !self.matches(filter, &covered.tests)? {
+            return Ok(None);
+        }
+        Ok(Some(!self.is_new() && !covering.matches(self.state, self.id)?))
+    }
+
+    /// Returns true for a new entry.
+    pub(super) fn is_new(&self) -> bool {
+        self.row.is_none()
     }
 
     /// Returns the attributes of these types after the change, each with at least one value.

@@ -11,7 +11,6 @@ use crate::filter::Covering;
 use crate::model::limits::PATTERN_VALUE_SIZE_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::model::record::Change;
 use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -29,14 +28,9 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
     if !adds && !changed.touches(&rule.covered.tests) {
         return Ok(());
     }
-    let mut checks_all = matches!(changed.change(), Change::Add(_));
     let covering = Covering::of(state, &rule.covered)?;
-    if let Some(filter) = &covering.filter {
-        if !changed.matches(filter, &rule.covered.tests)? {
-            return Ok(());
-        }
-        checks_all = checks_all || !covering.matches(state, changed.id)?;
-    }
+    let Some(begins) = changed.begins_to_match(&covering, &rule.covered)? else { return Ok(()) };
+    let checks_all = begins || changed.is_new();
     for type_id in &rule.types {
         let name = state.catalog.schema.type_by_id(*type_id).name();
         let added = changed.added(*type_id);

@@ -12,10 +12,10 @@ use ldap::ResultCode;
 use schema::TypeId;
 
 use super::changed::{Changed, has_normal_value, stored_of_type};
+use super::indexed;
 use crate::access::EffectiveRights;
 use crate::catalog::uniqueness::UniqueRule;
 use crate::filter::Covering;
-use crate::model::index_definition::IndexPart;
 use crate::model::limits::{INDEX_KEY_MAX, VALUE_RULE_ENTRIES_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
@@ -115,15 +115,9 @@ impl<'a> RuleCheck<'a> {
     /// Checks the changed entry, which is in the base: all of its values if the change brings it among those that the
     /// rule covers.
     fn check_changed(&self, changed: &Changed<'_>, is_newcomer: bool) -> Result<()> {
-        let mut checks_all = is_newcomer;
-        if let Some(filter) = &self.covering.filter {
-            if !changed.matches(filter, &self.rule.covered.tests)? {
-                return Ok(());
-            }
-            // An add brings all values of its entry.
-            let is_new = matches!(changed.change(), Change::Add(_));
-            checks_all |= !is_new && !self.covering.matches(self.deciding.state, changed.id)?;
-        }
+        let begins = changed.begins_to_match(&self.covering, &self.rule.covered)?;
+        let Some(begins) = begins else { return Ok(()) };
+        let checks_all = is_newcomer || begins;
         for type_id in &self.rule.types {
             match checks_all {
                 true => {
@@ -159,16 +153,8 @@ impl<'a> RuleCheck<'a> {
     /// Finds an entry, other than `own`, that the rule covers and that has a value of this type and normal form.
     fn holder(&self, own: EntryId, type_id: TypeId, normal: &[u8]) -> Result<Option<EntryId>> {
         let state = self.deciding.state;
-        let Some(base) = state.catalog.attribute_id(type_id, "") else { return Ok(None) };
-        let def = state.catalog.attribute(base);
-        if !def.index.answers(IndexPart::Values) {
-            let what = format!(
-                "the index of {}, which a rule of the setting unique needs, is being built",
-                def.name
-            );
-            return Err(OperationError::refused(ResultCode::BUSY, what));
-        }
-        let mut ids = with_index_key(base, normal, |key| state.read.ids(INDEX, key))?;
+        let Some(def) = indexed(state, type_id, "unique")? else { return Ok(None) };
+        let mut ids = with_index_key(def.id, normal, |key| state.read.ids(INDEX, key))?;
         let (mut block, mut examined) = (Vec::new(), 0);
         while ids.next_block(&mut block, BLOCK)? > 0 {
             for other in block.drain(..).map(EntryId).filter(|other| *other != own) {
