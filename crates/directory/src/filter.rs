@@ -26,7 +26,7 @@ pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
 pub(crate) use covering::Covering;
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
-pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
+pub(crate) use memberships::{GroupsOf, MemberUse, Memberships, for_each_visible};
 
 /// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -457,14 +457,8 @@ impl WriteBatch<'_> {
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
         let deciding = Deciding { state: self.state(), context, controls: &controls, stamp, csn };
-        let mut record = undelete::decide(deciding, request)?;
+        let (mut record, answer) = undelete::decide(deciding, request)?;
         record.origin = stamp.origin.clone();
-        let answer = match &record.change {
-            Change::Undelete(made) => {
-                UndeleteAnswer { dn: made.dn.clone(), entries: made.entries.len() as u64 }
-            }
-            _ => UndeleteAnswer { dn: String::new(), entries: 0 },
-        };
         self.append(&record)?;
         Ok(answer)
     }

@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use schema::{AttributeDescription, Schema};
 
 use super::chain::Chains;
-use super::memberships::GroupsOf;
+use super::memberships::{GroupsOf, for_each_visible};
 use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
@@ -255,10 +255,16 @@ impl Matcher {
         match (&item.test, &item.target) {
             (Test::Present, _) if asker.is_some() => {
                 let mut is_present = false;
-                self.each_value(attribute, state, candidate, &mut |_| {
-                    is_present = true;
-                    ControlFlow::Break(())
-                })?;
+                for_each_visible(
+                    state,
+                    attribute,
+                    self.asker.as_ref(),
+                    (candidate.id, &candidate.node),
+                    &mut |_| {
+                        is_present = true;
+                        ControlFlow::Break(())
+                    },
+                )?;
                 Ok(is_present)
             }
             (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
@@ -278,29 +284,19 @@ impl Matcher {
             (test, _) => {
                 let mut key = std::mem::take(&mut self.key);
                 let mut passes = false;
-                self.each_value(attribute, state, candidate, &mut |value| {
-                    passes = test.passes(&state.catalog.schema, value, &mut key);
-                    if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                })?;
+                for_each_visible(
+                    state,
+                    attribute,
+                    self.asker.as_ref(),
+                    (candidate.id, &candidate.node),
+                    &mut |value| {
+                        passes = test.passes(&state.catalog.schema, value, &mut key);
+                        if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                    },
+                )?;
                 self.key = key;
                 Ok(passes)
             }
-        }
-    }
-
-    /// Calls `each` with each value of a virtual attribute; with groups, only visible ones.
-    fn each_value(
-        &self,
-        attribute: VirtualAttribute,
-        state: TreeState<'_>,
-        candidate: &Candidate<'_>,
-        each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> Result<(), OperationError> {
-        match &self.asker {
-            Some(asker) if attribute.is_membership() => {
-                asker.for_each(state, (candidate.id, attribute.is_nested(state)), each)
-            }
-            _ => attribute.for_each_value(state, candidate.id, &candidate.node, each),
         }
     }
 

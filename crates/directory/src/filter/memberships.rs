@@ -3,8 +3,9 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use crate::catalog::VirtualAttribute;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, EntryId};
+use crate::model::rows::{AttrId, EntryId, NodeRow};
 use crate::tree::TreeState;
 use crate::tree::operational::for_each_group;
 
@@ -56,5 +57,22 @@ impl GroupsOf {
         each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
     ) -> Result<(), OperationError> {
         for_each_group(state, of, &mut |group, member| self.shows(state, group, member), each)
+    }
+}
+
+/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until it breaks. Without
+/// `groups`, no access rule hides any.
+pub(crate) fn for_each_visible(
+    state: TreeState<'_>,
+    attribute: VirtualAttribute,
+    groups: Option<&GroupsOf>,
+    (id, node): (EntryId, &NodeRow<'_>),
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<(), OperationError> {
+    match groups {
+        Some(groups) if attribute.is_membership() => {
+            groups.for_each(state, (id, attribute.is_nested(state)), each)
+        }
+        _ => attribute.for_each_value(state, id, node, each),
     }
 }

@@ -154,9 +154,15 @@ pub(crate) fn read(read: &Read, place: TombstonePlace) -> Result<Option<Tombston
 /// Returns a tombstone and removes it.
 pub(super) fn take(batch: &mut Batch<'_>, place: TombstonePlace) -> Result<Option<Tombstone>> {
     let Some(tombstone) = read(batch, place)? else { return Ok(None) };
-    batch.delete(DELETED, &place.uuid_key(&tombstone.uuid))?;
-    batch.delete(DELETED, &place.key())?;
+    remove(batch, place, &tombstone.uuid)?;
     Ok(Some(tombstone))
+}
+
+/// Removes the rows of a tombstone.
+fn remove(batch: &mut Batch<'_>, place: TombstonePlace, uuid: &[u8; 16]) -> Result<()> {
+    batch.delete(DELETED, &place.uuid_key(uuid))?;
+    batch.delete(DELETED, &place.key())?;
+    Ok(())
 }
 
 /// Removes all tombstones up to this one.
@@ -170,11 +176,7 @@ pub(super) fn purge(batch: &mut Batch<'_>, last: TombstonePlace) -> Result<()> {
         let head = Tombstone::decode_head(value).ok_or_else(|| damaged_row("deleted", place.id))?;
         places.push((place, head.uuid));
     }
-    for (place, uuid) in places {
-        batch.delete(DELETED, &place.uuid_key(&uuid))?;
-        batch.delete(DELETED, &place.key())?;
-    }
-    Ok(())
+    places.into_iter().try_for_each(|(place, uuid)| remove(batch, place, &uuid))
 }
 
 /// Returns an entry as it is added again. Links to entries that are gone are left out, unless those return `together`

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use ldap::{ResultCode, UndeleteRequest};
+use ldap::{ResultCode, UndeleteAnswer, UndeleteRequest};
 
 use crate::access::{EffectiveRights, Newcomer, denied};
 use crate::catalog::Allocations;
@@ -28,8 +28,11 @@ use crate::write::{permitted, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Decides a request to bring an entry back.
-pub(crate) fn decide(deciding: Deciding<'_>, request: &UndeleteRequest<'_>) -> Result<Record> {
+/// Decides a request to bring an entry back. Returns the answer for when the record is made.
+pub(crate) fn decide(
+    deciding: Deciding<'_>,
+    request: &UndeleteRequest<'_>,
+) -> Result<(Record, UndeleteAnswer)> {
     let Deciding { state, context, .. } = deciding;
     let rights = EffectiveRights::of(state, context)?;
     if !rights.may_use(Uses::of_oid(UNDELETE)) {
@@ -78,8 +81,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &UndeleteRequest<'_>) -> R
         values: vec![Value::Bytes(value)],
     });
     let changes = changes.collect();
+    let answer = UndeleteAnswer { dn: dn.clone(), entries: entries.len() as u64 };
     let undelete = Undelete { position: place.position, dn, parent, entries, changes };
-    Ok(deciding.record(allocations, Change::Undelete(undelete)))
+    Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
 /// Checks the values of the entries against the rules of the settings, as if each were added below the first one's

@@ -20,7 +20,7 @@ use super::effective::RightsReport;
 use super::selection::Selection;
 use super::value_ranges::ValueRanges;
 use crate::catalog::{AttributeDef, Catalog};
-use crate::filter::{Candidate, GroupsOf};
+use crate::filter::{Candidate, GroupsOf, for_each_visible};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
 use crate::model::limits::GATHERED_MAX;
@@ -166,12 +166,13 @@ impl ResultWriter {
                 put_value(gathered, value);
                 ControlFlow::Continue(())
             };
-            match &self.groups {
-                Some(groups) if attribute.is_membership() => {
-                    groups.for_each(state, (candidate.id, attribute.is_nested(state)), &mut put)?
-                }
-                _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
-            }
+            for_each_visible(
+                state,
+                *attribute,
+                self.groups.as_ref(),
+                (candidate.id, &candidate.node),
+                &mut put,
+            )?;
             if !gathered.is_empty() {
                 let name = state.catalog.schema.type_by_id(*type_id).name();
                 let values: &[u8] = if self.types_only { &[] } else { gathered };
@@ -299,12 +300,13 @@ impl ResultWriter {
                 put_value(&mut values, value);
                 ControlFlow::Continue(())
             };
-            match &self.groups {
-                Some(groups) if attribute.is_membership() => {
-                    groups.for_each(state, (candidate.id, attribute.is_nested(state)), &mut put)?
-                }
-                _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut put)?,
-            }
+            for_each_visible(
+                state,
+                *attribute,
+                self.groups.as_ref(),
+                (candidate.id, &candidate.node),
+                &mut put,
+            )?;
             if !values.is_empty() {
                 made.push((*type_id, values));
             }

@@ -13,7 +13,7 @@ use schema::AttributeDescription;
 use super::selection::Selection;
 use crate::access::EffectiveRights;
 use crate::catalog::Catalog;
-use crate::filter::{Candidate, GroupsOf, MemberUse};
+use crate::filter::{Candidate, GroupsOf, MemberUse, for_each_visible};
 use crate::model::access_rule::READ;
 use crate::model::limits::{RANGE_OCTETS_MAX, RANGE_VALUES_MAX, VALUE_RANGES_MAX};
 use crate::model::outcome::OperationError;
@@ -79,13 +79,14 @@ impl ValueRanges {
             let mut part = Part::of(range);
             match facts.virtual_attribute {
                 Some(attribute) if name.options.is_empty() && selection.may_return(catalog, name.type_id) => {
-                    let mut each = |value: &[u8]| part.take(value);
-                    match &self.groups {
-                        Some(groups) if attribute.is_membership() => {
-                            groups.for_each(state, (candidate.id, attribute.is_nested(state)), &mut each)?;
-                        }
-                        _ => attribute.for_each_value(state, candidate.id, &candidate.node, &mut each)?,
-                    }
+                    let groups = self.groups.as_ref();
+                    for_each_visible(
+                        state,
+                        attribute,
+                        groups,
+                        (candidate.id, &candidate.node),
+                        &mut |value| part.take(value),
+                    )?;
                 }
                 Some(_) => {}
                 None => part.take_stored(name, selection, state, candidate)?,
