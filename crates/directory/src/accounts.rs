@@ -25,7 +25,7 @@ use crate::model::password_policy::{
     PASSWORD_ATTRIBUTE, PasswordPolicy, PolicyArea, PolicyEntry, PolicyTable, WITHOUT_EFFECT,
 };
 use crate::model::quoted::Quoted;
-use crate::model::rows::{CLASSES, ENTRIES, EntryId, class_key, id_key};
+use crate::model::rows::{CLASSES, EntryId, class_key};
 use crate::model::sasl_keys::{DigestNames, SaslKeyRules};
 use crate::model::sasl_mechanisms::DIGEST_MD5;
 use crate::password::app_password::AppPassword;
@@ -33,7 +33,7 @@ pub(crate) use crate::password::policy::Account;
 use crate::password::policy::Lock;
 use crate::password::totp::Totp;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, TreeState, damaged_row, dn_of, find, node};
+use crate::tree::{Found, TreeState, dn_of, entry_row, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -215,18 +215,13 @@ pub(crate) fn named_policy_of_new(schema: &Schema, name: &str, suffixes: &[Strin
     Ok(NamedPolicy::Unusable(text))
 }
 
-fn row(read: &Read, id: EntryId) -> Result<EntryRow<'_>> {
-    let bytes = read.get(ENTRIES, &id_key(id))?;
-    bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))
-}
-
 fn read_policy(
     read: &Read,
     catalog: &Catalog,
     id: EntryId,
     faults: &mut Vec<String>,
 ) -> Result<Option<PasswordPolicy>> {
-    let row = row(read, id)?;
+    let row = entry_row(read, id)?;
     let mut policy = PasswordPolicy::default();
     let mut is_of_passwords = true;
     for name in PasswordPolicy::attributes() {
@@ -256,7 +251,7 @@ fn read_area(
     faults: &mut Vec<String>,
 ) -> Result<Option<PolicyArea>> {
     let Some(node) = node(read, id)?.filter(|node| node.flags.is_subentry()) else { return Ok(None) };
-    let row = row(read, id)?;
+    let row = entry_row(read, id)?;
     let specification = small_values(catalog, &row, "subtreeSpecification").next();
     let Some(specification) = specification.and_then(SubtreeSpecification::parse) else {
         faults.push(
@@ -339,7 +334,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
     if state.catalog.policies.entries.is_empty() {
         return Ok(None);
     }
-    let row = row(state.read, id)?;
+    let row = entry_row(state.read, id)?;
     let recorded = RecordedState::of(state.catalog, &row);
     let Some(policy) = policy_of(state, id, &recorded)? else { return Ok(None) };
     read_account(state, id, (&row, &recorded), policy).map(Some)
@@ -350,7 +345,7 @@ pub(crate) fn account(state: TreeState<'_>, id: EntryId) -> Result<Option<Accoun
 /// # Errors
 /// The store failed, or rows contradict each other.
 pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Account> {
-    let row = row(state.read, id)?;
+    let row = entry_row(state.read, id)?;
     let recorded = RecordedState::of(state.catalog, &row);
     let policy = policy_of(state, id, &recorded)?.unwrap_or_default();
     read_account(state, id, (&row, &recorded), policy)
@@ -361,7 +356,7 @@ pub(crate) fn account_or_default(state: TreeState<'_>, id: EntryId) -> Result<Ac
 /// # Errors
 /// The store failed, or rows contradict each other.
 pub(crate) fn has_attribute(state: TreeState<'_>, id: EntryId, name: &str) -> Result<bool> {
-    Ok(attribute_row(state.catalog, &row(state.read, id)?, name).is_some())
+    Ok(attribute_row(state.catalog, &entry_row(state.read, id)?, name).is_some())
 }
 
 /// Returns the policy of a future entry below `parent`.
@@ -550,7 +545,7 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
 /// # Errors
 /// The store failed, or rows contradict each other.
 pub(crate) fn sasl_keys(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>> {
-    let row = row(state.read, id)?;
+    let row = entry_row(state.read, id)?;
     let mut keys = Vec::new();
     for name in [SCRAM_KEYS, AUTH_PASSWORD] {
         let values =
@@ -571,7 +566,7 @@ pub(crate) fn is_scram(value: &[u8]) -> bool {
 /// The store failed, or rows contradict each other.
 pub(crate) fn former_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>> {
     let mut former = Vec::new();
-    let row = row(state.read, id)?;
+    let row = entry_row(state.read, id)?;
     if let Some(history) = attribute_row(state.catalog, &row, HISTORY) {
         for_each_value(state, id, &history, &mut |value| {
             former.extend(stored_in_history(value).map(<[u8]>::to_vec));

@@ -15,10 +15,13 @@ use schema::Schema;
 use store::Read;
 
 use crate::catalog::Catalog;
+use crate::model::entry::EntryRow;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key};
+use crate::model::rows::{
+    ENTRIES, EntryId, NAMES, NODES, NodeFlags, NodeRow, decode_name_row, id_key, name_key,
+};
 use crate::model::settings::Settings;
 
 /// State that every operation reads: the rows at one position, their catalogue, and the settings.
@@ -133,6 +136,13 @@ pub fn node(read: &Read, id: EntryId) -> Result<Option<NodeRow<'_>>, OperationEr
         None => Ok(None),
         Some(row) => NodeRow::decode(row).map(Some).ok_or_else(|| damaged_row("nodes", id)),
     }
+}
+
+/// Returns the row with the attributes of an entry that exists.
+#[inline]
+pub(crate) fn entry_row(read: &Read, id: EntryId) -> Result<EntryRow<'_>, OperationError> {
+    let bytes = read.get(ENTRIES, &id_key(id))?;
+    bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))
 }
 
 /// Returns the DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.

@@ -11,7 +11,7 @@ use ldap::{ResultCode, StateOperation, StateRequest, encode_password_state};
 
 use super::{
     CHANGED_TIME, END_TIME, FAILURE_TIME, GRACE_USE_TIME, HISTORY, LAST_SUCCESS, LOCKED_TIME,
-    POLICY_SUBENTRY, RESET, START_TIME, TOTP_SECRET, account_or_default, attribute_row, description, row,
+    POLICY_SUBENTRY, RESET, START_TIME, TOTP_SECRET, account_or_default, attribute_row, description,
     time_in_history, time_text,
 };
 use crate::access::{EffectiveRights, EntryRights, Requester, denied};
@@ -20,9 +20,9 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::password::policy::{Account, Lock, seconds_between};
-use crate::tree::TreeState;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::target::locate_name;
+use crate::tree::{TreeState, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -160,8 +160,10 @@ impl ManagedAccount {
             63 => time(account.idle_at()),
             66 => vec![self.times(state, HISTORY, time_in_history)?.len().to_string()],
             67 => yes(account.is_expired(now)),
-            70 => yes(attribute_row(state.catalog, &row(state.read, self.id)?, TOTP_SECRET).is_some()),
-            81 => yes(attribute_row(state.catalog, &row(state.read, self.id)?, USER_PASSWORD).is_some()),
+            70 => yes(attribute_row(state.catalog, &entry_row(state.read, self.id)?, TOTP_SECRET).is_some()),
+            81 => {
+                yes(attribute_row(state.catalog, &entry_row(state.read, self.id)?, USER_PASSWORD).is_some())
+            }
             _ => Vec::new(),
         })
     }
@@ -183,7 +185,7 @@ impl ManagedAccount {
         time: fn(&[u8]) -> Option<i64>,
     ) -> Result<Vec<String>> {
         let mut found = Vec::new();
-        if let Some(attribute) = attribute_row(state.catalog, &row(state.read, self.id)?, attribute) {
+        if let Some(attribute) = attribute_row(state.catalog, &entry_row(state.read, self.id)?, attribute) {
             for_each_value(state, self.id, &attribute, &mut |value| {
                 found.extend(time(value).map(|time| time_text(time, true)));
                 ControlFlow::Continue(())

@@ -13,10 +13,10 @@ use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{ENTRIES, EntryId, LINKS, NodeRow, VALUES, id_key, link_key, value_key};
+use crate::model::rows::{EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
 use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::{for_each_value, large_value};
-use crate::tree::{TreeState, damaged_row, dn_of};
+use crate::tree::{TreeState, dn_of, entry_row};
 
 /// An entry that may match.
 pub(crate) struct Candidate<'s> {
@@ -41,8 +41,7 @@ impl<'s> Candidate<'s> {
         if let Some(entry) = self.entry.get() {
             return Ok(entry);
         }
-        let bytes = state.read.get(ENTRIES, &id_key(self.id))?;
-        let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", self.id))?;
+        let entry = entry_row(state.read, self.id)?;
         self.entry.set(Some(entry));
         Ok(entry)
     }

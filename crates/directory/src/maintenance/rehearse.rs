@@ -17,14 +17,13 @@ use crate::catalog::{Secrets, Shown, USER_PASSWORD};
 use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, SEARCH, WRITE,
 };
-use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
-use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
+use crate::model::rows::{EntryId, NODES, NodeRow};
 use crate::model::settings::GeneralSettings;
 use crate::read::access_question::subject;
 use crate::read::bind::stored_passwords;
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, entry_row};
 pub use explained::RecordedExplainer;
 pub use operation::{Act, RecordedOperation};
 pub use recorded::{DecisionChange, RecordedLimits, RecordedRehearsal, RecordedTally};
@@ -169,8 +168,7 @@ fn requesters(state: TreeState<'_>, rehearsal: &Rehearsal, ids: &[EntryId]) -> R
 
 /// Returns the types that an entry has values of, except secrets.
 fn types_of(state: TreeState<'_>, id: EntryId) -> Result<Vec<TypeId>> {
-    let bytes = state.read.get(ENTRIES, &id_key(id))?;
-    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    let entry = entry_row(state.read, id)?;
     let types = entry.attributes().map(|row| state.catalog.attribute(row.id).description.type_id);
     let mut types: Vec<TypeId> = types.collect();
     types.sort_unstable();

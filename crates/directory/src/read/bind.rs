@@ -19,15 +19,14 @@ pub use crate::access::{
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;
 use crate::catalog::USER_PASSWORD;
-use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, parse_dn, render_dn};
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::model::rows::{EntryId, NodeFlags};
 use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, TreeState, damaged_row};
+use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
 /// Outcome of a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -288,8 +287,7 @@ pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<
     let catalog = state.catalog;
     let Some(attribute_type) = catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
     let Some(own) = catalog.attribute_id(attribute_type.id, "") else { return Ok(stored) };
-    let bytes = state.read.get(ENTRIES, &id_key(id))?;
-    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    let entry = entry_row(state.read, id)?;
     if let Some(row) = entry.find(own) {
         for_each_value(state, id, &row, &mut |value| {
             stored.push(value.to_vec());

@@ -8,14 +8,11 @@ use std::ops::ControlFlow;
 use ldap::ResultCode;
 
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
-use crate::model::entry::EntryRow;
 use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{
-    AttrId, ENTRIES, EntryId, LINKED, META, NodeRow, children_counter, id_key, link_key,
-};
+use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
 use crate::model::virtual_entries::SUBSCHEMA_DN;
-use crate::tree::{TreeState, damaged_row, dn_of};
+use crate::tree::{TreeState, dn_of, entry_row};
 
 /// member and uniqueMember: the attributes that memberOf is derived from.
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
@@ -89,9 +86,7 @@ impl VirtualAttribute {
                 }
             }
             VirtualAttribute::EntryUsn => {
-                let row = state.read.get(ENTRIES, &id_key(id))?.and_then(EntryRow::decode);
-                let position = row.ok_or_else(|| damaged_row("entries", id))?.position;
-                let _ = each(position.to_string().as_bytes());
+                let _ = each(entry_row(state.read, id)?.position.to_string().as_bytes());
             }
             VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => {
                 for_each_group(state, (id, self.is_nested(state)), &mut |_, _| Ok(true), each)?;

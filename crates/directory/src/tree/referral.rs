@@ -8,11 +8,10 @@ use std::ops::ControlFlow;
 
 use ldap::{LdapUrl, Scope};
 
-use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{ENTRIES, EntryId, id_key};
+use crate::model::rows::EntryId;
 use crate::tree::stored_values::for_each_value;
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, entry_row};
 
 /// OID of `ref`.
 const REF: &str = "2.16.840.1.113730.3.1.34";
@@ -69,8 +68,7 @@ fn urls(
     else {
         return Ok(urls);
     };
-    let bytes = state.read.get(ENTRIES, &id_key(id))?;
-    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))?;
+    let entry = entry_row(state.read, id)?;
     let refs = state.catalog.stored_attributes_of_type(type_id);
     for row in entry.attributes().filter(|row| refs.contains(&row.id)) {
         for_each_value(state, id, &row, &mut |value| {

@@ -8,16 +8,15 @@ use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 use super::SearchInputs;
 use super::outside::{self, Named};
 use crate::access::EffectiveRights;
-use crate::model::entry::EntryRow;
 use crate::model::limits::ALIAS_HOPS_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::model::rows::{ENTRIES, EntryId, NodeFlags, id_key};
+use crate::model::rows::{EntryId, NodeFlags};
 use crate::snapshot::Snapshot;
 use crate::tree::stored_values::for_each_value;
 use crate::tree::target::missing;
-use crate::tree::{Found, TreeState, damaged_row};
+use crate::tree::{Found, TreeState, entry_row};
 
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
@@ -270,8 +269,7 @@ fn aliased_name(state: TreeState<'_>, alias: EntryId) -> Result<Option<String>, 
         return Ok(None);
     };
     let Some(attribute) = state.catalog.attribute_id(attribute_type.id, "") else { return Ok(None) };
-    let bytes = state.read.get(ENTRIES, &id_key(alias))?;
-    let entry = bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", alias))?;
+    let entry = entry_row(state.read, alias)?;
     let mut name = None;
     if let Some(row) = entry.find(attribute) {
         for_each_value(state, alias, &row, &mut |value| {

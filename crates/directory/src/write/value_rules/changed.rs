@@ -10,9 +10,9 @@ use crate::filter::{Covering, InMemory, Matcher, Term, Truth};
 use crate::model::entry::{Content, EntryRow};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
-use crate::model::rows::{AttrId, ENTRIES, EntryId, id_key};
+use crate::model::rows::{AttrId, EntryId};
 use crate::tree::stored_values::{inline_values, table_values};
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -35,7 +35,7 @@ impl<'a> Changed<'a> {
             Change::ModifyDn(rename) => (rename.id, false),
             _ => (EntryId::ROOT, true),
         };
-        let row = if is_new { None } else { Some(stored_row(state, id)?) };
+        let row = if is_new { None } else { Some(entry_row(state.read, id)?) };
         Ok(Changed { state, record, id, row })
     }
 
@@ -189,12 +189,6 @@ impl<'a> Changed<'a> {
     }
 }
 
-/// Returns the stored row of an entry.
-pub(crate) fn stored_row(state: TreeState<'_>, id: EntryId) -> Result<EntryRow<'_>> {
-    let bytes = state.read.get(ENTRIES, &id_key(id))?;
-    bytes.and_then(EntryRow::decode).ok_or_else(|| damaged_row("entries", id))
-}
-
 /// Returns the stored values of an attribute that is not a link.
 fn stored_values(
     state: TreeState<'_>,
@@ -213,7 +207,7 @@ fn stored_values(
 
 /// Returns the stored values of a type, with any options.
 pub(crate) fn stored_of_type(state: TreeState<'_>, id: EntryId, type_id: TypeId) -> Result<Vec<Vec<u8>>> {
-    let row = stored_row(state, id)?;
+    let row = entry_row(state.read, id)?;
     let mut all = Vec::new();
     for attribute in state.catalog.stored_attributes_of_type(type_id) {
         all.extend(stored_values(state, id, &row, *attribute)?);
