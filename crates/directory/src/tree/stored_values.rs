@@ -34,7 +34,17 @@ pub fn table_values(
 
 /// Returns copies of all values of an attribute that is not a link.
 pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: AttrId) -> Result<Vec<Vec<u8>>> {
-    match entry.find(attribute) {
+    of_content(read, id, attribute, entry.find(attribute))
+}
+
+/// Returns copies of all values of an attribute that is not a link, by its content in the row.
+pub(crate) fn of_content(
+    read: &Read,
+    id: EntryId,
+    attribute: AttrId,
+    content: Option<Content<'_>>,
+) -> Result<Vec<Vec<u8>>> {
+    match content {
         None => Ok(Vec::new()),
         Some(Content::Inline(values)) => inline_values(read, id, attribute, values),
         Some(Content::Table | Content::Links) => {

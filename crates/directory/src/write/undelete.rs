@@ -93,7 +93,7 @@ fn check_values(
     (position, parent): (u64, EntryId),
     entries: &[EntryId],
 ) -> Result<()> {
-    if deciding.state.catalog.uniqueness.is_empty() {
+    if !value_rules::has_rules(deciding.state.catalog) {
         return Ok(());
     }
     for id in entries.iter().copied() {

@@ -13,7 +13,7 @@ mod unique;
 use ldap::ResultCode;
 use schema::TypeId;
 
-use crate::catalog::AttributeDef;
+use crate::catalog::{AttributeDef, Catalog};
 use crate::model::index_definition::IndexPart;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
@@ -27,11 +27,16 @@ use changed::Changed;
 /// constraintViolation for a value that breaks a rule; others if a rule cannot be evaluated.
 #[inline]
 pub(crate) fn check(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {
-    let catalog = deciding.state.catalog;
-    if catalog.uniqueness.is_empty() && catalog.value_limits.is_empty() {
-        return Ok(());
+    match has_rules(deciding.state.catalog) {
+        true => check_rules(deciding, record),
+        false => Ok(()),
     }
-    check_rules(deciding, record)
+}
+
+/// Returns true if the settings have rules about values.
+#[inline]
+pub(super) fn has_rules(catalog: &Catalog) -> bool {
+    !catalog.uniqueness.is_empty() || !catalog.value_limits.is_empty()
 }
 
 fn check_rules(deciding: Deciding<'_>, record: &Record) -> Result<(), OperationError> {

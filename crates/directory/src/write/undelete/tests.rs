@@ -135,6 +135,20 @@ fn values_that_must_be_unique_are_refused() {
     assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
 }
 
+/// Limits were once checked only in a directory that also had a uniqueness rule.
+#[test]
+fn values_that_a_limit_refuses_do_not_return() {
+    let mut directory = keeping(true);
+    ok(directory.delete_tree(PEOPLE));
+    directory.change_settings(|settings| {
+        settings.general.value_limits = vec!["names: sn at most 2 octets".to_owned()];
+    });
+    let refused = directory.undelete(PEOPLE, None).unwrap_err();
+    assert_eq!(refused.code, ResultCode::CONSTRAINT_VIOLATION, "{}", refused.diagnostic);
+    directory.change_settings(|settings| settings.general.value_limits.clear());
+    assert_eq!(directory.undelete(PEOPLE, None).unwrap().entries, 2);
+}
+
 #[test]
 fn only_values_that_are_allowed_by_now_return() {
     let mut directory = keeping(true);

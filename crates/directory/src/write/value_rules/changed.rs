@@ -7,11 +7,11 @@ use crate::catalog::access_rules::TypeSet;
 use crate::catalog::covered_entries::CoveredEntries;
 use crate::catalog::normal_value;
 use crate::filter::{Covering, InMemory, Matcher, Term, Truth};
-use crate::model::entry::{Content, EntryRow};
+use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record, Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{AttrId, EntryId};
-use crate::tree::stored_values::{inline_values, table_values};
+use crate::tree::stored_values::of_content;
 use crate::tree::{TreeState, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -196,13 +196,7 @@ fn stored_values(
     row: &EntryRow<'_>,
     attribute: AttrId,
 ) -> Result<Vec<Vec<u8>>> {
-    match row.find(attribute).map(|found| found.content) {
-        None | Some(Content::Links) => Ok(Vec::new()),
-        Some(Content::Inline(values)) => inline_values(state.read, id, attribute, values),
-        Some(Content::Table) => {
-            table_values(state.read, id, attribute).map(|row| row.map(|(_, value)| value.to_vec())).collect()
-        }
-    }
+    of_content(state.read, id, attribute, row.find(attribute).map(|found| found.content))
 }
 
 /// Returns the stored values of a type, with any options.
