@@ -128,8 +128,53 @@ pub struct GeneralSetting {
     pub attribute: &'static str,
     /// Description of the setting, for the settings file.
     pub help: &'static str,
+    access: Access,
+}
+
+/// Reading and writing of the field of a setting.
+struct Access {
     read: fn(&GeneralSettings) -> SettingValue,
     write: fn(&mut GeneralSettings, SettingValue) -> Result<(), String>,
+}
+
+/// [`Access`] to a list of texts, with an example of one.
+macro_rules! words {
+    ($field:ident, $example:literal) => {
+        Access {
+            read: |of| SettingValue::Words(of.$field.clone()),
+            write: |of, value| words(value, $example).map(|words| of.$field = words),
+        }
+    };
+}
+
+/// [`Access`] to a text, with what it is.
+macro_rules! word {
+    ($field:ident, $what:literal) => {
+        Access {
+            read: |of| SettingValue::Word(of.$field.clone()),
+            write: |of, value| word(value, $what).map(|word| of.$field = word),
+        }
+    };
+}
+
+/// [`Access`] to a choice between true and false.
+macro_rules! switch {
+    ($field:ident) => {
+        Access {
+            read: |of| SettingValue::Switch(of.$field),
+            write: |of, value| switch(&value).map(|value| of.$field = value),
+        }
+    };
+}
+
+/// [`Access`] to a number of 32 bits.
+macro_rules! count {
+    ($field:ident) => {
+        Access {
+            read: |of| SettingValue::Number(of.$field.into()),
+            write: |of, value| count(&value).map(|value| of.$field = value),
+        }
+    };
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
@@ -138,192 +183,159 @@ pub const GENERAL: [GeneralSetting; 24] = [
         key: "administrator",
         attribute: "pandoAdministrator",
         help: "the administrator on every node, no entry needed; \"\" to use each node's own",
-        read: |of| SettingValue::Word(of.administrator.clone()),
-        write: |of, value| word(value, "a DN such as \"cn=admin\"").map(|word| of.administrator = word),
+        access: word!(administrator, "a DN such as \"cn=admin\""),
     },
     GeneralSetting {
         key: "anonymous_read",
         attribute: "pandoAnonymousRead",
         help: "whether clients that have not bound may read the tree (never userPassword)",
-        read: |of| SettingValue::Switch(of.anonymous_read),
-        write: |of, value| switch(&value).map(|value| of.anonymous_read = value),
+        access: switch!(anonymous_read),
     },
     GeneralSetting {
         key: "password_scheme",
         attribute: "pandoPasswordScheme",
         help: "the storage scheme of passwords that arrive in clear",
-        read: |of| SettingValue::Word(of.password_scheme.to_string()),
-        write: |of, value| {
-            of.password_scheme = word(value, "a text such as \"argon2id\"")?
-                .parse()
-                .map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
-            Ok(())
+        access: Access {
+            read: |of| SettingValue::Word(of.password_scheme.to_string()),
+            write: |of, value| {
+                of.password_scheme = word(value, "a text such as \"argon2id\"")?
+                    .parse()
+                    .map_err(|error: crate::password::UnknownStorageScheme| error.to_string())?;
+                Ok(())
+            },
         },
     },
     GeneralSetting {
         key: "password_policy",
         attribute: "pandoPasswordPolicy",
         help: "the entry of the default password policy; \"\" for none",
-        read: |of| SettingValue::Word(of.password_policy.clone()),
-        write: |of, value| {
-            word(value, "a DN such as \"cn=default,ou=policies,dc=example,dc=com\"")
-                .map(|word| of.password_policy = word)
-        },
+        access: word!(password_policy, "a DN such as \"cn=default,ou=policies,dc=example,dc=com\""),
     },
     GeneralSetting {
         key: "sasl_mechanisms",
         attribute: "pandoSaslMechanism",
         help: "SASL mechanisms to offer if they can work; SCRAM needs keys, which a password policy has to request",
-        read: |of| SettingValue::Words(of.sasl_mechanisms.clone()),
-        write: |of, value| words(value, "PLAIN").map(|words| of.sasl_mechanisms = words),
+        access: words!(sasl_mechanisms, "PLAIN"),
     },
     GeneralSetting {
         key: "identity_attributes",
         attribute: "pandoIdentityAttribute",
         help: "attributes with an equality index that identify users who bind by SASL with a name",
-        read: |of| SettingValue::Words(of.identity_attributes.clone()),
-        write: |of, value| words(value, "uid").map(|words| of.identity_attributes = words),
+        access: words!(identity_attributes, "uid"),
     },
     GeneralSetting {
         key: "sasl_realm",
         attribute: "pandoSaslRealm",
         help: "the realm of DIGEST-MD5 and of its keys; \"\" for none, and then DIGEST-MD5 is not offered",
-        read: |of| SettingValue::Word(of.sasl_realm.clone()),
-        write: |of, value| {
-            word(value, "a name of a host such as \"ldap.example.com\"").map(|word| of.sasl_realm = word)
-        },
+        access: word!(sasl_realm, "a name of a host such as \"ldap.example.com\""),
     },
     GeneralSetting {
         key: "access_rules",
         attribute: "pandoAccessRule",
         help: "who may do what; without any, users read everything and change their own password",
-        read: |of| SettingValue::Words(of.access_rules.clone()),
-        write: |of, value| {
-            words(value, "staff: allow read to authenticated").map(|words| of.access_rules = words)
-        },
+        access: words!(access_rules, "staff: allow read to authenticated"),
     },
     GeneralSetting {
         key: "access_expectations",
         attribute: "pandoAccessExpectation",
         help: "what the rules must allow and deny; rules that do not are refused",
-        read: |of| SettingValue::Words(of.access_expectations.clone()),
-        write: |of, value| {
-            words(value, "anonymous may not browse 'dc=example,dc=com'")
-                .map(|words| of.access_expectations = words)
-        },
+        access: words!(access_expectations, "anonymous may not browse 'dc=example,dc=com'"),
     },
     GeneralSetting {
         key: "integrity_attributes",
         attribute: "pandoIntegrityAttribute",
         help: "link attributes whose values are removed when the entry that they name is deleted",
-        read: |of| SettingValue::Words(of.integrity_attributes.clone()),
-        write: |of, value| words(value, "member").map(|words| of.integrity_attributes = words),
+        access: words!(integrity_attributes, "member"),
     },
     GeneralSetting {
         key: "unique",
         attribute: "pandoUnique",
         help: "attributes of which no two entries may have the same value; they need equality indexes",
-        read: |of| SettingValue::Words(of.unique.clone()),
-        write: |of, value| {
-            words(value, "mail: mail in 'ou=people,dc=example,dc=com'").map(|words| of.unique = words)
-        },
+        access: words!(unique, "mail: mail in 'ou=people,dc=example,dc=com'"),
     },
     GeneralSetting {
         key: "next_numbers",
         attribute: "pandoNextNumber",
         help: "ranges of numbers from which the server replaces the value {next}; they need equality indexes",
-        read: |of| SettingValue::Words(of.next_numbers.clone()),
-        write: |of, value| {
-            words(value, "users: uidNumber from 10000 to 59999").map(|words| of.next_numbers = words)
-        },
+        access: words!(next_numbers, "users: uidNumber from 10000 to 59999"),
     },
     GeneralSetting {
         key: "value_limits",
         attribute: "pandoValueLimit",
         help: "limits of the number, the size and the form of values of some attributes",
-        read: |of| SettingValue::Words(of.value_limits.clone()),
-        write: |of, value| {
-            words(value, "phones: telephoneNumber at most 3 values").map(|words| of.value_limits = words)
-        },
+        access: words!(value_limits, "phones: telephoneNumber at most 3 values"),
     },
     GeneralSetting {
         key: "keep_deleted_seconds",
         attribute: "pandoKeepDeletedSeconds",
         help: "for how long deleted entries can be brought back; 0 to keep none",
-        read: |of| SettingValue::Number(of.keep_deleted_seconds.into()),
-        write: |of, value| count(&value).map(|value| of.keep_deleted_seconds = value),
+        access: count!(keep_deleted_seconds),
     },
     GeneralSetting {
         key: "password_comparers",
         attribute: "pandoPasswordComparer",
         help: "entries whose users may compare the userPassword of others, as the administrator may",
-        read: |of| SettingValue::Words(of.password_comparers.clone()),
-        write: |of, value| words(value, "cn=a,dc=example").map(|words| of.password_comparers = words),
+        access: words!(password_comparers, "cn=a,dc=example"),
     },
     GeneralSetting {
         key: "monitor_readers",
         attribute: "pandoMonitorReader",
         help: "entries whose users may read cn=monitor, as the administrator may",
-        read: |of| SettingValue::Words(of.monitor_readers.clone()),
-        write: |of, value| words(value, "cn=a,dc=example").map(|words| of.monitor_readers = words),
+        access: words!(monitor_readers, "cn=a,dc=example"),
     },
     GeneralSetting {
         key: "secret_attributes",
         attribute: "pandoSecretAttribute",
         help: "attributes that only the administrator may see, and requesters that a rule allows by naming them",
-        read: |of| SettingValue::Words(of.secret_attributes.clone()),
-        write: |of, value| words(value, "sambaNTPassword").map(|words| of.secret_attributes = words),
+        access: words!(secret_attributes, "sambaNTPassword"),
     },
     GeneralSetting {
         key: "nested_member_of",
         attribute: "pandoNestedMemberOf",
         help: "whether memberOf includes nested groups, as isMemberOf does",
-        read: |of| SettingValue::Switch(of.nested_member_of),
-        write: |of, value| switch(&value).map(|value| of.nested_member_of = value),
+        access: switch!(nested_member_of),
     },
     GeneralSetting {
         key: "member_of_clients",
         attribute: "pandoMemberOfClient",
         help: "clients that receive memberOf with *: anonymous, users, a DN, members of DN, listener NAME",
-        read: |of| SettingValue::Words(of.member_of_clients.clone()),
-        write: |of, value| words(value, "cn=app,dc=example,dc=com").map(|words| of.member_of_clients = words),
+        access: words!(member_of_clients, "cn=app,dc=example,dc=com"),
     },
     GeneralSetting {
         key: "supported_capabilities",
         attribute: "pandoSupportedCapability",
         help: "OIDs in supportedCapabilities of the root DSE, by which clients recognize Active Directory",
-        read: |of| SettingValue::Words(of.supported_capabilities.clone()),
-        write: |of, value| {
-            words(value, "1.2.840.113556.1.4.800").map(|words| of.supported_capabilities = words)
-        },
+        access: words!(supported_capabilities, "1.2.840.113556.1.4.800"),
     },
     GeneralSetting {
         key: "limits.size_limit",
         attribute: "pandoSizeLimit",
         help: "most entries a search returns, except to the administrator; 0 is no limit",
-        read: |of| SettingValue::Number(of.size_limit.into()),
-        write: |of, value| count(&value).map(|value| of.size_limit = value),
+        access: count!(size_limit),
     },
     GeneralSetting {
         key: "limits.time_limit_seconds",
         attribute: "pandoTimeLimitSeconds",
         help: "most seconds a search takes, except the administrator's; 0 is no limit",
-        read: |of| SettingValue::Number(of.time_limit_seconds.into()),
-        write: |of, value| count(&value).map(|value| of.time_limit_seconds = value),
+        access: count!(time_limit_seconds),
     },
     GeneralSetting {
         key: "limits.unindexed_examined",
         attribute: "pandoUnindexedExamined",
         help: "most entries a search may examine without an index, except the administrator's; 0 is no limit",
-        read: |of| SettingValue::Number(of.unindexed_examined_max),
-        write: |of, value| number(&value, 0, NUMBER_MAX).map(|value| of.unindexed_examined_max = value),
+        access: Access {
+            read: |of| SettingValue::Number(of.unindexed_examined_max),
+            write: |of, value| number(&value, 0, NUMBER_MAX).map(|value| of.unindexed_examined_max = value),
+        },
     },
     GeneralSetting {
         key: "limits.log_records",
         attribute: "pandoLogRecords",
         help: "changes that the log keeps",
-        read: |of| SettingValue::Number(of.log_records_kept),
-        write: |of, value| number(&value, 1, NUMBER_MAX).map(|value| of.log_records_kept = value),
+        access: Access {
+            read: |of| SettingValue::Number(of.log_records_kept),
+            write: |of, value| number(&value, 1, NUMBER_MAX).map(|value| of.log_records_kept = value),
+        },
     },
 ];
 
@@ -381,7 +393,7 @@ impl GeneralSetting {
 
     /// Returns its value.
     pub fn value(&self, settings: &GeneralSettings) -> SettingValue {
-        (self.read)(settings)
+        (self.access.read)(settings)
     }
 
     /// Sets its value.
@@ -389,7 +401,7 @@ impl GeneralSetting {
     /// # Errors
     /// The text says what is wrong with the value, and what would be right. The settings are unchanged then.
     pub fn set(&self, settings: &mut GeneralSettings, value: SettingValue) -> Result<(), String> {
-        (self.write)(settings, value)
+        (self.access.write)(settings, value)
     }
 
     /// Returns its value as values of its attribute type (RFC 4517), as `cn=config` shows it.
