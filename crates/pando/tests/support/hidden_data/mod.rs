@@ -193,7 +193,7 @@ impl Pair {
         }
     }
 
-    /// Puts other rules in force, and binds all connections anew.
+    /// Changes the access rules, and binds all connections again.
     fn begin_scene(&mut self, world: &World, rng: &mut Rng) {
         self.rules = world.rules(rng);
         let size_limit = rng.u32(..3) * 4;
