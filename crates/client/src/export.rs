@@ -12,12 +12,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{self, Write};
 
 use ldap::ldif::put_ldif_line;
-use ldap::{
-    Control, ControlsBuf, Dn, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf,
-    oids,
-};
+use ldap::{Dn, Filter, SearchEntry};
 
-use crate::{ClientError, Connection, Outcome};
+use crate::{Connection, Content, ContentError};
 
 /// Octets of text gathered before they are written.
 const BUFFER_SIZE: usize = 256 << 10;
@@ -55,20 +52,9 @@ pub struct LdifExported {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LdifExportError {
-    /// The server shows no such entry to begin at.
-    #[error("there is no entry {0:?} to begin at, or none that this client may see")]
-    NoBase(String),
-    /// The server gave no answer.
+    /// The entries could not be read.
     #[error(transparent)]
-    Client(#[from] ClientError),
-    /// The server ended the search early.
-    #[error("the server ended the search after {entries} entries: {}: {}", outcome.code, outcome.diagnostic)]
-    Refused {
-        /// Its answer.
-        outcome: Box<Outcome>,
-        /// Entries received until then.
-        entries: u64,
-    },
+    Content(#[from] ContentError),
     /// The text could not be written.
     #[error("cannot write: {0}")]
     Write(#[from] io::Error),
@@ -83,7 +69,10 @@ pub fn export_ldif(
     request: &LdifExport<'_>,
     out: &mut dyn Write,
 ) -> Result<LdifExported, LdifExportError> {
-    let bases = bases(connection, request.base)?;
+    let content = Content { base: request.base, filter: request.filter, attributes: &[] };
+    let bases = content.bases(connection)?;
+    let names: Vec<&str> = request.attributes.iter().map(String::as_str).chain([HAS_SUBORDINATES]).collect();
+    let content = Content { attributes: &names, ..content };
     let mut export = Export {
         out,
         text: format!("version: 1\n# {}\n\n", request.heading).into_bytes(),
@@ -98,38 +87,8 @@ pub fn export_ldif(
         waiting_bytes: 0,
         done: LdifExported::default(),
     };
-    // All trees at once come in the order of their entries; not every server knows such a search.
-    if request.base.is_some() || !export.search(connection, request, "")? {
-        for base in &bases {
-            export.search(connection, request, base)?;
-        }
-    }
+    content.read(connection, &bases, &mut |entry| export.entry(entry))?;
     export.end()
-}
-
-/// The names of the entries at the top of what is exported, as the server spells them.
-fn bases(connection: &mut Connection, base: Option<&str>) -> Result<Vec<String>, LdifExportError> {
-    let wanted = match base {
-        Some(base) => vec![base.to_owned()],
-        None => {
-            let root = connection.entry("", &["namingContexts"])?;
-            root.map(|root| root.texts("namingContexts")).unwrap_or_default()
-        }
-    };
-    let mut found = Vec::new();
-    for dn in wanted {
-        let mut reply = connection.search_managing(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"])?;
-        match reply.entries.pop() {
-            Some(entry) => found.push(entry.dn),
-            None if !matches!(reply.outcome.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT) => {
-                return Err(LdifExportError::Refused { outcome: Box::new(reply.outcome), entries: 0 });
-            }
-            None if base.is_some() => return Err(LdifExportError::NoBase(dn)),
-            // A naming context without an entry yet.
-            None => {}
-        }
-    }
-    Ok(found)
 }
 
 struct Export<'o> {
@@ -148,54 +107,8 @@ struct Export<'o> {
 }
 
 impl Export<'_> {
-    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3).
-    /// False when there is nothing to be searched there.
-    fn search(
-        &mut self,
-        connection: &mut Connection,
-        request: &LdifExport<'_>,
-        base: &str,
-    ) -> Result<bool, LdifExportError> {
-        let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
-        // The visibility of subentries: a BER BOOLEAN, TRUE.
-        let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
-        let subentries = Control { oid: oids::SUBENTRIES, critical: true, value };
-        let ordinary = ControlsBuf::from_iter([managing]);
-        if !self.search_with(connection, request, base, &ordinary)? {
-            return Ok(false);
-        }
-        if knows_control(connection, oids::SUBENTRIES)? {
-            self.search_with(connection, request, base, &ControlsBuf::from_iter([managing, subentries]))?;
-        }
-        Ok(true)
-    }
-
-    fn search_with(
-        &mut self,
-        connection: &mut Connection,
-        request: &LdifExport<'_>,
-        base: &str,
-        controls: &ControlsBuf,
-    ) -> Result<bool, LdifExportError> {
-        let every = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
-        let attributes =
-            SelectionBuf::from_iter(request.attributes.iter().map(String::as_str).chain([HAS_SUBORDINATES]));
-        let filter = request.filter.unwrap_or(every.as_filter());
-        let search = SearchRequest::new(base, Scope::WholeSubtree, filter, attributes.as_selection());
-        let last = connection.search_each(search, controls.as_controls(), |entry| self.entry(entry))?;
-        let Some(outcome) = last.outcome() else { return Ok(true) };
-        match outcome.code {
-            ResultCode::SUCCESS => Ok(true),
-            ResultCode::NO_SUCH_OBJECT if base.is_empty() => Ok(false),
-            _ => Err(LdifExportError::Refused { outcome: Box::new(outcome), entries: self.done.entries }),
-        }
-    }
-
     fn entry(&mut self, entry: &SearchEntry<'_>) -> Result<(), LdifExportError> {
         let dn = entry.object_name;
-        if dn.is_empty() {
-            return Ok(());
-        }
         if !self.keeps_order {
             self.put(entry);
             return self.flush_if_full();
@@ -285,11 +198,6 @@ impl Export<'_> {
         self.text.clear();
         Ok(())
     }
-}
-
-fn knows_control(connection: &mut Connection, oid: &str) -> Result<bool, ClientError> {
-    let root = connection.entry("", &["supportedControl"])?;
-    Ok(root.is_some_and(|root| root.texts("supportedControl").iter().any(|known| known == oid)))
 }
 
 /// The DN right above; empty when there is none, or the text is no DN.

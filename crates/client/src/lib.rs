@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod connection;
+mod content;
 mod error;
 mod export;
 mod reply;
@@ -20,6 +21,7 @@ mod stream;
 mod tls;
 
 pub use connection::{Connection, READ_TIMEOUT_DEFAULT};
+pub use content::{Content, ContentError};
 pub use error::ClientError;
 pub use export::{LdifExport, LdifExportError, LdifExported, export_ldif};
 pub use reply::{Attribute, Entry, ExtendedReply, Outcome, Received, Reply};

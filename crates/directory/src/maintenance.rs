@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod check;
+pub mod content_diff;
 pub mod digest;
 pub mod duplicates;
 mod entry_uuid;
@@ -12,3 +13,4 @@ pub mod ldif_check;
 pub mod ldif_diff;
 pub mod rehearse;
 pub mod salvage;
+mod sorted_entries;

@@ -20,6 +20,7 @@ use crate::bench::BenchArguments;
 #[cfg(feature = "kafka")]
 use crate::cluster::{self, ClusterArguments};
 use crate::compact;
+use crate::compare::{self, CompareArguments};
 use crate::data_arguments::DataArguments;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
@@ -72,6 +73,9 @@ pub(crate) enum Verb {
     /// Rewrite the data file of a directory without unused pages
     #[command(after_help = compact::HELP)]
     Compact(DataArguments),
+    /// Compare the entries of two servers, and group the differences by cause
+    #[command(after_help = compare::HELP)]
+    Compare(CompareArguments),
     /// Check, count and compare LDIF files
     #[command(after_help = ldif::HELP)]
     Ldif(LdifArguments),

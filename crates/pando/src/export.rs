@@ -6,16 +6,15 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use client::{Connection, LdifExport, LdifExportError, LdifExported, export_ldif};
-use directory::catalog::VirtualAttribute;
+use client::{Connection, ContentError, LdifExport, LdifExportError, LdifExported, export_ldif};
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::{OperationError, ReadOnlyDirectory};
 use ldap::{FilterBuf, ResultCode, ServerUrl};
-use schema::{AttributeUsage, Schema};
+use schema::Schema;
 use server::{Arguments, Config, ServeError};
 
 use crate::exit;
-use crate::online::{ServerArguments, schema_of, socket_in};
+use crate::online::{ServerArguments, parse_filter, schema_of, socket_in, stored_operational};
 use crate::output::{Background, Compression, Output};
 
 /// The options of `pando export`.
@@ -50,10 +49,6 @@ pub(crate) struct ExportArguments {
     /// The file to write; `-` is standard output
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-}
-
-fn parse_filter(text: &str) -> Result<FilterBuf, ldap::FilterError> {
-    FilterBuf::parse(text)
 }
 
 pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
@@ -142,8 +137,10 @@ fn online(
             say(entries, bytes, started.elapsed(), &format!(" from {url}"));
             ExitCode::SUCCESS
         }
-        Err(LdifExportError::NoBase(_)) if arguments.if_exists => arguments.write_empty(),
-        Err(error @ LdifExportError::NoBase(_)) => exit::refused(&error.to_string()),
+        Err(LdifExportError::Content(ContentError::NoBase(_))) if arguments.if_exists => {
+            arguments.write_empty()
+        }
+        Err(error @ LdifExportError::Content(ContentError::NoBase(_))) => exit::refused(&error.to_string()),
         Err(LdifExportError::Write(error)) => arguments.not_written(&error),
         Err(error) => exit::failure(&format!("{url}: {error}")),
     }
@@ -175,22 +172,17 @@ impl ExportArguments {
         }
     }
 
-    /// Returns the attributes to request from a server: those that it stores. `+` would include computed ones.
+    /// Returns the attributes to request from a server: those that it stores.
     fn stored_attributes(&self, schema: &Schema) -> Vec<String> {
         let mut names: Vec<String> = if self.attributes.is_empty() {
             vec!["*".to_owned()]
         } else {
             self.attributes.iter().filter(|name| *name != "+").cloned().collect()
         };
-        let all_operational = self.operational || self.attributes.iter().any(|name| name == "+");
-        // Otherwise the operational attributes that clients may write, such as the `ref` of a referral.
-        let clients = self.attributes.is_empty();
-        let stored = schema.attribute_types().iter().filter(|attribute_type| {
-            attribute_type.usage != AttributeUsage::UserApplications
-                && VirtualAttribute::of(attribute_type).is_none()
-                && (all_operational || clients && !attribute_type.no_user_modification)
-        });
-        names.extend(stored.map(|attribute_type| attribute_type.name().to_owned()));
+        let all = self.operational || self.attributes.iter().any(|name| name == "+");
+        if all || self.attributes.is_empty() {
+            names.extend(stored_operational(schema, all).map(str::to_owned));
+        }
         names
     }
 

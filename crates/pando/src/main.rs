@@ -15,6 +15,7 @@ mod bench;
 #[cfg(feature = "kafka")]
 mod cluster;
 mod compact;
+mod compare;
 mod data_arguments;
 mod exit;
 mod explain;
@@ -67,6 +68,7 @@ fn main() -> ExitCode {
             "this build has no clusters: build with `--features kafka`, as the packages are built",
         ),
         Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Backup(arguments) => backup::run(&arguments),
         Verb::Restore(arguments) => backup::restore(&arguments),
         Verb::Ldif(arguments) => ldif::run(&arguments),

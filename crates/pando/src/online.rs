@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{ClientError, Connection, Tls};
-use ldap::ServerUrl;
-use schema::{Schema, SchemaBuilder};
+use directory::catalog::VirtualAttribute;
+use ldap::{FilterBuf, FilterError, ServerUrl};
+use schema::{AttributeUsage, Schema, SchemaBuilder};
 use server::values::DnText;
 
 /// Longest wait for the next message of a response: a search through all entries may find nothing for a while.
@@ -65,10 +66,31 @@ impl ServerArguments {
 
     /// Connects and binds.
     pub(crate) fn connect(&self, url: &ServerUrl) -> Result<Connection, OnlineError> {
+        let ServerArguments { bind_dn, password_file, tls_ca, .. } = self;
+        Identity {
+            bind_dn: bind_dn.as_ref(),
+            password_file: password_file.as_deref(),
+            tls_ca: tls_ca.as_deref(),
+        }
+        .connect(url)
+    }
+}
+
+/// Identity to bind as, and authorities to check the server's certificate against.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) bind_dn: Option<&'a DnText>,
+    pub(crate) password_file: Option<&'a Path>,
+    pub(crate) tls_ca: Option<&'a Path>,
+}
+
+impl Identity<'_> {
+    /// Connects and binds.
+    pub(crate) fn connect(&self, url: &ServerUrl) -> Result<Connection, OnlineError> {
         let failed = |error| OnlineError::Connect { url: url.clone(), error };
         let mut connection = Connection::open_url(url, self.tls()?.as_ref()).map_err(failed)?;
         connection.set_timeout(SILENCE_MAX).map_err(failed)?;
-        let outcome = match (&self.bind_dn, &self.password_file, url) {
+        let outcome = match (self.bind_dn, self.password_file, url) {
             (Some(dn), Some(file), _) => Some(connection.bind(dn.as_str(), &password(file)?)),
             (_, _, ServerUrl::Local(_)) => Some(connection.bind_external(None)),
             _ => None,
@@ -81,14 +103,12 @@ impl ServerArguments {
             _ => Ok(connection),
         }
     }
-}
 
-impl ServerArguments {
-    /// Returns the authorities to check the server's certificate against.
     fn tls(&self) -> Result<Option<Tls>, OnlineError> {
-        let Some(file) = &self.tls_ca else { return Ok(None) };
-        let pem = std::fs::read(file).map_err(|error| OnlineError::Read { file: file.clone(), error })?;
-        Tls::authorities(&pem).map(Some).map_err(|error| OnlineError::Tls { file: file.clone(), error })
+        let Some(file) = self.tls_ca else { return Ok(None) };
+        let read = |error| OnlineError::Read { file: file.to_owned(), error };
+        let pem = std::fs::read(file).map_err(read)?;
+        Tls::authorities(&pem).map(Some).map_err(|error| OnlineError::Tls { file: file.to_owned(), error })
     }
 }
 
@@ -117,4 +137,19 @@ pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Clie
     }
     let mut builder = SchemaBuilder::shipped();
     Ok(builder.add_text(&subschema, &text).build().unwrap_or_else(|_| Schema::shipped()))
+}
+
+/// Returns the names of the operational attributes that servers store: those that clients may write, such as the `ref`
+/// of a referral, and with `all` those that only servers write. `+` would include computed ones.
+pub(crate) fn stored_operational(schema: &Schema, all: bool) -> impl Iterator<Item = &str> {
+    let stored = schema.attribute_types().iter().filter(move |attribute_type| {
+        attribute_type.usage != AttributeUsage::UserApplications
+            && VirtualAttribute::of(attribute_type).is_none()
+            && (all || !attribute_type.no_user_modification)
+    });
+    stored.map(|attribute_type| attribute_type.name())
+}
+
+pub(crate) fn parse_filter(text: &str) -> Result<FilterBuf, FilterError> {
+    FilterBuf::parse(text)
 }

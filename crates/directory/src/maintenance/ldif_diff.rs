@@ -8,16 +8,15 @@
 //! sorters, and two entries at a time. Additions and modifications come first, superiors before their subordinates;
 //! deletions follow in reverse order.
 
-use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 
+use ldap::ChangeOperation;
 use ldap::ldif::{LdifBody, LdifError, LdifReader, LdifWriter};
-use ldap::{ChangeOperation, Dn, ldif::LdifRecord};
-use schema::{MatchingRule, Schema};
-use store::{Sorted, Sorter, StoreError};
+use schema::Schema;
+use store::{Sorter, StoreError};
 
-use crate::model::codec::{Decoder, put_bytes, put_varint};
+use super::sorted_entries::{Compared, ComparedAttribute, EntryFault, EntrySorter, SortedEntries};
 
 /// Maximum size of a record of a text to compare, in bytes.
 const RECORD_SIZE_MAX: usize = 4 << 30;
@@ -82,33 +81,31 @@ pub fn diff(
     out: &mut dyn Write,
 ) -> Result<DiffSummary> {
     let (folder, memory_bytes) = scratch;
-    let sorter = || Sorter::new(folder, memory_bytes / 2);
-    let mut old = Entries::new(sort(schema, old, FIRST, sorter())?, FIRST)?;
-    let mut new = Entries::new(sort(schema, new, SECOND, sorter())?, SECOND)?;
+    let compared = Compared::user(schema);
+    let sorter = || EntrySorter::new(schema, folder, memory_bytes / 2);
+    let mut old = sort(old, FIRST, sorter())?;
+    let mut new = sort(new, SECOND, sorter())?;
     let mut deletions = Sorter::new(folder, memory_bytes / 8);
     let mut writer = LdifWriter::new(out);
     writer.version()?;
     let mut summary = DiffSummary::default();
     while !(old.is_at_end && new.is_at_end) {
-        let order = match (old.is_at_end, new.is_at_end) {
-            (true, _) => std::cmp::Ordering::Greater,
-            (_, true) => std::cmp::Ordering::Less,
-            _ => old.key.cmp(&new.key),
-        };
-        match order {
+        check_name(&old, FIRST)?;
+        check_name(&new, SECOND)?;
+        match old.order(&new) {
             std::cmp::Ordering::Less => {
                 // Keys count down, to reverse the order.
-                deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn()?.as_bytes())?;
+                deletions.push(&(u64::MAX - summary.deleted).to_be_bytes(), old.dn().as_bytes())?;
                 summary.deleted += 1;
                 old.advance()?;
             }
             std::cmp::Ordering::Greater => {
-                add(schema, &new, &mut writer)?;
+                add(&compared, &new, &mut writer)?;
                 summary.added += 1;
                 new.advance()?;
             }
             std::cmp::Ordering::Equal => {
-                if modify(schema, &old, &new, &mut writer)? {
+                if modify(&compared, &old, &new, &mut writer)? {
                     summary.modified += 1;
                 } else {
                     summary.same += 1;
@@ -129,164 +126,49 @@ const FIRST: &str = "the first file";
 const SECOND: &str = "the second file";
 
 /// Sorts the entries of a text by their names.
-fn sort(schema: &Schema, input: impl BufRead, text: &'static str, mut sorter: Sorter) -> Result<Sorted> {
+fn sort(input: impl BufRead, text: &'static str, mut sorter: EntrySorter<'_>) -> Result<SortedEntries> {
     let mut reader = LdifReader::with_record_size_max(input, RECORD_SIZE_MAX);
-    let (mut key, mut row) = (Vec::new(), Vec::new());
     while let Some(record) = reader.next_record().map_err(|error| DiffError::Ldif { text, error })? {
         let bad = |what: String| DiffError::Record { text, line: record.line, what };
         let LdifBody::Entry(values) = record.body else {
             return Err(bad("this is a change record; only entries can be compared".to_owned()));
         };
-        name_key(schema, &record, &mut key).map_err(bad)?;
-        row.clear();
-        put_varint(&mut row, record.line);
-        put_bytes(&mut row, record.dn.as_bytes());
-        for line in values.iter() {
-            put_bytes(&mut row, line.description.as_bytes());
-            put_bytes(&mut row, line.value);
-        }
-        sorter.push(&key, &row)?;
+        let values = values.iter().map(|line| (line.description, line.value));
+        sorter.push(record.line, record.dn, values).map_err(|fault| match fault {
+            EntryFault::Name(what) => bad(what),
+            EntryFault::Sort(error) => error.into(),
+        })?;
     }
     Ok(sorter.finish()?)
 }
 
-fn name_key(schema: &Schema, record: &LdifRecord<'_>, key: &mut Vec<u8>) -> std::result::Result<(), String> {
-    key.clear();
-    let dn = Dn::parse(record.dn)
-        .map_err(|error| format!("{:?} is not a distinguished name: {error}", record.dn))?;
-    schema.normalize_dn(&dn, key).map_err(|error| format!("{:?}: {error}", record.dn))
+/// Refuses an entry with the name of the previous one.
+fn check_name(entries: &SortedEntries, text: &'static str) -> Result<()> {
+    if entries.is_at_end || !entries.is_repeated {
+        return Ok(());
+    }
+    let what = "another entry has the same name".to_owned();
+    Err(DiffError::Record { text, line: entries.number(), what })
 }
 
-/// The entries of one text in the order of their names, with a current one.
-struct Entries {
-    sorted: Sorted,
-    text: &'static str,
-    key: Vec<u8>,
-    row: Vec<u8>,
-    is_at_end: bool,
-}
-
-impl Entries {
-    fn new(sorted: Sorted, text: &'static str) -> Result<Entries> {
-        let mut entries = Entries { sorted, text, key: Vec::new(), row: Vec::new(), is_at_end: false };
-        entries.advance()?;
-        Ok(entries)
-    }
-
-    fn advance(&mut self) -> Result<()> {
-        let is_first = self.row.is_empty();
-        match self.sorted.next()? {
-            Some((key, row)) => {
-                if !is_first && key == self.key {
-                    let line = Decoder(row).varint().unwrap_or(0);
-                    let what = "another entry has the same name".to_owned();
-                    return Err(DiffError::Record { text: self.text, line, what });
-                }
-                self.key.clear();
-                self.key.extend_from_slice(key);
-                self.row.clear();
-                self.row.extend_from_slice(row);
-            }
-            None => self.is_at_end = true,
-        }
-        Ok(())
-    }
-
-    fn dn(&self) -> Result<&str> {
-        let mut decoder = Decoder(&self.row);
-        decoder.varint();
-        Ok(decoder.str().unwrap_or_default())
-    }
-
-    /// Returns the lines of the entry: description and value.
-    fn lines(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut decoder = Decoder(&self.row);
-        decoder.varint();
-        decoder.bytes();
-        std::iter::from_fn(move || Some((decoder.str()?, decoder.bytes()?)))
-    }
-
-    /// Returns the attributes that a client can change, by name.
-    fn attributes(&self, schema: &Schema) -> BTreeMap<String, Attribute<'_>> {
-        let mut attributes: BTreeMap<String, Attribute<'_>> = BTreeMap::new();
-        let mut last: Option<(&str, Option<String>)> = None;
-        for (description, value) in self.lines() {
-            // Mostly the same attribute as on the previous line.
-            if last.as_ref().is_none_or(|(known, _)| *known != description) {
-                last = Some((description, canonical_name(schema, description)));
-            }
-            let Some((_, Some(name))) = &last else { continue };
-            match attributes.get_mut(name) {
-                Some(attribute) => attribute.values.push(value),
-                None => {
-                    let attribute = Attribute::new(schema, description, value);
-                    attributes.insert(name.clone(), attribute);
-                }
-            }
-        }
-        attributes
-    }
-}
-
-/// Returns the name under which descriptions are equal; `None` for attributes that only the server writes.
-fn canonical_name(schema: &Schema, description: &str) -> Option<String> {
-    match schema.parse_description(description) {
-        Ok(known) if schema.type_by_id(known.type_id).no_user_modification => None,
-        Ok(known) => Some(known.returned_name(schema).into_owned()),
-        Err(_) => Some(description.to_ascii_lowercase()),
-    }
-}
-
-struct Attribute<'e> {
-    equality: Option<MatchingRule>,
-    is_single: bool,
-    values: Vec<&'e [u8]>,
-}
-
-impl<'e> Attribute<'e> {
-    fn new(schema: &Schema, description: &str, value: &'e [u8]) -> Attribute<'e> {
-        let known = schema.parse_description(description).ok();
-        let attribute_type = known.map(|known| schema.type_by_id(known.type_id));
-        Attribute {
-            equality: attribute_type.and_then(|known| known.equality),
-            is_single: attribute_type.is_some_and(|known| known.single_value),
-            values: vec![value],
-        }
-    }
-
-    fn key(&self, schema: &Schema, value: &[u8]) -> Vec<u8> {
-        let mut key = Vec::with_capacity(value.len() + 8);
-        match self.equality {
-            Some(rule) if rule.normalize(schema, value, &mut key).is_ok() => key,
-            _ => value.to_vec(),
-        }
-    }
-
-    /// Returns the values that `other` does not have.
-    fn without(&self, schema: &Schema, other: &Attribute<'_>) -> Vec<&'e [u8]> {
-        let others: HashSet<Vec<u8>> = other.values.iter().map(|value| other.key(schema, value)).collect();
-        self.values.iter().copied().filter(|value| !others.contains(&self.key(schema, value))).collect()
-    }
-}
-
-fn add(schema: &Schema, new: &Entries, writer: &mut LdifWriter<&mut dyn Write>) -> Result<()> {
-    let lines = new.lines().filter(|(description, _)| canonical_name(schema, description).is_some());
-    Ok(writer.add(new.dn()?, &[], lines)?)
+fn add(compared: &Compared<'_>, new: &SortedEntries, writer: &mut LdifWriter<&mut dyn Write>) -> Result<()> {
+    let lines = new.lines().filter(|(description, _)| compared.name(description).is_some());
+    Ok(writer.add(new.dn(), &[], lines)?)
 }
 
 type Change<'e> = (ChangeOperation, &'e str, Vec<&'e [u8]>);
 
 /// Writes the changes of one entry; returns false if there are none.
 fn modify(
-    schema: &Schema,
-    old: &Entries,
-    new: &Entries,
+    compared: &Compared<'_>,
+    old: &SortedEntries,
+    new: &SortedEntries,
     writer: &mut LdifWriter<&mut dyn Write>,
 ) -> Result<bool> {
     if old.lines().eq(new.lines()) {
         return Ok(false);
     }
-    let (before, after) = (old.attributes(schema), new.attributes(schema));
+    let (before, after) = (old.attributes(compared), new.attributes(compared));
     let mut changes: Vec<Change<'_>> = Vec::new();
     for name in before.keys().filter(|name| !after.contains_key(*name)) {
         changes.push((ChangeOperation::Delete, name, Vec::new()));
@@ -294,24 +176,24 @@ fn modify(
     for (name, attribute) in &after {
         match before.get(name) {
             None => changes.push((ChangeOperation::Add, name, attribute.values.clone())),
-            Some(before) => change_values(schema, name, before, attribute, &mut changes),
+            Some(before) => change_values(compared, name, before, attribute, &mut changes),
         }
     }
     if changes.is_empty() {
         return Ok(false);
     }
-    writer.modify(old.dn()?, &[], changes)?;
+    writer.modify(old.dn(), &[], changes)?;
     Ok(true)
 }
 
 fn change_values<'e>(
-    schema: &Schema,
+    compared: &Compared<'_>,
     name: &'e str,
-    before: &Attribute<'e>,
-    after: &Attribute<'e>,
+    before: &ComparedAttribute<'e>,
+    after: &ComparedAttribute<'e>,
     changes: &mut Vec<Change<'e>>,
 ) {
-    let (gone, come) = (before.without(schema, after), after.without(schema, before));
+    let (gone, come) = (before.without(compared, after), after.without(compared, before));
     if gone.is_empty() && come.is_empty() {
         return;
     }

@@ -6,7 +6,7 @@ use ldap::{ChangeOperation, ServerUrl};
 use support::clients::{self, Run, ldap_utility};
 use support::pando::{PROGRAM, Start, command};
 use support::slapd::Slapd;
-use support::tree::{add, add_person, person_dn, plant};
+use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 fn export(scratch: &Scratch, arguments: &[&str]) -> Run {
@@ -186,6 +186,44 @@ fn another_server_is_exported_too() {
     let pando = Pando::start(&scratch);
     let here = ldap_utility("ldapsearch", pando.address(), &["-b", SUFFIX, "entryUUID"], "").stdout;
     assert_eq!(here, there, "the same entries under the same names");
+}
+
+#[test]
+fn two_servers_are_compared() {
+    let scratch = Scratch::new("online-compare");
+    let slapd = Slapd::start(&scratch, &[]);
+    let mut theirs = client::Connection::open(slapd.address()).unwrap();
+    assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    let pando = Pando::start(&scratch);
+    let mut ours = pando.administrator();
+    plant(&mut theirs);
+    plant(&mut ours);
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let urls = [slapd.address(), pando.address()].map(|address| format!("ldap://{address}"));
+    let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap()];
+    let compare =
+        |more: &[&str]| command(&[&["compare", &urls[0], &urls[1]], &bind[..], more].concat(), None);
+    // Passwords are hashed with random salts.
+    let same = ["--leave-out", "userPassword", "--base", SUFFIX];
+    compare(&same).expect_code(0).expect_error("6 and 6 entries").expect_error("6 the same");
+    replace(&mut ours, &person_dn("anna"), "title", &["x", "y"]);
+    replace(&mut theirs, &person_dn("anna"), "title", &["X", "z"]);
+    assert!(ours.delete(&person_dn("bert")).unwrap().is_success());
+    add_person(&mut ours, "clara");
+    let line = format!("{}: 1 values only in the first, 1 only in the second", person_dn("anna"));
+    compare(&same)
+        .expect_code(1)
+        .expect_output("1 entries are only in ldap:")
+        .expect_output("1 entries differ in title")
+        .expect_output(&line);
+    let json = compare(&[&same[..], &["--json"]].concat()).expect_code(1).stdout;
+    assert!(json.contains(r#""difference":"only_second","dn":"uid=clara,"#), "{json}");
+    assert!(json.contains(r#""values":2"#), "{json}");
+    compare(&["--base", SUFFIX, "--filter", "(ou=*)"]).expect_code(0);
+    compare(&["--base", SUFFIX, "--operational", "--filter", "(ou=people)"])
+        .expect_code(1)
+        .expect_output("differ in entryUUID");
+    compare(&["--base", "ou=nowhere,o=x"]).expect_code(2).expect_error("nowhere");
 }
 
 #[test]

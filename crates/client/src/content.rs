@@ -1,0 +1,169 @@
+//! All entries of a server, or those below a base, as they come: ordinary entries, then subentries.
+
+use ldap::{
+    Control, Controls, ControlsBuf, Filter, FilterBuf, ResultCode, Scope, SearchEntry, SearchRequest,
+    SelectionBuf, oids,
+};
+
+use crate::{ClientError, Connection, Outcome};
+
+/// Entries to read.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// The entry at and below which entries are read, instead of all that the server's root DSE names.
+    pub base: Option<&'a str>,
+    /// Filter that entries must match.
+    pub filter: Option<Filter<'a>>,
+    /// Attributes as a search names them.
+    pub attributes: &'a [&'a str],
+}
+
+/// Reason why not all entries were read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContentError {
+    /// The server shows no such entry to begin at.
+    #[error("there is no entry {0:?} to begin at, or none that this client may see")]
+    NoBase(String),
+    /// The server gave no answer.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The server ended the search early.
+    #[error("the server ended the search after {entries} entries: {}: {}", outcome.code, outcome.diagnostic)]
+    Refused {
+        /// Its answer.
+        outcome: Box<Outcome>,
+        /// Entries received until then.
+        entries: u64,
+    },
+}
+
+/// Takes an entry.
+type Each<'e, E> = &'e mut dyn FnMut(&SearchEntry<'_>) -> Result<(), E>;
+
+/// An error of reading, or of the caller's.
+enum ReadError<E> {
+    Content(ContentError),
+    Caller(E),
+}
+
+impl<E> From<ClientError> for ReadError<E> {
+    fn from(error: ClientError) -> Self {
+        ReadError::Content(error.into())
+    }
+}
+
+impl Content<'_> {
+    /// Returns the names of the entries at the top, as the server spells them.
+    ///
+    /// # Errors
+    /// As [`ContentError`] says.
+    pub fn bases(&self, connection: &mut Connection) -> Result<Vec<String>, ContentError> {
+        let wanted = match self.base {
+            Some(base) => vec![base.to_owned()],
+            None => {
+                let root = connection.entry("", &["namingContexts"])?;
+                root.map(|root| root.texts("namingContexts")).unwrap_or_default()
+            }
+        };
+        let mut found = Vec::new();
+        for dn in wanted {
+            let mut reply =
+                connection.search_managing(&dn, Scope::BaseObject, "(objectClass=*)", &["1.1"])?;
+            match reply.entries.pop() {
+                Some(entry) => found.push(entry.dn),
+                None if !matches!(reply.outcome.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT) => {
+                    return Err(ContentError::Refused { outcome: Box::new(reply.outcome), entries: 0 });
+                }
+                None if self.base.is_some() => return Err(ContentError::NoBase(dn)),
+                // A naming context without an entry yet.
+                None => {}
+            }
+        }
+        Ok(found)
+    }
+
+    /// Passes each entry at and below the bases to `each`. Nothing is kept; while `each` works, nothing is read.
+    ///
+    /// # Errors
+    /// Those of `each`, and as [`ContentError`] says.
+    pub fn read<E: From<ContentError>>(
+        &self,
+        connection: &mut Connection,
+        bases: &[String],
+        each: Each<'_, E>,
+    ) -> Result<(), E> {
+        let mut reading = Reading { content: self, entries: 0, each };
+        // All trees at once come in the order of their entries; not every server knows such a search.
+        if self.base.is_none() && reading.search(connection, "")? {
+            return Ok(());
+        }
+        bases.iter().try_for_each(|base| reading.search(connection, base).map(drop))
+    }
+}
+
+struct Reading<'r, 'c, E> {
+    content: &'r Content<'c>,
+    entries: u64,
+    each: Each<'r, E>,
+}
+
+impl<E: From<ContentError>> Reading<'_, '_, E> {
+    /// Searches below `base`, subentries last, which a search sees by themselves or not at all (RFC 3672 section 3).
+    /// Returns false if there is nothing to be searched there.
+    fn search(&mut self, connection: &mut Connection, base: &str) -> Result<bool, E> {
+        let managing = Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None };
+        // The visibility of subentries: a BER BOOLEAN, TRUE.
+        let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
+        let subentries = Control { oid: oids::SUBENTRIES, critical: true, value };
+        let ordinary = ControlsBuf::from_iter([managing]);
+        if !self.search_with(connection, base, ordinary.as_controls())? {
+            return Ok(false);
+        }
+        let knows_subentries = knows_control(connection, oids::SUBENTRIES).map_err(ContentError::from)?;
+        if knows_subentries {
+            let both = ControlsBuf::from_iter([managing, subentries]);
+            self.search_with(connection, base, both.as_controls())?;
+        }
+        Ok(true)
+    }
+
+    fn search_with(
+        &mut self,
+        connection: &mut Connection,
+        base: &str,
+        controls: Controls<'_>,
+    ) -> Result<bool, E> {
+        let every = FilterBuf::parse("(objectClass=*)").map_err(|error| fault(ClientError::Filter(error)))?;
+        let attributes = SelectionBuf::from_iter(self.content.attributes);
+        let filter = self.content.filter.unwrap_or(every.as_filter());
+        let search = SearchRequest::new(base, Scope::WholeSubtree, filter, attributes.as_selection());
+        let last = connection.search_each(search, controls, |entry| {
+            // The root DSE is not part of any content.
+            if entry.object_name.is_empty() {
+                return Ok(());
+            }
+            self.entries += 1;
+            (self.each)(entry).map_err(ReadError::Caller)
+        });
+        let last = last.map_err(|error| match error {
+            ReadError::Content(error) => error.into(),
+            ReadError::Caller(error) => error,
+        })?;
+        let Some(outcome) = last.outcome() else { return Ok(true) };
+        match outcome.code {
+            ResultCode::SUCCESS => Ok(true),
+            ResultCode::NO_SUCH_OBJECT if base.is_empty() => Ok(false),
+            _ => Err(ContentError::Refused { outcome: Box::new(outcome), entries: self.entries }.into()),
+        }
+    }
+}
+
+fn fault<E: From<ContentError>>(error: ClientError) -> E {
+    ContentError::from(error).into()
+}
+
+fn knows_control(connection: &mut Connection, oid: &str) -> Result<bool, ClientError> {
+    let root = connection.entry("", &["supportedControl"])?;
+    Ok(root.is_some_and(|root| root.texts("supportedControl").iter().any(|known| known == oid)))
+}
