@@ -11,6 +11,7 @@ use ldap::{
 use std::collections::{HashMap, VecDeque};
 use std::io::{ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -168,6 +169,14 @@ impl Connection {
     pub fn over_tcp(stream: TcpStream) -> Result<Connection, ClientError> {
         stream.set_nodelay(true)?;
         Connection::over(Stream::Tcp(stream))
+    }
+
+    /// Creates a connection over a connected socket of the file system, such as one end of a pair.
+    ///
+    /// # Errors
+    /// [`ClientError::Io`] if the socket cannot be used.
+    pub fn over_local(stream: UnixStream) -> Result<Connection, ClientError> {
+        Connection::over(Stream::Local(stream))
     }
 
     fn over(stream: Stream) -> Result<Connection, ClientError> {

@@ -7,6 +7,7 @@
 pub mod audit;
 pub mod backup;
 mod cluster;
+pub mod console;
 mod exposed;
 pub mod kerberos;
 pub mod limit_tables;
@@ -33,6 +34,7 @@ use zeroize::Zeroize as _;
 
 use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
+use crate::config::console::ConsoleSettings;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
 use crate::config::values::{DnText, LogLevel, TlsVersion};
@@ -131,6 +133,9 @@ pub enum ConfigError {
     /// Keys of the table `[metrics]` contradict each other.
     #[error("the table [metrics] of the node file: {0}")]
     Metrics(&'static str),
+    /// Keys of the table `[console]` contradict each other.
+    #[error("the table [console] of the node file: {0}")]
+    Console(&'static str),
     /// A table of the node file has keys that have no effect, because another key is missing.
     #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
     Idle {
@@ -238,6 +243,8 @@ pub struct Config {
     pub audit: AuditSettings,
     /// Listener of the metrics.
     pub metrics: Option<MetricsSettings>,
+    /// Listener of the web console.
+    pub console: Option<ConsoleSettings>,
     /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
@@ -345,6 +352,7 @@ impl Config {
             audit: AuditSettings::default(),
             backup: None,
             metrics: None,
+            console: None,
             cluster: None,
         }
     }
@@ -408,6 +416,7 @@ impl Config {
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
+            console: ConsoleSettings::of(file.console)?,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
         })
@@ -463,6 +472,7 @@ impl Config {
             ("audit", self.audit != new.audit, false),
             ("backup", self.backup != new.backup, false),
             ("metrics", self.metrics != new.metrics, false),
+            ("console", self.console != new.console, false),
             ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),

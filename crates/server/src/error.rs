@@ -74,6 +74,14 @@ pub enum ServeError {
         /// The cause.
         error: io::Error,
     },
+    /// A listener of the console cannot be opened.
+    #[error("cannot serve the console on {address}: {error}")]
+    Console {
+        /// Address of the listener.
+        address: SocketAddr,
+        /// The cause.
+        error: io::Error,
+    },
     /// The files of TLS are not usable.
     #[error(transparent)]
     Tls(#[from] TlsError),

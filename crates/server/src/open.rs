@@ -3,6 +3,7 @@
 //! There is no global state: a process may run several servers, and tests do.
 
 mod cluster;
+mod console;
 mod event_loops;
 mod handle;
 mod metrics;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 
 use directory::{Directory, NodeSettings, OpenOptions, Writer, password};
 
+use self::console::ConsoleListener;
 use self::event_loops::{EventLoops, Listening};
 pub use self::handle::{Handle, Reloaded};
 use self::metrics::MetricsListener;
@@ -174,6 +176,9 @@ impl Opened {
         let metrics = (config.metrics.as_ref())
             .map(|settings| MetricsListener::open(settings, &monitor, &certificates))
             .transpose()?;
+        let console = (config.console.as_ref())
+            .map(|settings| ConsoleListener::open(settings, listening.control(), &certificates))
+            .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
         let (urls, addresses) = listening.addresses();
         let sources = Sources {
@@ -192,6 +197,9 @@ impl Opened {
         services.add(certificate_watch::start(&certificates)?);
         if let Some(metrics) = metrics {
             services.add(metrics.start()?);
+        }
+        if let Some(console) = console {
+            services.add(console.start()?);
         }
         if let Some((settings, figures)) = backup {
             services.add(backups::start(settings, &directory, figures)?);

@@ -35,6 +35,8 @@ impl ListenerName {
     pub const LDAPS: ListenerName = ListenerName::of_scheme(b"ldaps");
     /// Default name of a Unix domain socket.
     pub const LDAPI: ListenerName = ListenerName::of_scheme(b"ldapi");
+    /// Name of the web console.
+    pub const CONSOLE: ListenerName = ListenerName::of_scheme(b"console");
 
     const fn of_scheme(scheme: &[u8]) -> ListenerName {
         let mut octets = [0; ListenerName::OCTETS_MAX];

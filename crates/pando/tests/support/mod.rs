@@ -11,6 +11,7 @@ pub mod corpus;
 pub mod ds389;
 pub mod filters;
 pub mod givens;
+pub mod http;
 pub mod interrupted;
 pub mod metrics;
 pub mod pando;

@@ -21,6 +21,7 @@ use toml::de::{DeTable, DeValue};
 use crate::config::audit::AuditKeys;
 use crate::config::backup::BackupKeys;
 use crate::config::cluster::ClusterKeys;
+use crate::config::console::ConsoleKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::metrics::MetricsKeys;
@@ -67,6 +68,7 @@ pub(crate) struct NodeFile {
     pub(crate) audit: AuditKeys,
     pub(crate) backup: BackupKeys,
     pub(crate) metrics: MetricsKeys,
+    pub(crate) console: ConsoleKeys,
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
@@ -281,8 +283,8 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "oauth"
-                | "kerberos" | "cluster" | "pass_through",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "console"
+                | "oauth" | "kerberos" | "cluster" | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -377,6 +379,7 @@ mod tests {
             ("backup", keys_of::<BackupKeys>()),
             ("bad_passwords", keys_of::<BadPasswordFiles>()),
             ("cluster", keys_of::<ClusterKeys>()),
+            ("console", keys_of::<ConsoleKeys>()),
             ("kerberos", keys_of::<KerberosKeys>()),
             ("limit", keys_of::<LimitTableKeys>()),
             ("limits", keys_of::<LimitKeys>()),

@@ -172,6 +172,7 @@ impl OnlineSettings {
         stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {
             Some(ServerUrl::Internet { tls: false, .. }) => ListenerName::LDAP,
             Some(ServerUrl::Internet { tls: true, .. }) => ListenerName::LDAPS,
+            None if listener == ListenerIndex::CONSOLE => ListenerName::CONSOLE,
             Some(ServerUrl::Local(_)) | None => ListenerName::LDAPI,
         })
     }
@@ -263,6 +264,9 @@ pub(crate) struct ListenerIndex(pub(crate) u8);
 impl ListenerIndex {
     /// The socket in the data directory, for which there is no setting.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
+
+    /// The console, through which clients of its HTTP listener reach the directory.
+    pub(crate) const CONSOLE: ListenerIndex = ListenerIndex(u8::MAX - 1);
 }
 
 /// Returns a timeout of the node file, in which 0 means none.

@@ -23,7 +23,7 @@ use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
 use crate::net::proxy_header::ProxyHeader;
 use crate::net::request_memory::Admission;
-use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Stream};
+use crate::net::stream::{Accepted, PROXY_ELSEWHERE, Peer, Stream};
 use crate::net::tls::{Incoming, TlsSession};
 use crate::session::context::Context;
 use crate::session::positions::PositionWait;
@@ -148,7 +148,7 @@ impl Connection {
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
         let place = ConnectionPlace { number, slot, listener };
-        let is_proxy = peer.address().is_some_and(|address| settings.is_proxy(address));
+        let is_proxy = matches!(peer, Peer::Network(address) if settings.is_proxy(address.ip()));
         let mut session = Session::new(place, Arc::clone(&context.anonymous), &peer, is_trusted && !is_proxy);
         if !is_proxy {
             session.find_limits(context);

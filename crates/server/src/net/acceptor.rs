@@ -12,10 +12,11 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, ServerUrl, response};
+use mio::net::UnixStream;
 use mio::{Events, Poll, Token, Waker};
 
 use crate::config::ListenerIndex;
@@ -23,7 +24,7 @@ use crate::limits::{ACCEPT_PAUSE, ACCEPT_WARNING_INTERVAL, ACCEPTS_PER_PASS_MAX}
 use crate::net::descriptors::{self, DescriptorLimits};
 use crate::net::listener::{BoundPorts, ListenError, Listener};
 use crate::net::mailbox::{LoopMessage, Mailbox};
-use crate::net::stream::Accepted;
+use crate::net::stream::{Accepted, Peer, Stream};
 use crate::telemetry::counters::Counters;
 
 /// The token of the waker. The token of a listener is its index.
@@ -47,9 +48,27 @@ pub(crate) struct AcceptorControl {
     pub(crate) refused: AtomicU64,
     /// The error that ended accepting, if one did.
     pub(crate) failure: OnceLock<io::Error>,
+    /// Connections of the console that wait for an event loop; `None` once accepting has ended.
+    brought: Mutex<Option<Vec<Accepted>>>,
 }
 
 impl AcceptorControl {
+    /// Adds a connection that no listener accepted. It counts as an accepted one in every other respect.
+    ///
+    /// # Errors
+    /// The server stops, or the acceptor cannot be woken.
+    pub(crate) fn bring(&self, stream: UnixStream, peer: Peer, listener: ListenerIndex) -> io::Result<()> {
+        let stream = Stream::local(stream);
+        let new = Accepted { stream, peer, number: 0, listener, has_tls: false };
+        self.brought().as_mut().ok_or(ErrorKind::ConnectionAborted)?.push(new);
+        self.waker.wake()
+    }
+
+    /// The list is whole after every step, so a poisoned lock is usable.
+    fn brought(&self) -> MutexGuard<'_, Option<Vec<Accepted>>> {
+        self.brought.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Ends accepting.
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::SeqCst);
@@ -162,6 +181,7 @@ impl Acceptor {
             accepted_local: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             failure: OnceLock::new(),
+            brought: Mutex::new(Some(Vec::new())),
         });
         let events = Events::with_capacity(listeners.len() + 1);
         Ok(Acceptor {
@@ -231,6 +251,10 @@ impl Acceptor {
     }
 
     fn accept_all(&mut self, own: u16, accepted: &mut Vec<Accepted>) {
+        let brought = self.control.brought().as_mut().map(std::mem::take);
+        for new in brought.into_iter().flatten() {
+            self.hand_over(new, own, accepted);
+        }
         let mut count = 0;
         for index in 0..self.listeners.len() {
             while let Some(polled) = self.listeners.get_mut(index).filter(|polled| polled.ready) {
@@ -322,6 +346,7 @@ impl Drop for Acceptor {
     fn drop(&mut self) {
         // Close first: a loop that drains must not see another connection.
         self.listeners.clear();
+        *self.control.brought() = None;
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::Drain));
     }
 }

@@ -46,6 +46,8 @@ pub(crate) enum Peer {
     Network(SocketAddr),
     /// A client that a proxy names.
     Proxied { client: SocketAddr, proxy: SocketAddr },
+    /// A client of the console, which sends its requests on; `is_secured` says whether the client has TLS.
+    Console { client: SocketAddr, is_secured: bool },
     /// A process of this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),
 }
@@ -139,16 +141,12 @@ impl Peer {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// Returns the client's address on the network, if it has one.
-    pub(crate) fn address(&self) -> Option<IpAddr> {
-        self.hops().map(|hops| hops.client)
-    }
-
     /// Returns the addresses of client and proxy on the network, if it has any.
     pub(crate) fn hops(&self) -> Option<Hops> {
         match self {
             Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
             Peer::Proxied { client, proxy } => Some(Hops { client: client.ip(), proxy: Some(proxy.ip()) }),
+            Peer::Console { client, .. } => Some(Hops { client: client.ip(), proxy: None }),
             Peer::Local(_) => None,
         }
     }
@@ -164,7 +162,7 @@ impl Peer {
     /// Returns the identity of the peer for SASL EXTERNAL.
     pub(crate) fn external_identity(&self) -> ExternalIdentity {
         match self {
-            Peer::Network(_) | Peer::Proxied { .. } => ExternalIdentity::NotOffered,
+            Peer::Network(_) | Peer::Proxied { .. } | Peer::Console { .. } => ExternalIdentity::NotOffered,
             Peer::Local(None) => ExternalIdentity::Unknown,
             Peer::Local(Some(process)) if process.is_trusted => ExternalIdentity::Administrator,
             Peer::Local(Some(_)) => ExternalIdentity::Stranger,
@@ -177,6 +175,7 @@ impl fmt::Display for Peer {
         match self {
             Peer::Network(address) => write!(f, "{address}"),
             Peer::Proxied { client, proxy } => write!(f, "{client} by the proxy {proxy}"),
+            Peer::Console { client, .. } => write!(f, "{client} by the console"),
             Peer::Local(Some(process)) => write!(f, "process {} of user {}", process.id, process.user_id),
             Peer::Local(None) => f.write_str("a process of this machine"),
         }
@@ -355,6 +354,9 @@ mod tests {
             ExternalIdentity::NotOffered,
         );
         check(proxy.with_proxy_header(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
+        let client = "192.0.2.7:9".parse().unwrap();
+        let console = Peer::Console { client, is_secured: true };
+        check(console, "192.0.2.7:9 by the console", ExternalIdentity::NotOffered);
         check(Peer::Local(None), "a process of this machine", ExternalIdentity::Unknown);
         check(process(true), "process 5 of user 7", ExternalIdentity::Administrator);
         check(process(false), "process 5 of user 7", ExternalIdentity::Stranger);

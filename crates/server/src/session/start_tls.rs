@@ -29,6 +29,8 @@ pub(super) enum Protection {
     Proxied(Box<Hops>),
     /// The kernel: the client is a process of this machine.
     Kernel,
+    /// TLS between the client, which has this address, and the console.
+    Console(IpAddr),
     /// TLS, whose handshake is done. Boxed: most connections are idle, and many have none.
     Tls(Box<TlsFacts>),
 }
@@ -46,7 +48,10 @@ pub(super) struct TlsFacts {
 impl Protection {
     pub(super) fn of(peer: &Peer) -> Protection {
         match (peer, peer.hops()) {
-            (Peer::Network(address), _) => Protection::None(address.ip()),
+            (Peer::Network(address) | Peer::Console { client: address, is_secured: false }, _) => {
+                Protection::None(address.ip())
+            }
+            (Peer::Console { client, is_secured: true }, _) => Protection::Console(client.ip()),
             (_, Some(hops)) => Protection::Proxied(Box::new(hops)),
             (_, None) => Protection::Kernel,
         }
@@ -55,7 +60,7 @@ impl Protection {
     /// Returns the client's address, which a trusted proxy may have sent; `None` for a process of this machine.
     fn address(&self) -> Option<IpAddr> {
         match self {
-            Protection::None(address) => Some(*address),
+            Protection::None(address) | Protection::Console(address) => Some(*address),
             Protection::Proxied(hops) => Some(hops.client()),
             Protection::Kernel => None,
             Protection::Tls(tls) => tls.address,
@@ -72,7 +77,8 @@ impl Session {
     /// Returns the link that requests arrive on, if access rules depend on it.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
         context.snapshot.asks_link().then(|| {
-            let is_protected = matches!(self.protection, Protection::Kernel | Protection::Tls(_));
+            let is_protected =
+                matches!(self.protection, Protection::Kernel | Protection::Console(_) | Protection::Tls(_));
             let method = match *self.requester {
                 Requester::Anonymous => BindMethod::None,
                 Requester::Administrator { .. } | Requester::User { .. } => self.bind_method,
@@ -161,7 +167,7 @@ impl Session {
         match &self.protection {
             Protection::None(address) => rules.allow_clear(*address),
             Protection::Proxied(hops) => hops.are_all(|address| rules.allow_clear(address)),
-            Protection::Kernel | Protection::Tls(..) => true,
+            Protection::Kernel | Protection::Console(_) | Protection::Tls(..) => true,
         }
     }
 

@@ -1,0 +1,45 @@
+//! Headers of answers, the time for a request, and the size of its body: the same for all pages.
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn};
+use axum::response::{IntoResponse as _, Response};
+use tokio::time::timeout;
+
+use crate::limits::{BODY_BYTES_MAX, REQUEST_TIME};
+
+/// Headers of every answer. Pages have no scripts, load only what this server sends, and are kept by no cache.
+pub const HEADERS: [(HeaderName, HeaderValue); 5] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static(
+            "default-src 'none'; style-src 'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; \
+             base-uri 'none'",
+        ),
+    ),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    (header::VARY, HeaderValue::from_static("Accept, Cookie")),
+];
+
+/// Returns the router with the bounds and headers of every request.
+pub(crate) fn with_bounds(router: Router) -> Router {
+    router.layer(DefaultBodyLimit::max(BODY_BYTES_MAX)).layer(from_fn(answer))
+}
+
+async fn answer(request: Request, next: Next) -> Response {
+    let Ok(mut response) = timeout(REQUEST_TIME, next.run(request)).await else {
+        return (
+            StatusCode::SERVICE_UNAVAILABLE,
+            HeaderMap::from_iter(HEADERS),
+            "the request took too long\n",
+        )
+            .into_response();
+    };
+    for (name, value) in HEADERS {
+        response.headers_mut().entry(name).or_insert(value);
+    }
+    response
+}

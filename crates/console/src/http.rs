@@ -1,0 +1,149 @@
+//! The HTTP listeners: connections, their bounds, TLS, and one router for all requests.
+//!
+//! One thread runs everything except conversations with the directory, so the event loops of the server are left alone.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::ServerConfig;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt as _;
+
+use crate::host::Client;
+use crate::limits::{
+    CONNECTION_TIME, CONNECTIONS_MAX, CONNECTIONS_PER_SOURCE_MAX, HANDSHAKE_TIME, HEAD_BYTES_MAX, HEAD_TIME,
+    LAST_ANSWER_TIME, LDAP_THREADS_MAX, STOP_TIME,
+};
+use crate::places::{Places, source};
+
+/// Returns the TLS configuration for a new connection.
+pub type TlsConfig = Box<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
+
+/// Time until accepting continues after the process ran out of descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Listeners that are not served yet.
+pub struct Http {
+    /// The sockets, non-blocking.
+    pub listeners: Vec<std::net::TcpListener>,
+    /// The configuration of TLS; `None` is HTTP in the clear.
+    pub tls: Option<TlsConfig>,
+    /// The pages.
+    pub app: Router,
+}
+
+/// Order to stop, given by dropping it.
+pub struct StopOrder {
+    _sender: oneshot::Sender<()>,
+}
+
+/// The receiver of the order to stop.
+pub struct Stopped(oneshot::Receiver<()>);
+
+/// Returns an order to stop, and its receiver for [`Http::run`].
+pub fn stop_order() -> (StopOrder, Stopped) {
+    let (sender, receiver) = oneshot::channel();
+    (StopOrder { _sender: sender }, Stopped(receiver))
+}
+
+/// State of all connections.
+struct Shared {
+    places: Arc<Places<IpAddr>>,
+    tls: Option<TlsConfig>,
+    app: Router,
+}
+
+impl Http {
+    /// Serves until the order to stop.
+    ///
+    /// # Errors
+    /// The system has no event queue, or a listener cannot be used.
+    pub fn run(self, stopped: Stopped) -> io::Result<()> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(LDAP_THREADS_MAX)
+            .thread_name("pando-console-ldap")
+            .build()?;
+        let Http { listeners, tls, app } = self;
+        let places = Places::new(CONNECTIONS_MAX, CONNECTIONS_PER_SOURCE_MAX);
+        let shared = Arc::new(Shared { places, tls, app });
+        let served: io::Result<()> = runtime.block_on(async {
+            for listener in listeners {
+                tokio::spawn(accept(TcpListener::from_std(listener)?, Arc::clone(&shared)));
+            }
+            // The sender sends nothing: an error is the order.
+            let _ = stopped.0.await;
+            Ok(())
+        });
+        runtime.shutdown_timeout(STOP_TIME);
+        served
+    }
+}
+
+async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, address)) => match shared.places.take(source(address.ip())) {
+                Some(place) => {
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        let _place = place;
+                        serve(stream, address, &shared).await;
+                    });
+                }
+                None => tracing::debug!("{address} has too many connections to the console"),
+            },
+            Err(error) => {
+                tracing::debug!("a connection to the console is not accepted: {error}");
+                sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared) {
+    let _ = stream.set_nodelay(true);
+    let Some(tls) = &shared.tls else {
+        return exchange(stream, Client { address, is_secured: false }, &shared.app).await;
+    };
+    match timeout(HANDSHAKE_TIME, TlsAcceptor::from(tls()).accept(stream)).await {
+        Ok(Ok(stream)) => exchange(stream, Client { address, is_secured: true }, &shared.app).await,
+        Ok(Err(error)) => tracing::debug!("{address} does not reach the console: {error}"),
+        Err(_) => tracing::debug!("{address} does not reach the console: its handshake takes too long"),
+    }
+}
+
+/// Speaks HTTP with one client.
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, app: &Router) {
+    let service = service_fn(|mut request: hyper::Request<Incoming>| {
+        request.extensions_mut().insert(client);
+        app.clone().oneshot(request.map(Body::new))
+    });
+    let mut http = http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    let mut ended = timeout(CONNECTION_TIME, connection.as_mut()).await;
+    if ended.is_err() {
+        connection.as_mut().graceful_shutdown();
+        ended = timeout(LAST_ANSWER_TIME, connection).await;
+    }
+    match ended {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!("{} and the console: {error}", client.address),
+        Err(_) => tracing::debug!("{} reads an answer of the console too slowly", client.address),
+    }
+}

@@ -1,0 +1,42 @@
+//! Bounds on what clients can make the console hold.
+
+use std::time::Duration;
+
+/// Open HTTP connections; more are closed at once.
+pub const CONNECTIONS_MAX: usize = 512;
+
+/// Those of one address, or of one IPv6 network of 64 bits.
+pub const CONNECTIONS_PER_SOURCE_MAX: usize = 128;
+
+/// Time for a TLS handshake.
+pub const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Time for the head of a request, and for the next request on a connection.
+pub const HEAD_TIME: Duration = Duration::from_secs(15);
+
+/// Time for a request with its body and its answer's beginning. A request that takes longer is answered 503.
+pub const REQUEST_TIME: Duration = Duration::from_secs(30);
+
+/// Age at which a connection accepts no further request.
+pub const CONNECTION_TIME: Duration = Duration::from_secs(60);
+
+/// Time after that for the answer that is being sent.
+pub const LAST_ANSWER_TIME: Duration = Duration::from_secs(45);
+
+/// Bytes of a request's head.
+pub const HEAD_BYTES_MAX: usize = 32 * 1024;
+
+/// Bytes of a request's body.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+
+/// Threads that wait for answers of the directory.
+pub const LDAP_THREADS_MAX: usize = 32;
+
+/// Conversations with the directory that run or wait for a thread. More are answered 503.
+pub const CONVERSATIONS_MAX: usize = 256;
+
+/// Time for each answer of the directory.
+pub const LDAP_ANSWER_TIME: Duration = Duration::from_secs(20);
+
+/// Time that the threads have for their last answers when the server stops.
+pub const STOP_TIME: Duration = Duration::from_secs(2);

@@ -1,0 +1,26 @@
+//! Health: whether the directory answers a search. Clients need no session for it.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+
+use crate::page::{Page, Visit};
+
+/// Searches, and says what came of it: the page never claims that a directory is up which does not answer.
+pub(crate) async fn show(visit: Visit) -> Response {
+    let (ldap, client) = (visit.app.ldap.clone(), visit.client);
+    let search = move || ldap.connect(client)?.entry("", &["vendorVersion"]);
+    let (status, model) = match visit.app.ldap.talk(search).await {
+        Ok(Ok(Some(entry))) => {
+            (StatusCode::OK, json!({ "answers": true, "version": entry.text("vendorVersion") }))
+        }
+        Ok(Ok(None)) => (StatusCode::OK, json!({ "answers": true, "version": null })),
+        Ok(Err(error)) => failed(&error),
+        Err(error) => failed(&error),
+    };
+    visit.show(Page { status, template: "health.html", title: "health.title", model })
+}
+
+fn failed(error: &dyn std::error::Error) -> (StatusCode, serde_json::Value) {
+    (StatusCode::SERVICE_UNAVAILABLE, json!({ "answers": false, "error": error.to_string() }))
+}

@@ -1,0 +1,63 @@
+//! Addresses of the web console: the table `[console]` of the node file.
+
+use std::net::SocketAddr;
+
+use serde::Deserialize;
+
+use super::ConfigError;
+
+/// The listener of the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsoleSettings {
+    /// Addresses to listen on; at least one.
+    pub listen: Vec<SocketAddr>,
+    /// Whether they use TLS, with the server's certificate.
+    pub tls: bool,
+}
+
+/// The table `[console]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ConsoleKeys {
+    listen: Option<Vec<SocketAddr>>,
+    tls: Option<bool>,
+}
+
+impl ConsoleSettings {
+    /// Returns the settings of the table; without an address there is no console.
+    pub(super) fn of(table: ConsoleKeys) -> Result<Option<ConsoleSettings>, ConfigError> {
+        let ConsoleKeys { listen, tls } = table;
+        let listen = listen.unwrap_or_default();
+        if listen.is_empty() {
+            return match tls {
+                None => Ok(None),
+                Some(_) => Err(ConfigError::Idle { table: "console", needs: "listen" }),
+            };
+        }
+        let tls = tls.unwrap_or(true);
+        if !tls && !listen.iter().all(|address| address.ip().is_loopback()) {
+            return Err(ConfigError::Console(
+                "passwords go beyond this machine over TLS alone: remove `tls = false`",
+            ));
+        }
+        Ok(Some(ConsoleSettings { listen, tls }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_served_in_the_clear() {
+        let settings = |text: &str| ConsoleSettings::of(toml::from_str(text).unwrap());
+        assert_eq!(settings("").unwrap(), None);
+        assert_eq!(settings("listen = []").unwrap(), None);
+        assert!(settings("listen = [\"0.0.0.0:8443\"]").unwrap().unwrap().tls);
+        let clear = |listen: &str| settings(&format!("tls = false\nlisten = [{listen}]"));
+        assert!(!clear("\"127.0.0.1:1\", \"[::1]:1\"").unwrap().unwrap().tls);
+        assert!(clear("\"127.0.0.1:1\", \"192.0.2.1:1\"").unwrap_err().to_string().contains("tls = false"));
+        assert!(clear("").unwrap_err().to_string().contains("has no listen"));
+        assert!(toml::from_str::<ConsoleKeys>("listen = [\"localhost\"]").is_err());
+    }
+}

@@ -1,0 +1,74 @@
+//! The HTTP listener of the web console, and the way of its requests to the event loops.
+
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+
+use ::console::{Client, Host, Http, Ldap, stop_order};
+
+use crate::config::ListenerIndex;
+use crate::config::console::ConsoleSettings;
+use crate::error::ServeError;
+use crate::limits::HTTP_CONNECTION_TIME;
+use crate::net::acceptor::AcceptorControl;
+use crate::net::certificate::Certificates;
+use crate::net::listener::listen_for_requests;
+use crate::net::stream::Peer;
+use crate::workers::service::Service;
+
+/// Open listeners that are not served yet.
+pub(super) struct ConsoleListener(Http);
+
+/// Gives the console connections to the event loops, as if its clients had connected to an LDAP listener.
+struct Loops(Arc<AcceptorControl>);
+
+impl Host for Loops {
+    fn connect(&self, client: Client) -> io::Result<UnixStream> {
+        let (own, other) = UnixStream::pair()?;
+        other.set_nonblocking(true)?;
+        let peer = Peer::Console { client: client.address, is_secured: client.is_secured };
+        self.0.bring(mio::net::UnixStream::from_std(other), peer, ListenerIndex::CONSOLE)?;
+        Ok(own)
+    }
+}
+
+impl ConsoleListener {
+    /// Opens the listeners.
+    ///
+    /// # Errors
+    /// An address cannot be listened on.
+    pub(super) fn open(
+        settings: &ConsoleSettings,
+        acceptor: Arc<AcceptorControl>,
+        certificates: &Arc<Certificates>,
+    ) -> Result<ConsoleListener, ServeError> {
+        let mut listeners = Vec::new();
+        for &address in &settings.listen {
+            let failed = |error| ServeError::Console { address, error };
+            let listener = listen_for_requests(address, HTTP_CONNECTION_TIME).map_err(failed)?;
+            let scheme = if settings.tls { "https" } else { "http" };
+            tracing::info!("console at {scheme}://{}/", listener.local_addr().map_err(failed)?);
+            listeners.push(listener);
+        }
+        let ldap = Ldap::new(Arc::new(Loops(acceptor)));
+        let certificates = Arc::clone(certificates);
+        let tls: Option<::console::TlsConfig> =
+            if settings.tls { Some(Box::new(move || certificates.config())) } else { None };
+        let app = ::console::router(&ldap, settings.tls, Vec::new());
+        Ok(ConsoleListener(Http { listeners, tls, app }))
+    }
+
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// The system cannot start one.
+    pub(super) fn start(self) -> io::Result<Service> {
+        let (order, stopped) = stop_order();
+        let run = move || {
+            if let Err(error) = self.0.run(stopped) {
+                tracing::error!(%error, "the console ended");
+            }
+        };
+        Service::start("pando-console", run, move || drop(order))
+    }
+}
