@@ -124,6 +124,8 @@ pub struct AskerLimits {
     pub time_seconds: Option<u32>,
     /// Maximum number of entries that a search examines without an index; 0 for any.
     pub examined: Option<u64>,
+    /// Percentage of the scan threads' time for its searches without an index; 0 for any.
+    pub scan_share: Option<u32>,
 }
 
 pub(crate) fn denied(diagnostic: impl Into<String>) -> OperationError {

@@ -181,6 +181,12 @@ pub const SCAN_ENTRIES_MAX: u32 = 4_096;
 /// Most searches on the scan threads. Further ones stay on the event loops.
 pub const SCANS_MAX: usize = 128;
 
+/// Most searches of one identity on the scan threads, so that others find room there.
+pub const SCANS_OF_IDENTITY_MAX: usize = SCANS_MAX / 2;
+
+/// Most clients of searches without an index whose use of the scan threads is remembered.
+pub const SCAN_TALLIES_MAX: usize = if cfg!(test) { 100 } else { 8_192 };
+
 /// Bytes of results that wait for the client of one search before its threads pause, without the results being made.
 /// With [`SCANS_MAX`], all of them occupy at most 64 MiB.
 pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;

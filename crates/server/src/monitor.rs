@@ -33,6 +33,7 @@ use crate::workers::hash_pool::HashFigures;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
+use crate::workers::scan_shares::ScanShares;
 use crate::workers::writer::WriteQueue;
 
 /// Version of the running server.
@@ -57,6 +58,7 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
+    pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
@@ -158,7 +160,7 @@ impl Monitor {
             tls(&sources.certificates),
             statistics(&sources.counters),
             threads(sources),
-            scans(&sources.scans),
+            scans(sources),
             hashes(&sources.hashes),
             policies(&sources.directory),
             read_ahead(&sources.read_ahead),
@@ -237,11 +239,18 @@ fn threads(sources: &Sources) -> Group {
     group
 }
 
-fn scans(scans: &ScanFigures) -> Group {
+fn scans(Sources { scans, scan_shares, .. }: &Sources) -> Group {
     let mut group = Group::new("Scans");
     group.level("Running", "Long searches under way", scans.running.load(Ordering::Relaxed) as u64);
     group.count("Total", "Long searches begun", load(&scans.begun));
     group.count("Entries Examined", "Entries that long searches looked at", load(&scans.examined));
+    let millis = load(&scans.micros) / 1_000;
+    group.count("CPU Milliseconds", "Processor time that scan threads took for searches", millis);
+    group.count(
+        "Refused",
+        "Searches that examined as much without an index as they may",
+        scan_shares.refused(),
+    );
     group
 }
 

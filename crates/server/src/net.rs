@@ -4,6 +4,7 @@ pub(crate) mod acceptor;
 pub(crate) mod arrivals;
 pub(crate) mod buffers;
 pub(crate) mod certificate;
+pub(crate) mod client_identity;
 pub(crate) mod connection_places;
 pub(crate) mod descriptors;
 pub(crate) mod http;

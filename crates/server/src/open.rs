@@ -226,6 +226,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         acceptor: listening.control(),
         writes: Arc::clone(&shared.writes),
         scans: shared.scan_pool.figures(),
+        scan_shares: Arc::clone(&shared.scan_shares),
         hashes: shared.hash_pool.figures(),
         read_ahead: shared.read_ahead.figures(),
         request_memory: Arc::clone(&shared.request_memory),

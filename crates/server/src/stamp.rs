@@ -28,6 +28,12 @@ pub(crate) fn micros_since(start: Instant) -> u64 {
     u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX)
 }
 
+/// Microseconds of processor time that this thread has taken.
+pub(crate) fn thread_micros() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    u64::try_from(time.tv_sec * 1_000_000 + time.tv_nsec / 1_000).unwrap_or(0)
+}
+
 /// Returns a stamp for an operation of the start itself, or of a command.
 pub(crate) fn new_stamp(random: &mut Random) -> Result<Stamp, getrandom::Error> {
     Ok(Stamp { now_micros: now_micros(), uuid: random.uuid()?, ..Stamp::default() })

@@ -40,6 +40,7 @@ struct SearchLimits {
     size: u32,
     time_seconds: u32,
     examined: u64,
+    scan_share: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +98,7 @@ impl EffectiveRights {
             size: own.size.unwrap_or(general.size_limit),
             time_seconds: own.time_seconds.unwrap_or(general.time_limit_seconds),
             examined: own.examined.unwrap_or(general.unindexed_examined_max),
+            scan_share: own.scan_share.unwrap_or(general.scan_share_percent),
         };
         EffectiveRights { kind, limits, rules }
     }
@@ -137,6 +139,11 @@ impl EffectiveRights {
             _ if self.is_administrator() => u64::MAX,
             max => max,
         }
+    }
+
+    /// Returns the percentage of the scan threads' time that searches without an index may take; 0 is any.
+    pub(crate) fn scan_share(&self) -> u32 {
+        if self.is_administrator() { 0 } else { self.limits.scan_share }
     }
 
     /// Returns the lower of the requested and the set limit; 0 means none. The set limit does not apply to the

@@ -226,8 +226,8 @@ pub const SORT_VALUE_MAX: usize = 512;
 /// A search that meets an entry with more is not sorted.
 pub const SORT_VALUES_MAX: usize = if cfg!(test) { 100 } else { 1_000 };
 
-/// Default number of entries that a search without an index may examine: some 0.2 s of a core.
-pub const UNINDEXED_EXAMINED_MAX: u64 = 100_000;
+/// Default share of the scan threads' time that searches without an index of one requester may take, in percent.
+pub const SCAN_SHARE_PERCENT: u32 = 25;
 
 /// Maximum number of spellings of object classes whose class set an import thread caches.
 pub const CLASS_SETS_CACHED_MAX: usize = 4_096;

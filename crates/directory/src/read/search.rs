@@ -79,7 +79,7 @@ pub use budget::{Budget, Clock, Step};
 pub use change_set::ChangeSet;
 use count::Count;
 pub(crate) use entry_copy::copy_of_entry;
-pub use explain::{CandidateSource, ExplainedTerm, Explanation, StepTimes};
+pub use explain::{CandidateSource, ExplainedTerm, Explanation, MissingIndex, StepTimes};
 pub use feed::{Advance, Feed, ListenerKey, Woken};
 use outside::Results;
 pub(crate) use outside::entries as entries_outside;
@@ -113,6 +113,8 @@ pub struct Search {
     result_code: Option<ResultCode>,
     /// The fault of the server that ended the search, and its text.
     fault: Option<Box<(ServerFault, String)>>,
+    /// Text for the client, if the search met a limit on what it may examine.
+    refusal: Option<Box<str>>,
     work: Work,
     /// The page that the search returns, if the results are paged.
     paging: Option<Box<Paging>>,
@@ -223,6 +225,7 @@ impl Search {
             },
             result_code: None,
             fault: None,
+            refusal: None,
             work,
             paging,
             order,
@@ -264,6 +267,23 @@ impl Search {
         match &self.work {
             Work::Made(_) => None,
             Work::Tree(search) => search.candidates_left(),
+        }
+    }
+
+    /// Returns the number of candidates of a search that may examine many of them for few results, for lack of an index
+    /// or because it sorts; `None` of any other search.
+    pub fn costly_candidates(&self) -> Option<u64> {
+        match &self.work {
+            Work::Made(_) => None,
+            Work::Tree(search) => search.costly_candidates(),
+        }
+    }
+
+    /// Returns the percentage of the scan threads' time that costly searches of the requester may take; 0 for any.
+    pub fn scan_share(&self) -> u32 {
+        match &self.work {
+            Work::Made(_) => 0,
+            Work::Tree(search) => search.scanner.rights.scan_share(),
         }
     }
 
@@ -340,6 +360,9 @@ impl Search {
                 Work::Tree(search) => search.refusal(snapshot.state(), error),
             }),
         };
+        if outcome.code == ResultCode::UNWILLING_TO_PERFORM {
+            self.refusal = Some(outcome.diagnostic.as_str().into());
+        }
         self.fault = outcome.fault.map(|fault| Box::new((fault, outcome.diagnostic.clone())));
         if is_broken {
             self.result_code = Some(ResultCode::OTHER);
@@ -558,7 +581,26 @@ impl Search {
     /// Ends the search early with a searchResDone of this code, such as timeLimitExceeded. If all its entries are
     /// hidden from the requester, the answer is that the base does not exist.
     pub fn stop(self, snapshot: &Snapshot, out: &mut Vec<u8>, code: ResultCode) {
-        if code == ResultCode::TIME_LIMIT_EXCEEDED
+        let text = self.stop_text(code);
+        self.stop_because(snapshot, out, code, &text);
+    }
+
+    /// Ends the search with adminLimitExceeded, because it met this limit. Returns the text that the client gets: the
+    /// limit, and the indexes that would help.
+    pub fn refuse(self, snapshot: &Snapshot, out: &mut Vec<u8>, limit: &str) -> String {
+        let text = match &self.work {
+            Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
+                let remedy = explain::remedy(snapshot.state().catalog, &search.scanner.filter);
+                format!("{limit}; {remedy}")
+            }
+            _ => limit.to_owned(),
+        };
+        self.stop_because(snapshot, out, ResultCode::ADMIN_LIMIT_EXCEEDED, &text);
+        text
+    }
+
+    fn stop_because(self, snapshot: &Snapshot, out: &mut Vec<u8>, code: ResultCode, text: &str) {
+        if [ResultCode::TIME_LIMIT_EXCEEDED, ResultCode::ADMIN_LIMIT_EXCEEDED].contains(&code)
             && let Work::Tree(search) = &self.work
             && let error @ OperationError::NoSuchObject { .. } =
                 search.refusal(snapshot.state(), OperationError::refused(code, ""))
@@ -575,8 +617,7 @@ impl Search {
             // The sequence of pages ends.
             controls.push(page_control(&PagedResults { size: 0, cookie: b"" }.encode()));
         }
-        let text = self.stop_text(code);
-        let result = LdapResult::new(code, &text);
+        let result = LdapResult::new(code, text);
         encode_result(out, self.id, ResponseOp::SearchDone, &result, controls.as_controls());
     }
 
@@ -628,6 +669,11 @@ impl Search {
     /// Returns the result code, once the search is done.
     pub fn result_code(&self) -> Option<ResultCode> {
         self.result_code
+    }
+
+    /// Returns the text for the client, if the search met a limit on what it may examine.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Returns the fault of the server that ended the search, if there was one, and its text.

@@ -151,6 +151,7 @@ impl StatedLimits {
         search.size = search.size.or(others.search.size);
         search.time_seconds = search.time_seconds.or(others.search.time_seconds);
         search.examined = search.examined.or(others.search.examined);
+        search.scan_share = search.scan_share.or(others.search.scan_share);
         self.outstanding = self.outstanding.or(others.outstanding);
         self.message_size = self.message_size.or(others.message_size);
         self.idle = self.idle.or(others.idle);

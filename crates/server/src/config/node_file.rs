@@ -27,7 +27,7 @@ use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, Stat
 use crate::config::metrics::MetricsKeys;
 use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
-use crate::config::values::{DnText, FromText, LogLevel, TlsNeed, TlsVersion, WeakestBind};
+use crate::config::values::{DnText, FromText, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind};
 use crate::config::{BadPasswordFiles, ConfigError};
 
 /// Content of a node file. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -108,6 +108,7 @@ pub(crate) struct LimitTableKeys {
     size: Option<u32>,
     time_seconds: Option<u32>,
     examined: Option<u64>,
+    scan_share: Option<Percent>,
     outstanding: Option<NonZeroUsize>,
     message_size: Option<NonZeroUsize>,
     idle_seconds: Option<u64>,
@@ -117,11 +118,11 @@ pub(crate) struct LimitTableKeys {
 
 impl From<LimitTableKeys> for LimitTable {
     fn from(keys: LimitTableKeys) -> LimitTable {
-        let LimitTableKeys { who, size, time_seconds, examined, .. } = keys;
+        let LimitTableKeys { who, size, time_seconds, examined, scan_share, .. } = keys;
         let who: Arc<[LimitedWho]> = who.unwrap_or_default().into_iter().map(|who| who.0).collect();
         let connections = keys.connections.map(NonZeroUsize::get);
         let limits = StatedLimits {
-            search: AskerLimits { size, time_seconds, examined },
+            search: AskerLimits { size, time_seconds, examined, scan_share: scan_share.map(|share| share.0) },
             outstanding: keys.outstanding.map(NonZeroUsize::get),
             message_size: keys.message_size.map(NonZeroUsize::get),
             idle: keys.idle_seconds.map(Duration::from_secs),

@@ -228,6 +228,19 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromText<T> {
     }
 }
 
+/// A percentage, at most 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Percent(pub(crate) u32);
+
+impl<'de> Deserialize<'de> for Percent {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Percent, D::Error> {
+        match u32::deserialize(deserializer)? {
+            percent @ 0..=100 => Ok(Percent(percent)),
+            other => Err(serde::de::Error::custom(format!("{other} is no percentage: write 0 to 100"))),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -17,6 +17,7 @@ use directory::Requester;
 
 use crate::config::PersistentSearchLimits;
 use crate::limits::{PERSISTENT_SEARCHES_RESERVE_DIVISOR, PERSISTENT_SEARCHES_SHARE_DIVISOR};
+use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::{HolderKey, Source};
 use crate::telemetry::seldom::Seldom;
 
@@ -34,15 +35,7 @@ pub(crate) struct ListeningPlaces {
 struct Taken {
     count: usize,
     by_source: HashMap<Source, usize>,
-    by_identity: HashMap<Identity, usize>,
-}
-
-/// Identity of a listening client. Only an anonymous client's depends on its source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Identity {
-    Administrator,
-    Entry(u64),
-    AnonymousAt(Source),
+    by_identity: HashMap<ClientIdentity, usize>,
 }
 
 /// The client of a search that wants to listen.
@@ -59,7 +52,7 @@ pub(crate) struct ListeningClient<'c> {
 pub(crate) struct ListeningPlace {
     places: Arc<ListeningPlaces>,
     source: Source,
-    identity: Identity,
+    identity: ClientIdentity,
 }
 
 /// Reason that a search has no place.
@@ -104,11 +97,7 @@ impl ListeningPlaces {
         client: ListeningClient<'_>,
         now: Instant,
     ) -> Result<ListeningPlace, NoPlace> {
-        let identity = match client.requester {
-            Requester::Administrator { .. } => Identity::Administrator,
-            Requester::User { id, .. } => Identity::Entry(id.0),
-            Requester::Anonymous => Identity::AnonymousAt(client.source),
-        };
+        let identity = ClientIdentity::of(client.requester, client.source);
         let taken = self.lock().take(limits, client, identity);
         if let Err(why) = taken {
             if let Some(before) = self.refused.happened(now) {
@@ -164,10 +153,10 @@ impl Taken {
         &mut self,
         limits: PersistentSearchLimits,
         client: ListeningClient<'_>,
-        identity: Identity,
+        identity: ClientIdentity,
     ) -> Result<(), NoPlace> {
         let all = limits.count_max;
-        if identity != Identity::Administrator {
+        if identity != ClientIdentity::Administrator {
             let reserve = (all / PERSISTENT_SEARCHES_RESERVE_DIVISOR).max(1);
             let share = limits.share_max.unwrap_or((all / PERSISTENT_SEARCHES_SHARE_DIVISOR).max(1));
             if self.count >= all.saturating_sub(reserve) {

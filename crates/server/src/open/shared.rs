@@ -26,6 +26,7 @@ use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
+use crate::workers::scan_shares::ScanShares;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::WriteQueue;
 
@@ -64,6 +65,7 @@ pub(super) fn start(
         guesses: Arc::default(),
         delays: Delays::start(Arc::clone(mailboxes))?,
         scan_pool: ScanPool::start(config.scan_threads, directory, mailboxes)?,
+        scan_shares: Arc::new(ScanShares::new(config.scan_threads)),
         read_ahead: ReadAheadPool::new(config.read_ahead_threads, directory, mailboxes),
         request_memory: Arc::new(RequestMemory::new(
             config.request_memory_bytes,

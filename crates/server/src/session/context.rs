@@ -29,6 +29,7 @@ use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::{Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
+use crate::workers::scan_shares::ScanShares;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
@@ -48,6 +49,8 @@ pub(crate) struct Shared {
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,
+    /// Time of costly searches by client.
+    pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
     /// Counts of persistent searches by client.

@@ -1,5 +1,6 @@
 //! The outstanding requests of a session, and the memory that they hold.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::search::Search;
@@ -21,6 +22,7 @@ use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::OperationEvent;
 use crate::workers::guesses::Delayed;
 use crate::workers::hash_pool::HashClaim;
+use crate::workers::scan_shares::ScanAccount;
 
 /// Facts about a request that its response needs.
 pub(super) struct RequestHead {
@@ -149,6 +151,8 @@ pub(super) enum Work {
         search: Box<Search>,
         deadline: Option<Instant>,
         rest: Option<SharedRest>,
+        /// Account of its processor time, if the search is costly.
+        account: Option<Arc<ScanAccount>>,
         follows: bool,
         /// Place of a persistent search, which counts against its client's limit.
         _place: Option<Box<ListeningPlace>>,

@@ -1,6 +1,7 @@
 //! Searches of a session. A search that ends with its first slice is answered at once. The others stay outstanding and
 //! run slices in turn; long ones hand the rest of their candidates to the scan threads and wait for pieces.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::Outcome;
@@ -13,11 +14,14 @@ use super::outstanding::{Outstanding, Work};
 use super::shared_rest::{SLICE, SharedRest};
 use super::{RequestHead, Session};
 use crate::limits::SCAN_CANDIDATES_MIN;
+use crate::net::client_identity::ClientIdentity;
 use crate::net::listening_places::{ListeningClient, ListeningPlace, NoPlace};
 use crate::net::mailbox::Address;
-use crate::net::request_memory::Admission;
+use crate::net::request_memory::{Admission, HolderKey};
 use crate::session::context::Context;
-use crate::stamp::micros_since;
+use crate::stamp::{micros_since, thread_micros};
+use crate::workers::scan::ScanOwner;
+use crate::workers::scan_shares::{ScanAccount, ScanClient};
 
 /// Whether enough candidates are left to make scan threads worthwhile.
 fn is_long(search: &Search) -> bool {
@@ -25,13 +29,39 @@ fn is_long(search: &Search) -> bool {
 }
 
 /// Hands the rest of a search to the scan threads, if they accept it.
-fn share(context: &Context, address: Address, search: &mut Search) -> Option<SharedRest> {
+fn share(
+    context: &Context,
+    address: Address,
+    identity: ClientIdentity,
+    account: Option<&Arc<ScanAccount>>,
+    search: &mut Search,
+) -> Option<SharedRest> {
     if !is_long(search) {
         return None;
     }
     let is_measured = search.explains();
-    let scan = context.shared.scan_pool.begin(address, is_measured, || search.split())?;
+    let owner = ScanOwner { identity, account: account.cloned() };
+    let scan = context.shared.scan_pool.begin(address, owner, is_measured, || search.split())?;
     Some(SharedRest::new(scan))
+}
+
+/// Runs a slice on the event loop, and charges the account if there is one.
+fn run_here(
+    context: &Context,
+    account: Option<&ScanAccount>,
+    search: &mut Search,
+    out: &mut Vec<u8>,
+) -> Step {
+    let Some(account) = account else { return search.run(&context.snapshot, out, &SLICE) };
+    let before = thread_micros();
+    let step = search.run(&context.snapshot, out, &SLICE);
+    account.charge(thread_micros().saturating_sub(before), context.now);
+    step
+}
+
+/// Returns the limit on costly searches that the client of one has met, unless it has only to send changes.
+fn met_limit(account: Option<&ScanAccount>, context: &Context, search: &Search) -> Option<String> {
+    account?.met_limit(context.now).filter(|_| !search.is_listening() && !search.is_mid_message())
 }
 
 impl Session {
@@ -52,7 +82,7 @@ impl Session {
         let started = Search::start(&context.snapshot, &request_context, head.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
-            Err(outcome) => return self.answer(context, &head, &outcome, out),
+            Err(outcome) => return self.refuse_start(context, &head, &outcome, out),
         };
         if place.is_some()
             && let Err(outcome) = search.sit(&context.feed, (self.slot as usize, self.next_ticket))
@@ -78,16 +108,73 @@ impl Session {
             _ if follows => None,
             seconds => context.now.checked_add(Duration::from_secs(u64::from(seconds))),
         };
-        let rest = share(context, self.address(context), &mut search);
+        let account = self.scan_account(context, &search);
+        if let Some(limit) = met_limit(account.as_deref(), context, &search) {
+            return self.refuse_search(context, &head, search, &limit, out);
+        }
+        let rest = share(context, self.address(context), self.identity(), account.as_ref(), &mut search);
         self.keep(
             head,
-            Work::Search { search: Box::new(search), deadline, rest, follows, _place: place },
+            Work::Search { search: Box::new(search), deadline, rest, account, follows, _place: place },
             0,
             None,
         );
         if follows && self.has_ended_input {
             self.end_listening(context, out);
         }
+    }
+
+    fn identity(&self) -> ClientIdentity {
+        ClientIdentity::of(&self.requester, self.source)
+    }
+
+    /// Opens an account for a search that may examine many entries for few results.
+    fn scan_account(&self, context: &Context, search: &Search) -> Option<Arc<ScanAccount>> {
+        search.costly_candidates().filter(|count| *count >= SCAN_CANDIDATES_MIN)?;
+        let client = ScanClient {
+            requester: &self.requester,
+            source: self.source,
+            is_trusted: self.is_trusted || self.source.address().is_none(),
+            share_percent: search.scan_share(),
+        };
+        Some(Arc::new(context.shared.scan_shares.open(client)))
+    }
+
+    /// Answers a search that cannot start, and logs it if it lacks an index.
+    #[cold]
+    fn refuse_start(
+        &mut self,
+        context: &mut Context,
+        head: &RequestHead,
+        outcome: &Outcome,
+        out: &mut Vec<u8>,
+    ) {
+        if outcome.code == ResultCode::UNWILLING_TO_PERFORM {
+            self.report_refusal(context, &outcome.diagnostic);
+        }
+        self.answer(context, head, outcome, out);
+    }
+
+    /// Ends a search whose client has met this limit of searches without an index.
+    #[cold]
+    fn refuse_search(
+        &self,
+        context: &Context,
+        head: &RequestHead,
+        search: Search,
+        limit: &str,
+        out: &mut Vec<u8>,
+    ) {
+        self.finish_search(context, head, &search, Some(ResultCode::ADMIN_LIMIT_EXCEEDED));
+        let text = search.refuse(&context.snapshot, out, limit);
+        self.report_refusal(context, &text);
+    }
+
+    /// Reports to the operator that a search met a limit of searches without an index.
+    #[cold]
+    fn report_refusal(&self, context: &Context, text: &str) {
+        let client = HolderKey::new(self.source, &self.requester);
+        context.shared.scan_shares.report_refusal(client, text, context.now);
     }
 
     /// Takes a place for a persistent search. Other searches need none.
@@ -199,11 +286,12 @@ impl Session {
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(index) = self.next_search_index() else { return true };
         self.next_slice = slice_index(index + 1);
-        let (admission, address) = (self.admission(context), self.address(context));
+        let (admission, address, identity) =
+            (self.admission(context), self.address(context), self.identity());
         let Some(Outstanding {
             ticket,
             head,
-            work: Work::Search { search, deadline, rest, follows, .. },
+            work: Work::Search { search, deadline, rest, account, follows, .. },
             ..
         }) = self.outstanding.get_mut(index)
         else {
@@ -219,10 +307,17 @@ impl Session {
                 self.stop_search(context, index, ResultCode::TIME_LIMIT_EXCEEDED, out);
                 return true;
             }
+            if let Some(limit) = met_limit(account.as_deref(), context, search) {
+                let Outstanding { head, work, .. } = self.outstanding.remove(index);
+                if let Work::Search { search, .. } = work {
+                    self.refuse_search(context, &head, *search, &limit, out);
+                }
+                return true;
+            }
         }
         let step = match rest {
             Some(rest) => rest.take(search, &context.snapshot, out),
-            None => search.run(&context.snapshot, out, &SLICE),
+            None => run_here(context, account.as_deref(), search, out),
         };
         if step == Step::Waits {
             (*follows, *deadline) = (true, None);
@@ -236,7 +331,8 @@ impl Session {
             }
         } else {
             if rest.is_none() {
-                *rest = share(context, Address { ticket: *ticket, ..address }, search);
+                let address = Address { ticket: *ticket, ..address };
+                *rest = share(context, address, identity, account.as_ref(), search);
             }
             self.outstanding.recount(index);
         }
@@ -307,6 +403,9 @@ impl Session {
         context.counters.completed(head.operation, code, head.waited(context.now));
         if let Some((fault, text)) = search.fault() {
             context.report_fault(fault, self.number, head, code, text);
+        }
+        if let Some(text) = search.refusal() {
+            self.report_refusal(context, text);
         }
         let entries = Some(search.entries_sent());
         self.end_event(context, head, code, Ending { entries, ..Ending::default() });

@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use directory::search::{PartScanner, Piece, PieceEnd};
 
 use crate::limits::{SCAN_BYTES_WAITING_MAX, SCAN_ENTRIES_MAX, SCAN_PIECES_WAITING_MAX, SLICE_BYTES_MAX};
+use crate::net::client_identity::ClientIdentity;
 use crate::net::mailbox::Address;
+use crate::workers::scan_shares::ScanAccount;
 
 /// Ids in the first range. Later ranges grow where few of the ids are candidates.
 const FIRST_WIDTH: u64 = SCAN_ENTRIES_MAX as u64;
@@ -24,11 +26,20 @@ const WIDTH_MAX: u64 = 1 << 32;
 pub(crate) struct Scan {
     /// The operation that waits for the pieces.
     pub(crate) address: Address,
+    /// The client that it belongs to.
+    pub(crate) owner: ScanOwner,
     /// Whether the time of each piece is measured.
     pub(crate) is_measured: bool,
     /// Its search is over. Threads check this before they begin a piece.
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
+}
+
+/// The client of a scan.
+pub(crate) struct ScanOwner {
+    pub(crate) identity: ClientIdentity,
+    /// Account of the time that the threads take, if the search is costly.
+    pub(crate) account: Option<Arc<ScanAccount>>,
 }
 
 struct Progress {
@@ -79,7 +90,13 @@ pub(crate) struct ScanActions {
 
 impl Scan {
     /// Makes a scan of all ids from `from` on. The caller puts it into the queue.
-    pub(crate) fn new(address: Address, scanner: PartScanner, from: u64, is_measured: bool) -> Scan {
+    pub(crate) fn new(
+        address: Address,
+        owner: ScanOwner,
+        scanner: PartScanner,
+        from: u64,
+        is_measured: bool,
+    ) -> Scan {
         let progress = Progress {
             scanners: vec![scanner],
             parts: BTreeMap::new(),
@@ -91,7 +108,13 @@ impl Scan {
             queued: true,
             notified: false,
         };
-        Scan { address, is_measured, cancelled: AtomicBool::new(false), progress: Mutex::new(progress) }
+        Scan {
+            address,
+            owner,
+            is_measured,
+            cancelled: AtomicBool::new(false),
+            progress: Mutex::new(progress),
+        }
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {

@@ -1,14 +1,14 @@
 //! A bounded pool of threads for long searches.
 //!
 //! A search that is known to be long leaves its event loop: free threads claim ranges of its candidates (see
-//! [`crate::workers::scan`]), a few milliseconds of work each. Searches wait in one queue and go to its end after every
-//! range, so that all get equal shares and a single one gets all threads. The event loop keeps the connection, the
-//! limits, the time, and whether the client still wants the answer.
+//! [`crate::workers::scan`]), a few milliseconds of work each. Identities take turns, and the searches of an identity
+//! do: a turn is one range. So all identities get equal parts of the time, and a single search gets all threads. The
+//! event loop keeps the connection, the limits, the time, and whether the client still wants the answer.
 //!
 //! The threads have the lowest priority, so that an event loop with work gets the core. Each has its own snapshot,
 //! which it renews for every range and parks while it waits.
 
-use std::collections::VecDeque;
+use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -19,10 +19,12 @@ use directory::search::{Budget, PartScanner, Piece};
 use directory::{Directory, OperationError, Snapshot};
 use system::lower_priority;
 
-use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SLICE_BYTES_MAX};
+use crate::limits::{SCAN_ENTRIES_MAX, SCAN_NICENESS, SCANS_MAX, SCANS_OF_IDENTITY_MAX, SLICE_BYTES_MAX};
+use crate::net::client_identity::ClientIdentity;
 use crate::net::mailbox::{Address, LoopMessage, Mailbox};
-use crate::stamp::micros_since;
-use crate::workers::scan::{Claim, Scan, ScanActions};
+use crate::stamp::{micros_since, thread_micros};
+use crate::workers::scan::{Claim, Scan, ScanActions, ScanOwner};
+use crate::workers::turns::Turns;
 
 /// The budget of one piece of a scan.
 const PIECE: Budget = Budget { entries_examined_max: SCAN_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
@@ -42,7 +44,9 @@ struct Queue {
 
 #[derive(Default)]
 struct WaitingScans {
-    scans: VecDeque<Arc<Scan>>,
+    scans: Turns<ClientIdentity, Arc<Scan>>,
+    /// Number of searches in the pool of each identity.
+    places: HashMap<ClientIdentity, usize>,
     closed: bool,
 }
 
@@ -56,6 +60,8 @@ pub(crate) struct ScanFigures {
     pub(crate) begun: AtomicU64,
     /// Candidates that its threads examined.
     pub(crate) examined: AtomicU64,
+    /// Microseconds of processor time that its threads took.
+    pub(crate) micros: AtomicU64,
 }
 
 /// A session's search in the pool. Dropping it cancels the scan.
@@ -89,23 +95,25 @@ impl ScanPool {
     }
 
     /// Accepts a search, which `split` divides into a scanner and the id to begin from. Returns `None` if the pool has
-    /// no threads, if it has [`SCANS_MAX`] searches already, since each holds memory, or if `split` returns `None`.
+    /// no threads, if it has [`SCANS_MAX`] searches already, since each holds memory, or [`SCANS_OF_IDENTITY_MAX`] of
+    /// this identity, or if `split` returns `None`.
     pub(crate) fn begin(
         &self,
         address: Address,
+        owner: ScanOwner,
         is_measured: bool,
         split: impl FnOnce() -> Option<(PartScanner, u64)>,
     ) -> Option<ScanHandle> {
-        let running = &self.queue.figures.running;
-        let is_taken = !self.threads.is_empty() && running.fetch_add(1, Ordering::Relaxed) < SCANS_MAX;
-        let Some((scanner, from)) = is_taken.then(split).flatten() else {
-            if !self.threads.is_empty() {
-                running.fetch_sub(1, Ordering::Relaxed);
-            }
+        if self.threads.is_empty() || !self.queue.take_place(owner.identity) {
+            return None;
+        }
+        let identity = owner.identity;
+        let Some((scanner, from)) = split() else {
+            self.queue.leave(identity);
             return None;
         };
         self.queue.figures.begun.fetch_add(1, Ordering::Relaxed);
-        let scan = Arc::new(Scan::new(address, scanner, from, is_measured));
+        let scan = Arc::new(Scan::new(address, owner, scanner, from, is_measured));
         self.queue.push(Arc::clone(&scan));
         Some(ScanHandle { scan, queue: Arc::clone(&self.queue) })
     }
@@ -145,7 +153,7 @@ impl ScanHandle {
 impl Drop for ScanHandle {
     fn drop(&mut self) {
         self.scan.cancel();
-        self.queue.figures.running.fetch_sub(1, Ordering::Relaxed);
+        self.queue.leave(self.scan.owner.identity);
     }
 }
 
@@ -155,19 +163,42 @@ impl Queue {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Takes a place in the pool, if there is one for this identity.
+    fn take_place(&self, identity: ClientIdentity) -> bool {
+        let mut waiting = self.lock();
+        let own = waiting.places.get(&identity).copied().unwrap_or(0);
+        let has_room =
+            self.figures.running.load(Ordering::Relaxed) < SCANS_MAX && own < SCANS_OF_IDENTITY_MAX;
+        if has_room {
+            waiting.places.insert(identity, own + 1);
+            self.figures.running.fetch_add(1, Ordering::Relaxed);
+        }
+        has_room
+    }
+
+    /// Releases a place.
+    fn leave(&self, identity: ClientIdentity) {
+        let mut waiting = self.lock();
+        self.figures.running.fetch_sub(1, Ordering::Relaxed);
+        match waiting.places.get_mut(&identity) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(waiting.places.remove(&identity)),
+        }
+    }
+
     fn push(&self, scan: Arc<Scan>) {
-        self.lock().scans.push_back(scan);
+        self.lock().scans.push(scan.owner.identity, scan);
         self.work_arrived.notify_one();
     }
 
-    /// Waits for the scan that is first in the queue; `None` when the pool is closed. Parks `snapshot` before it waits.
+    /// Waits for the scan whose turn it is; `None` when the pool is closed. Parks `snapshot` before it waits.
     fn next(&self, snapshot: &mut Snapshot) -> Option<Arc<Scan>> {
         let mut waiting = self.lock();
         loop {
             if waiting.closed {
                 return None;
             }
-            if let Some(scan) = waiting.scans.pop_front() {
+            if let Some(scan) = waiting.scans.pop() {
                 return Some(scan);
             }
             snapshot.park();
@@ -184,6 +215,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
             queue.push(Arc::clone(&scan));
         }
         let begun_at = scan.is_measured.then(Instant::now);
+        let micros_before = thread_micros();
         // Filters and values come from peers. A defect that they trigger must cost one search, not the thread.
         let examined = catch_unwind(AssertUnwindSafe(|| match snapshot.renew() {
             Ok(()) => scanner.examine(&snapshot, from, end, &PIECE),
@@ -196,6 +228,11 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
             piece.measured(micros_since(begun_at));
         }
         queue.figures.examined.fetch_add(piece.examined_count(), Ordering::Relaxed);
+        let micros = thread_micros().saturating_sub(micros_before);
+        queue.figures.micros.fetch_add(micros, Ordering::Relaxed);
+        if let Some(account) = &scan.owner.account {
+            account.charge(micros, Instant::now());
+        }
         let ScanActions { enqueue, notify } = scan.done(from, end, scanner, piece);
         if notify && let Some(mailbox) = mailboxes.get(usize::from(scan.address.event_loop)) {
             mailbox.post(LoopMessage::Scanned(scan.address));

@@ -112,6 +112,54 @@ fn limits_hold_as_without_threads() {
     assert_eq!(reply.entries.len(), 1);
 }
 
+#[test]
+fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
+    let folder = Folder::new();
+    let general = GeneralSettings { scan_share_percent: 1, ..GeneralSettings::default() };
+    let running = people(Config { scan_threads: 1, ..config_with(&folder, general) }, 40);
+    let mut admin = running.administrator();
+    for name in ["u", "v"] {
+        assert!(admin.add(&format!("uid={name},{SUFFIX}"), &USER).unwrap().is_success());
+    }
+    let bound = |name: &str| {
+        let mut user = running.connect();
+        assert!(user.bind(&format!("uid={name},{SUFFIX}"), "secret").unwrap().is_success());
+        user
+    };
+    let mut greedy = bound("u");
+    let search = |connection: &mut Connection, filter: &str| {
+        connection.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap()
+    };
+    let unindexed = "(description=*1 of 7*)";
+    let refused = loop {
+        let reply = search(&mut greedy, unindexed);
+        if !reply.outcome.is_success() {
+            break reply.outcome;
+        }
+        assert_eq!(reply.entries.len(), 111);
+    };
+    assert_eq!(refused.code, ResultCode::ADMIN_LIMIT_EXCEEDED);
+    for part in [
+        "have taken 1 % of the scan threads' time for a minute (limits.scan_share, or limit.scan_share of",
+        "missing: a substring index on description (indexes.description = [\"substring\"])",
+    ] {
+        assert!(refused.diagnostic.contains(part), "{}", refused.diagnostic);
+    }
+    assert!(monitored(&mut admin, "Refused") > 0);
+    // What has an index is answered, and so are those who have not used their share.
+    let indexed = search(&mut greedy, "(uid=p7)");
+    assert_eq!((indexed.outcome.code, indexed.entries.len()), (ResultCode::SUCCESS, 1));
+    for connection in [&mut bound("v"), &mut admin] {
+        let reply = search(connection, unindexed);
+        assert_eq!(
+            (reply.outcome.code, reply.entries.len()),
+            (ResultCode::SUCCESS, 111),
+            "{:?}",
+            reply.outcome
+        );
+    }
+}
+
 const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 use super::secret_attributes::SECRET_ATTRIBUTES;
 use crate::model::codec::{Decoder, put_bytes, put_list};
-use crate::model::limits::{LOG_RECORDS_KEPT, UNINDEXED_EXAMINED_MAX};
+use crate::model::limits::{LOG_RECORDS_KEPT, SCAN_SHARE_PERCENT};
 use crate::model::sasl_mechanisms::PLAIN;
 use crate::model::storage_scheme::StorageScheme;
 
@@ -37,6 +37,9 @@ pub struct GeneralSettings {
     pub time_limit_seconds: u32,
     /// Maximum number of entries that a search without an index examines, except the administrator's; 0 = no limit.
     pub unindexed_examined_max: u64,
+    /// Percentage of the scan threads' time that searches without an index of one user, or of one address, may take; 0
+    /// = no limit.
+    pub scan_share_percent: u32,
     /// Number of records that the log keeps, at least 1; older ones are trimmed.
     pub log_records_kept: u64,
     /// Link attributes whose values are removed with the entry that they name; in others the values stay as text.
@@ -78,7 +81,8 @@ impl Default for GeneralSettings {
             password_policy: String::new(),
             size_limit: 1_000,
             time_limit_seconds: 60,
-            unindexed_examined_max: UNINDEXED_EXAMINED_MAX,
+            unindexed_examined_max: 0,
+            scan_share_percent: SCAN_SHARE_PERCENT,
             log_records_kept: LOG_RECORDS_KEPT,
             integrity_attributes: vec!["member".to_owned(), "uniqueMember".to_owned()],
             unique: Vec::new(),
@@ -178,7 +182,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 24] = [
+pub const GENERAL: [GeneralSetting; 25] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -329,6 +333,20 @@ pub const GENERAL: [GeneralSetting; 24] = [
         },
     },
     GeneralSetting {
+        key: "limits.scan_share",
+        attribute: "pandoScanShare",
+        help: "percent of the scan threads' time, over a minute, for searches of one user or address that lack an \
+               index; 0 is no limit",
+        access: Access {
+            read: |of| SettingValue::Number(of.scan_share_percent.into()),
+            write: |of, value| {
+                let percent = number(&value, 0, 100)?;
+                of.scan_share_percent = u32::try_from(percent).unwrap_or(100);
+                Ok(())
+            },
+        },
+    },
+    GeneralSetting {
         key: "limits.log_records",
         attribute: "pandoLogRecords",
         help: "changes that the log keeps",
@@ -450,7 +468,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 8] = [
+const ADDED: [&str; 9] = [
     "secret_attributes",
     "nested_member_of",
     "unique",
@@ -459,6 +477,7 @@ const ADDED: [&str; 8] = [
     "next_numbers",
     "value_limits",
     "keep_deleted_seconds",
+    "limits.scan_share",
 ];
 
 /// Returns true if two lists contain the same words, in any order and case.

@@ -9,7 +9,7 @@ use super::plan::{Implied, Plan, Planner, Result, Source};
 use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
 use crate::filter::{Item, Subject, Term, Test, Truth};
 use crate::index::keys::{NeededGrams, needed_grams};
-use crate::model::index_definition::{IndexPart, Phase};
+use crate::model::index_definition::{IndexKinds, IndexPart, Phase};
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
@@ -135,7 +135,7 @@ pub(super) fn explain(state: TreeState<'_>, filter: &Term, plan: &Plan) -> Resul
         examined_count: 0,
         returned_count: 0,
         terms: explained.terms,
-        missing: missing(state.catalog, filter),
+        missing: missing(state.catalog, filter).iter().map(MissingIndex::to_string).collect(),
         times: None,
     })
 }
@@ -205,14 +205,56 @@ impl Explained<'_> {
     }
 }
 
+/// An index that would narrow a filter down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingIndex {
+    /// Name of the attribute type.
+    pub attribute: String,
+    /// Kind of the index.
+    pub kind: IndexKinds,
+    /// All kinds of the attribute's index once it has this one.
+    pub kinds: IndexKinds,
+    /// Whether it is defined and being built.
+    pub is_building: bool,
+}
+
+impl MissingIndex {
+    /// Returns the setting that defines the index, as a line of the settings file.
+    pub fn setting(&self) -> String {
+        format!("indexes.{} = [\"{}\"]", self.attribute, self.kinds.to_string().replace(',', "\", \""))
+    }
+}
+
+impl fmt::Display for MissingIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.kind.to_string();
+        let article = if kind.starts_with(['a', 'e', 'o']) { "an" } else { "a" };
+        let building = if self.is_building { " (being built)" } else { "" };
+        write!(f, "{article} {kind} index on {}{building}", self.attribute)
+    }
+}
+
+/// Returns the text for a refusal that helps the client and the operator: the missing indexes, with their settings.
+pub(super) fn remedy(catalog: &Catalog, filter: &Term) -> String {
+    let missing = missing(catalog, filter);
+    if missing.is_empty() {
+        return "a narrower base or filter is needed".to_owned();
+    }
+    let text = |index: &MissingIndex| match index.is_building {
+        true => index.to_string(),
+        false => format!("{index} ({})", index.setting()),
+    };
+    format!("missing: {}", missing.iter().map(text).collect::<Vec<_>>().join(", "))
+}
+
 /// Returns the indexes that would narrow a filter down and are absent or incomplete.
-pub(super) fn missing(catalog: &Catalog, filter: &Term) -> Vec<String> {
+pub(super) fn missing(catalog: &Catalog, filter: &Term) -> Vec<MissingIndex> {
     let mut all = Vec::new();
     add_missing(catalog, filter, &mut all);
     all
 }
 
-fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<String>) {
+fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<MissingIndex>) {
     match term {
         Term::And(terms) | Term::Or(terms) => {
             terms.iter().for_each(|term| add_missing(catalog, term, all));
@@ -229,43 +271,43 @@ fn add_missing(catalog: &Catalog, term: &Term, all: &mut Vec<String>) {
     }
 }
 
-fn missing_for(catalog: &Catalog, item: &Item) -> Vec<String> {
+fn missing_for(catalog: &Catalog, item: &Item) -> Vec<MissingIndex> {
     let Subject::Attribute(_) = item.subject else { return Vec::new() };
     let (parts, kind): (&[IndexPart], _) = match &item.test {
-        Test::Equal(..) => (&[IndexPart::Values], "an equality"),
+        Test::Equal(..) => (&[IndexPart::Values], IndexKinds::EQUALITY),
         Test::AtLeast(rule, _) | Test::AtMost(rule, _) if rule.is_order_preserving() => {
-            (&[IndexPart::Values], "an ordering")
+            (&[IndexPart::Values], IndexKinds::ORDERING)
         }
         Test::Substring(_, assertion) => {
             let mut pieces = assertion.pieces();
             let is_prefix = pieces.next().is_some_and(|piece| piece.at_start) && pieces.next().is_none();
             match needed_grams(assertion.pieces()) {
                 NeededGrams::Nothing => return Vec::new(),
-                _ if is_prefix => (&[IndexPart::Values, IndexPart::Grams], "an ordering"),
-                _ => (&[IndexPart::Grams], "a substring"),
+                _ if is_prefix => (&[IndexPart::Values, IndexPart::Grams], IndexKinds::ORDERING),
+                _ => (&[IndexPart::Grams], IndexKinds::SUBSTRING),
             }
         }
-        Test::Present => (&[IndexPart::Values, IndexPart::Presence], "a presence"),
-        Test::Sounds(_) => (&[IndexPart::Sounds], "an approximate"),
+        Test::Present => (&[IndexPart::Values, IndexPart::Presence], IndexKinds::PRESENCE),
+        Test::Sounds(_) => (&[IndexPart::Sounds], IndexKinds::APPROXIMATE),
         Test::AtLeast(..) | Test::AtMost(..) | Test::Extensible(..) | Test::InChain(_) | Test::Visible(_) => {
             return Vec::new();
         }
     };
     let defs = item.attributes.iter().map(|id| catalog.attribute(*id));
     let lacking = defs.filter(|def| !def.is_link && !parts.iter().any(|part| def.index.answers(*part)));
-    let mut all: Vec<String> = lacking
+    let mut all: Vec<_> = lacking
         .map(|def| {
             let def = catalog.attribute(def.base);
-            format!("{kind} index on {}{}", def.name, building(def, parts))
+            let kinds = def.index.kinds.with(kind);
+            MissingIndex { attribute: def.name.clone(), kind, kinds, is_building: is_building(def, parts) }
         })
         .collect();
     all.dedup();
     all
 }
 
-fn building(def: &AttributeDef, parts: &[IndexPart]) -> &'static str {
-    let is_building = parts.iter().any(|part| def.index.phase(*part) == Phase::Building);
-    if is_building { " (being built)" } else { "" }
+fn is_building(def: &AttributeDef, parts: &[IndexPart]) -> bool {
+    parts.iter().any(|part| def.index.phase(*part) == Phase::Building)
 }
 
 /// Returns true if a search may have to examine many entries for few results, because its plan does not lead to the

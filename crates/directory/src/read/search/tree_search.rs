@@ -456,6 +456,15 @@ impl TreeSearch {
         })
     }
 
+    /// Returns the number of candidates, as the plan estimates it, of a search that may examine many for few results,
+    /// or that sorts them; `None` of other searches. A scan that replaces another plan because it suits pages better
+    /// counts as that plan.
+    pub(super) fn costly_candidates(&self) -> Option<u64> {
+        let Scanner { filter, plan, .. } = &self.scanner;
+        let is_costly = self.is_sorted() || (!self.scans_for_page && explain::is_unindexed(filter, plan));
+        (is_costly && !self.is_listening()).then_some(plan.candidate_count)
+    }
+
     /// Hands the remaining candidates to other threads. Returns the first id for them.
     pub(super) fn split(&mut self) -> Option<(PartScanner, u64)> {
         self.candidates_left()?;
@@ -608,10 +617,7 @@ fn check_cost(
 
 /// `examined` is `None` if access rules apply to the requester: the count would reveal hidden entries.
 fn unindexed(state: TreeState<'_>, filter: &Term, examined: Option<u64>, max: u64) -> OperationError {
-    let help = match explain::missing(state.catalog, filter).as_slice() {
-        [] => "a narrower base or filter is needed".to_owned(),
-        missing => format!("missing: {}", missing.join(", ")),
-    };
+    let help = explain::remedy(state.catalog, filter);
     let examined = examined.map_or("too many".to_owned(), |count| count.to_string());
     OperationError::refused(
         ResultCode::UNWILLING_TO_PERFORM,

@@ -208,7 +208,14 @@ fn users_do_not_scan_what_an_index_would_answer() {
         ("(!(uid=7))", Ok(COUNT as usize)),
         ("(&(objectClass=person)(!(homeDirectory=/)))", Err("narrower base")),
         ("(&(objectClass=person)(homeDirectory=/x))", Err("an equality index on homeDirectory")),
-        (unindexed, Err("missing: an equality index on homeDirectory")),
+        (
+            unindexed,
+            Err("missing: an equality index on homeDirectory (indexes.homeDirectory = [\"equality\"])"),
+        ),
+        (
+            "(sn=*a*bcd*)",
+            Err("a substring index on sn (indexes.sn = [\"equality\", \"ordering\", \"substring\"])"),
+        ),
     ] {
         match (ask(&directory, filter), expected) {
             (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{filter}"),

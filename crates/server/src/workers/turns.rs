@@ -1,0 +1,69 @@
+//! A queue in which owners take turns: an owner with a thousand items delays only itself.
+
+use std::collections::VecDeque;
+
+/// Items that wait, by owner. An owner's items leave in the order in which they came.
+#[derive(Debug)]
+pub(super) struct Turns<O, T> {
+    /// Owners with items. The first has the next turn.
+    owners: VecDeque<(O, VecDeque<T>)>,
+}
+
+impl<O, T> Default for Turns<O, T> {
+    fn default() -> Turns<O, T> {
+        Turns { owners: VecDeque::new() }
+    }
+}
+
+impl<O: PartialEq, T> Turns<O, T> {
+    /// Adds an item after the others of its owner. Takes time in proportion to the number of owners.
+    pub(super) fn push(&mut self, owner: O, item: T) {
+        match self.owners.iter_mut().find(|(other, _)| *other == owner) {
+            Some((_, items)) => items.push_back(item),
+            None => self.owners.push_back((owner, VecDeque::from([item]))),
+        }
+    }
+
+    /// Removes the first item of the owner whose turn it is.
+    pub(super) fn pop(&mut self) -> Option<T> {
+        let (owner, mut items) = self.owners.pop_front()?;
+        let item = items.pop_front();
+        if !items.is_empty() {
+            self.owners.push_back((owner, items));
+        }
+        item
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owners_take_turns_however_many_items_they_have() {
+        let mut turns = Turns::default();
+        (0..100).for_each(|item| turns.push('a', item));
+        turns.push('b', 200);
+        turns.push('c', 300);
+        turns.push('b', 201);
+        let first: Vec<_> = (0..7).filter_map(|_| turns.pop()).collect();
+        assert_eq!(first, [0, 200, 300, 1, 201, 2, 3]);
+    }
+
+    /// Slices as the scan pool gives them: an item goes back to the queue until its work is done.
+    #[test]
+    fn one_scan_gets_every_other_slice_while_another_client_has_a_hundred() {
+        let mut turns = Turns::default();
+        (0..100).for_each(|_| turns.push("greedy", ("greedy", 50)));
+        turns.push("modest", ("modest", 50));
+        let (mut greedy, mut modest) = (0, 0);
+        while modest < 50 {
+            let (owner, left) = turns.pop().unwrap();
+            *(if owner == "modest" { &mut modest } else { &mut greedy }) += 1;
+            if left > 1 {
+                turns.push(owner, (owner, left - 1));
+            }
+        }
+        assert_eq!(greedy, 50);
+    }
+}
