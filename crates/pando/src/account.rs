@@ -15,9 +15,8 @@ use ldap::{
     StateOperation, decode_generated_password, encode_password_state,
 };
 
-use crate::data_arguments::DataArguments;
 use crate::exit;
-use crate::online::{ServerArguments, socket_in};
+use crate::online::{TargetArguments, refusal};
 
 pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url.
@@ -55,13 +54,13 @@ enum What {
     /// List the applications that have passwords, with expiry and last use
     AppList(OneAccount),
     /// Count the passwords of each storage scheme
-    Report(Directory),
+    Report(TargetArguments),
 }
 
 #[derive(Debug, Args)]
 struct OneAccount {
     #[command(flatten)]
-    directory: Directory,
+    server: TargetArguments,
     /// The entry's DN
     dn: String,
 }
@@ -92,14 +91,6 @@ struct Totp {
     remove: bool,
 }
 
-#[derive(Debug, Args)]
-struct Directory {
-    #[command(flatten)]
-    data: DataArguments,
-    #[command(flatten)]
-    server: ServerArguments,
-}
-
 /// Attributes to show, with their labels.
 const PRINTED: [(&str, &str); 11] = [
     ("pwdPolicySubentry", "policy that the entry names"),
@@ -123,21 +114,21 @@ const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
     let done = match &arguments.what {
-        What::Show(one) => one.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
-        What::Lock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
-        What::Unlock(one) => one.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
-        What::Reset(one) => one.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
+        What::Show(one) => one.server.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
+        What::Lock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
+        What::Unlock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
+        What::Reset(one) => one.server.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
         What::Totp(Totp { account, remove }) => {
-            account.connect().and_then(|mut asked| totp(&mut asked, &account.dn, *remove))
+            account.server.connect().and_then(|mut asked| totp(&mut asked, &account.dn, *remove))
         }
         What::AppAdd(AppAdd { app: App { account, name }, days }) => {
-            account.connect().and_then(|mut asked| apps::add(&mut asked, &account.dn, name, *days))
+            account.server.connect().and_then(|mut asked| apps::add(&mut asked, &account.dn, name, *days))
         }
         What::AppRemove(App { account, name }) => {
-            account.connect().and_then(|mut asked| apps::remove(&mut asked, &account.dn, name))
+            account.server.connect().and_then(|mut asked| apps::remove(&mut asked, &account.dn, name))
         }
-        What::AppList(one) => one.connect().and_then(|mut asked| apps::list(&mut asked, &one.dn)),
-        What::Report(directory) => directory.connect().and_then(report),
+        What::AppList(one) => one.server.connect().and_then(|mut asked| apps::list(&mut asked, &one.dn)),
+        What::Report(server) => server.connect().and_then(report),
     };
     match done {
         Ok(text) => {
@@ -146,25 +137,6 @@ pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
         }
         Err(error) => exit::failure(&error),
     }
-}
-
-impl Directory {
-    fn connect(&self) -> Result<Connection, String> {
-        let data = self.data.directory();
-        let url = self.server.server(data.as_deref()).or_else(|| data.as_deref().map(socket_in));
-        let url = url.ok_or("say which server: --data DIR or --url URL")?;
-        self.server.connect(&url).map_err(|error| error.to_string())
-    }
-}
-
-impl OneAccount {
-    fn connect(&self) -> Result<Connection, String> {
-        self.directory.connect()
-    }
-}
-
-fn refused(code: ResultCode, diagnostic: &str) -> String {
-    format!("the server refuses that: {code}: {diagnostic}")
 }
 
 fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
@@ -277,7 +249,7 @@ fn change_state(
     let reply = connection.extended(PASSWORD_STATE, Some(&value)).map_err(|error| error.to_string())?;
     match reply.outcome.code {
         ResultCode::SUCCESS => Ok(()),
-        code => Err(refused(code, &reply.outcome.diagnostic)),
+        code => Err(refusal(code, &reply.outcome.diagnostic)),
     }
 }
 
@@ -286,7 +258,7 @@ fn reset(connection: &mut Connection, dn: &str) -> Result<String, String> {
     let reply = connection.extended(MODIFY_PASSWORD, Some(&request.encode()));
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.outcome.code != ResultCode::SUCCESS {
-        return Err(refused(reply.outcome.code, &reply.outcome.diagnostic));
+        return Err(refusal(reply.outcome.code, &reply.outcome.diagnostic));
     }
     let value = reply.extended.value.unwrap_or_default();
     let made = decode_generated_password(&value).ok_or("the server does not say which password it made")?;
@@ -314,7 +286,7 @@ fn report(mut connection: Connection) -> Result<String, String> {
         if let Response::SearchDone(result) = ended.message().response
             && !matches!(result.code, ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT)
         {
-            return Err(refused(result.code, result.diagnostic));
+            return Err(refusal(result.code, result.diagnostic));
         }
     }
     let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));

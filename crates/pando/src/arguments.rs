@@ -1,6 +1,7 @@
 //! The command line, and its help.
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::PathBuf;
 
 use clap::error::{ErrorKind, Result};
@@ -17,6 +18,7 @@ use crate::account::{self, AccountArguments};
 use crate::audit::{self, AuditArguments};
 use crate::backup::{self, BackupArguments, RestoreArguments};
 use crate::bench::BenchArguments;
+use crate::change::{self, ChangeArguments};
 #[cfg(feature = "kafka")]
 use crate::cluster::{self, ClusterArguments};
 use crate::compact;
@@ -29,6 +31,7 @@ use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::passwd::{self, PasswdArguments};
+use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::undelete::{self, UndeleteArguments};
 use crate::verify::{self, VerifyArguments};
@@ -84,6 +87,12 @@ pub(crate) enum Verb {
     /// Print and verify the audit trail, also while a server writes it
     #[command(after_help = audit::HELP)]
     Audit(AuditArguments),
+    /// Search a running server, or any LDAP server
+    #[command(after_help = search::HELP)]
+    Search(SearchArguments),
+    /// Send the changes of an LDIF file to a running server
+    #[command(after_help = change::HELP)]
+    Change(ChangeArguments),
     /// List deleted entries, and bring them back
     #[command(after_help = undelete::HELP)]
     Undelete(UndeleteArguments),
@@ -185,6 +194,7 @@ impl CommandLine {
         let mut command = CommandLine::command();
         let mut matches = command.try_get_matches_from_mut(words)?;
         refuse_two_directories(&mut command, &matches)?;
+        refuse_without_password(&mut command, &matches)?;
         CommandLine::from_arg_matches_mut(&mut matches)
     }
 }
@@ -208,6 +218,23 @@ fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result
         )),
         _ => Ok(()),
     }
+}
+
+/// Rejects `--bind-dn` without a password if there is no terminal to ask for one.
+fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Result<()> {
+    if let Some((verb, matches)) = matches.subcommand() {
+        return command
+            .find_subcommand_mut(verb)
+            .map_or(Ok(()), |verb| refuse_without_password(verb, matches));
+    }
+    let has = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
+    // `bench run` has an option for the password itself.
+    let has_another = matches.try_contains_id("password").is_ok();
+    if has_another || !has("bind_dn") || has("password_file") || std::io::stdin().is_terminal() {
+        return Ok(());
+    }
+    let message = "--bind-dn needs --password-file FILE if there is no terminal to ask for a password";
+    Err(command.error(ErrorKind::MissingRequiredArgument, message))
 }
 
 impl ServeArguments {
@@ -240,7 +267,7 @@ const EXAMPLES: &str = "\
 Try it: a sample organisation, served on this machine only
 
   pando serve --data /tmp/pando --sample
-  ldapsearch -x -H ldap://127.0.0.1:1389 -D cn=admin -W -b dc=example,dc=com '(uid=ahuber)'
+  pando search --data /tmp/pando '(uid=ahuber)'
 
 The first start prints the administrator's password once; --admin-password-file or PANDO_ADMIN_PASSWORD
 sets one instead. See `pando help serve`.

@@ -47,9 +47,9 @@ pub(crate) struct CompareArguments {
     #[arg(long)]
     operational: bool,
     /// Bind as this entry with a password [default: the identity of the socket's user; anonymous over the network]
-    #[arg(long, value_name = "DN", requires = "password_file")]
+    #[arg(long, value_name = "DN")]
     bind_dn: Option<DnText>,
-    /// File with the password for --bind-dn; one newline at its end is ignored
+    /// File with the password for --bind-dn; one newline at its end is ignored [default: ask at the terminal]
     #[arg(long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
     /// Bind to the second server as this entry [default: as to the first]

@@ -43,9 +43,14 @@ pub(crate) fn damaged(message: &str) -> ExitCode {
     end(message, 4)
 }
 
-/// Exit code of a command that left out what the rejects file lists.
+/// Exit code of a command that left something out: what the rejects file lists, or entries beyond a limit.
 pub(crate) fn some_rejected() -> ExitCode {
     ExitCode::from(6)
+}
+
+/// Reports that the output is only a part of what was asked for.
+pub(crate) fn incomplete(message: &str) -> ExitCode {
+    end(message, 6)
 }
 
 /// Exit code of a measurement with failures of a server.

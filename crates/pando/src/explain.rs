@@ -5,12 +5,12 @@ use std::process::ExitCode;
 use clap::Args;
 use client::Connection;
 use directory::controls::EXPLAIN;
-use ldap::{Control, ControlsBuf, FilterBuf, Scope, SearchRequest, SelectionBuf, ServerUrl};
+use ldap::{Control, ControlsBuf, FilterBuf, SearchRequest, SelectionBuf, ServerUrl};
 use server::{Config, ExplainError, Fault, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
-use crate::online::{ServerArguments, socket_in};
+use crate::online::{ScopeName, ServerArguments, socket_in};
 
 pub(crate) const HELP: &str = "\
 The search is carried out without its results. A star marks the terms that provide the candidates; the number after a
@@ -38,26 +38,6 @@ pub(crate) struct ExplainArguments {
     scope: ScopeName,
     /// The filter (RFC 4515)
     filter: String,
-}
-
-/// Scope of a search, with the names that ldapsearch uses.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
-enum ScopeName {
-    Base,
-    One,
-    Sub,
-    Children,
-}
-
-impl ScopeName {
-    fn scope(self) -> Scope {
-        match self {
-            ScopeName::Base => Scope::BaseObject,
-            ScopeName::One => Scope::SingleLevel,
-            ScopeName::Sub => Scope::WholeSubtree,
-            ScopeName::Children => Scope::Subordinate,
-        }
-    }
 }
 
 pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {

@@ -17,7 +17,7 @@ use server::{Config, ServeError};
 use crate::{exit, import};
 
 /// Longest record, in bytes.
-const RECORD_SIZE_MAX: usize = 4 << 30;
+pub(crate) const RECORD_SIZE_MAX: usize = 4 << 30;
 
 /// Bytes of a file read at a time.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -110,7 +110,7 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
 }
 
 /// Opens a file for reading from its beginning.
-fn open(path: &Path) -> Result<(String, Box<dyn BufRead>), ServeError> {
+pub(crate) fn open(path: &Path) -> Result<(String, Box<dyn BufRead>), ServeError> {
     let input = import::open(path)?;
     let data: Box<dyn BufRead> = match input.data {
         InputData::File(file) => Box::new(BufReader::with_capacity(BUFFER_SIZE, file)),

@@ -12,6 +12,7 @@ mod arguments;
 mod audit;
 mod backup;
 mod bench;
+mod change;
 #[cfg(feature = "kafka")]
 mod cluster;
 mod compact;
@@ -29,8 +30,10 @@ mod online;
 mod output;
 mod passwd;
 mod salvage;
+mod search;
 mod serve;
 mod settings;
+mod table;
 mod time;
 mod undelete;
 mod verify;
@@ -75,6 +78,8 @@ fn main() -> ExitCode {
         Verb::Access(arguments) => access::run(&arguments),
         Verb::Audit(arguments) => audit::run(&arguments),
         Verb::Account(arguments) => account::run(&arguments),
+        Verb::Search(arguments) => search::run(&arguments),
+        Verb::Change(arguments) => change::run(&arguments),
         Verb::Undelete(arguments) => undelete::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),

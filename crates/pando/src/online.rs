@@ -7,12 +7,17 @@ use std::time::Duration;
 use clap::Args;
 use client::{ClientError, Connection, Tls};
 use directory::catalog::VirtualAttribute;
-use ldap::{FilterBuf, FilterError, ServerUrl};
+use ldap::{FilterBuf, FilterError, ResultCode, Scope, ServerUrl};
 use schema::{AttributeUsage, Schema, SchemaBuilder};
 use server::values::DnText;
 
+use crate::data_arguments::DataArguments;
+
 /// Longest wait for the next message of a response: a search through all entries may find nothing for a while.
 const SILENCE_MAX: Duration = Duration::from_secs(3_600);
+
+/// Data directory of the Debian package's service.
+const DATA_OF_THE_PACKAGE: &str = "/var/lib/pando";
 
 /// Server to ask, and identity to bind as.
 #[derive(Debug, Default, Args)]
@@ -24,10 +29,10 @@ pub(crate) struct ServerArguments {
     #[arg(long)]
     online: bool,
     /// Bind as this entry with a password [default: the identity of the socket's user; anonymous over the network]
-    #[arg(long, value_name = "DN", requires = "password_file")]
+    #[arg(long, value_name = "DN", env = "PANDO_BIND_DN")]
     bind_dn: Option<DnText>,
-    /// File with the password for --bind-dn; one newline at its end is ignored
-    #[arg(long, value_name = "FILE", requires = "bind_dn")]
+    /// File with the password for --bind-dn; one newline at its end is ignored [default: ask at the terminal]
+    #[arg(long, value_name = "FILE", env = "PANDO_BIND_PASSWORD_FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
     /// File with the certificate authorities, in PEM form, that the server's certificate is checked against; with
     /// ldap://, use StartTLS
@@ -42,6 +47,8 @@ pub(crate) enum OnlineError {
     Connect { url: ServerUrl, error: ClientError },
     #[error("{url} refuses the bind: {code}: {diagnostic}")]
     Bind { url: ServerUrl, code: ldap::ResultCode, diagnostic: String },
+    #[error("cannot read the password from the terminal: {0}; --password-file FILE names a file with it")]
+    Ask(std::io::Error),
     #[error("cannot read {}: {error}", file.display())]
     Read { file: PathBuf, error: std::io::Error },
     #[error("{}: {error}", file.display())]
@@ -90,10 +97,10 @@ impl Identity<'_> {
         let failed = |error| OnlineError::Connect { url: url.clone(), error };
         let mut connection = Connection::open_url(url, self.tls()?.as_ref()).map_err(failed)?;
         connection.set_timeout(SILENCE_MAX).map_err(failed)?;
-        let outcome = match (self.bind_dn, self.password_file, url) {
-            (Some(dn), Some(file), _) => Some(connection.bind(dn.as_str(), &password(file)?)),
-            (_, _, ServerUrl::Local(_)) => Some(connection.bind_external(None)),
-            _ => None,
+        let outcome = match (self.bind_dn, url) {
+            (Some(dn), _) => Some(connection.bind(dn.as_str(), &self.password(dn)?)),
+            (None, ServerUrl::Local(_)) => Some(connection.bind_external(None)),
+            (None, ServerUrl::Internet { .. }) => None,
         };
         match outcome.transpose().map_err(failed)? {
             Some(outcome) if !outcome.is_success() => {
@@ -109,6 +116,62 @@ impl Identity<'_> {
         let read = |error| OnlineError::Read { file: file.to_owned(), error };
         let pem = std::fs::read(file).map_err(read)?;
         Tls::authorities(&pem).map(Some).map_err(|error| OnlineError::Tls { file: file.to_owned(), error })
+    }
+
+    fn password(&self, dn: &DnText) -> Result<String, OnlineError> {
+        match self.password_file {
+            Some(file) => password(file),
+            None => {
+                rpassword::prompt_password(format!("Password of {}: ", dn.as_str())).map_err(OnlineError::Ask)
+            }
+        }
+    }
+}
+
+/// The server of a data directory of this machine, or any other.
+#[derive(Debug, Args)]
+pub(crate) struct TargetArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+impl TargetArguments {
+    /// Connects and binds. Without options asks the server of the package, if there is one.
+    pub(crate) fn connect(&self) -> Result<Connection, String> {
+        let data = self.data.directory().or_else(|| {
+            let usual = Path::new(DATA_OF_THE_PACKAGE);
+            usual.join(server::SOCKET_NAME).exists().then(|| usual.to_owned())
+        });
+        let url = self.server.server(data.as_deref()).or_else(|| data.as_deref().map(socket_in));
+        let url = url.ok_or("say which server: --data DIR or --url URL")?;
+        self.server.connect(&url).map_err(|error| error.to_string())
+    }
+}
+
+/// Returns the message about a request that the server refuses.
+pub(crate) fn refusal(code: ResultCode, diagnostic: &str) -> String {
+    format!("the server refuses that: {code}: {diagnostic}")
+}
+
+/// Scope of a search, with the names that ldapsearch uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum ScopeName {
+    Base,
+    One,
+    Sub,
+    Children,
+}
+
+impl ScopeName {
+    pub(crate) fn scope(self) -> Scope {
+        match self {
+            ScopeName::Base => Scope::BaseObject,
+            ScopeName::One => Scope::SingleLevel,
+            ScopeName::Sub => Scope::WholeSubtree,
+            ScopeName::Children => Scope::Subordinate,
+        }
     }
 }
 

@@ -9,9 +9,8 @@ use directory::virtual_entries::{LIST_DELETED, UNDELETE};
 use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, ResultCode, UndeleteAnswer, UndeleteRequest};
 use uuid::Uuid;
 
-use crate::data_arguments::DataArguments;
 use crate::exit;
-use crate::online::{ServerArguments, socket_in};
+use crate::online::{TargetArguments, refusal};
 
 pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url. Deleted entries are
@@ -33,13 +32,11 @@ pub(crate) struct UndeleteArguments {
     #[arg(long, value_name = "DN", requires = "entry")]
     superior: Option<String>,
     #[command(flatten)]
-    data: DataArguments,
-    #[command(flatten)]
-    server: ServerArguments,
+    server: TargetArguments,
 }
 
 pub(crate) fn run(arguments: &UndeleteArguments) -> ExitCode {
-    let done = connect(arguments).and_then(|mut connection| match &arguments.entry {
+    let done = arguments.server.connect().and_then(|mut connection| match &arguments.entry {
         None => list(&mut connection),
         Some(entry) => undelete(&mut connection, entry, arguments.superior.as_deref()),
     });
@@ -49,19 +46,12 @@ pub(crate) fn run(arguments: &UndeleteArguments) -> ExitCode {
     }
 }
 
-fn connect(arguments: &UndeleteArguments) -> Result<Connection, String> {
-    let data = arguments.data.directory();
-    let url = arguments.server.server(data.as_deref()).or_else(|| data.as_deref().map(socket_in));
-    let url = url.ok_or("say which server: --data DIR or --url URL")?;
-    arguments.server.connect(&url).map_err(|error| error.to_string())
-}
-
 /// Returns the value of the answer to an extended operation.
 fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>, String> {
     let reply = connection.extended(name, Some(value)).map_err(|error| error.to_string())?;
     match reply.outcome.code {
         ResultCode::SUCCESS => Ok(reply.extended.value.unwrap_or_default()),
-        code => Err(format!("the server refuses that: {code}: {}", reply.outcome.diagnostic)),
+        code => Err(refusal(code, &reply.outcome.diagnostic)),
     }
 }
 

@@ -8,7 +8,7 @@ use directory::csn::generalized_time;
 use directory::password::{StorageScheme, hash};
 use ldap::{ChangeOperation, ResultCode};
 
-use super::refused;
+use crate::online::refusal;
 
 /// Random octets in a password. Five bits of each are used: 100 bits.
 const PASSWORD_SIZE: usize = 20;
@@ -55,7 +55,7 @@ pub(super) fn add(
     let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
     match outcome.code {
         ResultCode::SUCCESS => Ok(format!("{password}\n")),
-        code => Err(refused(code, &outcome.diagnostic)),
+        code => Err(refusal(code, &outcome.diagnostic)),
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Resul
     let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
     match outcome.code {
         ResultCode::SUCCESS => Ok(format!("{name} binds as {dn} no more\n")),
-        code => Err(refused(code, &outcome.diagnostic)),
+        code => Err(refusal(code, &outcome.diagnostic)),
     }
 }
 

@@ -12,5 +12,6 @@ mod import;
 mod indexes;
 mod online;
 mod round_trip;
+mod search_and_change;
 mod tools;
 mod undelete;

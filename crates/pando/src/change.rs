@@ -1,0 +1,249 @@
+//! `pando change`: sends the change records of LDIF files to a server, one after the other.
+
+mod record;
+mod rejects;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use client::{ClientError, Connection};
+use ldap::ldif::{LdifErrorKind, LdifReader, LdifRecord};
+use ldap::{Control, ControlsBuf, ResultCode, oids};
+use serde_json::json;
+
+use crate::ldif::{self, RECORD_SIZE_MAX};
+use crate::online::{TargetArguments, refusal};
+use crate::{exit, table};
+use record::{Change, Earlier};
+use rejects::Rejects;
+
+pub(crate) const HELP: &str = "\
+Asks the running server through the socket in the data directory, as the administrator, or the server at --url. Each
+record is one change, which is made whole or not at all. A record without a change type adds an entry. The command stops
+at the first change that is refused; the changes before it stay.
+
+A dry run asks the server to decide each change without making it. It decides each by itself: a change of an entry that
+an earlier record of the file adds, renames, changes or deletes is not checked.
+
+Examples:
+  pando change --data /var/lib/pando changes.ldif
+  pando change --data /var/lib/pando --dry-run changes.ldif
+  pando change --url ldap://localhost:1389 --bind-dn cn=admin --keep-going --rejects rejected.ldif changes.ldif
+  pando ldif diff old.ldif new.ldif | pando change --data /var/lib/pando
+
+Exit codes:
+  0  all changes are made, or would be
+  1  failed, or stopped at a change that was refused
+  2  the command line is wrong, or the file is not LDIF
+  6  --keep-going or --dry-run: some changes were refused";
+
+/// The options of `pando change`.
+#[derive(Debug, Args)]
+pub(crate) struct ChangeArguments {
+    #[command(flatten)]
+    server: TargetArguments,
+    /// Let the server decide each change without making it
+    #[arg(long)]
+    dry_run: bool,
+    /// Continue after a change that is refused, or a record that is not LDIF
+    #[arg(long)]
+    keep_going: bool,
+    /// File for the changes that were not made, with the reasons; must not exist
+    #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
+    rejects: Option<PathBuf>,
+    /// Print each change as a line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Print errors only
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+    /// Change entries with referrals rather than be referred (RFC 3296)
+    #[arg(long)]
+    manage_dsa_it: bool,
+    /// LDIF files; .gz and .zst are decompressed; `-` is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    files: Vec<PathBuf>,
+}
+
+/// Counts and output of a run.
+#[derive(Default)]
+struct Report {
+    made: u64,
+    refused: u64,
+    unchecked: u64,
+}
+
+/// Result of a change.
+enum Decision {
+    /// It is made, or would be.
+    Made,
+    /// The server decides only once an earlier record has been applied.
+    Unchecked,
+    Refused(String),
+}
+
+/// Reason that a run ends early.
+enum Stop {
+    /// The connection failed; the change that was sent last may have been made.
+    Broken(String),
+    /// A change was refused.
+    Refused,
+    /// A file cannot be read.
+    Unreadable(ExitCode),
+    /// The rejects file cannot be written.
+    NotWritten(std::io::Error),
+}
+
+pub(crate) fn run(arguments: &ChangeArguments) -> ExitCode {
+    let mut rejects = match arguments.rejects.as_deref().map(Rejects::create).transpose() {
+        Ok(rejects) => rejects.unwrap_or_default(),
+        Err(message) => return exit::refused(&message),
+    };
+    let mut connection = match arguments.server.connect() {
+        Ok(connection) => connection,
+        Err(error) => return exit::failure(&error),
+    };
+    let mut report = Report::default();
+    let stopped = arguments.run_files(&mut connection, &mut report, &mut rejects);
+    arguments.conclude(&report);
+    if let Err(error) = rejects.finish() {
+        return exit::not_written("the rejects file", &error);
+    }
+    match stopped {
+        Err(Stop::Broken(message)) => exit::failure(&message),
+        Err(Stop::Refused) => ExitCode::FAILURE,
+        Err(Stop::Unreadable(code)) => code,
+        Err(Stop::NotWritten(error)) => exit::not_written("the rejects file", &error),
+        Ok(()) if report.refused > 0 => exit::some_rejected(),
+        Ok(()) => ExitCode::SUCCESS,
+    }
+}
+
+impl ChangeArguments {
+    fn run_files(
+        &self,
+        connection: &mut Connection,
+        report: &mut Report,
+        rejects: &mut Rejects,
+    ) -> Result<(), Stop> {
+        let (mut earlier, mut stop) = (Earlier::default(), None);
+        for file in &self.files {
+            let (name, data) = ldif::open(file).map_err(|error| Stop::Unreadable(exit::failed(&error)))?;
+            let mut reader = LdifReader::with_record_size_max(data, RECORD_SIZE_MAX);
+            loop {
+                let record = match reader.next_record() {
+                    Ok(None) => break,
+                    Ok(Some(record)) => record,
+                    Err(error) => {
+                        let place = format!("{name}:{}: {}", error.line, error.kind);
+                        let is_last =
+                            matches!(error.kind, LdifErrorKind::Io(_) | LdifErrorKind::RecordTooLong { .. });
+                        if is_last || !(self.keep_going || self.dry_run) {
+                            return Err(stop.unwrap_or_else(|| Stop::Unreadable(exit::refused(&place))));
+                        }
+                        eprintln!("pando: {place}");
+                        report.refused += 1;
+                        rejects.comment(&place).map_err(Stop::NotWritten)?;
+                        continue;
+                    }
+                };
+                // After a stop, the remaining records are only copied to the rejects file.
+                if stop.is_some() {
+                    rejects.record(&record, None).map_err(Stop::NotWritten)?;
+                    continue;
+                }
+                stop = self.record(connection, &name, &record, &mut earlier, report, rejects).err();
+                if stop.is_some() && self.rejects.is_none() {
+                    return stop.map_or(Ok(()), Err);
+                }
+            }
+        }
+        stop.map_or(Ok(()), Err)
+    }
+
+    /// Sends one record and reports its result.
+    fn record(
+        &self,
+        connection: &mut Connection,
+        name: &str,
+        record: &LdifRecord<'_>,
+        earlier: &mut Earlier,
+        report: &mut Report,
+        rejects: &mut Rejects,
+    ) -> Result<(), Stop> {
+        let decision = if self.dry_run && earlier.decides(record) {
+            Decision::Unchecked
+        } else {
+            match self.send(connection, record) {
+                Ok(decision) => decision,
+                Err(error) => {
+                    let reason = format!("no answer, so this may have been made: {error}");
+                    rejects.record(record, Some(&reason)).map_err(Stop::NotWritten)?;
+                    return Err(Stop::Broken(format!("{name}:{}: {}: {reason}", record.line, record.dn)));
+                }
+            }
+        };
+        if self.dry_run {
+            earlier.note(record);
+        }
+        self.say(report, name, record, &decision);
+        let Decision::Refused(reason) = decision else { return Ok(()) };
+        rejects.record(record, Some(&reason)).map_err(Stop::NotWritten)?;
+        if self.keep_going || self.dry_run { Ok(()) } else { Err(Stop::Refused) }
+    }
+
+    fn send(&self, connection: &mut Connection, record: &LdifRecord<'_>) -> Result<Decision, ClientError> {
+        let mut controls: ControlsBuf = record.controls.iter().collect();
+        if self.manage_dsa_it {
+            controls.push(Control { oid: oids::MANAGE_DSA_IT, critical: true, value: None });
+        }
+        if self.dry_run {
+            controls.push(Control { oid: oids::NO_OPERATION, critical: true, value: None });
+        }
+        let outcome = Change::of(record).send(connection, record, controls.as_controls())?;
+        Ok(match outcome.code {
+            ResultCode::SUCCESS | ResultCode::NO_OPERATION => Decision::Made,
+            ResultCode::REFERRAL => {
+                Decision::Refused(format!("the server refers to {}", outcome.referrals.join(" ")))
+            }
+            code => Decision::Refused(refusal(code, &outcome.diagnostic)),
+        })
+    }
+
+    fn say(&self, report: &mut Report, name: &str, record: &LdifRecord<'_>, decision: &Decision) {
+        let operation = record::operation(record);
+        let (count, result, reason) = match decision {
+            Decision::Made if self.dry_run => (&mut report.made, "would be made", None),
+            Decision::Made => (&mut report.made, "made", None),
+            Decision::Unchecked => (&mut report.unchecked, "not checked", None),
+            Decision::Refused(reason) => (&mut report.refused, "refused", Some(reason)),
+        };
+        *count += 1;
+        let dn = table::printable(record.dn);
+        match reason {
+            Some(reason) => eprintln!("pando: {name}:{}: {operation} {dn}: {reason}", record.line),
+            None if self.json || self.quiet => {}
+            None if *result == *"made" => println!("{operation} {dn}"),
+            None => println!("{operation} {dn}: {result}"),
+        }
+        if self.json {
+            let object = json!({
+                "file": name, "line": record.line, "dn": record.dn, "operation": operation, "result": result,
+                "reason": reason,
+            });
+            println!("{object}");
+        }
+    }
+
+    fn conclude(&self, report: &Report) {
+        let Report { made, refused, unchecked } = report;
+        match (self.quiet, self.dry_run) {
+            (true, _) => {}
+            (false, true) => eprintln!(
+                "pando: {made} changes would be made, {refused} refused, {unchecked} not checked: they follow others"
+            ),
+            (false, false) => eprintln!("pando: {made} changes made, {refused} refused"),
+        }
+    }
+}
