@@ -35,6 +35,7 @@ pub struct Connection {
     waiting: HashMap<MessageId, VecDeque<Received>>,
     /// Result of a notice of disconnection, if one was received.
     notice: Option<String>,
+    message_size_max: usize,
 }
 
 impl Connection {
@@ -189,12 +190,18 @@ impl Connection {
             consumed: 0,
             waiting: HashMap::new(),
             notice: None,
+            message_size_max: usize::MAX,
         })
     }
 
     /// Sets how long each read waits for the server's next octets.
     pub fn set_timeout(&mut self, timeout: Duration) -> Result<(), ClientError> {
         Ok(self.stream.set_timeouts(timeout, None)?)
+    }
+
+    /// Sets the size in bytes beyond which a message of the server is refused, which ends the use of the connection.
+    pub fn set_message_size_max(&mut self, size: usize) {
+        self.message_size_max = size;
     }
 
     /// Returns the server's network address.
@@ -476,7 +483,11 @@ impl Connection {
     fn read_message(&mut self) -> Result<Received, ClientError> {
         loop {
             let unread = &self.input[self.consumed..];
-            if let Some(len) = ldap::frame_len(unread).map_err(ClientError::Framing)?
+            let len = ldap::frame_len(unread).map_err(ClientError::Framing)?;
+            if len.is_some_and(|len| len > self.message_size_max) {
+                return Err(ClientError::TooLarge(self.message_size_max));
+            }
+            if let Some(len) = len
                 && len <= unread.len()
             {
                 let bytes = unread[..len].to_vec();

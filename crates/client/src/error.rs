@@ -26,6 +26,9 @@ pub enum ClientError {
     /// The server sent bytes that are no BER element.
     #[error("not BER: {0}")]
     Framing(ldap::BerError),
+    /// A message of the server is larger than the caller accepts.
+    #[error("an answer has more than {0} bytes")]
+    TooLarge(usize),
     /// The server answered with another kind of response than the request asks for.
     #[error("unexpected response: {0}")]
     Unexpected(String),

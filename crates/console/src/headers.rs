@@ -30,6 +30,14 @@ pub(crate) fn with_bounds(router: Router) -> Router {
 }
 
 async fn answer(request: Request, next: Next) -> Response {
+    let announced = request.headers().get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok());
+    if announced
+        .and_then(|length| length.parse::<u64>().ok())
+        .is_some_and(|length| length > BODY_BYTES_MAX as u64)
+    {
+        return (StatusCode::PAYLOAD_TOO_LARGE, HeaderMap::from_iter(HEADERS), "the body is too large\n")
+            .into_response();
+    }
     let Ok(mut response) = timeout(REQUEST_TIME, next.run(request)).await else {
         return (
             StatusCode::SERVICE_UNAVAILABLE,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use client::{ClientError, Connection};
 use tokio::sync::Semaphore;
 
-use crate::limits::{CONVERSATIONS_MAX, LDAP_ANSWER_TIME};
+use crate::limits::{CONVERSATIONS_MAX, LDAP_ANSWER_TIME, LDAP_MESSAGE_BYTES_MAX};
 
 /// Sender of an HTTP request. Each request has it among its extensions: `axum::Extension<Client>`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +61,7 @@ impl Ldap {
     pub fn connect(&self, client: Client) -> Result<Connection, ClientError> {
         let mut connection = Connection::over_local(self.host.connect(client)?)?;
         connection.set_timeout(LDAP_ANSWER_TIME)?;
+        connection.set_message_size_max(LDAP_MESSAGE_BYTES_MAX);
         Ok(connection)
     }
 

@@ -11,14 +11,20 @@
 #![forbid(unsafe_code)]
 
 mod app;
+mod ask;
+mod describe;
+mod fields;
 pub mod headers;
 mod host;
 mod http;
 pub mod limits;
+mod origin;
 mod page;
 mod pages;
 mod places;
+mod sessions;
 mod texts;
+mod trouble;
 
 use std::sync::Arc;
 

@@ -38,5 +38,38 @@ pub const CONVERSATIONS_MAX: usize = 256;
 /// Time for each answer of the directory.
 pub const LDAP_ANSWER_TIME: Duration = Duration::from_secs(20);
 
+/// Bytes of one message of the directory, which contains one entry at most. A larger one ends the session.
+pub const LDAP_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Bytes of all entries of one page of a search; further entries are left out, and the page says so.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+
+/// Entries of a page of a search, and children of a page of the tree.
+pub const PAGE_ENTRIES: u32 = 50;
+
+/// Values of an attribute that are shown at once.
+pub const VALUES_PER_PAGE: usize = 100;
+
+/// Bytes of an export. A larger result is refused: `pando export` has no such bound.
+pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
+/// Exports that run at a time.
+pub const EXPORTS_MAX: usize = 4;
+
 /// Time that the threads have for their last answers when the server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(2);
+
+/// Sessions; more sign-ins are refused.
+pub const SESSIONS_MAX: usize = 256;
+
+/// Sessions of one address, or of one IPv6 network of 64 bits.
+pub const SESSIONS_PER_SOURCE_MAX: usize = 64;
+
+/// Sessions of one user. The next one ends the oldest.
+pub const SESSIONS_PER_IDENTITY_MAX: usize = 8;
+
+/// Time without a request after which a session ends.
+pub const SESSION_IDLE_TIME: Duration = Duration::from_secs(15 * 60);
+
+/// Age at which a session ends.
+pub const SESSION_TIME: Duration = Duration::from_secs(8 * 60 * 60);

@@ -1,17 +1,25 @@
 //! Pages: a model, which is JSON for scripts and goes through a template for people. The decision is made here alone.
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Extension, Json};
+use client::Connection;
 use minijinja::value::Serde;
 use minijinja::{Value, context};
+use serde_json::json;
 
 use crate::app::App;
+use crate::fields::Fields;
 use crate::host::Client;
+use crate::sessions::Session;
+use crate::texts::url;
+use crate::trouble::Trouble;
 
 /// Form of an answer, which the client chooses with the header `Accept`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,8 +31,9 @@ pub(crate) enum Format {
 impl Format {
     pub(crate) fn of(headers: &HeaderMap) -> Format {
         let accept = headers.get(header::ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
-        let media_types = accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
-        let first = media_types.into_iter().find(|range| matches!(*range, "text/html" | "application/json"));
+        let mut media_types =
+            accept.split(',').map(|range| range.split(';').next().unwrap_or_default().trim());
+        let first = media_types.find(|range| matches!(*range, "text/html" | "application/json"));
         if first == Some("application/json") { Format::Json } else { Format::Html }
     }
 }
@@ -40,11 +49,18 @@ pub(crate) struct Page {
     pub(crate) model: serde_json::Value,
 }
 
+impl Page {
+    pub(crate) fn new(template: &'static str, title: &'static str, model: serde_json::Value) -> Page {
+        Page { status: StatusCode::OK, template, title, model }
+    }
+}
+
 /// A request for a page.
 pub(crate) struct Visit {
     pub(crate) app: Arc<App>,
     pub(crate) client: Client,
     pub(crate) format: Format,
+    pub(crate) session: Option<Arc<Session>>,
 }
 
 impl FromRequestParts<Arc<App>> for Visit {
@@ -53,7 +69,8 @@ impl FromRequestParts<Arc<App>> for Visit {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Visit, StatusCode> {
         let found = Extension::<Client>::from_request_parts(parts, app).await;
         let Extension(client) = found.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-        Ok(Visit { app: Arc::clone(app), client, format: Format::of(&parts.headers) })
+        let session = app.sessions.find(&parts.headers, Instant::now());
+        Ok(Visit { app: Arc::clone(app), client, format: Format::of(&parts.headers), session })
     }
 }
 
@@ -66,13 +83,126 @@ impl Visit {
         }
         let texts = &self.app.texts;
         let title = texts.text(title);
-        match texts.render(template, context! { title, page => Value::from(Serde(model)) }) {
+        let session = self.session.as_deref();
+        let session = session.map(|session| {
+            let must_change = session.must_change();
+            context! { who => session.who.as_str(), token => session.token.as_str(), must_change }
+        });
+        match texts.render(template, context! { title, session, page => Value::from(Serde(model)) }) {
             Ok(page) => (status, Html(page)).into_response(),
             Err(error) => {
                 tracing::error!("the console cannot show {template}: {error:#}");
                 StatusCode::INTERNAL_SERVER_ERROR.into_response()
             }
         }
+    }
+
+    /// Returns the page of an error.
+    pub(crate) fn fail(&self, trouble: &Trouble) -> Response {
+        self.show(Page {
+            status: trouble.status(),
+            template: "trouble.html",
+            title: "trouble.title",
+            model: json!({ "error": self.said(trouble) }),
+        })
+    }
+
+    /// Returns an error with its text in words.
+    pub(crate) fn said(&self, trouble: &Trouble) -> serde_json::Value {
+        let mut said = trouble.explain();
+        said.text = self.app.texts.text(&said.text);
+        json!(said)
+    }
+
+    /// Returns the answer to a change that was made: people go to a page, scripts receive its address.
+    pub(crate) fn go(&self, path: &str) -> Response {
+        match HeaderValue::from_str(path) {
+            Ok(to) if self.format == Format::Html => {
+                (StatusCode::SEE_OTHER, [(header::LOCATION, to)]).into_response()
+            }
+            _ => Json(json!({ "done": true, "at": path })).into_response(),
+        }
+    }
+}
+
+/// A request of a user who has signed in, and has no password to change first.
+pub(crate) struct Signed {
+    pub(crate) visit: Visit,
+    pub(crate) session: Arc<Session>,
+}
+
+impl Deref for Signed {
+    type Target = Visit;
+
+    fn deref(&self) -> &Visit {
+        &self.visit
+    }
+}
+
+impl FromRequestParts<Arc<App>> for Signed {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Signed, Response> {
+        let visit = Visit::from_request_parts(parts, app).await.map_err(IntoResponse::into_response)?;
+        let path = parts.uri.path();
+        match &visit.session {
+            None => Err(match (visit.format, &parts.method) {
+                (Format::Html, &Method::GET) => {
+                    let asked = parts.uri.path_and_query().map_or("/", |asked| asked.as_str());
+                    visit.go(&url("/sign-in", &[("to", asked)]))
+                }
+                (Format::Html, _) => visit.go("/sign-in"),
+                (Format::Json, _) => {
+                    visit.fail(&Trouble::Request(StatusCode::UNAUTHORIZED, "trouble.sign_in"))
+                }
+            }),
+            Some(session) if session.must_change() && !["/password", "/sign-out"].contains(&path) => {
+                Err(match visit.format {
+                    Format::Html => visit.go("/password"),
+                    Format::Json => {
+                        visit.fail(&Trouble::Request(StatusCode::FORBIDDEN, "policy.must_change"))
+                    }
+                })
+            }
+            Some(session) => {
+                let session = Arc::clone(session);
+                Ok(Signed { visit, session })
+            }
+        }
+    }
+}
+
+impl Signed {
+    /// Runs `talk` with the session's connection. One conversation of a session runs at a time.
+    ///
+    /// # Errors
+    /// Those of `talk`; and too many requests wait. A broken connection ends the session.
+    pub(crate) async fn talk<T: Send + 'static>(
+        &self,
+        talk: impl FnOnce(&mut Connection) -> Result<T, Trouble> + Send + 'static,
+    ) -> Result<T, Trouble> {
+        let _turn = self.session.turn.lock().await;
+        let session = Arc::clone(&self.session);
+        let talked = self.app.ldap.talk(move || session.with_connection(talk)).await;
+        let result = talked.map_err(Trouble::Conversation)?;
+        if let Err(Trouble::Client(error)) = &result {
+            self.app.sessions.end_if_broken(&self.session, error);
+        }
+        result
+    }
+
+    /// Checks that a form has the session's token.
+    ///
+    /// # Errors
+    /// It has not: the page was made for another session, or by another site.
+    pub(crate) fn check_token(&self, fields: &Fields) -> Result<(), Trouble> {
+        let is_known = self.session.knows(fields.text("token"));
+        is_known.then_some(()).ok_or(Trouble::Request(StatusCode::FORBIDDEN, "trouble.token"))
+    }
+
+    /// Shows a page, or the error that prevents it.
+    pub(crate) fn answer(&self, page: Result<Page, Trouble>) -> Response {
+        page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
     }
 }
 

@@ -1,16 +1,25 @@
 //! Texts of the interface and templates of pages, both embedded. `templates/texts.en.json` has every text.
 
-use minijinja::value::Serde;
+use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// The templates. Their names end with `.html`, so every value is escaped.
-const TEMPLATES: [(&str, &str); 2] = [
+const TEMPLATES: [(&str, &str); 8] = [
     ("frame.html", include_str!("../templates/frame.html")),
+    ("parts.html", include_str!("../templates/parts.html")),
     ("health.html", include_str!("../templates/health.html")),
+    ("trouble.html", include_str!("../templates/trouble.html")),
+    ("sign_in.html", include_str!("../templates/sign_in.html")),
+    ("password.html", include_str!("../templates/password.html")),
+    ("search.html", include_str!("../templates/search.html")),
+    ("entry.html", include_str!("../templates/entry.html")),
 ];
 
 /// The one stylesheet.
 pub(crate) const STYLE: &str = include_str!("../templates/style.css");
+
+/// The icon of browser tabs.
+pub(crate) const ICON: &str = include_str!("../templates/icon.svg");
 
 /// Texts in one language, and the templates that show them.
 pub(crate) struct Texts {
@@ -25,6 +34,7 @@ impl Texts {
         let mut templates = Environment::new();
         // A text that is missing is an error, which tests find.
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
+        templates.add_function("url", url_of);
         for (name, source) in TEMPLATES {
             if let Err(error) = templates.add_template(name, source) {
                 tracing::error!("the console's template {name} is unusable: {error}");
@@ -52,6 +62,31 @@ impl Texts {
     }
 }
 
+/// Returns the address of a page with this query.
+pub(crate) fn url(path: &str, query: &[(&str, &str)]) -> String {
+    if query.is_empty() {
+        return path.to_owned();
+    }
+    let start = format!("{path}?");
+    let length = start.len();
+    let mut pairs = form_urlencoded::Serializer::for_suffix(start, length);
+    pairs.extend_pairs(query);
+    pairs.finish()
+}
+
+/// Does the same for templates: `url("/entry", dn=value)`.
+fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
+    let mut pairs = Vec::new();
+    for name in query.args() {
+        let value: Value = query.get(name)?;
+        if !value.is_none() {
+            pairs.push((name, value.to_string()));
+        }
+    }
+    let pairs: Vec<_> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    Ok(url(&path, &pairs))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +99,16 @@ mod tests {
         }
         assert_eq!(texts.text("name"), "Pando");
         assert_eq!(texts.text("no.such"), "no.such");
+    }
+
+    #[test]
+    fn addresses_contain_any_value() {
+        assert_eq!(url("/entry", &[]), "/entry");
+        assert_eq!(url("/entry", &[("dn", "cn=a&b=\"<+ü")]), "/entry?dn=cn%3Da%26b%3D%22%3C%2B%C3%BC");
+        let mut texts = Texts::english();
+        texts.templates.add_template("x.html", "{{ url('/e', dn=v, nothing=n) }}").unwrap();
+        let page = texts.render("x.html", minijinja::context! { v => "a b", n => () }).unwrap();
+        assert_eq!(page, "&#x2f;e?dn=a+b");
     }
 
     #[test]

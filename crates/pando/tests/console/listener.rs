@@ -15,7 +15,8 @@ fn every_answer_carries_the_headers_of_security() {
     let scratch = Scratch::new("console-headers");
     let pando = start(&scratch, "");
     let at = console_address(&pando);
-    for (path, status) in [("/health", 200), ("/style.css", 200), ("/none", 404), ("/../../etc/passwd", 404)]
+    for (path, status) in
+        [("/sign-in", 200), ("/health", 200), ("/style.css", 200), ("/none", 404), ("/../../etc/passwd", 404)]
     {
         let answer = get(at, path, "");
         assert_eq!(answer.status, status, "{path}");

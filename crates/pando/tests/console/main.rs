@@ -5,13 +5,30 @@
 mod support;
 
 mod listener;
+mod sessions;
+mod values;
 
+use client::Connection;
 use support::pando::Start;
-use support::{Pando, Scratch};
+use support::{Pando, SUFFIX, Scratch};
 
 /// Starts a server with the console in the clear, and this in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = format!("{more}\n[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n");
     let node = scratch.write("node.toml", node);
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+}
+
+/// Starts a server with the console, and `ou=people` in its suffix.
+fn filled(scratch: &Scratch) -> (Pando, Connection) {
+    let pando = start(scratch, "");
+    let mut administrator = pando.administrator();
+    support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
+    let people = format!("ou=people,{SUFFIX}");
+    support::tree::add(
+        &mut administrator,
+        &people,
+        &[("objectClass", "organizationalUnit"), ("ou", "people")],
+    );
+    (pando, administrator)
 }

@@ -70,3 +70,100 @@ pub fn get(address: SocketAddr, path: &str, head: &str) -> Answer {
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n{head}\r\n").as_bytes(),
     )
 }
+
+/// A browser with a cookie.
+pub struct Browser {
+    pub address: SocketAddr,
+    /// The cookie, `name=value`; empty without one.
+    pub cookie: String,
+    /// The token of the session's forms.
+    pub token: String,
+}
+
+impl Browser {
+    pub fn new(pando: &Pando) -> Browser {
+        Browser { address: console_address(pando), cookie: String::new(), token: String::new() }
+    }
+
+    /// Signs in, which must succeed.
+    #[track_caller]
+    pub fn signed_in(pando: &Pando, name: &str, password: &str) -> Browser {
+        let mut browser = Browser::new(pando);
+        let answer = browser.sign_in(name, password);
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        browser
+    }
+
+    /// Tries to sign in, and keeps the cookie and the token.
+    #[track_caller]
+    pub fn sign_in(&mut self, name: &str, password: &str) -> Answer {
+        let answer = self.post_json("/sign-in", &[("name", name), ("password", password)]);
+        self.keep_cookie(&answer);
+        if let Ok(model) = serde_json::from_slice::<serde_json::Value>(&answer.body) {
+            self.token = model["token"].as_str().unwrap_or_default().to_owned();
+        }
+        answer
+    }
+
+    fn keep_cookie(&mut self, answer: &Answer) {
+        if let Some(cookie) = answer.headers("set-cookie").first() {
+            self.cookie = cookie.split(';').next().unwrap().to_owned();
+        }
+    }
+
+    fn head(&self) -> String {
+        if self.cookie.is_empty() { String::new() } else { format!("Cookie: {}\r\n", self.cookie) }
+    }
+
+    #[track_caller]
+    pub fn get(&self, path: &str) -> Answer {
+        get(self.address, path, &self.head())
+    }
+
+    /// Returns the model of a page.
+    #[track_caller]
+    pub fn json(&self, path: &str) -> serde_json::Value {
+        let answer = get(self.address, path, &format!("{}Accept: application/json\r\n", self.head()));
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        serde_json::from_slice(&answer.body).unwrap()
+    }
+
+    /// Sends a form with the session's token.
+    #[track_caller]
+    pub fn post(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        self.send_form(path, fields, "")
+    }
+
+    #[track_caller]
+    pub fn post_json(&self, path: &str, fields: &[(&str, &str)]) -> Answer {
+        self.send_form(path, fields, "Accept: application/json\r\n")
+    }
+
+    /// Sends a form with more lines of the head.
+    #[track_caller]
+    pub fn send_form(&self, path: &str, fields: &[(&str, &str)], head: &str) -> Answer {
+        let mut pairs: Vec<String> =
+            fields.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value))).collect();
+        if !fields.iter().any(|(name, _)| *name == "token") {
+            pairs.push(format!("token={}", self.token));
+        }
+        let body = pairs.join("&");
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\nContent-Type: \
+             application/x-www-form-urlencoded\r\nContent-Length: {}\r\n{}{head}\r\n{body}",
+            self.address,
+            body.len(),
+            self.head(),
+        );
+        send(self.address, request.as_bytes())
+    }
+}
+
+/// Returns a text as it stands in a query.
+pub fn quoted(text: &str) -> String {
+    let octet = |octet: u8| match octet {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => char::from(octet).to_string(),
+        octet => format!("%{octet:02X}"),
+    };
+    text.bytes().map(octet).collect()
+}

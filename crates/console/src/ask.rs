@@ -1,0 +1,216 @@
+//! Questions to the directory with bounded answers: pages of a search, and an entry in ranges of values.
+
+use client::{Attribute, ClientError, Connection, Entry};
+use ldap::{
+    Control, ControlsBuf, FilterBuf, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
+};
+
+use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
+use crate::trouble::Trouble;
+
+/// Ranges of values that the server permits in one request.
+const RANGES_MAX: usize = 16;
+
+/// A search of which one page is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Search {
+    pub(crate) base: String,
+    pub(crate) scope: Scope,
+    pub(crate) filter: String,
+    /// Attributes to return; none is no attribute.
+    pub(crate) attributes: Vec<String>,
+}
+
+/// A page of a search's result.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) entries: Vec<Entry>,
+    /// Cookie of the next page; `None` on the last one.
+    pub(crate) next: Option<Vec<u8>>,
+    /// Estimated number of entries of all pages; `None` if the server does not know.
+    pub(crate) estimate: Option<u32>,
+    /// Whether entries were left out because the page has too many bytes.
+    pub(crate) is_cut: bool,
+    /// Whether the server ended the search at a limit.
+    pub(crate) limit: Option<String>,
+}
+
+/// Reads a page of a search. Blocks.
+///
+/// # Errors
+/// The filter is wrong, or the directory refuses or does not answer. Entries before a limit are no error.
+pub(crate) fn page(
+    connection: &mut Connection,
+    search: &Search,
+    size: u32,
+    cookie: &[u8],
+    bytes_max: usize,
+) -> Result<Found, Trouble> {
+    let value = PagedResults { size, cookie }.encode();
+    let control = Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&value) };
+    let controls = ControlsBuf::from_iter([control]);
+    let filter = FilterBuf::parse(&search.filter).map_err(ClientError::Filter)?;
+    let attributes =
+        if search.attributes.is_empty() { vec!["1.1".to_owned()] } else { search.attributes.clone() };
+    let selection = SelectionBuf::from_iter(attributes.iter().map(String::as_str));
+    let request =
+        SearchRequest::new(&search.base, search.scope, filter.as_filter(), selection.as_selection());
+    let (mut found, mut bytes) = (Found::default(), 0);
+    let last = connection.search_each::<ClientError>(request, controls.as_controls(), |entry| {
+        let entry = Entry::from(entry);
+        bytes += size_of(&entry);
+        // The rest of the answer is read all the same, or the connection could not be used any more.
+        if bytes <= bytes_max {
+            found.entries.push(entry)
+        } else {
+            found.is_cut = true
+        }
+        Ok(())
+    })?;
+    let message = last.message();
+    if let Some(page) =
+        message.controls.find(oids::PAGED_RESULTS).and_then(|control| PagedResults::decode(control.value?))
+    {
+        found.estimate = Some(page.size).filter(|size| *size > 0);
+        found.next = Some(page.cookie.to_vec()).filter(|cookie| !cookie.is_empty());
+    }
+    let Some(outcome) = last.outcome() else { return Ok(found) };
+    let is_limit =
+        [ResultCode::SIZE_LIMIT_EXCEEDED, ResultCode::TIME_LIMIT_EXCEEDED, ResultCode::ADMIN_LIMIT_EXCEEDED]
+            .contains(&outcome.code);
+    if is_limit && !found.entries.is_empty() {
+        found.limit = Some(format!("{}: {}", outcome.code, outcome.diagnostic));
+        return Ok(found);
+    }
+    Trouble::unless_success(outcome, None)?;
+    Ok(found)
+}
+
+fn size_of(entry: &Entry) -> usize {
+    let values = |attribute: &Attribute| attribute.values.iter().map(|value| value.len() + 32).sum::<usize>();
+    let attributes =
+        entry.attributes.iter().map(|attribute| attribute.description.len() + 32 + values(attribute));
+    entry.dn.len() + 32 + attributes.sum::<usize>()
+}
+
+/// Returns an attribute's name in a request, so that the answer has at most `count` of its values from `first` on.
+pub(crate) fn range(description: &str, first: usize, count: usize) -> String {
+    format!("{description};range={first}-{}", first + count.max(1) - 1)
+}
+
+/// Values of an attribute, of which there may be more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Values {
+    /// The attribute description, without the range.
+    pub(crate) description: String,
+    pub(crate) values: Vec<Vec<u8>>,
+    /// Place of the next value, if there are more.
+    pub(crate) next: Option<usize>,
+}
+
+/// Takes the range of an answer from an attribute's description.
+pub(crate) fn without_range(attribute: Attribute) -> Values {
+    let Attribute { description, values } = attribute;
+    let mut next = None;
+    let kept = description.split(';').filter(|part| match part.strip_prefix("range=") {
+        Some(range) => {
+            let last = range.split_once('-').and_then(|(_, last)| last.parse::<usize>().ok());
+            next = last.map(|last| last.saturating_add(1));
+            false
+        }
+        None => true,
+    });
+    let description = kept.collect::<Vec<_>>().join(";");
+    Values { description, values, next }
+}
+
+/// An entry with the first values of each attribute.
+#[derive(Debug)]
+pub(crate) struct WholeEntry {
+    pub(crate) dn: String,
+    pub(crate) attributes: Vec<Values>,
+}
+
+/// Reads an entry: its attributes by name first, then the first values of each, so that no attribute is too large.
+/// `selection` names the attributes: `*`, `+`, or names. Blocks.
+///
+/// # Errors
+/// There is no such entry for the requester; or the directory refuses, or does not answer.
+pub(crate) fn entry(
+    connection: &mut Connection,
+    dn: &str,
+    selection: &[&str],
+) -> Result<WholeEntry, Trouble> {
+    let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+    let mut read = |names: &[&str], types_only: bool| {
+        let selection = SelectionBuf::from_iter(names);
+        let mut request =
+            SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+        request.types_only = types_only;
+        let reply = connection.request(ldap::Request::Search(request), ldap::Controls::NONE)?;
+        Trouble::unless_success(reply.outcome.clone(), None)?;
+        let missing = || Trouble::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
+        reply.entries.into_iter().next().ok_or_else(missing)
+    };
+    let names = read(selection, true)?;
+    let descriptions: Vec<String> = names
+        .attributes
+        .into_iter()
+        .map(|attribute| range(&attribute.description, 0, VALUES_PER_PAGE))
+        .collect();
+    let (mut attributes, mut bytes) = (Vec::new(), 0);
+    for names in descriptions.chunks(RANGES_MAX) {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let part = read(&names, false)?;
+        bytes += size_of(&part);
+        if bytes > PAGE_BYTES_MAX * 16 {
+            return Err(Trouble::Client(ClientError::TooLarge(PAGE_BYTES_MAX * 16)));
+        }
+        attributes.extend(part.attributes.into_iter().map(without_range));
+    }
+    Ok(WholeEntry { dn: names.dn, attributes })
+}
+
+/// Returns a value as it is written in a filter (RFC 4515 section 3).
+pub(crate) fn filter_value(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for char in value.chars() {
+        match char {
+            '*' => text.push_str("\\2a"),
+            '(' => text.push_str("\\28"),
+            ')' => text.push_str("\\29"),
+            '\\' => text.push_str("\\5c"),
+            '\0' => text.push_str("\\00"),
+            char => text.push(char),
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_leave_descriptions() {
+        let of = |description: &str| {
+            let found = without_range(Attribute { description: description.to_owned(), values: Vec::new() });
+            (found.description, found.next)
+        };
+        assert_eq!(range("cn", 0, 100), "cn;range=0-99");
+        assert_eq!(of("member;range=0-99"), ("member".to_owned(), Some(100)));
+        assert_eq!(of("cn;lang-de;range=5-*"), ("cn;lang-de".to_owned(), None));
+        assert_eq!(of("userCertificate;binary"), ("userCertificate;binary".to_owned(), None));
+    }
+
+    #[test]
+    fn a_value_is_no_part_of_a_filter() {
+        for value in ["*", "a)(uid=*", "\\2a", "ü\0"] {
+            let filter = FilterBuf::parse(&format!("(cn={})", filter_value(value))).unwrap();
+            let ldap::FilterKind::EqualityMatch(assertion) = filter.as_filter().kind() else {
+                panic!("{value}")
+            };
+            assert_eq!(assertion.value, value.as_bytes());
+        }
+    }
+}

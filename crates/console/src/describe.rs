@@ -1,0 +1,173 @@
+//! Models of attributes and values for pages, by the schema.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use client::Connection;
+use data_encoding::BASE64;
+use schema::{AttributeType, Schema, SchemaBuilder};
+use serde_json::{Value, json};
+
+use crate::ask::Values;
+
+/// Time for which a schema that was read is used.
+const SCHEMA_TIME: Duration = Duration::from_secs(60);
+
+/// Syntaxes whose values are names of entries.
+const DN_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];
+const GENERALIZED_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.24";
+const POSTAL_ADDRESS: &str = "1.3.6.1.4.1.1466.115.121.1.41";
+
+/// Attributes with definitions in the published schema (RFC 4512 section 4.2).
+const DEFINITIONS: [&str; 4] = ["ldapSyntaxes", "matchingRules", "attributeTypes", "objectClasses"];
+
+/// The schema as it was last read.
+#[derive(Default)]
+pub(crate) struct SchemaCache(Mutex<Option<(Instant, Arc<Schema>)>>);
+
+impl SchemaCache {
+    /// Returns the schema. It is read with the connection of the requester, who must see it; a requester who does not
+    /// gets the shipped definitions. Blocks.
+    pub(crate) fn get(&self, connection: &mut Connection) -> Arc<Schema> {
+        let is_readable = subschema(connection, &["1.1"]).is_some();
+        if !is_readable {
+            return Schema::shipped();
+        }
+        let now = Instant::now();
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read, schema)) = &*kept
+            && now.saturating_duration_since(*read) < SCHEMA_TIME
+        {
+            return Arc::clone(schema);
+        }
+        let schema = read(connection).unwrap_or_else(Schema::shipped);
+        *kept = Some((now, Arc::clone(&schema)));
+        schema
+    }
+}
+
+fn subschema(connection: &mut Connection, attributes: &[&str]) -> Option<client::Entry> {
+    let root = connection.entry("", &["subschemaSubentry"]).ok()??;
+    let name = root.text("subschemaSubentry")?;
+    let filter = "(objectClass=subschema)";
+    let reply = connection.search(&name, ldap::Scope::BaseObject, filter, attributes).ok()?;
+    reply.entries.into_iter().next()
+}
+
+fn read(connection: &mut Connection) -> Option<Arc<Schema>> {
+    let entry = subschema(connection, &DEFINITIONS)?;
+    let mut text = String::new();
+    for name in DEFINITIONS {
+        for definition in entry.texts(name) {
+            text.push_str(&format!("{name}: {}\n", definition.replace('\n', " ")));
+        }
+    }
+    let built = SchemaBuilder::shipped().add_text("subschema", &text).build();
+    built.inspect_err(|error| tracing::debug!("the console cannot read the published schema: {error}")).ok()
+}
+
+/// Returns the definition of an attribute description, without its options.
+pub(crate) fn type_of<'s>(schema: &'s Schema, description: &str) -> Option<&'s AttributeType> {
+    schema.attribute_type(description.split(';').next().unwrap_or_default())
+}
+
+/// Returns the model of an attribute: its name, description, and values.
+pub(crate) fn attribute(schema: &Schema, found: &Values) -> Value {
+    let definition = type_of(schema, &found.description);
+    let values: Vec<Value> =
+        found.values.iter().map(|octets| value(schema, &found.description, octets)).collect();
+    json!({
+        "name": found.description,
+        "description": definition.and_then(|definition| definition.description.as_deref()),
+        "operational": definition.is_some_and(AttributeType::is_operational),
+        "values": values,
+        "next": found.next,
+    })
+}
+
+/// Returns the model of a value: `kind`, and the text or the octets in base64.
+pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value {
+    let syntax = type_of(schema, description).map(|found| schema.syntax_by_id(found.syntax));
+    let syntax_oid = syntax.map(|syntax| syntax.oid.as_str()).unwrap_or_default();
+    let text = std::str::from_utf8(octets).ok().filter(|text| is_text(text));
+    if let Some(media_type) = image(octets) {
+        return json!({
+            "kind": "image", "bytes": octets.len(), "media_type": media_type, "base64": BASE64.encode(octets),
+        });
+    }
+    match text.filter(|_| syntax.is_none_or(|syntax| syntax.human_readable) || octets.is_ascii()) {
+        Some(text) if DN_SYNTAXES.contains(&syntax_oid) => {
+            let dn = schema::split_name_and_uid(text.as_bytes()).0;
+            json!({ "kind": "dn", "text": text, "dn": String::from_utf8_lossy(dn) })
+        }
+        Some(text) if syntax_oid == GENERALIZED_TIME => {
+            json!({ "kind": "time", "text": text, "shown": time(text) })
+        }
+        Some(text) if syntax_oid == POSTAL_ADDRESS => {
+            json!({ "kind": "lines", "text": text, "lines": text.split('$').map(str::trim).collect::<Vec<_>>() })
+        }
+        Some(text) => json!({ "kind": "text", "text": text }),
+        None => binary(octets),
+    }
+}
+
+fn binary(octets: &[u8]) -> Value {
+    match schema::certificate_facts(octets) {
+        Ok(facts) => json!({
+            "kind": "certificate", "bytes": octets.len(), "subject": facts.subject, "not_after": facts.not_after,
+            "base64": BASE64.encode(octets),
+        }),
+        Err(_) => json!({ "kind": "binary", "bytes": octets.len(), "base64": BASE64.encode(octets) }),
+    }
+}
+
+/// Returns true for texts that a page can show: no control characters but the ends of lines.
+fn is_text(text: &str) -> bool {
+    text.chars().all(|char| !char.is_control() || matches!(char, '\n' | '\r' | '\t'))
+}
+
+/// Returns the media type of an image that browsers show. SVG is none: it can contain scripts.
+fn image(octets: &[u8]) -> Option<&'static str> {
+    match octets {
+        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
+        [0x89, b'P', b'N', b'G', ..] => Some("image/png"),
+        [b'G', b'I', b'F', b'8', ..] => Some("image/gif"),
+        _ => None,
+    }
+}
+
+/// Returns a time as people read it, `2026-11-27 08:30:00 UTC`; the text itself if it has another form.
+fn time(text: &str) -> String {
+    let digits =
+        |from: usize, to: usize| text.get(from..to).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
+    let parts = || {
+        Some((digits(0, 4)?, digits(4, 6)?, digits(6, 8)?, digits(8, 10)?, digits(10, 12)?, digits(12, 14)?))
+    };
+    match parts() {
+        Some((year, month, day, hour, minute, second)) if text.ends_with('Z') => {
+            format!("{year}-{month}-{day} {hour}:{minute}:{second} UTC")
+        }
+        _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_what_their_syntax_and_octets_say() {
+        let schema = Schema::shipped();
+        let kind = |description: &str, octets: &[u8]| {
+            value(&schema, description, octets)["kind"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(kind("cn", b"Ana"), "text");
+        assert_eq!(kind("cn", b"A\x1b[0m"), "binary", "control characters");
+        assert_eq!(kind("member", b"cn=a,dc=b"), "dn");
+        assert_eq!(kind("jpegPhoto", b"\xff\xd8\xff\xe0"), "image");
+        assert_eq!(kind("jpegPhoto", b"<svg onload=alert(1)>"), "text");
+        assert_eq!(kind("cn", b"\xff"), "binary");
+        assert_eq!(kind("unknown", "ü".as_bytes()), "text");
+        assert_eq!(value(&schema, "createTimestamp", b"20261127083000Z")["shown"], "2026-11-27 08:30:00 UTC");
+    }
+}

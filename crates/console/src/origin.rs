@@ -1,0 +1,52 @@
+//! Requests that change something come from the console's own pages, or from no browser.
+//!
+//! Browsers say where a request comes from, by `Sec-Fetch-Site` and `Origin`. A request without both is no browser's
+//! cross-site request; the session's token is required in addition.
+
+use axum::extract::Request;
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+
+/// Refuses requests that other sites make a browser send.
+pub(crate) async fn refuse_other_origins(request: Request, next: Next) -> Response {
+    let is_safe = matches!(*request.method(), Method::GET | Method::HEAD);
+    if is_safe || is_own(request.headers()) {
+        return next.run(request).await;
+    }
+    (StatusCode::FORBIDDEN, "this request comes from another site\n").into_response()
+}
+
+fn is_own(headers: &HeaderMap) -> bool {
+    let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    if let Some(site) = text("sec-fetch-site") {
+        return site == "same-origin";
+    }
+    let Some(origin) = text(header::ORIGIN.as_str()) else { return true };
+    let Some((_, authority)) = origin.split_once("://") else { return false };
+    text(header::HOST.as_str()).is_some_and(|host| host.eq_ignore_ascii_case(authority))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_own_origin_may_change_something() {
+        let of = |pairs: &[(&'static str, &str)]| {
+            let pairs = pairs
+                .iter()
+                .map(|(name, value)| (axum::http::HeaderName::from_static(name), value.parse().unwrap()));
+            is_own(&pairs.collect())
+        };
+        assert!(of(&[]), "a script");
+        assert!(of(&[("sec-fetch-site", "same-origin")]));
+        for site in ["cross-site", "same-site", "none", ""] {
+            assert!(!of(&[("sec-fetch-site", site), ("host", "a"), ("origin", "https://a")]), "{site}");
+        }
+        assert!(of(&[("host", "a:1"), ("origin", "https://A:1")]));
+        assert!(!of(&[("host", "a:1"), ("origin", "https://a:2")]));
+        assert!(!of(&[("host", "a"), ("origin", "null")]));
+        assert!(!of(&[("origin", "https://a")]));
+    }
+}

@@ -1,0 +1,125 @@
+//! An entry: its attributes with what the schema says of them.
+
+use axum::response::{IntoResponse as _, Response};
+use client::Connection;
+use schema::Schema;
+use serde_json::{Value, json};
+
+use crate::ask::{self, WholeEntry, range, without_range};
+use crate::describe;
+use crate::fields::Fields;
+use crate::limits::VALUES_PER_PAGE;
+use crate::page::{Page, Signed};
+use crate::trouble::Trouble;
+
+/// Attributes that are shown first, in this order.
+const FIRST: [&str; 10] = [
+    "jpegPhoto",
+    "cn",
+    "displayName",
+    "givenName",
+    "sn",
+    "uid",
+    "mail",
+    "telephoneNumber",
+    "title",
+    "description",
+];
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let app = std::sync::Arc::clone(&signed.app);
+    let model = signed
+        .talk(move |connection| {
+            let schema = app.schema.get(connection);
+            let is_operational = fields.text("operational") == "1";
+            match (fields.given("attribute"), fields.text("first").parse()) {
+                (Some(attribute), Ok(first)) => {
+                    values(connection, &schema, fields.text("dn"), attribute, first)
+                }
+                _ => model(connection, &schema, fields.text("dn"), is_operational),
+            }
+        })
+        .await;
+    signed.answer(model.map(|model| Page::new("entry.html", "entry.title", model)))
+}
+
+/// Leads to the user's own entry. The administrator may have none.
+pub(crate) async fn own(signed: Signed) -> Response {
+    let path = crate::texts::url("/entry", &[("dn", &signed.session.who)]);
+    signed.go(&path).into_response()
+}
+
+fn model(
+    connection: &mut Connection,
+    schema: &Schema,
+    dn: &str,
+    is_operational: bool,
+) -> Result<Value, Trouble> {
+    let selection: &[&str] = if is_operational { &["*", "+"] } else { &["*"] };
+    let mut entry = ask::entry(connection, dn, selection)?;
+    sort(&mut entry);
+    let attributes: Vec<Value> =
+        entry.attributes.iter().map(|found| describe::attribute(schema, found)).collect();
+    Ok(json!({
+        "dn": entry.dn,
+        "parents": parents(&entry.dn),
+        "operational": is_operational,
+        "attributes": attributes,
+        "part": false,
+    }))
+}
+
+/// Returns more values of one attribute.
+fn values(
+    connection: &mut Connection,
+    schema: &Schema,
+    dn: &str,
+    attribute: &str,
+    first: usize,
+) -> Result<Value, Trouble> {
+    let name = range(attribute, first, VALUES_PER_PAGE);
+    let reply = connection.search(dn, ldap::Scope::BaseObject, "(objectClass=*)", &[&name])?;
+    Trouble::unless_success(reply.outcome, None)?;
+    let missing = || Trouble::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
+    let entry = reply.entries.into_iter().next().ok_or_else(missing)?;
+    let attributes = entry.attributes.into_iter().map(without_range);
+    let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();
+    Ok(json!({
+        "dn": entry.dn, "parents": parents(&entry.dn), "operational": false, "attributes": attributes, "part": true,
+    }))
+}
+
+/// Puts the attributes that people look for first, and classes last.
+fn sort(entry: &mut WholeEntry) {
+    entry.attributes.sort_by_key(|found| {
+        let name = found.description.to_ascii_lowercase();
+        let place = FIRST.iter().position(|first| first.eq_ignore_ascii_case(&name)).unwrap_or(FIRST.len());
+        (name == "objectclass", place, name)
+    });
+}
+
+/// Returns the entries above, the highest first, each with its name and DN.
+pub(crate) fn parents(dn: &str) -> Vec<Value> {
+    let Ok(parsed) = ldap::Dn::parse(dn) else { return Vec::new() };
+    let above = (1..parsed.len()).rev().map(|depth| parsed.text_from(depth));
+    let model = |dn: &str| {
+        let next = ldap::Dn::parse(dn).ok().map(|above| above.text_from(1).len()).unwrap_or(0);
+        let name = dn.get(..dn.len() - next).unwrap_or(dn).trim_end_matches([',', ' ']);
+        json!({ "dn": dn, "name": name })
+    };
+    above.map(model).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_begin_at_the_root() {
+        let way = parents("cn=a\\,b,ou=c,dc=d,dc=e");
+        let names: Vec<_> = way.iter().map(|step| step["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["dc=e", "dc=d", "ou=c"]);
+        assert_eq!(way[2]["dn"], "ou=c,dc=d,dc=e");
+        assert!(parents("dc=e").is_empty() && parents("").is_empty() && parents("=,=").is_empty());
+    }
+}

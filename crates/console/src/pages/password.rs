@@ -1,0 +1,79 @@
+//! Change of the own password.
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use client::Connection;
+use ldap::{Control, ControlsBuf, ExtendedRequest, PasswordModify, Request, decode_generated_password, oids};
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::fields::Fields;
+use crate::page::{Page, Signed};
+use crate::pages::sign_in::policy_of;
+use crate::trouble::Trouble;
+
+pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+    let notice = match fields.text("notice") {
+        "expires" => Some("password.expires"),
+        "grace" => Some("password.grace"),
+        _ => None,
+    };
+    let notice = notice.map(|notice| signed.app.texts.text(notice));
+    signed.show(page(StatusCode::OK, json!({ "notice": notice, "error": null })))
+}
+
+fn page(status: StatusCode, model: serde_json::Value) -> Page {
+    Page { status, template: "password.html", title: "password.title", model }
+}
+
+/// Changes the password, which ends the session: its cookie may be known to whom the old password was known.
+pub(crate) async fn change(signed: Signed, fields: Fields) -> Response {
+    let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
+    let (old, new) = (secret("old"), secret("new"));
+    let unusable = |text| Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
+    let checked = match signed.check_token(&fields) {
+        Err(trouble) => Err(trouble),
+        Ok(()) if new.is_empty() => unusable("password.empty"),
+        Ok(()) if *new != fields.text("again") => unusable("password.different"),
+        Ok(()) => Ok(()),
+    };
+    let changed = match checked {
+        Err(trouble) => Err(trouble),
+        Ok(()) => signed.talk(move |connection| set(connection, None, Some(&old), Some(&new))).await,
+    };
+    match changed {
+        Err(trouble) => {
+            signed.show(page(trouble.status(), json!({ "notice": null, "error": signed.said(&trouble) })))
+        }
+        Ok(_) => {
+            signed.app.sessions.end(&signed.session);
+            ([signed.app.sessions.set_cookie(None)], signed.go("/sign-in?notice=changed")).into_response()
+        }
+    }
+}
+
+/// Sets a password by Password Modify (RFC 3062): the requester's own, or that of `dn`. Returns the password that the
+/// server generated, if `new` is `None`. Blocks.
+///
+/// # Errors
+/// The directory refuses, for the reason of a policy if it says so.
+pub(crate) fn set(
+    connection: &mut Connection,
+    dn: Option<&str>,
+    old: Option<&str>,
+    new: Option<&str>,
+) -> Result<Option<Zeroizing<String>>, Trouble> {
+    let value = PasswordModify {
+        user_identity: dn.map(str::as_bytes),
+        old_password: old.filter(|old| !old.is_empty()).map(str::as_bytes),
+        new_password: new.map(str::as_bytes),
+    };
+    let value = Zeroizing::new(value.encode());
+    let control = Control { oid: oids::PASSWORD_POLICY, critical: false, value: None };
+    let controls = ControlsBuf::from_iter([control]);
+    let request = Request::Extended(ExtendedRequest { name: oids::MODIFY_PASSWORD, value: Some(&value) });
+    let reply = connection.request(request, controls.as_controls())?;
+    Trouble::unless_success(reply.outcome.clone(), policy_of(&reply))?;
+    let generated = reply.extended.value.as_deref().and_then(decode_generated_password);
+    Ok(generated.map(|password| Zeroizing::new(String::from_utf8_lossy(password).into_owned())))
+}

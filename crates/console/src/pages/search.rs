@@ -1,0 +1,165 @@
+//! Search: a few letters of a name, or any filter; the result in pages, or as CSV or LDIF.
+
+mod export;
+
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use client::{Connection, Entry};
+use data_encoding::BASE64URL_NOPAD;
+use ldap::{FilterBuf, Scope};
+use serde_json::{Value, json};
+
+use crate::ask::{Found, Search, filter_value, page, range, without_range};
+use crate::fields::Fields;
+use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
+use crate::page::{Page, Signed};
+use crate::trouble::Trouble;
+
+/// Columns of a result if the client chooses none.
+const COLUMNS: [&str; 3] = ["cn", "uid", "mail"];
+
+/// Columns of a result; the server permits as many ranges of values in a request.
+const COLUMNS_MAX: usize = 16;
+
+/// Values shown in a cell.
+const VALUES_PER_CELL: usize = 5;
+
+/// Attributes that a few letters are compared with, from their beginning.
+const NAMES: [&str; 4] = ["cn", "sn", "uid", "mail"];
+
+/// Answer to a query: a page, or a file.
+enum Answer {
+    Page(Value),
+    File(export::Export),
+}
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let app = std::sync::Arc::clone(&signed.app);
+    let answered = signed
+        .talk(move |connection| match fields.text("as") {
+            "csv" | "ldif" => export::make(&app.exports, connection, &fields).map(Answer::File),
+            _ => model(connection, &fields).map(Answer::Page),
+        })
+        .await;
+    match answered {
+        Err(trouble) => signed.fail(&trouble),
+        Ok(Answer::Page(model)) => signed.show(Page::new("search.html", "search.title", model)),
+        Ok(Answer::File(export)) => export.into_response(),
+    }
+}
+
+/// Returns the naming contexts, the default one first.
+pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
+    let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
+    let Some(root) = root else { return Ok(Vec::new()) };
+    let mut contexts = root.texts("namingContexts");
+    if let Some(first) = root.text("defaultNamingContext") {
+        contexts.retain(|context| *context != first);
+        contexts.insert(0, first);
+    }
+    Ok(contexts)
+}
+
+/// A parsed query, with defaults.
+struct Query {
+    search: Option<Search>,
+    base: String,
+    scope: &'static str,
+    columns: Vec<String>,
+    contexts: Vec<String>,
+}
+
+fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble> {
+    let contexts = contexts(connection)?;
+    let first = contexts.first().cloned().unwrap_or_default();
+    let base = fields.given("base").map_or(first, str::to_owned);
+    let (scope, scope_name) = match fields.text("scope") {
+        "one" => (Scope::SingleLevel, "one"),
+        "base" => (Scope::BaseObject, "base"),
+        _ => (Scope::WholeSubtree, "sub"),
+    };
+    let columns = columns(fields);
+    let filter = fields.given("filter").map(str::to_owned).or_else(|| fields.given("q").map(filter_of_words));
+    if let Some(filter) = &filter {
+        FilterBuf::parse(filter).map_err(client::ClientError::Filter)?;
+    }
+    let search =
+        filter.map(|filter| Search { base: base.clone(), scope, filter, attributes: columns.clone() });
+    Ok(Query { search, base, scope: scope_name, columns, contexts })
+}
+
+/// Returns the columns that a query names, separated by spaces or commas.
+fn columns(fields: &Fields) -> Vec<String> {
+    let is_name = |name: &&str| {
+        let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
+        !name.is_empty() && name.chars().all(is_word) && !name.contains("range=")
+    };
+    let named = fields.text("columns").split([' ', ',']).filter(is_name).take(COLUMNS_MAX);
+    let named: Vec<String> = named.map(str::to_owned).collect();
+    if named.is_empty() { COLUMNS.map(str::to_owned).to_vec() } else { named }
+}
+
+fn filter_of_words(words: &str) -> String {
+    let value = filter_value(words);
+    let tests: String = NAMES.iter().map(|name| format!("({name}={value}*)")).collect();
+    format!("(|{tests})")
+}
+
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+    let Query { search, base, scope, columns, contexts } = query(connection, fields)?;
+    let (mut rows, mut found) = (Vec::new(), Found::default());
+    if let Some(mut search) = search.clone() {
+        search.attributes = columns.iter().map(|column| range(column, 0, VALUES_PER_CELL)).collect();
+        let cookie = BASE64URL_NOPAD.decode(fields.text("page").as_bytes());
+        let cookie = cookie.map_err(|_| Trouble::Request(StatusCode::BAD_REQUEST, "search.bad_page"))?;
+        found = page(connection, &search, PAGE_ENTRIES, &cookie, PAGE_BYTES_MAX)?;
+        rows = found.entries.drain(..).map(|entry| row(entry, &columns)).collect();
+    }
+    Ok(json!({
+        "q": fields.text("q"),
+        "filter": fields.text("filter"),
+        "asked": search.map(|search| search.filter),
+        "base": base,
+        "scope": scope,
+        "columns": columns,
+        "contexts": contexts,
+        "rows": rows,
+        "estimate": found.estimate,
+        "next": found.next.map(|cookie| BASE64URL_NOPAD.encode(&cookie)),
+        "is_cut": found.is_cut,
+        "limit": found.limit,
+    }))
+}
+
+/// Returns the row of an entry: a cell for each column, with its first values as text.
+fn row(entry: Entry, columns: &[String]) -> Value {
+    let values: Vec<_> = entry.attributes.into_iter().map(without_range).collect();
+    let cells = columns.iter().map(|column| {
+        let found = values.iter().find(|values| values.description.eq_ignore_ascii_case(column));
+        let texts = found.map(|found| found.values.iter().map(|value| cell(value)).collect::<Vec<_>>());
+        json!({ "values": texts.unwrap_or_default(), "more": found.is_some_and(|found| found.next.is_some()) })
+    });
+    json!({ "dn": entry.dn, "cells": cells.collect::<Vec<_>>() })
+}
+
+fn cell(value: &[u8]) -> String {
+    match std::str::from_utf8(value) {
+        Ok(text) if text.chars().count() <= 200 => text.to_owned(),
+        Ok(text) => text.chars().take(200).chain(['…']).collect(),
+        Err(_) => format!("[{} bytes]", value.len()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_letters_become_one_filter() {
+        assert_eq!(
+            filter_of_words("An(a)*"),
+            "(|(cn=An\\28a\\29\\2a*)(sn=An\\28a\\29\\2a*)(uid=An\\28a\\29\\2a*)(mail=An\\28a\\29\\2a*))"
+        );
+        assert!(FilterBuf::parse(&filter_of_words("\\*()\0ü")).is_ok());
+    }
+}

@@ -1,0 +1,148 @@
+//! The whole result of a search as a file: CSV for spreadsheets, LDIF for directories.
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use client::{Connection, Entry};
+use data_encoding::BASE64;
+use ldap::ldif::LdifWriter;
+use tokio::sync::Semaphore;
+
+use super::query;
+use crate::ask::{Search, page};
+use crate::fields::Fields;
+use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
+use crate::trouble::Trouble;
+
+/// A file for the client.
+pub(super) struct Export {
+    media_type: &'static str,
+    name: &'static str,
+    content: Vec<u8>,
+}
+
+impl IntoResponse for Export {
+    fn into_response(self) -> Response {
+        let disposition = format!("attachment; filename=\"{}\"", self.name);
+        let disposition =
+            HeaderValue::from_str(&disposition).unwrap_or(HeaderValue::from_static("attachment"));
+        let media_type = HeaderValue::from_static(self.media_type);
+        ([(header::CONTENT_TYPE, media_type), (header::CONTENT_DISPOSITION, disposition)], self.content)
+            .into_response()
+    }
+}
+
+/// Makes the file of a query. Blocks.
+///
+/// # Errors
+/// As many exports run already, the query has no filter, the result is too large, or the directory refuses.
+pub(super) fn make(
+    places: &Semaphore,
+    connection: &mut Connection,
+    fields: &Fields,
+) -> Result<Export, Trouble> {
+    let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
+    let _place = places.try_acquire().map_err(busy)?;
+    let query = query(connection, fields)?;
+    let unusable = Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.no_filter");
+    let search = query.search.ok_or(unusable)?;
+    if fields.text("as") == "csv" {
+        let mut content = Vec::new();
+        put_row(&mut content, std::iter::once("dn").chain(query.columns.iter().map(String::as_str)));
+        each(connection, &search, &mut content, |entry, content| {
+            let cells = query.columns.iter().map(|column| cell(entry.values(column)));
+            let cells: Vec<String> = std::iter::once(entry.dn.clone()).chain(cells).collect();
+            put_row(content, cells.iter().map(String::as_str));
+        })?;
+        return Ok(Export { media_type: "text/csv; charset=utf-8", name: "entries.csv", content });
+    }
+    let attributes = if fields.given("columns").is_some() { search.attributes } else { vec!["*".to_owned()] };
+    let search = Search { attributes, ..search };
+    let mut content = b"version: 1\n\n".to_vec();
+    each(connection, &search, &mut content, |entry, content| {
+        let values = entry.attributes.iter().flat_map(|attribute| {
+            attribute.values.iter().map(|value| (attribute.description.as_str(), value.as_slice()))
+        });
+        // Writing into memory does not fail.
+        let _ = LdifWriter::new(content).entry(&entry.dn, values);
+    })?;
+    Ok(Export { media_type: "text/plain; charset=utf-8", name: "entries.ldif", content })
+}
+
+/// Puts all entries of a search into `content`.
+fn each(
+    connection: &mut Connection,
+    search: &Search,
+    content: &mut Vec<u8>,
+    mut put: impl FnMut(&Entry, &mut Vec<u8>),
+) -> Result<(), Trouble> {
+    let too_large = || Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "search.too_large");
+    let mut cookie = Vec::new();
+    loop {
+        let found = page(connection, search, PAGE_ENTRIES, &cookie, EXPORT_BYTES_MAX)?;
+        for entry in &found.entries {
+            put(entry, content);
+            if content.len() > EXPORT_BYTES_MAX {
+                return Err(too_large());
+            }
+        }
+        if found.is_cut || found.limit.is_some() {
+            return Err(too_large());
+        }
+        match found.next {
+            Some(next) => cookie = next,
+            None => return Ok(()),
+        }
+    }
+}
+
+/// Returns the values of a cell, separated by `|`; values that are no text are in base64.
+fn cell(values: &[Vec<u8>]) -> String {
+    let texts = values.iter().map(|value| match std::str::from_utf8(value) {
+        Ok(text) => text.to_owned(),
+        Err(_) => BASE64.encode(value),
+    });
+    texts.collect::<Vec<_>>().join("|")
+}
+
+/// Appends a row of CSV (RFC 4180).
+fn put_row<'c>(out: &mut Vec<u8>, cells: impl Iterator<Item = &'c str>) {
+    for (place, cell) in cells.enumerate() {
+        if place > 0 {
+            out.push(b',');
+        }
+        out.push(b'"');
+        // Spreadsheets take a cell that begins with one of these for a formula, which could fetch or send data.
+        if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '|']) {
+            out.push(b'\'');
+        }
+        out.extend_from_slice(cell.replace('"', "\"\"").as_bytes());
+        out.push(b'"');
+    }
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_are_no_formulas_and_end_no_row() {
+        let mut out = Vec::new();
+        put_row(
+            &mut out,
+            ["a", "=HYPERLINK(\"x\")", "+1", "-1", "@SUM(1)", "\t=1", "b,\"c\"\r\nd"].into_iter(),
+        );
+        let text = String::from_utf8(out).unwrap();
+        let expected = [
+            "\"a\"",
+            "\"'=HYPERLINK(\"\"x\"\")\"",
+            "\"'+1\"",
+            "\"'-1\"",
+            "\"'@SUM(1)\"",
+            "\"'\t=1\"",
+            "\"b,\"\"c\"\"\r\nd\"\r\n",
+        ];
+        assert_eq!(text, expected.join(","));
+        assert_eq!(cell(&[b"a".to_vec(), b"\xff".to_vec()]), "a|/w==");
+    }
+}

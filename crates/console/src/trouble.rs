@@ -1,0 +1,123 @@
+//! Errors of pages: their status, and what is said of them.
+
+use axum::http::StatusCode;
+use client::{ClientError, Outcome};
+use ldap::{PolicyError, PolicyResponse, ResultCode};
+use serde::Serialize;
+
+use crate::host::ConversationError;
+
+/// Reason why a page is not shown, or a change not made.
+#[derive(Debug)]
+pub(crate) enum Trouble {
+    /// The directory answered with an error, and perhaps with what a password policy says.
+    Refused(Outcome, Option<PolicyError>),
+    /// The directory did not answer.
+    Client(ClientError),
+    /// The console did not ask.
+    Conversation(ConversationError),
+    /// The request is unusable, for the reason of this text.
+    Request(StatusCode, &'static str),
+}
+
+/// The error in a form that pages show.
+#[derive(Debug, Serialize)]
+pub(crate) struct Explanation {
+    /// Path of the text that says what to do.
+    pub(crate) text: String,
+    /// The server's own words, if it has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) detail: Option<String>,
+    /// Number and name of the LDAP result code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) result: Option<String>,
+}
+
+impl From<ClientError> for Trouble {
+    fn from(error: ClientError) -> Trouble {
+        Trouble::Client(error)
+    }
+}
+
+impl Trouble {
+    /// Returns an error unless the outcome is a success.
+    pub(crate) fn unless_success(outcome: Outcome, policy: Option<PolicyResponse>) -> Result<(), Trouble> {
+        if outcome.is_success() {
+            return Ok(());
+        }
+        Err(Trouble::Refused(outcome, policy.and_then(|policy| policy.error)))
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
+        match self {
+            Trouble::Refused(outcome, _) => status_of(outcome.code),
+            Trouble::Client(ClientError::TimedOut) => StatusCode::GATEWAY_TIMEOUT,
+            Trouble::Client(ClientError::Filter(_)) => StatusCode::BAD_REQUEST,
+            Trouble::Client(_) => StatusCode::BAD_GATEWAY,
+            Trouble::Conversation(ConversationError::Overloaded) => StatusCode::SERVICE_UNAVAILABLE,
+            Trouble::Conversation(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Trouble::Request(status, _) => *status,
+        }
+    }
+
+    /// Returns what a page says; the text is a path among the texts.
+    pub(crate) fn explain(&self) -> Explanation {
+        let of =
+            |text: &str, detail: Option<String>| Explanation { text: text.to_owned(), detail, result: None };
+        match self {
+            Trouble::Refused(_, Some(policy)) => of(policy_text(*policy), None),
+            Trouble::Refused(outcome, None) => Explanation {
+                text: refused_text(outcome.code).to_owned(),
+                detail: Some(outcome.diagnostic.clone()).filter(|words| !words.is_empty()),
+                result: Some(outcome.code.to_string()),
+            },
+            Trouble::Client(ClientError::TimedOut) => of("trouble.timed_out", None),
+            Trouble::Client(error @ ClientError::Filter(_)) => of("trouble.filter", Some(error.to_string())),
+            Trouble::Client(error) => of("trouble.no_answer", Some(error.to_string())),
+            Trouble::Conversation(ConversationError::Overloaded) => of("trouble.overloaded", None),
+            Trouble::Conversation(_) => of("trouble.defect", None),
+            Trouble::Request(_, text) => of(text, None),
+        }
+    }
+}
+
+fn status_of(code: ResultCode) -> StatusCode {
+    match code {
+        ResultCode::NO_SUCH_OBJECT => StatusCode::NOT_FOUND,
+        ResultCode::INSUFFICIENT_ACCESS_RIGHTS => StatusCode::FORBIDDEN,
+        ResultCode::INVALID_CREDENTIALS => StatusCode::UNAUTHORIZED,
+        ResultCode::ASSERTION_FAILED | ResultCode::ENTRY_ALREADY_EXISTS => StatusCode::CONFLICT,
+        ResultCode::BUSY | ResultCode::UNAVAILABLE => StatusCode::SERVICE_UNAVAILABLE,
+        ResultCode::OTHER | ResultCode::OPERATIONS_ERROR => StatusCode::BAD_GATEWAY,
+        _ => StatusCode::UNPROCESSABLE_ENTITY,
+    }
+}
+
+fn refused_text(code: ResultCode) -> &'static str {
+    match code {
+        ResultCode::NO_SUCH_OBJECT => "trouble.no_such_entry",
+        ResultCode::INSUFFICIENT_ACCESS_RIGHTS => "trouble.no_right",
+        ResultCode::ASSERTION_FAILED => "trouble.changed_meanwhile",
+        ResultCode::ENTRY_ALREADY_EXISTS => "trouble.exists",
+        ResultCode::BUSY | ResultCode::UNAVAILABLE => "trouble.unavailable",
+        ResultCode::SIZE_LIMIT_EXCEEDED => "trouble.size_limit",
+        ResultCode::TIME_LIMIT_EXCEEDED | ResultCode::ADMIN_LIMIT_EXCEEDED => "trouble.limit",
+        _ => "trouble.refused",
+    }
+}
+
+/// Returns the text for an error of a password policy.
+pub(crate) fn policy_text(error: PolicyError) -> &'static str {
+    match error {
+        PolicyError::PasswordExpired => "policy.expired",
+        PolicyError::AccountLocked => "policy.locked",
+        PolicyError::ChangeAfterReset => "policy.must_change",
+        PolicyError::ModificationNotAllowed => "policy.not_allowed",
+        PolicyError::MustSupplyOldPassword => "policy.old_password",
+        PolicyError::InsufficientQuality => "policy.quality",
+        PolicyError::TooShort => "policy.too_short",
+        PolicyError::TooYoung => "policy.too_young",
+        PolicyError::InHistory => "policy.in_history",
+        PolicyError::TooLong => "policy.too_long",
+    }
+}

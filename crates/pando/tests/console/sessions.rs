@@ -1,0 +1,181 @@
+//! Sign in and out, cookies, and requests of other sites.
+
+use crate::support::http::{Browser, get, quoted, send};
+use crate::support::tree::{add_person, person_dn, replace, set_password};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use crate::{filled, start};
+
+#[test]
+fn users_sign_in_by_dn_or_name_and_see_what_they_may() {
+    let scratch = Scratch::new("console-sign-in");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    set_password(&mut administrator, "anna", "secret of anna");
+    let dn = person_dn("anna");
+    for name in [dn.as_str(), "anna"] {
+        let mut browser = Browser::new(&pando);
+        assert!(browser.get("/search?q=anna").status == 303, "a page without a session");
+        let answer = browser.sign_in(name, "secret of anna");
+        assert_eq!(answer.status, 200, "{name}: {}", answer.text());
+        let cookie = answer.headers("set-cookie").concat();
+        assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+        let entry = browser.json(&format!("/entry?dn={}", quoted(&dn)));
+        assert_eq!(entry["dn"], dn);
+        let found = browser.json("/search?q=ann");
+        assert_eq!(found["rows"][0]["dn"], dn, "{found}");
+        assert!(browser.get("/me").headers("location")[0].contains("uid%3Danna"));
+    }
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    assert_eq!(browser.json("/search?q=anna&base=&scope=sub")["rows"].as_array().unwrap().len(), 1);
+    assert!(pando.stop().success());
+}
+
+/// The answer to an unknown name is that to a wrong password, whatever anonymous clients may read.
+#[test]
+fn unknown_names_and_wrong_passwords_are_answered_alike() {
+    let scratch = Scratch::new("console-wrong");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    set_password(&mut administrator, "anna", "secret of anna");
+    let answer = |name: &str| {
+        let answer = Browser::new(&pando).sign_in(name, "wrong");
+        (answer.status, answer.text().replace(name, "NAME"))
+    };
+    let expected = answer("anna");
+    assert_eq!(expected.0, 401);
+    assert!(expected.1.contains("The name or the password is wrong."), "{}", expected.1);
+    let unknown = format!("uid=nobody,{SUFFIX}");
+    for name in ["nobody", "*", "a)(uid=*", unknown.as_str(), "cn=x,dc=elsewhere"] {
+        let other = answer(name);
+        assert_eq!((other.0, other.1.contains("The name or the password is wrong.")), (401, true), "{name}");
+    }
+    // An empty password would be an anonymous bind.
+    assert_eq!(Browser::new(&pando).sign_in("anna", "").status, 422);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn a_session_ends_when_its_user_leaves_and_its_cookie_is_new_each_time() {
+    let scratch = Scratch::new("console-cookies");
+    let pando = start(&scratch, "");
+    let mut browser = Browser::new(&pando);
+    browser.cookie = "pando=AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA".to_owned();
+    let planted = browser.cookie.clone();
+    assert_eq!(browser.sign_in(ADMIN_DN, ADMIN_PASSWORD).status, 200);
+    assert_ne!(browser.cookie, planted, "session fixation");
+    let first = Browser { cookie: browser.cookie.clone(), token: browser.token.clone(), ..browser };
+    assert_eq!(first.get("/search").status, 200);
+
+    // Signing in again ends the session that the browser had.
+    let mut again = Browser { cookie: first.cookie.clone(), token: String::new(), address: first.address };
+    assert_eq!(again.sign_in(ADMIN_DN, ADMIN_PASSWORD).status, 200);
+    assert_eq!(first.get("/search").status, 303);
+
+    let stolen = Browser { cookie: again.cookie.clone(), token: again.token.clone(), address: again.address };
+    assert_eq!(stolen.get("/search").status, 200);
+    let out = again.post("/sign-out", &[]);
+    assert_eq!(out.status, 303);
+    assert!(out.headers("set-cookie").concat().contains("Max-Age=0"));
+    assert_eq!(stolen.get("/search").status, 303, "a cookie that was stolen before");
+    assert_eq!(stolen.post("/sign-out", &[]).status, 303);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn other_sites_can_send_nothing() {
+    let scratch = Scratch::new("console-csrf");
+    let pando = start(&scratch, "");
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let fields = [("old", ADMIN_PASSWORD), ("new", "other password"), ("again", "other password")];
+    for token in ["", "AAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"] {
+        let mut with_token = fields.to_vec();
+        with_token.push(("token", token));
+        assert_eq!(browser.post("/password", &with_token).status, 403, "{token}");
+        assert_eq!(browser.post("/sign-out", &[("token", token)]).status, 403);
+    }
+    for head in [
+        "Sec-Fetch-Site: cross-site\r\n",
+        "Sec-Fetch-Site: same-site\r\n",
+        "Origin: https://evil\r\n",
+        "Origin: null\r\n",
+    ] {
+        assert_eq!(browser.send_form("/sign-out", &[], head).status, 403, "{head}");
+        assert_eq!(browser.send_form("/sign-in", &[("name", "a"), ("password", "b")], head).status, 403);
+    }
+    let own = format!("Origin: http://{}\r\nSec-Fetch-Site: same-origin\r\n", browser.address);
+    assert_eq!(browser.send_form("/sign-out", &[], &own).status, 303);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn too_large_bodies_are_refused_and_links_stay_here() {
+    let scratch = Scratch::new("console-large");
+    let pando = start(&scratch, "");
+    let browser = Browser::new(&pando);
+    let large = "x".repeat(2 << 20);
+    assert_eq!(browser.post("/sign-in", &[("name", &large), ("password", "x")]).status, 413);
+    let announced = format!(
+        "POST /sign-in HTTP/1.1\r\nHost: pando\r\nConnection: close\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n",
+        u64::MAX / 2
+    );
+    assert_eq!(send(browser.address, announced.as_bytes()).status, 413);
+    let page = get(browser.address, "/sign-in?to=https%3A%2F%2Fevil", "").text();
+    assert!(!page.contains("evil"), "{page}");
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn a_password_is_changed_by_the_rules_and_ends_the_session() {
+    let scratch = Scratch::new("console-password");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    set_password(&mut administrator, "anna", "secret of anna");
+    let browser = Browser::signed_in(&pando, "anna", "secret of anna");
+    let change = |old: &str, new: &str, again: &str| {
+        browser.post_json("/password", &[("old", old), ("new", new), ("again", again)])
+    };
+    assert!(change("secret of anna", "one", "two").text().contains("differ"));
+    let wrong = change("wrong", "another secret", "another secret");
+    assert!(wrong.status >= 400, "{}", wrong.text());
+    let changed = change("secret of anna", "another secret", "another secret");
+    assert_eq!(changed.status, 200, "{}", changed.text());
+    assert_eq!(browser.get("/search").status, 303, "the session has ended");
+    Browser::signed_in(&pando, "anna", "another secret");
+    assert_eq!(Browser::new(&pando).sign_in("anna", "secret of anna").status, 401);
+    assert!(pando.stop().success());
+}
+
+/// A password that an administrator reset: nothing but the change is possible (pwdMustChange).
+#[test]
+fn a_reset_password_is_changed_first() {
+    let scratch = Scratch::new("console-must-change");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    let policy = format!("cn=policy,{SUFFIX}");
+    let added = administrator.add(
+        &policy,
+        &[
+            ("objectClass", "device"),
+            ("objectClass", "pwdPolicy"),
+            ("cn", "policy"),
+            ("pwdAttribute", "userPassword"),
+            ("pwdMustChange", "TRUE"),
+            ("pwdMinLength", "8"),
+            ("pwdCheckQuality", "2"),
+        ],
+    );
+    assert!(added.unwrap().is_success());
+    replace(&mut administrator, &person_dn("anna"), "pwdPolicySubentry", &[&policy]);
+    set_password(&mut administrator, "anna", "first secret");
+    let browser = Browser::signed_in(&pando, "anna", "first secret");
+    assert_eq!(browser.get("/search").headers("location"), ["/password"]);
+    let short =
+        browser.post_json("/password", &[("old", "first secret"), ("new", "short"), ("again", "short")]);
+    assert!(short.text().contains("too short"), "{}", short.text());
+    let fields = [("old", "first secret"), ("new", "second secret"), ("again", "second secret")];
+    assert_eq!(browser.post("/password", &fields).headers("location"), ["/sign-in?notice=changed"]);
+    let browser = Browser::signed_in(&pando, "anna", "second secret");
+    assert_eq!(browser.get("/search").status, 200);
+    assert!(pando.stop().success());
+}
