@@ -44,8 +44,8 @@ mod testing;
 pub use access::{RequestContext, Requester};
 pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, data_formats, replicated};
 pub use maintenance::{
-    backup, check, content_diff, digest, duplicates, export, import, index_build, ldif_check, ldif_diff,
-    rehearse, salvage,
+    backup, check, content_diff, digest, export, import, index_build, ldif_check, ldif_diff, rehearse,
+    salvage, violations,
 };
 pub use model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 pub use model::open_error::OpenError;

@@ -56,7 +56,7 @@ pub struct DirectorySettings {
 impl DirectorySettings {
     /// Returns notices of settings that are valid but have no effect: unknown extensions in schema texts.
     pub fn notices(&self) -> Vec<SettingsProblem> {
-        without_effect(&self.schema).1
+        without_effect(&self.schema)
     }
 }
 

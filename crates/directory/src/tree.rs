@@ -8,6 +8,7 @@ pub(crate) mod entry_rows;
 pub mod operational;
 pub(crate) mod referral;
 pub mod stored_values;
+pub(crate) mod structure;
 pub mod target;
 
 use ldap::Dn;

@@ -20,6 +20,7 @@ pub mod passwords;
 mod permitted;
 pub(crate) mod relaxed;
 pub(crate) mod schema_check;
+pub(crate) mod structure_rules;
 pub(crate) mod tombstones;
 pub(crate) mod undelete;
 pub(crate) mod value_rules;

@@ -181,7 +181,7 @@ fn summary(imported: &Imported) -> String {
     ] {
         tell(imported.rejected.get(&refusal).copied().unwrap_or(0), what);
     }
-    for notice in imported.policy_notices.iter().chain(&imported.duplicates) {
+    for notice in imported.policy_notices.iter().chain(&imported.violations) {
         text.push_str(&format!("pando: {notice}\n"));
     }
     if let Some(fault) = &imported.policy_fault {

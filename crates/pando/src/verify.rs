@@ -49,7 +49,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
         mendable += u64::from(!finding.fixes.is_empty());
     })?;
     // They are no damage: a rule does not change the entries that were there before it.
-    for text in server::duplicates(config)? {
+    for text in server::violations(config)? {
         println!("note: {text}");
     }
     if checked.findings == 0 {

@@ -179,21 +179,20 @@ impl SchemaBuilder {
         let complete = |count| count == (types.list.len(), classes.list.len());
         let attribute_types: Vec<_> = attribute_types.into_iter().flatten().collect();
         let object_classes: Vec<_> = object_classes.into_iter().flatten().collect();
-        let is_complete = complete((attribute_types.len(), object_classes.len()));
-        if !is_complete || !mistakes.errors.is_empty() {
+        if !complete((attribute_types.len(), object_classes.len())) {
             return (Err(SchemaErrors::of(mistakes.errors)), notices);
         }
         let mut schema =
             Schema::assemble(attribute_types, types.names, object_classes, classes.names, syntaxes.list);
-        let structure = Structure::resolve(
+        schema.structure = Structure::resolve(
             &schema,
             self.of_kind(Kind::ContentRule),
             self.of_kind(Kind::NameForm),
             self.of_kind(Kind::StructureRule),
+            (&mut mistakes, &mut notices),
         );
-        match structure {
-            Ok(structure) => schema.structure = structure,
-            Err(error) => return (Err(SchemaErrors::of(vec![error])), notices),
+        if !mistakes.errors.is_empty() {
+            return (Err(SchemaErrors::of(mistakes.errors)), notices);
         }
         (Ok(Arc::new(schema)), notices)
     }

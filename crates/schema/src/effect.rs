@@ -1,8 +1,5 @@
-//! Definitions that load and do not do what they say.
-//!
-//! A restriction that is not enforced is worse than none, since administrators rely on it: those are for the directory
-//! to refuse. An extension that another server acts on restricts nothing, and its files need it to load: that is
-//! reported.
+//! Parts of definitions that load and have no effect: extensions that another server acts on. Files need them to load,
+//! so they are reported and not refused.
 
 use crate::definition::Kind;
 use crate::schema_file::Located;
@@ -29,35 +26,19 @@ pub struct WithoutEffect {
     pub line: usize,
     /// A sentence for a person.
     pub text: String,
-    /// Whether it would restrict entries, so that it is not to be taken.
-    pub restricts: bool,
 }
 
 impl WithoutEffect {
     /// A fact about a definition that restricts nothing.
     pub(crate) fn notice(located: &Located, text: &str) -> WithoutEffect {
         let text = format!("{:?}: {text}", located.definition.label());
-        WithoutEffect { file: located.file.clone(), line: located.line, text, restricts: false }
+        WithoutEffect { file: located.file.clone(), line: located.line, text }
     }
 }
 
 /// Returns the parts of a definition that have no effect.
 pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let definition = &located.definition;
-    let without_effect = |text: String, restricts| WithoutEffect {
-        file: located.file.clone(),
-        line: located.line,
-        text,
-        restricts,
-    };
-    if let Kind::ContentRule | Kind::StructureRule | Kind::NameForm = definition.kind {
-        let text = format!(
-            "{:?} is {}, and these are not enforced here: remove it, so that no administrator relies on it",
-            definition.label(),
-            definition.kind.noun()
-        );
-        return vec![without_effect(text, true)];
-    }
     let is_followed = |keyword: &str| match definition.kind {
         Kind::Syntax => keyword == "X-SUBST",
         Kind::ObjectClass => matches!(keyword, "X-PANDO-STANDALONE" | "X-PANDO-REPLACES"),
@@ -66,5 +47,7 @@ pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let names = definition.extensions.iter().map(|(name, _)| name.to_ascii_uppercase());
     let idle = names.filter(|name| !DESCRIPTIVE.contains(&name.as_str()) && !is_followed(name));
     let text = |name: String| format!("{:?}: {name} has no effect here", definition.label());
-    idle.map(|name| without_effect(text(name), false)).collect()
+    let without_effect =
+        |text: String| WithoutEffect { file: located.file.clone(), line: located.line, text };
+    idle.map(|name| without_effect(text(name))).collect()
 }

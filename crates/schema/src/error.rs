@@ -326,6 +326,17 @@ pub enum SchemaErrorKind {
     /// A content rule or name form for a class that is not structural.
     #[error("object class {0} is not structural")]
     NotStructural(String),
+    /// A class in the list of auxiliary classes that is not auxiliary.
+    #[error("object class {0} in AUX is not auxiliary")]
+    NotAuxiliary(String),
+    /// An attribute type in a content rule that the rule cannot regulate.
+    #[error("attribute type {0} is operational or collective: content rules are about other attributes")]
+    NotOfEntries(String),
+    /// An attribute type in a name form that no RDN can have.
+    #[error(
+        "attribute type {0} cannot name an entry: it is operational or collective, or has no equality rule"
+    )]
+    CannotName(String),
     /// An attribute type both precluded and required, or both required and allowed for naming.
     #[error("attribute type {name} is in {one} and in {other}")]
     ContradictoryAttribute {

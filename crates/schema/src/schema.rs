@@ -149,6 +149,30 @@ impl Schema {
         &self.structure.structure_rules
     }
 
+    /// Whether there is any name form: without one there is no structure rule either.
+    #[inline]
+    pub fn has_name_forms(&self) -> bool {
+        !self.structure.name_forms.is_empty()
+    }
+
+    /// Returns the active content rule of a structural class. Rules of its superclasses do not count.
+    #[inline]
+    pub fn content_rule_of(&self, class: ClassId) -> Option<&ContentRule> {
+        self.content_rules().iter().find(|rule| rule.class == class && !rule.obsolete)
+    }
+
+    /// Returns the active name forms of a structural class.
+    pub fn name_forms_of(&self, class: ClassId) -> impl Iterator<Item = &NameForm> {
+        self.name_forms().iter().filter(move |form| form.class == class && !form.obsolete)
+    }
+
+    /// Returns the active structure rules of a structural class, with their name forms, which are active too.
+    pub fn structure_rules_of(&self, class: ClassId) -> impl Iterator<Item = (&StructureRule, &NameForm)> {
+        let active = self.structure_rules().iter().filter(|rule| !rule.obsolete);
+        let with_forms = active.filter_map(|rule| Some((rule, self.name_forms().get(rule.form)?)));
+        with_forms.filter(move |(_, form)| form.class == class && !form.obsolete)
+    }
+
     /// Appends the octets of an identifier: a numeric OID, or the name of a class, attribute type or rule. Classes come
     /// first, because values of objectClass are what this is asked for most.
     pub(crate) fn encode_identifier(&self, name: &str, out: &mut Vec<u8>) -> bool {

@@ -1,8 +1,7 @@
 //! DIT content rules, name forms and structure rules (RFC 4512 sections 4.1.6 and 4.1.7), resolved.
 //!
-//! They are parsed, checked and published here. The directory does not enforce them, so it takes none
-//! ([`SchemaBuilder::without_effect`](crate::SchemaBuilder::without_effect)); one that has some from before publishes
-//! them.
+//! They are parsed, checked and published here; the directory enforces them. A name form governs the entries of its
+//! class also if no structure rule has it, as in OpenDJ.
 
 use crate::{ClassId, TypeId};
 
@@ -45,7 +44,7 @@ pub struct NameForm {
     pub definition: String,
 }
 
-/// Below which entries those of a name form may stand (RFC 4512 section 4.1.7.1).
+/// DIT structure rule: the superiors that entries of a name form may have (RFC 4512 section 4.1.7.1).
 #[derive(Debug, Clone)]
 pub struct StructureRule {
     /// The rule's number.
@@ -58,6 +57,26 @@ pub struct StructureRule {
     pub superiors: Vec<u32>,
     /// The definition in RFC 4512 notation.
     pub definition: String,
+}
+
+impl NameForm {
+    /// The first short name, or the OID when there is none.
+    pub fn name(&self) -> &str {
+        self.names.first().unwrap_or(&self.oid)
+    }
+
+    /// Whether an RDN of these types, each once, follows the form.
+    pub fn permits(&self, naming: &[TypeId]) -> bool {
+        self.must.iter().all(|required| naming.contains(required))
+            && naming.iter().all(|type_id| self.must.contains(type_id) || self.may.contains(type_id))
+    }
+}
+
+impl StructureRule {
+    /// Whether the rule is for administrative points, such as the entry of a naming context.
+    pub fn is_of_points(&self) -> bool {
+        self.superiors.is_empty()
+    }
 }
 
 /// The three kinds together.

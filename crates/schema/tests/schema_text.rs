@@ -109,14 +109,15 @@ fn reports_definitions_without_effect() {
                 ldapsyntax ( 1.2.3.4 DESC 's' X-SUBST '1.3.6.1.4.1.1466.115.121.1.15' X-ENUM ( 'one' 'two' ) )\n\
                 ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )\n\
                 nameform ( 1.2.3.5 NAME 'byName' OC person MUST cn )\n\
-                ditstructurerule ( 7 NAME 'top' FORM byName )\n";
+                ditstructurerule ( 7 NAME 'top' FORM byName )\n\
+                ditstructurerule ( 8 NAME 'loop' FORM byName SUP ( 8 9 ) )\n\
+                ditstructurerule ( 9 FORM byName SUP 8 )\n";
     builder.add_text("mine.schema", text).build().unwrap();
-    let told: Vec<_> =
-        builder.without_effect().into_iter().map(|one| (one.line, one.text, one.restricts)).collect();
-    let idle = |line, text: &str| (line, format!("{text} has no effect here"), false);
-    let refused = |line, text: &str| {
-        let why = "and these are not enforced here: remove it, so that no administrator relies on it";
-        (line, format!("{text}, {why}"), true)
+    let told: Vec<_> = builder.without_effect().into_iter().map(|one| (one.line, one.text)).collect();
+    let idle = |line, text: &str| (line, format!("{text} has no effect here"));
+    let unreachable = |line, text: &str| {
+        let why = "no entry can be governed by the rule: its superior rules do not lead to an active rule without SUP";
+        (line, format!("{text}: {why}"))
     };
     assert_eq!(
         told,
@@ -125,9 +126,8 @@ fn reports_definitions_without_effect() {
             idle(2, "\"b\": X-SUBST"),
             idle(2, "\"b\": X-ORDERED"),
             idle(4, "\"1.2.3.4\": X-ENUM"),
-            refused(5, "\"people\" is a DIT content rule"),
-            refused(6, "\"byName\" is a name form"),
-            refused(7, "\"top\" is a DIT structure rule"),
+            unreachable(8, "\"loop\""),
+            unreachable(9, "\"9\""),
         ]
     );
 }
@@ -280,6 +280,23 @@ fn mistakes() {
         ),
         ("ditcontentrule ( 1.3.6.1.1.1.2.0 )", "1: object class 1.3.6.1.1.1.2.0 is not structural"),
         ("nameform ( 1.2.3 OC person MUST cn MAY cn )", "1: attribute type cn is in MUST and in MAY"),
+        ("ditcontentrule ( 2.5.6.6 MAY title NOT title )", "1: attribute type title is in MAY and in NOT"),
+        ("ditcontentrule ( 2.5.6.6 AUX device )", "1: object class device in AUX is not auxiliary"),
+        (
+            "ditcontentrule ( 2.5.6.6 NOT createTimestamp )",
+            "1: attribute type createTimestamp is operational or collective: content rules are about other \
+             attributes",
+        ),
+        (
+            "nameform ( 1.2.3 OC person MUST jpegPhoto )",
+            "1: attribute type jpegPhoto cannot name an entry: it is operational or collective, or has no equality \
+             rule",
+        ),
+        ("nameform ( 2.5.4.3 OC person MUST cn )", "1: OID 2.5.4.3 is already defined as cn, differently"),
+        (
+            "nameform ( 1.2.3 NAME 'f' OC person MUST cn )\nnameform ( 1.2.4 NAME 'F' OC person MUST sn )",
+            "2: name \"F\" already belongs to f",
+        ),
     ] {
         let text = text.replace("<string>", STRING);
         let mut builder = SchemaBuilder::shipped();
@@ -433,4 +450,34 @@ fn shipped_definitions_stay_and_the_difference_is_reported() {
     assert_eq!(schema.attribute_type("lastname").unwrap().name(), "sn");
     assert_eq!(schema.attribute_type("1.2.3").unwrap().oid, "2.5.4.4");
     assert_eq!(schema.attribute_types().len(), Schema::shipped().attribute_types().len());
+}
+
+/// Rules of all three kinds: every mistake is reported, none that follows from another, and copies are dropped.
+#[test]
+fn mistakes_of_rules_are_reported_at_once() {
+    let text = "ditcontentrule ( 2.5.6.6 AUX ( missing $ device ) MUST nothing )\n\
+                nameform ( 1.2.3 NAME 'f' OC absent MUST ( nothing $ cn ) )\n\
+                ditstructurerule ( 1 FORM f SUP 7 )\n\
+                ditstructurerule ( 2 FORM f )\n\
+                ditstructurerule ( 3 FORM g SUP 2 )\n";
+    let error = SchemaBuilder::shipped().add_text("a", text).build().unwrap_err().to_string();
+    let expected = [
+        "a:1: object class \"missing\" in AUX is not defined",
+        "a:1: object class device in AUX is not auxiliary",
+        "a:1: attribute type \"nothing\" in MUST is not defined",
+        "a:2: object class \"absent\" in OC is not defined",
+        "a:2: attribute type \"nothing\" in MUST is not defined",
+        "a:3: superior \"7\" is not defined",
+        "a:5: name form \"g\" is not defined",
+    ];
+    assert_eq!(error, expected.join("\n"));
+    let rules = "ditcontentrule ( 2.5.6.6 NOT title )\n\
+                 nameform ( 1.2.3 NAME 'f' OC person MUST cn )\n\
+                 ditstructurerule ( 1 FORM f )\n";
+    let mut builder = SchemaBuilder::shipped();
+    let schema = builder.add_text("a", rules).add_text("b", rules).build().unwrap();
+    let published = schema.publish();
+    assert_eq!(published.dit_content_rules, ["( 2.5.6.6 NOT title )"]);
+    assert_eq!(published.name_forms, ["( 1.2.3 NAME 'f' OC person MUST cn )"]);
+    assert_eq!(published.dit_structure_rules, ["( 1 FORM f )"]);
 }

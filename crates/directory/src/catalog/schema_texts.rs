@@ -33,16 +33,11 @@ fn builder_of(texts: &BTreeMap<String, String>) -> SchemaBuilder {
     builder
 }
 
-/// Returns the definitions in these texts that have no effect: first restrictions that are not enforced, which are
-/// errors, then the others, which are only reported.
-pub(crate) fn without_effect(
-    texts: &BTreeMap<String, String>,
-) -> (Vec<SettingsProblem>, Vec<SettingsProblem>) {
+/// Returns the parts of these texts that have no effect.
+pub(crate) fn without_effect(texts: &BTreeMap<String, String>) -> Vec<SettingsProblem> {
     if texts.is_empty() {
-        return (Vec::new(), Vec::new());
+        return Vec::new();
     }
-    let all = builder_of(texts).without_effect();
-    let (wrong, told): (Vec<_>, Vec<_>) = all.into_iter().partition(|one| one.restricts);
     let problem = |one: WithoutEffect| SettingsProblem::new(SettingPath::Line(one.file, one.line), one.text);
-    (wrong.into_iter().map(problem).collect(), told.into_iter().map(problem).collect())
+    builder_of(texts).without_effect().into_iter().map(problem).collect()
 }

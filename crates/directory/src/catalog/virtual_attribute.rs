@@ -9,6 +9,8 @@ pub enum VirtualAttribute {
     EntryDn,
     /// The most derived structural object class (RFC 4512 section 3.4.5).
     StructuralObjectClass,
+    /// Number of the DIT structure rule that governs the entry (RFC 4512 section 3.4.6).
+    GoverningStructureRule,
     /// DN of the subschema subentry (RFC 4512 section 4.2).
     SubschemaSubentry,
     /// Whether the entry has subordinates (X.501).
@@ -26,9 +28,10 @@ pub enum VirtualAttribute {
 }
 
 /// All virtual attributes, with the OID of the attribute type.
-const ALL: [(VirtualAttribute, &str); 9] = [
+const ALL: [(VirtualAttribute, &str); 10] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
+    (VirtualAttribute::GoverningStructureRule, "2.5.21.10"),
     (VirtualAttribute::SubschemaSubentry, "2.5.18.10"),
     (VirtualAttribute::HasSubordinates, "2.5.18.9"),
     (VirtualAttribute::NumSubordinates, "1.3.1.1.4.1.453.16.2.103"),

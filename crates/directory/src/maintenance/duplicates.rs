@@ -25,7 +25,7 @@ const BLOCK: usize = 512;
 ///
 /// # Errors
 /// The store failed.
-pub fn duplicates(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
+pub(super) fn duplicates(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for text in &settings.general.unique {
         // A rule that this schema does not allow is reported as a problem of the settings.

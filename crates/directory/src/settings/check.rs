@@ -10,7 +10,7 @@ use schema::Schema;
 
 use super::{DirectorySettings, SettingsProblem, expectations, value_rules};
 use crate::catalog::access_rules::Rule;
-use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of, without_effect};
+use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of};
 use crate::index::check_kinds;
 use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::IndexKinds;
@@ -43,11 +43,8 @@ pub struct CheckedSettings {
 /// All problems. If the schema is unusable, nothing else is checked, because names have no meaning then.
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
-    let mut problems = without_effect(&proposal.schema).0;
-    let schema = match schema_of(&proposal.schema) {
-        Ok(schema) => schema,
-        Err(errors) => return Err(errors.into_iter().chain(problems).collect()),
-    };
+    let schema = schema_of(&proposal.schema)?;
+    let mut problems = Vec::new();
     let mut settings = proposal.clone();
     settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);

@@ -337,31 +337,6 @@ fn places_are_displayed_and_parsed() {
 }
 
 #[test]
-fn restrictions_that_are_not_enforced_are_refused_online_too() {
-    let mut directory = TestDirectory::with_suffix_entry();
-    let rule = "ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )";
-    let text = [COLOUR, rule].join("\n");
-    let attributes = [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[&text])];
-    let outcome = directory.add("cn=own,cn=schema,cn=config", &attributes);
-    assert_ne!(outcome.code, Code::SUCCESS);
-    assert!(
-        outcome.diagnostic.contains("is a DIT content rule, and these are not enforced"),
-        "{}",
-        outcome.diagnostic
-    );
-    let attributes =
-        [("objectClass", &["pandoSchema"][..]), ("cn", &["own"]), ("pandoSchemaText", &[COLOUR])];
-    assert_eq!(directory.add("cn=own,cn=schema,cn=config", &attributes).code, Code::SUCCESS);
-    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoSchemaText", &[&text])];
-    let outcome = directory.modify("cn=own,cn=schema,cn=config", change);
-    assert!(
-        outcome.diagnostic.contains("is a DIT content rule, and these are not enforced"),
-        "{}",
-        outcome.diagnostic
-    );
-}
-
-#[test]
 fn clients_and_capabilities_are_checked() {
     let of = |clients: &[&str], capabilities: &[&str]| {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();

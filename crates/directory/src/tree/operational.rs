@@ -12,6 +12,7 @@ use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
 use crate::model::virtual_entries::SUBSCHEMA_DN;
+use crate::tree::structure::governing_rule;
 use crate::tree::{TreeState, dn_of, entry_row};
 
 /// member and uniqueMember: the attributes that memberOf is derived from.
@@ -46,6 +47,7 @@ impl VirtualAttribute {
             VirtualAttribute::StructuralObjectClass => {
                 Ok(state.catalog.class_set(node.class_set).structural.is_some())
             }
+            VirtualAttribute::GoverningStructureRule => Ok(governing_rule(state, id)?.is_some()),
             VirtualAttribute::ContextCsn => Ok(context_csn(state, node)?.is_some()),
             _ => Ok(true),
         }
@@ -68,6 +70,11 @@ impl VirtualAttribute {
             VirtualAttribute::StructuralObjectClass => {
                 if let Some(class) = state.catalog.class_set(node.class_set).structural {
                     let _ = each(state.catalog.schema.class_by_id(class).name().as_bytes());
+                }
+            }
+            VirtualAttribute::GoverningStructureRule => {
+                if let Some(rule) = governing_rule(state, id)? {
+                    let _ = each(rule.to_string().as_bytes());
                 }
             }
             VirtualAttribute::SubschemaSubentry => {

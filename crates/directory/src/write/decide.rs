@@ -6,7 +6,8 @@
 //!
 //! Every operation checks in the same order, so that results are consistent: syntax of names; the right to try at
 //! all (a requester without it learns nothing about entries); descriptions and values against the schema; the
-//! target; the right to change it; the final state of the entry; the rules of the settings about values.
+//! target; the right to change it; the final state of the entry; name forms and structure rules; the rules of the
+//! settings about values.
 
 use ldap::{Request, ResultCode};
 
@@ -18,7 +19,7 @@ use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
-use crate::write::{add, delete, modify, modify_dn, next_number, value_rules};
+use crate::write::{add, delete, modify, modify_dn, next_number, structure_rules, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -61,6 +62,7 @@ fn decide_numbered(deciding: Deciding<'_>, request: &Request<'_>) -> Result<Opti
         }
     };
     if let Some(record) = &record {
+        structure_rules::check(deciding, record)?;
         value_rules::check(deciding, record)?;
     }
     Ok(record)

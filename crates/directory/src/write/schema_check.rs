@@ -10,6 +10,8 @@
 //!   subtype is neither required nor allowed by its supertype. `extensibleObject` allows every user attribute
 //!   (section 4.3), and operational attributes need no permission.
 //! - Single-valued attributes have one value, counted for each set of options.
+//! - The active DIT content rule of the structural class holds (RFC 4512 section 4.1.6): it lists the auxiliary classes
+//!   that an entry may have, and requires, allows and precludes attributes.
 //! - Collective attributes appear only in collective attribute subentries (RFC 3671 section 2). They are stored
 //!   there, and not shown in the entries that they apply to.
 //!
@@ -20,7 +22,9 @@
 use std::borrow::Cow;
 
 use ldap::ResultCode;
-use schema::{AttributeDescription, AttributeType, ClassId, ClassKind, ObjectClassDef, Schema, TypeId};
+use schema::{
+    AttributeDescription, AttributeType, ClassId, ClassKind, ContentRule, ObjectClassDef, Schema, TypeId,
+};
 
 use crate::catalog::ClassSet;
 use crate::model::outcome::OperationError;
@@ -170,6 +174,10 @@ pub(crate) fn check_all_attributes(
             refuse(violation(format!("object class {} requires {}", class.name(), missing.join(", "))))?;
         }
     }
+    let rule = class_set.structural.and_then(|class| schema.content_rule_of(class));
+    if let Some(rule) = rule {
+        check_content_rule(schema, rule, class_set, present, refuse)?;
+    }
     let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
     let (is_extensible, is_collective) = (has(EXTENSIBLE_OBJECT), has(COLLECTIVE_ATTRIBUTE_SUBENTRY));
     for attribute in present {
@@ -180,7 +188,12 @@ pub(crate) fn check_all_attributes(
         };
         let is_allowed = match attribute_type.collective {
             true => is_collective,
-            false => attribute_type.is_operational() || is_extensible || classes().any(is_named),
+            false => {
+                attribute_type.is_operational()
+                    || is_extensible
+                    || classes().any(is_named)
+                    || rule.is_some_and(|rule| allows(rule, attribute_type.id))
+            }
         };
         if !is_allowed {
             refuse(not_allowed(schema, class_set, attribute_type))?;
@@ -190,6 +203,39 @@ pub(crate) fn check_all_attributes(
             let what = format!("{name} is single-valued and would have {} values", attribute.value_count);
             refuse(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, what))?;
         }
+    }
+    Ok(())
+}
+
+fn allows(rule: &ContentRule, type_id: TypeId) -> bool {
+    rule.must.contains(&type_id) || rule.may.contains(&type_id)
+}
+
+/// Checks an entry against the content rule of its structural class. A superclass of a listed auxiliary class needs
+/// no listing.
+#[cold]
+fn check_content_rule(
+    schema: &Schema,
+    rule: &ContentRule,
+    class_set: &ClassSet,
+    present: &[Present<'_>],
+    refuse: &mut dyn FnMut(OperationError) -> Result<()>,
+) -> Result<()> {
+    let governed = schema.class_by_id(rule.class).name();
+    let mut refuse = |what: String| refuse(violation(format!("the DIT content rule of {governed} {what}")));
+    let is_listed =
+        |id: ClassId| rule.auxiliary.iter().any(|listed| schema.class_by_id(*listed).is_subclass_of(id));
+    for class in class_set.classes.iter().map(|id| schema.class_by_id(*id)) {
+        if class.kind == ClassKind::Auxiliary && !is_listed(class.id) {
+            refuse(format!("does not list the auxiliary class {}", class.name()))?;
+        }
+    }
+    let has = |type_id: TypeId| present.iter().any(|attribute| attribute.description.type_id == type_id);
+    for type_id in rule.must.iter().filter(|type_id| !has(**type_id)) {
+        refuse(format!("requires {}", schema.type_by_id(*type_id).name()))?;
+    }
+    for type_id in rule.not.iter().filter(|type_id| has(**type_id)) {
+        refuse(format!("precludes {}", schema.type_by_id(*type_id).name()))?;
     }
     Ok(())
 }

@@ -24,7 +24,7 @@ use crate::tree::{TreeState, damaged_row};
 use crate::write::add::check_superior;
 use crate::write::deciding::Deciding;
 use crate::write::relaxed::check_free_uuid;
-use crate::write::{permitted, tombstones, value_rules};
+use crate::write::{permitted, structure_rules, tombstones, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -73,7 +73,7 @@ pub(crate) fn decide(
     for head in entries.iter().filter_map(|id| together.get(id)) {
         check_free_uuid(state, &head.uuid)?;
     }
-    check_values(deciding, (place.position, parent), &entries)?;
+    check_rules(deciding, (place.position, parent), &entries)?;
     let mut allocations = Allocations::new(state.catalog);
     let changes = deciding.change().map(|(description, value)| ValueChange {
         attribute: allocations.attribute(&description),
@@ -86,23 +86,30 @@ pub(crate) fn decide(
     Ok((deciding.record(allocations, Change::Undelete(undelete)), answer))
 }
 
-/// Checks the values of the entries against the rules of the settings, as if each were added below the first one's
-/// superior: a rule for a tree that itself returns has been obeyed in it, if it is older than the delete.
-fn check_values(
+/// Checks the entries against name forms and structure rules, and their values against the rules of the settings, as
+/// if each were added below the first one's superior: a rule for a tree that itself returns has been obeyed in it, if
+/// it is older than the delete.
+fn check_rules(
     deciding: Deciding<'_>,
     (position, parent): (u64, EntryId),
     entries: &[EntryId],
 ) -> Result<()> {
-    if !value_rules::has_rules(deciding.state.catalog) {
+    let mut structure = structure_rules::Returning::below(deciding.state, parent)?;
+    if structure.is_none() && !value_rules::has_rules(deciding.state.catalog) {
         return Ok(());
     }
     for id in entries.iter().copied() {
         let Some(tombstone) = tombstones::read(deciding.state.read, TombstonePlace { position, id })? else {
             continue;
         };
+        let superior = tombstone.parent;
         let Tombstone { rdn, dn, class_set, flags, values, .. } = tombstone;
         let add = Change::Add(Add { id, parent, rdn, dn, class_set, flags, values });
-        value_rules::check(deciding, &deciding.record(Allocations::new(deciding.state.catalog), add))?;
+        let record = deciding.record(Allocations::new(deciding.state.catalog), add);
+        if let Some(structure) = &mut structure {
+            structure.check(deciding.state, &record, superior)?;
+        }
+        value_rules::check(deciding, &record)?;
     }
     Ok(())
 }

@@ -19,7 +19,7 @@ use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::tree::TreeState;
 use crate::write::deciding::Deciding;
-use changed::Changed;
+pub(super) use changed::Changed;
 
 /// Checks the record of an operation against the rules.
 ///

@@ -16,4 +16,5 @@ mod metrics;
 mod privileges;
 mod process;
 mod settings;
+mod structure;
 mod unique;

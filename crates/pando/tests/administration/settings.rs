@@ -51,24 +51,12 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     command(&["apply", file.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_output("no change");
 }
 
-/// Restrictions in schema files were once accepted without effect and without a message.
 #[test]
-fn definitions_without_effect_are_refused_or_reported() {
+fn definitions_without_effect_are_reported() {
     let scratch = Scratch::new("settings-idle");
     let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n";
     let linked =
         "attributetype ( 1.3.6.1.4.1.32473.4 NAME 'boss' SUP manager X-ORIGIN 'me' X-LINK 'staff' )\n";
-    for rule in [
-        "ditcontentrule ( 2.5.6.6 NAME 'people' NOT description )\n",
-        "nameform ( 1.3.6.1.4.1.32473.3 NAME 'people' OC person MUST cn )\n",
-    ] {
-        scratch.write("own.schema", format!("{COLOUR}{rule}{linked}"));
-        for verb in ["plan", "apply"] {
-            let run = with_file(&scratch, verb, text).expect_code(2);
-            run.expect_error("own.schema:3: \"people\" is a ")
-                .expect_error("these are not enforced here: remove it");
-        }
-    }
     scratch.write("own.schema", format!("{COLOUR}{linked}"));
     for verb in ["plan", "apply", "apply"] {
         let run = with_file(&scratch, verb, text).expect_code(0);

@@ -1,103 +1,193 @@
 //! Resolves DIT content rules, name forms and structure rules.
 
+use std::collections::{HashMap, HashSet};
+
+use super::Mistakes;
+use crate::effect::WithoutEffect;
 use crate::schema_file::Located;
 use crate::structure::{ContentRule, NameForm, Structure, StructureRule};
-use crate::{ClassId, ClassKind, Schema, SchemaError, SchemaErrorKind, TypeId};
+use crate::{AttributeType, ClassId, ClassKind, Schema, SchemaErrorKind, TypeId};
+
+type Result<T> = std::result::Result<T, SchemaErrorKind>;
 
 impl Structure {
-    pub(crate) fn resolve<'a>(
+    /// Resolves all definitions of the three kinds. A definition that repeats an earlier one is dropped.
+    pub(super) fn resolve<'a>(
         schema: &Schema,
         content_rules: impl Iterator<Item = &'a Located>,
         name_forms: impl Iterator<Item = &'a Located>,
         structure_rules: impl Iterator<Item = &'a Located>,
-    ) -> Result<Structure, SchemaError> {
+        (mistakes, notices): (&mut Mistakes, &mut Vec<WithoutEffect>),
+    ) -> Structure {
         let mut structure = Structure::default();
-        for located in content_rules {
-            let rule = content_rule(schema, located).map_err(|kind| located.error(kind))?;
-            if structure.content_rules.iter().any(|other| other.class == rule.class) {
-                let other = schema.class_by_id(rule.class).name().to_owned();
-                let oid = located.definition.oid.clone();
-                return Err(located.error(SchemaErrorKind::DuplicateOid { oid, other }));
-            }
-            structure.content_rules.push(rule);
+        for located in without_copies(content_rules) {
+            let rule = content_rule(schema, located, mistakes);
+            let rule = rule.and_then(|rule| match structure.has_content_rule(rule.class) {
+                true => {
+                    let other = schema.class_by_id(rule.class).name().to_owned();
+                    Err(SchemaErrorKind::DuplicateOid { oid: located.definition.oid.clone(), other })
+                }
+                false => Ok(rule),
+            });
+            structure.content_rules.extend(mistakes.take(located, rule));
         }
-        for located in name_forms {
-            let form = name_form(schema, located).map_err(|kind| located.error(kind))?;
-            if structure.name_forms.iter().any(|other| other.oid == form.oid) {
-                let (oid, other) = (form.oid, located.definition.label().to_owned());
-                return Err(located.error(SchemaErrorKind::DuplicateOid { oid, other }));
+        for located in without_copies(name_forms) {
+            let form = name_form(schema, located, mistakes);
+            let check =
+                |form: Option<NameForm>| form.map(|form| structure.check_new_form(schema, form)).transpose();
+            let form = mistakes.take(located, form.and_then(check)).flatten();
+            if form.is_none() {
+                let names = located.definition.many("NAME").iter().chain([&located.definition.oid]);
+                mistakes.unread.extend(names.map(|name| name.to_ascii_lowercase()));
             }
-            structure.name_forms.push(form);
+            structure.name_forms.extend(form);
         }
-        let located: Vec<&Located> = structure_rules.collect();
+        let located = without_copies(structure_rules);
+        // Superior rules may come later.
+        let known = located.iter().filter_map(|located| number(&located.definition.oid).ok());
+        let known: HashSet<u32> = known.collect();
         for located in &located {
-            let rule = structure.structure_rule(located).map_err(|kind| located.error(kind))?;
-            structure.structure_rules.push(rule);
+            let rule = structure.structure_rule(located, &known);
+            structure.structure_rules.extend(mistakes.take(located, rule));
         }
-        // Superior rules may come later, so they are looked for when all are there.
-        for (rule, located) in structure.structure_rules.iter().zip(&located) {
-            let known = |id: &&u32| structure.structure_rules.iter().any(|other| other.id == **id);
-            if let Some(unknown) = rule.superiors.iter().find(|id| !known(id)) {
-                return Err(located.error(SchemaErrorKind::UnknownSuperior(unknown.to_string())));
-            }
+        if mistakes.errors.is_empty() {
+            structure.report_unreachable(&located, notices);
         }
-        Ok(structure)
+        structure
     }
 
-    fn structure_rule(&self, located: &Located) -> Result<StructureRule, SchemaErrorKind> {
+    fn has_content_rule(&self, class: ClassId) -> bool {
+        self.content_rules.iter().any(|other| other.class == class)
+    }
+
+    fn form_named(&self, name: &str) -> Option<usize> {
+        let is_named = |form: &NameForm| {
+            form.oid.eq_ignore_ascii_case(name) || form.names.iter().any(|one| one.eq_ignore_ascii_case(name))
+        };
+        self.name_forms.iter().position(is_named)
+    }
+
+    /// Refuses a name form that has the OID of another definition, or a name of another form.
+    fn check_new_form(&self, schema: &Schema, form: NameForm) -> Result<NameForm> {
+        let other_form = |name: &String| {
+            self.form_named(name).and_then(|place| Some(self.name_forms.get(place)?.name().to_owned()))
+        };
+        let of_type = schema.attribute_type(&form.oid).map(|known| known.name().to_owned());
+        let of_class = || schema.object_class(&form.oid).map(|known| known.name().to_owned());
+        if let Some(other) = other_form(&form.oid).or(of_type).or_else(of_class) {
+            return Err(SchemaErrorKind::DuplicateOid { oid: form.oid, other });
+        }
+        let taken = form.names.iter().find_map(|name| Some((name.clone(), other_form(name)?)));
+        match taken {
+            Some((name, other)) => Err(SchemaErrorKind::DuplicateName { name, other }),
+            None => Ok(form),
+        }
+    }
+
+    fn structure_rule(&self, located: &Located, known: &HashSet<u32>) -> Result<StructureRule> {
         let definition = &located.definition;
-        let number = |text: &String| text.parse().map_err(|_| SchemaErrorKind::BadNumber(text.clone()));
         let id = number(&definition.oid)?;
         if self.structure_rules.iter().any(|other| other.id == id) {
-            let other = definition.label().to_owned();
+            let other = "another structure rule".to_owned();
             return Err(SchemaErrorKind::DuplicateOid { oid: definition.oid.clone(), other });
         }
         let form_name = definition.one("FORM").unwrap_or_default();
-        let named = |form: &NameForm| {
-            form.oid == form_name || form.names.iter().any(|name| name.eq_ignore_ascii_case(form_name))
-        };
-        let form = self.name_forms.iter().position(named);
+        let form = self.form_named(form_name);
+        let superiors = definition.many("SUP").iter().map(|text| number(text)).collect::<Result<Vec<_>>>()?;
+        if let Some(unknown) = superiors.iter().find(|superior| !known.contains(superior)) {
+            return Err(SchemaErrorKind::UnknownSuperior(unknown.to_string()));
+        }
         Ok(StructureRule {
             id,
             form: form.ok_or_else(|| SchemaErrorKind::UnknownNameForm(form_name.to_owned()))?,
             obsolete: definition.flag("OBSOLETE"),
-            superiors: definition.many("SUP").iter().map(number).collect::<Result<_, _>>()?,
+            superiors,
             definition: definition.render(),
         })
     }
+
+    /// Reports rules that can govern no entry: no chain of superior rules leads to an administrative point.
+    fn report_unreachable(&self, located: &[&Located], notices: &mut Vec<WithoutEffect>) {
+        let mut reached: HashSet<u32> = HashSet::new();
+        loop {
+            let is_next = |rule: &&StructureRule| {
+                let is_below = || rule.superiors.iter().any(|superior| reached.contains(superior));
+                !rule.obsolete && !reached.contains(&rule.id) && (rule.is_of_points() || is_below())
+            };
+            let next: Vec<u32> = self.structure_rules.iter().filter(is_next).map(|rule| rule.id).collect();
+            if next.is_empty() {
+                break;
+            }
+            reached.extend(next);
+        }
+        for (rule, located) in self.structure_rules.iter().zip(located) {
+            if !rule.obsolete && !reached.contains(&rule.id) {
+                let what = "no entry can be governed by the rule: its superior rules do not lead to an active rule \
+                            without SUP";
+                notices.push(WithoutEffect::notice(located, what));
+            }
+        }
+    }
 }
 
-fn content_rule(schema: &Schema, located: &Located) -> Result<ContentRule, SchemaErrorKind> {
+/// Returns definitions without those that repeat an earlier one in their meaning.
+fn without_copies<'a>(definitions: impl Iterator<Item = &'a Located>) -> Vec<&'a Located> {
+    let mut earlier: HashMap<String, Vec<&'a Located>> = HashMap::new();
+    let mut kept = Vec::new();
+    for located in definitions {
+        let same = earlier.entry(located.definition.oid.to_ascii_lowercase()).or_default();
+        if !same.iter().any(|other| other.definition.is_repeated_by(&located.definition)) {
+            same.push(located);
+            kept.push(located);
+        }
+    }
+    kept
+}
+
+fn number(text: &str) -> Result<u32> {
+    text.parse().map_err(|_| SchemaErrorKind::BadNumber(text.to_owned()))
+}
+
+fn content_rule(schema: &Schema, located: &Located, mistakes: &mut Mistakes) -> Result<ContentRule> {
     let definition = &located.definition;
     let class = structural_class(schema, "the rule's OID", &definition.oid)?;
-    let find_class = |name: &String| class_of(schema, "AUX", name);
-    let rule = ContentRule {
-        class,
-        obsolete: definition.flag("OBSOLETE"),
-        auxiliary: definition.many("AUX").iter().map(find_class).collect::<Result<_, _>>()?,
-        must: types_of(schema, located, "MUST")?,
-        may: types_of(schema, located, "MAY")?,
-        not: types_of(schema, located, "NOT")?,
-        definition: definition.render(),
-    };
+    let mut auxiliary = Vec::new();
+    for name in definition.many("AUX") {
+        let class = class_of(schema, "AUX", name).and_then(|id| match schema.class_by_id(id).kind {
+            ClassKind::Auxiliary => Ok(id),
+            _ => Err(SchemaErrorKind::NotAuxiliary(name.clone())),
+        });
+        auxiliary.extend(mistakes.take(located, class));
+    }
+    let mut types = |term| types_of(schema, located, (term, check_content), mistakes);
+    let (must, may, not) = (types("MUST"), types("MAY"), types("NOT"));
+    let definition = definition.render();
+    let obsolete = located.definition.flag("OBSOLETE");
+    let rule = ContentRule { class, obsolete, auxiliary, must, may, not, definition };
     let required = rule.must.iter().chain(&schema.class_by_id(class).all_must);
     let required = required.chain(rule.auxiliary.iter().flat_map(|&id| &schema.class_by_id(id).all_must));
     exclude(schema, required, "MUST", &rule.not, "NOT")?;
+    exclude(schema, rule.may.iter(), "MAY", &rule.not, "NOT")?;
     Ok(rule)
 }
 
-fn name_form(schema: &Schema, located: &Located) -> Result<NameForm, SchemaErrorKind> {
+/// Returns a name form; `None` if it lacks what has been reported as a mistake.
+fn name_form(schema: &Schema, located: &Located, mistakes: &mut Mistakes) -> Result<Option<NameForm>> {
     let definition = &located.definition;
-    let form = NameForm {
+    let class = structural_class(schema, "OC", definition.one("OC").unwrap_or_default());
+    let class = mistakes.take(located, class);
+    let mut types = |term| types_of(schema, located, (term, check_naming), mistakes);
+    let (must, may) = (types("MUST"), types("MAY"));
+    exclude(schema, must.iter(), "MUST", &may, "MAY")?;
+    let form = class.filter(|_| must.len() == definition.many("MUST").len()).map(|class| NameForm {
         oid: definition.oid.clone(),
         names: definition.many("NAME").to_vec(),
-        class: structural_class(schema, "OC", definition.one("OC").unwrap_or_default())?,
+        class,
         obsolete: definition.flag("OBSOLETE"),
-        must: types_of(schema, located, "MUST")?,
-        may: types_of(schema, located, "MAY")?,
+        must,
+        may,
         definition: definition.render(),
-    };
-    exclude(schema, form.must.iter(), "MUST", &form.may, "MAY")?;
+    });
     Ok(form)
 }
 
@@ -107,7 +197,7 @@ fn exclude<'a>(
     one: &'static str,
     others: &[TypeId],
     other: &'static str,
-) -> Result<(), SchemaErrorKind> {
+) -> Result<()> {
     match some.find(|id| others.contains(id)) {
         None => Ok(()),
         Some(&id) => {
@@ -117,12 +207,12 @@ fn exclude<'a>(
     }
 }
 
-fn class_of(schema: &Schema, term: &'static str, name: &str) -> Result<ClassId, SchemaErrorKind> {
+fn class_of(schema: &Schema, term: &'static str, name: &str) -> Result<ClassId> {
     let unknown = || SchemaErrorKind::UnknownClass { term, name: name.to_owned() };
     schema.object_class(name).map(|class| class.id).ok_or_else(unknown)
 }
 
-fn structural_class(schema: &Schema, term: &'static str, name: &str) -> Result<ClassId, SchemaErrorKind> {
+fn structural_class(schema: &Schema, term: &'static str, name: &str) -> Result<ClassId> {
     let id = class_of(schema, term, name)?;
     match schema.class_by_id(id).kind {
         ClassKind::Structural => Ok(id),
@@ -130,10 +220,36 @@ fn structural_class(schema: &Schema, term: &'static str, name: &str) -> Result<C
     }
 }
 
-fn types_of(schema: &Schema, located: &Located, term: &'static str) -> Result<Vec<TypeId>, SchemaErrorKind> {
-    let find = |name: &String| match schema.attribute_type(name) {
-        Some(attribute_type) => Ok(attribute_type.id),
-        None => Err(SchemaErrorKind::UnknownAttribute { term, name: name.clone() }),
-    };
-    located.definition.many(term).iter().map(find).collect()
+/// Returns the attribute types of a term that pass a check, and reports the others.
+fn types_of(
+    schema: &Schema,
+    located: &Located,
+    (term, check): (&'static str, fn(&AttributeType) -> Result<()>),
+    mistakes: &mut Mistakes,
+) -> Vec<TypeId> {
+    let mut found = Vec::new();
+    for name in located.definition.many(term) {
+        let known = schema
+            .attribute_type(name)
+            .ok_or_else(|| SchemaErrorKind::UnknownAttribute { term, name: name.clone() });
+        let known = known.and_then(|known| check(known).map(|()| known.id));
+        found.extend(mistakes.take(located, known));
+    }
+    found
+}
+
+/// Content rules are about user attributes: the server maintains the others, and collective ones are in subentries.
+fn check_content(known: &AttributeType) -> Result<()> {
+    match known.is_operational() || known.collective {
+        true => Err(SchemaErrorKind::NotOfEntries(known.name().to_owned())),
+        false => Ok(()),
+    }
+}
+
+/// An attribute of an RDN needs an equality rule (RFC 4512 section 2.3), and clients have to be able to give it.
+fn check_naming(known: &AttributeType) -> Result<()> {
+    match known.equality.is_none() || known.is_operational() || known.collective {
+        true => Err(SchemaErrorKind::CannotName(known.name().to_owned())),
+        false => Ok(()),
+    }
 }

@@ -109,8 +109,8 @@ pub struct Imported {
     pub policy_fault: Option<String>,
     /// Problems of other policies.
     pub policy_notices: Vec<String>,
-    /// Values of the data that break a uniqueness rule.
-    pub duplicates: Vec<String>,
+    /// Rules that entries of the data break.
+    pub violations: Vec<String>,
     /// File with these records, if there are any.
     pub rejects_file: Option<PathBuf>,
     /// Bytes of text read.
@@ -176,13 +176,13 @@ pub fn import(
     Ok(imported)
 }
 
-/// Checks the policies of the imported data, and its uniqueness rules. A problem does not undo the import.
+/// Checks the policies of the imported data, and the rules for entries and values. A problem does not undo the import.
 fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
     imported.policy_notices = directory::settings::policy_notices(state)?;
     let settings = DirectorySettings::of(state.catalog);
-    imported.duplicates = directory::duplicates::duplicates(state, &settings)?;
+    imported.violations = directory::violations::violations(state, &settings)?;
     match directory::settings::notes(state, &settings) {
         Ok(notes) => imported.policy_notices.extend(notes),
         Err(SettingsError::Operation(error)) => return Err(error.into()),

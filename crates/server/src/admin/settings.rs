@@ -12,12 +12,12 @@ mod tests;
 
 use std::path::Path;
 
-use directory::duplicates::duplicates;
 use directory::index::maintenance::IndexProgress;
 use directory::index_build::build_indexes;
 use directory::rehearse::RulesVersion;
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::TreeState;
+use directory::violations::violations;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
 use crate::admin::ownership::FolderOwner;
@@ -166,7 +166,7 @@ fn first_changes(file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
 /// Returns notes about the settings of a file, and about existing values that break their rules.
 fn notes(state: TreeState<'_>, file: &SettingsFile) -> Result<Vec<String>, ServeError> {
     let mut notes = settings::notes(state, file.settings()).map_err(|error| located(error, file))?;
-    notes.extend(duplicates(state, file.settings())?);
+    notes.extend(violations(state, file.settings())?);
     Ok(notes)
 }
 

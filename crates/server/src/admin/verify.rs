@@ -25,14 +25,15 @@ pub fn verify(config: &Config, each: &mut dyn FnMut(&Finding)) -> Result<CheckSu
     Ok(checked)
 }
 
-/// Returns a text for each uniqueness rule of a data directory that its entries break.
+/// Returns a text for each rule of a data directory that its entries break: see
+/// [`directory::violations::violations`].
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
-pub fn duplicates(config: &Config) -> Result<Vec<String>, ServeError> {
+pub fn violations(config: &Config) -> Result<Vec<String>, ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
-    Ok(directory::duplicates::duplicates(state, &DirectorySettings::of(state.catalog))?)
+    Ok(directory::violations::violations(state, &DirectorySettings::of(state.catalog))?)
 }
 
 /// Checks a data directory that no other process has open, and repairs the rows that follow from its entries. Passes

@@ -6,6 +6,7 @@ use std::io::{BufReader, BufWriter, Read as _, Seek, SeekFrom, Write};
 use std::ops::Bound;
 use std::path::Path;
 
+use schema::Schema;
 use store::{BulkStore, Direction, MapKind, Read, View, temporary_file};
 
 use super::carry::carry_over;
@@ -30,6 +31,7 @@ use crate::model::rows::{
     COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
     value_counter,
 };
+use crate::tree::structure::Misplaced;
 
 type Result<T> = std::result::Result<T, ImportError>;
 
@@ -158,7 +160,8 @@ impl Builder {
                 refused => {
                     self.store.remove(ENTRIES, &key)?;
                     let other = resolved.same_uuid.get(&node.id).and_then(|other| earlier.get(other));
-                    reject(rejected(&node, refused, other.map_or("an earlier entry", String::as_str)))?;
+                    let other = other.map_or("an earlier entry", String::as_str);
+                    reject(rejected(&node, refused, (other, &resolved.schema)))?;
                 }
             }
         }
@@ -311,7 +314,7 @@ fn place_of(node: &NodeItem<'_>) -> String {
 }
 
 /// Returns why an entry has no place; `same` is the entry with the same entryUUID.
-fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, same: &str) -> RejectedRecord {
+fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, (same, schema): (&str, &Schema)) -> RejectedRecord {
     let below = |what: &str| format!("its superior is {what}, which cannot have subordinates");
     let (refusal, reason) = match outcome {
         NameOutcome::Duplicate(_) => (Refusal::Duplicate, "an earlier entry has the same name".to_owned()),
@@ -321,6 +324,9 @@ fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, same: &str) -> RejectedRe
                  of them, which then gets a new one"
             );
             (Refusal::SameUuid, why)
+        }
+        NameOutcome::Misplaced(class, superior) => {
+            (Refusal::Bad, Misplaced::Place(class, superior).describe(schema))
         }
         NameOutcome::Leaf(flags) if flags.is_alias() => (Refusal::Bad, below("an alias")),
         NameOutcome::Leaf(flags) if flags.is_subentry() => (Refusal::Bad, below("a subentry")),

@@ -23,6 +23,7 @@ use crate::model::rows::{
     AttrId, CLASSES, ENTRIES, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, NodeRow, PIECES, VALUES,
     decode_name_row, link_key, name_key, split_link_key, value_counter,
 };
+use crate::tree::structure::Placed;
 use crate::tree::{damaged_row, dn_of, node, normal_dn_of};
 
 type Result<T> = std::result::Result<T, ImportError>;
@@ -112,9 +113,13 @@ impl CarryOver<'_> {
                 normal_dn_of(self.old, &self.job.schema, id)?.ok_or_else(|| damaged_row("nodes", id))?;
             let rdn = node.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
             let own = crate::tree::entry_rows::normal_rdn(&self.job.catalog(), node.parent, rdn)?;
-            self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len())?;
             let entry = self.old.get(ENTRIES, key)?.ok_or_else(|| damaged_row("entries", id))?;
             let row = EntryRow::decode(entry).ok_or_else(|| damaged_row("entries", id))?;
+            let placed = match self.job.schema.has_name_forms() {
+                true => Some(Placed::of_row(self.old, &self.job.catalog(), id, (&node, &row))?),
+                false => None,
+            };
+            self.sorters.names.entry(&normal, id, node.flags, normal.len() - own.len(), placed.as_ref())?;
             if let Some(uuid) = uuid_in(&row, uuid) {
                 self.sorters.names.uuid(uuid, id)?;
             }

@@ -37,9 +37,9 @@ impl Preparer<'_> {
         }
         prepared.rows = row.finish();
         prepared.ends.push((id, prepared.rows.len()));
-        let CheckedEntry { name, rdn, class_set, flags, .. } = checked;
+        let CheckedEntry { name, rdn, class_set, flags, placed, .. } = checked;
         let rdn_start = name.ends.iter().rev().nth(1).copied().unwrap_or(0);
-        self.sorters.names.entry(&name.key, id, *flags, rdn_start)?;
+        self.sorters.names.entry(&name.key, id, *flags, rdn_start, placed.as_ref())?;
         self.sorters.rows.id(CLASSES, &class_key(*class_set), id)?;
         NodeItem { id, class_set: *class_set, flags: *flags, rdn, place }.encode(&mut prepared.nodes);
         Ok(())

@@ -16,9 +16,8 @@ const CHANGE_DIGITS: usize = 20;
 /// Class of a deleted entry of 389 DS.
 const TOMBSTONE: &[u8] = b"nsTombstone";
 
-/// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC
-/// 2589), governingStructureRule (RFC 4512 section 3.4.6).
-const WITHOUT_EFFECT: [&str; 3] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4", "2.5.21.10"];
+/// OIDs of operational attributes that the schema defines and Pando ignores: entryTtl and dynamicSubtrees (RFC 2589).
+const WITHOUT_EFFECT: [&str; 2] = ["1.3.6.1.4.1.1466.101.119.3", "1.3.6.1.4.1.1466.101.119.4"];
 
 /// Replication state in the options of a description.
 #[derive(Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader, LdifRecord, LdifValues};
 use ldap::{Dn, ResultCode};
 use schema::{AttributeDescription, Schema, TypeId};
 
-use super::draft::Draft;
+use super::draft::{Draft, DraftAttribute};
 use super::foreign;
 use super::job::{ImportError, Job};
 use super::known::{KnownAttributes, Named};
@@ -31,6 +31,7 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{ClassSetId, EntryId, NodeFlags};
 use crate::password::{StorageScheme, hash, is_hashed, unverifiable_form};
+use crate::tree::structure::{Placed, makes_point, role_type};
 use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
@@ -221,6 +222,8 @@ pub(super) struct CheckedEntry {
     pub(super) rdn: String,
     pub(super) class_set: ClassSetId,
     pub(super) flags: NodeFlags,
+    /// Facts on which its place depends, if the schema has name forms.
+    pub(super) placed: Option<Placed>,
 }
 
 /// A dropped entry that is only counted, a refusal, or an error that ends the import.
@@ -468,13 +471,17 @@ impl<'j> Preparer<'j> {
         }
         let (class_set, classes) = self.classes()?;
         self.check_attributes(class_set, &classes)?;
+        let placed = match job.schema.has_name_forms() {
+            true => Some(self.placed(&classes, &rdn, name.key == suffix.key)?),
+            false => None,
+        };
         if !self.problems.is_empty() {
             return Ok(None);
         }
         self.hash_passwords()?;
         self.apply_foreign_state()?;
         self.complete(id)?;
-        Ok(Some(CheckedEntry { id, name, rdn, class_set, flags: classes.flags }))
+        Ok(Some(CheckedEntry { id, name, rdn, class_set, flags: classes.flags, placed }))
     }
 
     /// Returns the normal form of a name. Adjacent entries mostly share the superior, whose normal form is cached.
@@ -575,6 +582,25 @@ impl<'j> Preparer<'j> {
             }
         }
         Ok(())
+    }
+
+    /// Returns what the entry's place depends on. A name that follows no name form is a problem.
+    #[cold]
+    fn placed(&mut self, classes: &ClassSet, rdn: &str, is_suffix: bool) -> Result<Placed, OperationError> {
+        let schema = &self.job.schema;
+        let role = role_type(schema);
+        let is_role = |attribute: &&DraftAttribute| {
+            Some(self.known.at(attribute.known).def.description.type_id) == role
+        };
+        let attributes = self.draft.attributes().iter().filter(is_role);
+        let mut roles = attributes.flat_map(|attribute| self.draft.values(attribute)).map(|(value, _)| value);
+        let is_point = is_suffix || makes_point(&mut roles);
+        let placed = Placed::of(schema, (classes.structural, classes.flags), rdn, is_point);
+        if let Err(misplaced) = placed.check_name(schema) {
+            let text = misplaced.describe(schema);
+            self.problems.add(None, OperationError::refused(ResultCode::NAMING_VIOLATION, text))?;
+        }
+        Ok(placed)
     }
 
     /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.

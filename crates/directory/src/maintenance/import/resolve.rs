@@ -1,7 +1,9 @@
 //! Resolves sorted names to the tree: superiors, duplicates, orphans, targets of links, counts of subordinates.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
+use schema::{ClassId, Schema};
 use store::Sorter;
 
 use super::ids::IdBits;
@@ -16,6 +18,7 @@ use crate::model::rows::{
 /// Number of entries whose counterpart with the same entryUUID is recorded, so that both are reported. For further
 /// ones only the later entry is.
 const SAME_UUID_NAMED_MAX: usize = 65_536;
+use crate::tree::structure::{GoverningRule, Misplaced, Placed};
 
 type Result<T> = std::result::Result<T, ImportError>;
 
@@ -29,6 +32,8 @@ pub struct Resolution {
     pub dangling: u64,
     /// Entries with the entryUUID of an earlier one, and that one: for the first [`SAME_UUID_NAMED_MAX`].
     pub(super) same_uuid: HashMap<EntryId, EntryId>,
+    /// The schema, for the reasons of refusals.
+    pub(super) schema: Arc<Schema>,
 }
 
 /// Outcome of an entry by its name.
@@ -44,6 +49,8 @@ pub(super) enum NameOutcome {
     Leaf(NodeFlags),
     /// An earlier entry has the same entryUUID.
     SameUuid,
+    /// No structure rule of its class permits a superior with this governing rule.
+    Misplaced(ClassId, GoverningRule),
 }
 
 impl NameOutcome {
@@ -54,6 +61,8 @@ impl NameOutcome {
             NameOutcome::Orphan => (2, 0),
             NameOutcome::Leaf(flags) => (3, u64::from(flags.0)),
             NameOutcome::SameUuid => (4, 0),
+            NameOutcome::Misplaced(class, None) => (5, u64::from(class.0)),
+            NameOutcome::Misplaced(class, Some(rule)) => (6, u64::from(class.0) << 32 | u64::from(rule)),
         };
         let mut bytes = [kind; 9];
         bytes[1..].copy_from_slice(&number.to_be_bytes());
@@ -68,6 +77,11 @@ impl NameOutcome {
             1 => NameOutcome::Duplicate(EntryId(number)),
             2 => NameOutcome::Orphan,
             4 => NameOutcome::SameUuid,
+            5 => NameOutcome::Misplaced(ClassId(u32::try_from(number).ok()?), None),
+            6 => {
+                let (class, rule) = (u32::try_from(number >> 32).ok()?, number & u64::from(u32::MAX));
+                NameOutcome::Misplaced(ClassId(class), u32::try_from(rule).ok())
+            }
             _ => NameOutcome::Leaf(NodeFlags(u8::try_from(number).ok()?)),
         })
     }
@@ -87,7 +101,8 @@ pub fn resolve(
     mut progress: impl FnMut(u64),
 ) -> Result<Resolution> {
     let (rejected, same_uuid) = (IdBits::default(), HashMap::new());
-    let resolved = Resolution { rejected, outcomes, dangling: 0, same_uuid };
+    let schema = Arc::clone(&job.schema);
+    let resolved = Resolution { rejected, outcomes, dangling: 0, same_uuid, schema };
     let mut walk = Resolver {
         job,
         rows,
@@ -120,12 +135,14 @@ struct PathEntry {
     flags: NodeFlags,
     children: i64,
     subtree: i64,
+    /// The structure rule that governs it.
+    rule: GoverningRule,
 }
 
 impl PathEntry {
     /// Returns the empty DN, which is the superior of the suffix entries.
     fn root() -> PathEntry {
-        PathEntry { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0 }
+        PathEntry { length: 0, id: EntryId::ROOT, flags: NodeFlags(0), children: 0, subtree: 0, rule: None }
     }
 }
 
@@ -162,7 +179,7 @@ impl Resolver<'_> {
             (self.at.first, self.at.owner, self.at.last_link) = (None, None, None);
         }
         match named {
-            Named::Entry { id, flags, rdn_start } => self.entry(id, flags, rdn_start),
+            Named::Entry { id, flags, rdn_start, placed } => self.entry(id, flags, rdn_start, placed),
             Named::Link { attribute, source, text } => self.link(attribute, source, text),
             Named::Uuid { id } => {
                 self.uuid(id);
@@ -184,20 +201,28 @@ impl Resolver<'_> {
         }
     }
 
-    fn entry(&mut self, id: EntryId, flags: NodeFlags, rdn_start: usize) -> Result<()> {
+    fn entry(&mut self, id: EntryId, flags: NodeFlags, rdn_start: usize, placed: &[u8]) -> Result<()> {
+        let mut rule = None;
         let outcome = match self.at.first {
             Some(first) => NameOutcome::Duplicate(first),
             None => match self.superior(rdn_start)? {
                 NameOutcome::Parent(_) if self.same_uuid.contains(id) => NameOutcome::SameUuid,
+                NameOutcome::Parent(parent) if !placed.is_empty() => {
+                    let superior = self.open.last().and_then(|open| open.rule);
+                    match self.governed(placed, superior)? {
+                        Ok(governing) => rule = governing,
+                        // Existing entries stay, whatever is wrong with them.
+                        Err(_) if id <= self.job.last_old_id => {}
+                        Err(class) => return self.refuse(id, NameOutcome::Misplaced(class, superior)),
+                    }
+                    NameOutcome::Parent(parent)
+                }
                 outcome => outcome,
             },
         };
+        let NameOutcome::Parent(parent) = outcome else { return self.refuse(id, outcome) };
         self.at.first.get_or_insert(id);
         self.resolved.outcomes.push(&id.0.to_be_bytes(), &outcome.encode())?;
-        let NameOutcome::Parent(parent) = outcome else {
-            self.resolved.rejected.insert(id);
-            return Ok(());
-        };
         self.at.owner = Some(id);
         let rdn = if parent == EntryId::ROOT { Some(&*self.at.key) } else { self.at.key.get(rdn_start..) };
         let rdn = rdn.unwrap_or_default();
@@ -206,7 +231,27 @@ impl Resolver<'_> {
             superior.children += 1;
         }
         self.path.clone_from(&self.at.key);
-        self.open.push(PathEntry { length: self.path.len(), id, flags, children: 0, subtree: 0 });
+        self.open.push(PathEntry { length: self.path.len(), id, flags, children: 0, subtree: 0, rule });
+        Ok(())
+    }
+
+    /// Returns the structure rule that governs an entry below one that `superior` governs, or the class of one that
+    /// may not be there.
+    #[cold]
+    fn governed(
+        &self,
+        placed: &[u8],
+        superior: GoverningRule,
+    ) -> Result<std::result::Result<GoverningRule, ClassId>> {
+        let placed = Placed::decode(placed).ok_or(ImportError::Damaged("names"))?;
+        let governed = placed.governed_below(&self.job.schema, superior);
+        Ok(governed.map_err(|(Misplaced::Name(class) | Misplaced::Place(class, _))| class))
+    }
+
+    fn refuse(&mut self, id: EntryId, outcome: NameOutcome) -> Result<()> {
+        self.at.first.get_or_insert(id);
+        self.resolved.outcomes.push(&id.0.to_be_bytes(), &outcome.encode())?;
+        self.resolved.rejected.insert(id);
         Ok(())
     }
 

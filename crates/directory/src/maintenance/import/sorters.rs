@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::id_blocks::IdCollector;
 use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec};
+use crate::tree::structure::Placed;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
 
@@ -224,6 +225,8 @@ pub(super) enum Named<'a> {
         flags: NodeFlags,
         /// Start of the entry's own RDN in the normal DN.
         rdn_start: usize,
+        /// Its [`Placed`] in encoded form, if the schema has name forms.
+        placed: &'a [u8],
     },
     /// A value of a link attribute is this name.
     Link {
@@ -248,13 +251,21 @@ impl Names {
         id: EntryId,
         flags: NodeFlags,
         rdn_start: usize,
+        placed: Option<&Placed>,
     ) -> Result<()> {
         let mut value = [ENTRY; 14];
         value[1..9].copy_from_slice(&id.0.to_be_bytes());
         value[9] = flags.0;
         #[expect(clippy::cast_possible_truncation, reason = "a DN is far shorter than 4 GiB")]
         value[10..].copy_from_slice(&(rdn_start as u32).to_be_bytes());
-        self.0.push(normal_dn, &value)
+        match placed {
+            None => self.0.push(normal_dn, &value),
+            Some(placed) => {
+                let mut value = value.to_vec();
+                placed.encode(&mut value);
+                self.0.push(normal_dn, &value)
+            }
+        }
     }
 
     /// Adds the entryUUID of an entry.
@@ -292,6 +303,7 @@ impl<'a> Named<'a> {
                 id: EntryId(number(value.get(1..9)?)?),
                 flags: NodeFlags(*value.get(9)?),
                 rdn_start: short(value.get(10..14)?)? as usize,
+                placed: value.get(14..)?,
             }),
             LINK => Some(Named::Link {
                 attribute: AttrId(short(value.get(1..5)?)?),

@@ -1,0 +1,180 @@
+//! Existing entries that break rules of the settings: those that are older than a rule, and those of an import.
+//!
+//! `pando plan` shows them before a rule is put in force. Entries stay as they are; the rules of their classes and
+//! content rules refuse changes of such an entry that leave it so.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
+
+use store::Direction;
+
+use crate::catalog::{Catalog, ClassSet};
+use crate::maintenance::duplicates::duplicates;
+use crate::model::entry::EntryRow;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, NODES, NodeRow};
+use crate::settings::{DirectorySettings, check};
+use crate::tree::structure::{GoverningRule, Placed, governing_rule};
+use crate::tree::target::entry_dn;
+use crate::tree::{TreeState, damaged_row};
+use crate::write::schema_check::{Present, check_all_attributes};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Maximum number of entries that a text names.
+const EXAMPLES_MAX: usize = 3;
+
+/// Maximum number of different texts; further faults share one.
+const TEXTS_MAX: usize = 50;
+
+/// Maximum number of sets of attributes, and of superiors, whose result is cached.
+const CACHED_MAX: usize = 100_000;
+
+/// Returns a text for each rule of `settings` that entries of a directory break: values that occur in several entries;
+/// if the schema has DIT content rules, contradictions to classes and content rules; names and places that name forms
+/// and structure rules do not permit. The last two are counted for each reason, with examples, in one pass over all
+/// entries.
+///
+/// # Errors
+/// The store failed.
+pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
+    let mut texts = duplicates(state, settings)?;
+    // Problems of the settings, and definitions in use that are missing, are reported as such.
+    let Ok(checked) = check(settings) else { return Ok(texts) };
+    let schema = &checked.schema;
+    if schema.content_rules().is_empty() && !schema.has_name_forms() {
+        return Ok(texts);
+    }
+    let Ok((catalog, _)) = state.catalog.with_schema(checked.schema.clone()) else { return Ok(texts) };
+    let mut pass = Pass::new(TreeState { catalog: &catalog, ..state });
+    pass.run()?;
+    texts.extend(pass.found.into_texts());
+    Ok(texts)
+}
+
+/// Faults by their texts.
+#[derive(Default)]
+struct Found(BTreeMap<Cow<'static, str>, Fault>);
+
+#[derive(Default)]
+struct Fault {
+    entries: u64,
+    examples: Vec<String>,
+}
+
+impl Found {
+    fn add(&mut self, state: TreeState<'_>, id: EntryId, what: &str) -> Result<()> {
+        let what = match self.0.contains_key(what) || self.0.len() < TEXTS_MAX {
+            true => Cow::Owned(what.to_owned()),
+            false => Cow::Borrowed("further reasons"),
+        };
+        let fault = self.0.entry(what).or_default();
+        fault.entries += 1;
+        if fault.examples.len() < EXAMPLES_MAX {
+            fault.examples.push(Quoted(entry_dn(state, id)?).to_string());
+        }
+        Ok(())
+    }
+
+    fn into_texts(self) -> impl Iterator<Item = String> {
+        self.0.into_iter().map(|(what, Fault { entries, examples })| {
+            let more = if entries > examples.len() as u64 { ", and so on" } else { "" };
+            let count =
+                if entries == 1 { "1 entry breaks".to_owned() } else { format!("{entries} entries break") };
+            format!("{count} a rule: {what}: {}{more}", examples.join(", "))
+        })
+    }
+}
+
+/// One pass over all entries.
+struct Pass<'a> {
+    state: TreeState<'a>,
+    found: Found,
+    /// Faults of a class set with attributes.
+    shapes: HashMap<(ClassSetId, Vec<AttrId>), Vec<String>>,
+    /// Governing rules of superiors.
+    superiors: HashMap<EntryId, GoverningRule>,
+}
+
+impl<'a> Pass<'a> {
+    fn new(state: TreeState<'a>) -> Pass<'a> {
+        Pass { state, found: Found::default(), shapes: HashMap::new(), superiors: HashMap::new() }
+    }
+
+    fn run(&mut self) -> Result<()> {
+        let state = self.state;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let has_content_rules = !state.catalog.schema.content_rules().is_empty();
+        for row in state.read.scan(ENTRIES, all, Direction::Forward) {
+            let (key, row) = row?;
+            let damaged = || damaged_row("entries", EntryId::ROOT);
+            let id = key.try_into().map(u64::from_be_bytes).map(EntryId).map_err(|_| damaged())?;
+            let row = EntryRow::decode(row).ok_or_else(damaged)?;
+            let node = state.read.get(NODES, key)?.and_then(NodeRow::decode);
+            let node = node.ok_or_else(|| damaged_row("nodes", id))?;
+            if has_content_rules {
+                self.check_content(id, &node, &row)?;
+            }
+            if state.catalog.schema.has_name_forms() {
+                self.check_place(id, &node, &row)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_content(&mut self, id: EntryId, node: &NodeRow<'_>, row: &EntryRow<'_>) -> Result<()> {
+        let shape = (node.class_set, row.attributes().map(|attribute| attribute.id).collect::<Vec<_>>());
+        if self.shapes.len() > CACHED_MAX {
+            self.shapes.clear();
+        }
+        let catalog = self.state.catalog;
+        let faults = match self.shapes.get(&shape) {
+            Some(faults) => faults,
+            None => {
+                let faults = faults_of(catalog, catalog.class_set(node.class_set), &shape.1)?;
+                self.shapes.entry(shape).or_insert(faults)
+            }
+        };
+        faults.iter().try_for_each(|what| self.found.add(self.state, id, what))
+    }
+
+    fn check_place(&mut self, id: EntryId, node: &NodeRow<'_>, row: &EntryRow<'_>) -> Result<()> {
+        let state = self.state;
+        let placed = Placed::of_row(state.read, state.catalog, id, (node, row))?;
+        if self.superiors.len() > CACHED_MAX {
+            self.superiors.clear();
+        }
+        let superior = match self.superiors.get(&node.parent) {
+            Some(rule) => *rule,
+            None => {
+                let rule = governing_rule(state, node.parent)?;
+                self.superiors.insert(node.parent, rule);
+                rule
+            }
+        };
+        match placed.governed_below(&state.catalog.schema, superior) {
+            Ok(_) => Ok(()),
+            Err(misplaced) => self.found.add(state, id, &misplaced.describe(&state.catalog.schema)),
+        }
+    }
+}
+
+/// Returns the reasons why entries with these classes and attributes do not conform to their classes and content rule.
+fn faults_of(catalog: &Catalog, class_set: &ClassSet, attributes: &[AttrId]) -> Result<Vec<String>> {
+    let present: Vec<Present<'_>> = attributes
+        .iter()
+        .filter_map(|id| catalog.attributes().get(id.0 as usize))
+        .map(|def| Present { description: Cow::Borrowed(&def.description), value_count: 1 })
+        .collect();
+    let mut faults = Vec::new();
+    check_all_attributes(&catalog.schema, class_set, &present, &mut |error| match error {
+        OperationError::Refused { diagnostic, .. } => {
+            faults.push(diagnostic);
+            Ok(())
+        }
+        other => Err(other),
+    })?;
+    Ok(faults)
+}

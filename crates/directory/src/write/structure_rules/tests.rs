@@ -1,0 +1,324 @@
+//! DIT content rules, name forms and structure rules: what each kind of change may do.
+
+use std::collections::BTreeMap;
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{ResultCode as Code, Scope};
+
+use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+use crate::violations::violations;
+
+const CONTENT: &str = "ditcontentrule ( 2.16.840.1.113730.3.2.2 NAME 'people' AUX ( posixAccount $ eduThing ) \
+                       MUST mail MAY buildingName NOT ( fax $ pager ) )\n\
+                       objectclass ( 1.3.6.1.4.1.32473.2.1 NAME 'eduThing' SUP eduBase AUXILIARY )\n\
+                       objectclass ( 1.3.6.1.4.1.32473.2.2 NAME 'eduBase' AUXILIARY )\n";
+
+const FORMS: &str = "nameform ( 1.3.6.1.4.1.32473.5.1 NAME 'domainForm' OC domain MUST dc )\n\
+                     nameform ( 1.3.6.1.4.1.32473.5.2 NAME 'unitForm' OC organizationalUnit MUST ou )\n\
+                     nameform ( 1.3.6.1.4.1.32473.5.3 NAME 'personForm' OC inetOrgPerson MUST uid MAY cn )\n\
+                     nameform ( 1.3.6.1.4.1.32473.5.4 NAME 'oldForm' OBSOLETE OC device MUST serialNumber )\n";
+
+const RULES: &str = "ditstructurerule ( 1 FORM domainForm )\n\
+                     ditstructurerule ( 2 NAME 'units' FORM unitForm SUP ( 1 2 ) )\n\
+                     ditstructurerule ( 3 FORM personForm SUP 2 )\n\
+                     ditstructurerule ( 4 OBSOLETE FORM personForm SUP 1 )\n";
+
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+const UNIT: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
+const PERSON: &[(&str, &[&str])] =
+    &[("objectClass", &["inetOrgPerson"]), ("cn", &["x"]), ("sn", &["x"]), ("mail", &["x@y"])];
+
+fn define(directory: &mut TestDirectory, text: &str) {
+    directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
+}
+
+fn with(text: &str) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    define(&mut directory, text);
+    directory
+}
+
+fn rule_of(directory: &mut TestDirectory, dn: &str) -> Vec<String> {
+    let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", &["+"]);
+    found.entries[0].texts("governingStructureRule")
+}
+
+#[test]
+fn content_rules_govern_classes_and_attributes() {
+    let mut directory = with(CONTENT);
+    let dn = format!("uid=a,{SUFFIX}");
+    let person = |more: &[(&'static str, &'static [&'static str])]| [PERSON, more].concat();
+    let check = |directory: &mut TestDirectory, more: &[_], text: &str| {
+        let what = format!("the DIT content rule of inetOrgPerson {text}");
+        refused(directory.add(&dn, &person(more)), Code::OBJECT_CLASS_VIOLATION, &what);
+    };
+    check(&mut directory, &[("objectClass", &["labeledURIObject"])], "does not list the auxiliary class");
+    check(&mut directory, &[("facsimileTelephoneNumber", &["1"])], "precludes facsimileTelephoneNumber");
+    refused(directory.add(&dn, &PERSON[..3]), Code::OBJECT_CLASS_VIOLATION, "requires mail");
+    // A listed class brings its superclass, and the rule allows more than the classes.
+    ok(directory.add(&dn, &person(&[("objectClass", &["eduThing", "eduBase"]), ("buildingName", &["b"])])));
+    let fails = [
+        (Add, "pager", &["1"][..], "precludes pager"),
+        (Delete, "mail", &[][..], "requires mail"),
+        (Add, "objectClass", &["extensibleObject"][..], "does not list the auxiliary class extensibleObject"),
+    ];
+    for (operation, name, values, text) in fails {
+        refused(directory.modify(&dn, &[(operation, name, values)]), Code::OBJECT_CLASS_VIOLATION, text);
+    }
+    ok(directory.modify(&dn, &[(Replace, "mail", &["z@y"])]));
+    // Rules of superclasses do not apply, and an entry of another class has no rule.
+    let person = [("objectClass", &["person"][..]), ("sn", &["x"]), ("cn", &["p"])];
+    ok(directory.add(&format!("cn=p,{SUFFIX}"), &person));
+    // Without the rule, the entry keeps an attribute that its classes do not allow until it is changed.
+    define(&mut directory, CONTENT.split_once('\n').unwrap().1);
+    refused(
+        directory.modify(&dn, &[(Replace, "mail", &["q@y"])]),
+        Code::OBJECT_CLASS_VIOLATION,
+        "buildingName",
+    );
+}
+
+#[test]
+fn name_forms_govern_names_without_structure_rules_too() {
+    let mut directory = with(FORMS);
+    let text = "the RDN follows no name form of inetOrgPerson: personForm needs uid and allows cn";
+    refused(directory.add(&format!("cn=x,{SUFFIX}"), PERSON), Code::NAMING_VIOLATION, text);
+    refused(directory.add(&format!("uid=a+sn=x,{SUFFIX}"), PERSON), Code::NAMING_VIOLATION, text);
+    ok(directory.add(&format!("uid=a+cn=x,{SUFFIX}"), PERSON));
+    ok(directory.add(&format!("uid=b,{SUFFIX}"), PERSON));
+    refused(
+        directory.modify_dn(&format!("uid=b,{SUFFIX}"), "cn=x", false, None),
+        Code::NAMING_VIOLATION,
+        text,
+    );
+    ok(directory.modify_dn(&format!("uid=b,{SUFFIX}"), "uid=c", true, None));
+    // An obsolete form is not active.
+    ok(directory.add(&format!("cn=d,{SUFFIX}"), &[("objectClass", &["device"])]));
+    assert_eq!(rule_of(&mut directory, &format!("uid=c,{SUFFIX}")), [] as [&str; 0]);
+}
+
+#[test]
+fn structure_rules_govern_places() {
+    let mut directory = with(&[FORMS, RULES].concat());
+    assert_eq!(rule_of(&mut directory, SUFFIX), ["1"]);
+    let text =
+        "no DIT structure rule of inetOrgPerson (3) permits it below an entry that the DIT structure rule 1";
+    refused(directory.add(&format!("uid=a,{SUFFIX}"), PERSON), Code::NAMING_VIOLATION, text);
+    ok(directory.add(PEOPLE, UNIT));
+    let ann = format!("uid=ann,{PEOPLE}");
+    ok(directory.add(&ann, PERSON));
+    assert_eq!(
+        (rule_of(&mut directory, PEOPLE), rule_of(&mut directory, &ann)),
+        (vec!["2".into()], vec!["3".into()])
+    );
+    let found = directory.search(SUFFIX, Scope::WholeSubtree, "(governingStructureRule=2)", &["ou"]);
+    assert_eq!(found.dns(), [PEOPLE]);
+    let below = format!("ou=x,{ann}");
+    refused(directory.add(&below, UNIT), Code::NAMING_VIOLATION, "organizationalUnit (2) permits it below");
+    // A class without rules has no place below a governed entry; a subentry does.
+    let device: &[(&str, &[&str])] = &[("objectClass", &["device"])];
+    let text = "device has no DIT structure rule";
+    refused(directory.add(&format!("cn=d,{PEOPLE}"), device), Code::NAMING_VIOLATION, text);
+    let subentry: &[(&str, &[&str])] =
+        &[("objectClass", &["subentry", "collectiveAttributeSubentry"]), ("subtreeSpecification", &["{}"])];
+    ok(directory.add(&format!("cn=s,{PEOPLE}"), subentry));
+    // Moves and renames, with what is below.
+    refused(
+        directory.modify_dn(&ann, "uid=ann", true, Some(SUFFIX)),
+        Code::NAMING_VIOLATION,
+        "permits it below",
+    );
+    let other = format!("ou=other,{SUFFIX}");
+    ok(directory.add(&other, UNIT));
+    ok(directory.modify_dn(PEOPLE, "ou=folk", true, Some(&other)));
+    let ann = format!("uid=ann,ou=folk,{other}");
+    assert_eq!(rule_of(&mut directory, &ann), ["3"]);
+    // The order of rules decides nothing: the lowest number that fits governs.
+    define(&mut directory, &[FORMS, "ditstructurerule ( 9 FORM unitForm SUP 1 )\n", RULES].concat());
+    assert_eq!(rule_of(&mut directory, &other), ["2"]);
+}
+
+#[test]
+fn a_rename_may_not_change_the_rules_below() {
+    let forms = "nameform ( 1.3.6.1.4.1.32473.5.5 NAME 'byPlace' OC organizationalUnit MUST l )\n";
+    let rules = "ditstructurerule ( 5 FORM byPlace SUP 1 )\n";
+    let mut directory = with(&[FORMS, forms, RULES, rules].concat());
+    let unit = [UNIT, &[("l", &["here"])]].concat();
+    ok(directory.add(PEOPLE, &unit));
+    ok(directory.modify_dn(PEOPLE, "l=here", false, None));
+    let renamed = format!("l=here,{SUFFIX}");
+    assert_eq!(rule_of(&mut directory, &renamed), ["5"]);
+    refused(directory.add(&format!("uid=a,{renamed}"), PERSON), Code::NAMING_VIOLATION, "structure rule 5");
+    ok(directory.modify_dn(&renamed, "ou=people", false, None));
+    ok(directory.add(&format!("ou=sub,{PEOPLE}"), UNIT));
+    ok(directory.add(&format!("uid=a,ou=sub,{PEOPLE}"), PERSON));
+    let text = "an entry below would break the rules: no DIT structure rule of organizationalUnit";
+    refused(directory.modify_dn(PEOPLE, "l=here", false, None), Code::NAMING_VIOLATION, text);
+}
+
+#[test]
+fn administrative_points_begin_areas_of_their_own() {
+    let rules = "ditstructurerule ( 1 FORM unitForm )\nditstructurerule ( 2 FORM personForm SUP 1 )\n";
+    let mut directory = with(&[FORMS, rules].concat());
+    let text =
+        "no DIT structure rule of organizationalUnit (1) permits it here: no DIT structure rule governs";
+    refused(directory.add(PEOPLE, UNIT), Code::NAMING_VIOLATION, text);
+    ok(directory.add(PEOPLE, &[UNIT, &[("administrativeRole", &["2.5.23.4"])]].concat()));
+    ok(directory.add(&format!("uid=a,{PEOPLE}"), PERSON));
+    assert_eq!(rule_of(&mut directory, &format!("uid=a,{PEOPLE}")), ["2"]);
+    let text = "no DIT structure rule of organizationalUnit";
+    let change = [(Delete, "administrativeRole", &[][..])];
+    refused(directory.modify(PEOPLE, &change), Code::OBJECT_CLASS_VIOLATION, text);
+    ok(directory.modify(PEOPLE, &[(Replace, "administrativeRole", &["2.5.23.1"])]));
+    ok(directory.modify(PEOPLE, &[(Add, "description", &["still an area"])]));
+}
+
+/// Entries older than the rules stay and can be changed; each fault is counted under its reason.
+#[test]
+fn older_entries_stay_and_are_counted() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    ok(directory.add(PEOPLE, UNIT));
+    let old = format!("cn=old,{PEOPLE}");
+    ok(directory.add(&old, PERSON));
+    ok(directory.add(&format!("uid=here,{SUFFIX}"), &[PERSON, &[("pager", &["1"])]].concat()));
+    let rules = [CONTENT, FORMS, RULES].concat();
+    let mut settings = crate::DirectorySettings::of(directory.snapshot.state().catalog);
+    settings.schema.insert("own".to_owned(), rules.clone());
+    let expected = [
+        format!(
+            "1 entry breaks a rule: no DIT structure rule of inetOrgPerson (3) permits it below an entry that the DIT \
+             structure rule 1 governs: \"uid=here,{SUFFIX}\""
+        ),
+        format!(
+            "1 entry breaks a rule: the DIT content rule of inetOrgPerson precludes pager: \"uid=here,{SUFFIX}\""
+        ),
+        format!(
+            "1 entry breaks a rule: the RDN follows no name form of inetOrgPerson: personForm needs uid and allows cn: \
+             \"{old}\""
+        ),
+    ];
+    assert_eq!(violations(directory.snapshot.state(), &settings).unwrap(), expected);
+    define(&mut directory, &rules);
+    assert_eq!(violations(directory.snapshot.state(), &settings).unwrap(), expected);
+    ok(directory.modify(&old, &[(Replace, "description", &["new"])]));
+    ok(directory.modify_dn(&old, "uid=new", true, None));
+    ok(directory.delete(&format!("uid=here,{SUFFIX}")));
+    assert_eq!(violations(directory.snapshot.state(), &settings).unwrap(), [] as [&str; 0]);
+    directory = directory.reopen();
+    assert_eq!(rule_of(&mut directory, &format!("uid=new,{PEOPLE}")), ["3"]);
+}
+
+#[test]
+fn a_deleted_tree_returns_to_a_permitted_place() {
+    let mut directory = with(&[FORMS, RULES].concat());
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
+    for dn in [PEOPLE.to_owned(), format!("ou=sub,{PEOPLE}")] {
+        ok(directory.add(&dn, UNIT));
+    }
+    ok(directory.add(&format!("uid=a,ou=sub,{PEOPLE}"), PERSON));
+    let sub = format!("ou=sub,{PEOPLE}");
+    ok(directory.delete_tree(&sub));
+    assert_eq!(directory.undelete(&sub, Some(SUFFIX)).unwrap().entries, 2);
+    let ann = format!("uid=a,ou=sub,{SUFFIX}");
+    ok(directory.delete(&ann));
+    let refusal = directory.undelete(&ann, Some(SUFFIX)).unwrap_err();
+    assert_eq!(refusal.code, Code::NAMING_VIOLATION, "{}", refusal.diagnostic);
+    assert_eq!(directory.undelete(&ann, Some(PEOPLE)).unwrap().entries, 1);
+}
+
+/// A plain model of the same rules: entries by DN, with their class and rule.
+#[derive(Default)]
+struct Model(BTreeMap<String, (bool, u32)>);
+
+impl Model {
+    /// Returns the rule of a unit or person with this DN, if it may be there.
+    fn rule(&self, dn: &str, is_unit: bool) -> Option<u32> {
+        let (rdn, parent) = dn.split_once(',')?;
+        let above = if parent == SUFFIX { 1 } else { self.0.get(parent)?.1 };
+        match (is_unit, rdn.split_once('=')?.0) {
+            (true, "ou") => [1, 2].contains(&above).then_some(2),
+            (true, "l") => (above == 1).then_some(5),
+            (false, "uid") => (above == 2).then_some(3),
+            _ => None,
+        }
+    }
+
+    /// Returns the entries after a move; `None` if one of them would not be permitted.
+    fn moved(&self, from: &str, to: &str) -> Option<Model> {
+        let is_below = |dn: &str| dn == from || dn.ends_with(&format!(",{from}"));
+        let (moving, staying): (Vec<_>, Vec<_>) = self.0.iter().partition(|(dn, _)| is_below(dn));
+        let mut after = Model(staying.into_iter().map(|(dn, of)| (dn.clone(), *of)).collect());
+        let mut moving: Vec<_> = moving
+            .into_iter()
+            .map(|(dn, of)| ([dn.strip_suffix(from).unwrap(), to].concat(), of.0))
+            .collect();
+        moving.sort_by_key(|(dn, _)| dn.matches(',').count());
+        for (dn, is_unit) in moving {
+            let rule = after.rule(&dn, is_unit)?;
+            after.0.insert(dn, (is_unit, rule));
+        }
+        Some(after)
+    }
+}
+
+#[test]
+fn random_changes_agree_with_a_plain_model() {
+    let forms = "nameform ( 1.3.6.1.4.1.32473.5.5 NAME 'byPlace' OC organizationalUnit MUST l )\n";
+    let rules = "ditstructurerule ( 5 FORM byPlace SUP 1 )\n";
+    let mut directory = with(&[FORMS, forms, RULES, rules].concat());
+    let mut model = Model::default();
+    let mut seed = 7_u64;
+    let mut random = |below: usize| {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) as usize % below
+    };
+    let (mut accepted, mut denied) = (0, 0);
+    for _ in 0..3_000 {
+        let mut dns: Vec<String> = model.0.keys().cloned().collect();
+        dns.push(SUFFIX.to_owned());
+        let some = dns[random(dns.len())].clone();
+        let rdn = format!("{}={}", ["ou", "l", "uid"][random(3)], ["a", "b", "c", "d"][random(4)]);
+        let (outcome, after) = if random(2) == 0 || some == SUFFIX {
+            let (dn, is_unit) = (format!("{rdn},{some}"), random(2) == 0);
+            let places = [("ou", &["o"][..]), ("l", &["p"])];
+            let unit = [UNIT, &places].concat();
+            let outcome = directory.add(&dn, if is_unit { &unit } else { PERSON });
+            if outcome.code == Code::ENTRY_ALREADY_EXISTS || outcome.code == Code::OBJECT_CLASS_VIOLATION {
+                continue;
+            }
+            let rule = model.rule(&dn, is_unit);
+            let after = rule.map(|rule| {
+                let mut after = Model(model.0.clone());
+                after.0.insert(dn, (is_unit, rule));
+                after
+            });
+            (outcome, after)
+        } else {
+            let superior = dns[random(dns.len())].clone();
+            let outcome = directory.modify_dn(&some, &rdn, false, Some(&superior));
+            let is_other =
+                [Code::ENTRY_ALREADY_EXISTS, Code::UNWILLING_TO_PERFORM, Code::OBJECT_CLASS_VIOLATION];
+            if is_other.contains(&outcome.code) {
+                continue;
+            }
+            (outcome, model.moved(&some, &format!("{rdn},{superior}")))
+        };
+        match after {
+            Some(after) => {
+                accepted += 1;
+                ok(outcome);
+                model = after;
+            }
+            None => {
+                denied += 1;
+                assert_eq!(outcome.code, Code::NAMING_VIOLATION, "{}", outcome.diagnostic);
+            }
+        }
+    }
+    assert!(accepted > 100 && denied > 100, "{accepted} {denied}");
+    for (dn, (_, rule)) in &model.0 {
+        assert_eq!(rule_of(&mut directory, dn), [rule.to_string()], "{dn}");
+    }
+    let settings = crate::DirectorySettings::of(directory.snapshot.state().catalog);
+    assert_eq!(violations(directory.snapshot.state(), &settings).unwrap(), [] as [&str; 0]);
+}
