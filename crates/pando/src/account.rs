@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
         What::Show(one) => one.server.connect().and_then(|mut asked| show(&mut asked, &one.dn)),
         What::Lock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, true)),
         What::Unlock(one) => one.server.connect().and_then(|mut asked| set_lock(&mut asked, &one.dn, false)),
-        What::Reset(one) => one.server.connect().and_then(|mut asked| reset(&mut asked, &one.dn)),
+        What::Reset(one) => one.server.connect().and_then(|mut asked| reset(&mut asked, &one.dn, None)),
         What::Totp(Totp { account, remove }) => {
             account.server.connect().and_then(|mut asked| totp(&mut asked, &account.dn, *remove))
         }
@@ -230,7 +230,7 @@ fn uri_text(octet: u8) -> String {
 
 /// Locks or unlocks through the password policy state operation, which refuses if no policy governs the entry: the lock
 /// would have no effect.
-fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
+pub(crate) fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
     let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
     let operations = match locks {
         true => vec![operation(SET_DISABLED, &["true"])],
@@ -253,12 +253,17 @@ fn change_state(
     }
 }
 
-fn reset(connection: &mut Connection, dn: &str) -> Result<String, String> {
-    let request = PasswordModify { user_identity: Some(dn.as_bytes()), ..PasswordModify::default() };
+/// Sets a password, or a random one, which it returns on a line.
+pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<String, String> {
+    let (user_identity, new_password) = (Some(dn.as_bytes()), password.map(str::as_bytes));
+    let request = PasswordModify { user_identity, new_password, ..PasswordModify::default() };
     let reply = connection.extended(MODIFY_PASSWORD, Some(&request.encode()));
     let reply = reply.map_err(|error| error.to_string())?;
     if reply.outcome.code != ResultCode::SUCCESS {
         return Err(refusal(reply.outcome.code, &reply.outcome.diagnostic));
+    }
+    if password.is_some() {
+        return Ok(String::new());
     }
     let value = reply.extended.value.unwrap_or_default();
     let made = decode_generated_password(&value).ok_or("the server does not say which password it made")?;

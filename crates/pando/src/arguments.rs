@@ -27,6 +27,7 @@ use crate::data_arguments::DataArguments;
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
 use crate::generate::{self, GenerateArguments};
+use crate::group::{self, GroupArguments};
 use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
@@ -34,6 +35,7 @@ use crate::passwd::{self, PasswdArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::undelete::{self, UndeleteArguments};
+use crate::user::{self, UserArguments};
 use crate::verify::{self, VerifyArguments};
 use crate::version::VersionArguments;
 
@@ -93,6 +95,12 @@ pub(crate) enum Verb {
     /// Send the changes of an LDIF file to a running server
     #[command(after_help = change::HELP)]
     Change(ChangeArguments),
+    /// Add, list, show, change, lock and delete users
+    #[command(after_help = user::HELP)]
+    User(UserArguments),
+    /// Add, list, show, change and delete groups, and their members
+    #[command(after_help = group::HELP)]
+    Group(GroupArguments),
     /// List deleted entries, and bring them back
     #[command(after_help = undelete::HELP)]
     Undelete(UndeleteArguments),

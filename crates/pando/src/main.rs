@@ -22,10 +22,12 @@ mod exit;
 mod explain;
 mod export;
 mod generate;
+mod group;
 mod import;
 mod index;
 mod ldif;
 mod manual;
+mod named;
 mod online;
 mod output;
 mod passwd;
@@ -36,6 +38,7 @@ mod settings;
 mod table;
 mod time;
 mod undelete;
+mod user;
 mod verify;
 mod version;
 
@@ -80,6 +83,8 @@ fn main() -> ExitCode {
         Verb::Account(arguments) => account::run(&arguments),
         Verb::Search(arguments) => search::run(&arguments),
         Verb::Change(arguments) => change::run(&arguments),
+        Verb::User(arguments) => user::run(&arguments),
+        Verb::Group(arguments) => group::run(&arguments),
         Verb::Undelete(arguments) => undelete::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),

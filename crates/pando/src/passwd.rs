@@ -16,6 +16,13 @@ pub(crate) struct PasswdArguments {
     scheme: StorageScheme,
 }
 
+/// Asks for a password twice, or reads it from standard input if that is not a terminal.
+pub(crate) fn new_password() -> Result<String, String> {
+    let password = if io::stdin().is_terminal() { ask() } else { read() };
+    let password = password.map_err(|error| format!("cannot read the password: {error}"))??;
+    String::from_utf8(password).map_err(|_| "the password is not UTF-8".to_owned())
+}
+
 pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
     let password = match if io::stdin().is_terminal() { ask() } else { read() } {
         Ok(Ok(password)) => password,

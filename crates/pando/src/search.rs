@@ -1,6 +1,6 @@
 //! `pando search`: searches a server, page by page, and prints entries as they arrive.
 
-mod results;
+pub(crate) mod results;
 
 use std::process::ExitCode;
 
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> ExitCode {
         (_, true) => Form::Table,
         _ => Form::Ldif,
     };
-    let results = Results::new(form, &arguments.attributes);
+    let results = Results::new(form, &arguments.attributes).map_err(SearchError::from);
     let found = results.and_then(|mut results| {
         // Entries that arrived before an error are printed too.
         let end = arguments.search(&mut connection, &mut results);

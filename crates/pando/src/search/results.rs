@@ -7,7 +7,6 @@ use ldap::SearchEntry;
 use ldap::ldif::put_ldif_line;
 use serde_json::{Map, Value, json};
 
-use super::SearchError;
 use crate::output::Output;
 use crate::table::{Table, printable};
 
@@ -16,14 +15,14 @@ const BUFFER_SIZE: usize = 64 << 10;
 
 /// Form of the output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(crate) enum Form {
     Ldif,
     Json,
     Table,
 }
 
 /// Output that is being written.
-pub(super) struct Results {
+pub(crate) struct Results {
     form: Form,
     attributes: Vec<String>,
     table: Table,
@@ -33,7 +32,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    pub(super) fn new(form: Form, attributes: &[String]) -> Result<Results, SearchError> {
+    pub(crate) fn new(form: Form, attributes: &[String]) -> io::Result<Results> {
         let start: &[u8] = match form {
             Form::Ldif => b"version: 1\n\n",
             Form::Json | Form::Table => b"",
@@ -49,11 +48,11 @@ impl Results {
     }
 
     /// Returns the number of entries so far.
-    pub(super) fn entry_count(&self) -> u64 {
+    pub(crate) fn entry_count(&self) -> u64 {
         self.entries
     }
 
-    pub(super) fn entry(&mut self, entry: &SearchEntry<'_>) -> io::Result<()> {
+    pub(crate) fn entry(&mut self, entry: &SearchEntry<'_>) -> io::Result<()> {
         match self.form {
             Form::Ldif => put_ldif(&mut self.text, entry),
             Form::Json => {
@@ -71,7 +70,7 @@ impl Results {
     }
 
     /// Reports that a part of the results is on other servers.
-    pub(super) fn reference(&mut self, urls: &[&str]) -> io::Result<()> {
+    pub(crate) fn reference(&mut self, urls: &[&str]) -> io::Result<()> {
         match self.form {
             Form::Ldif => {
                 urls.iter().try_for_each(|url| writeln!(self.text, "# refers to {}\n", printable(url)))
@@ -83,7 +82,7 @@ impl Results {
         }
     }
 
-    pub(super) fn finish(mut self) -> io::Result<()> {
+    pub(crate) fn finish(mut self) -> io::Result<()> {
         let table = std::mem::replace(&mut self.table, Table::new([""; 0]));
         table.finish(&mut self.text);
         self.flush()?;

@@ -15,3 +15,4 @@ mod round_trip;
 mod search_and_change;
 mod tools;
 mod undelete;
+mod users_and_groups;

@@ -1,0 +1,220 @@
+//! `pando group`: groups by their short names, and their members. It asks the running server.
+
+use std::collections::{HashSet, VecDeque};
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use client::Entry;
+use ldap::ChangeOperation;
+use serde_json::json;
+use server::values::DnText;
+
+use crate::exit;
+use crate::named::{
+    Assignment, Kind, ListArguments, Named, NamedArguments, done, escaped, list, parse, show, with_defaults,
+};
+use crate::table::Table;
+use crate::user::USER;
+
+pub(crate) const HELP: &str = "\
+Asks the running server, as `pando search` does. A name is the value of cn, or a DN. Members are the uid of users or
+the DN of any entry.
+
+Examples:
+  pando group add --data /var/lib/pando staff --member anna --member bert
+  pando group join --data /var/lib/pando staff carla
+  pando group members --data /var/lib/pando staff
+
+Exit codes: as `pando verify`.";
+
+/// Groups whose members are named by DNs.
+const GROUP: Kind = Kind {
+    word: "group",
+    attribute: "cn",
+    filter: "(|(objectClass=groupOfNames)(objectClass=groupOfMembers)(objectClass=groupOfUniqueNames))",
+    container: "ou=groups",
+};
+
+/// The options of `pando group`.
+#[derive(Debug, Args)]
+pub(crate) struct GroupArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Add a group: a groupOfNames if it has members, else a groupOfMembers, which may be empty
+    Add {
+        #[command(flatten)]
+        group: NamedArguments,
+        /// Entry to add the group below [default: ou=groups below the suffix]
+        #[arg(long, value_name = "DN")]
+        parent: Option<DnText>,
+        /// Member; may be given several times
+        #[arg(long, value_name = "NAME")]
+        member: Vec<String>,
+        /// More attributes; they replace defaults
+        #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+        set: Vec<Assignment>,
+    },
+    /// List groups as a table
+    List(ListArguments),
+    /// Show the attributes of a group
+    Show {
+        #[command(flatten)]
+        group: NamedArguments,
+        /// Print a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace attributes of a group
+    Set {
+        #[command(flatten)]
+        group: NamedArguments,
+        /// Attribute and value; `ATTRIBUTE=` removes the attribute; repeat it for several values
+        #[arg(value_name = "ATTRIBUTE=VALUE", required = true)]
+        assignments: Vec<Assignment>,
+    },
+    /// Add members to a group
+    Join(Members),
+    /// Remove members from a group
+    Leave(Members),
+    /// List the members of a group, and those of the groups in it
+    Members {
+        #[command(flatten)]
+        group: NamedArguments,
+        /// List only the members of the group itself
+        #[arg(long)]
+        direct: bool,
+        /// Print each member as a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Delete a group; its members stay
+    Delete(NamedArguments),
+}
+
+#[derive(Debug, Args)]
+struct Members {
+    #[command(flatten)]
+    group: NamedArguments,
+    /// Members: users by uid, others by DN
+    #[arg(value_name = "MEMBER", required = true)]
+    members: Vec<String>,
+}
+
+pub(crate) fn run(arguments: &GroupArguments) -> ExitCode {
+    let done = match &arguments.what {
+        What::Add { group, parent, member, set } => add(group, parent.as_ref(), member, set),
+        What::List(arguments) => list(&GROUP, arguments, &["cn", "description"]).map(|()| String::new()),
+        What::Show { group, json } => show(&GROUP, group, *json, &["isMemberOf"]).map(|()| String::new()),
+        What::Set { group, assignments } => with(group, |named, dn| {
+            named.set(dn, assignments)?;
+            Ok(format!("{dn} is changed\n"))
+        }),
+        What::Join(Members { group, members }) => {
+            with(group, |named, dn| change_members(named, dn, ChangeOperation::Add, members))
+        }
+        What::Leave(Members { group, members }) => {
+            with(group, |named, dn| change_members(named, dn, ChangeOperation::Delete, members))
+        }
+        What::Members { group, direct, json } => {
+            with(group, |named, dn| members_of(named, dn, *direct, *json))
+        }
+        What::Delete(group) => with(group, |named, dn| {
+            named.delete(dn)?;
+            Ok(format!("{dn} is deleted\n"))
+        }),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failure(&error),
+    }
+}
+
+/// Calls `act` with the DN of a group.
+fn with(
+    group: &NamedArguments,
+    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut named = Named::connect(&group.server)?;
+    let dn = named.dn(&GROUP, &group.name)?;
+    act(&mut named, &dn)
+}
+
+fn add(
+    group: &NamedArguments,
+    parent: Option<&DnText>,
+    members: &[String],
+    set: &[Assignment],
+) -> Result<String, String> {
+    let NamedArguments { server, name } = group;
+    if name.contains('=') {
+        return Err(format!("{name}: give the cn, and --parent for the place"));
+    }
+    let mut named = Named::connect(server)?;
+    let parent = named.parent(&GROUP, parent)?;
+    let class = if members.is_empty() { "groupOfMembers" } else { "groupOfNames" };
+    let mut attributes = vec![("objectClass".to_owned(), class.to_owned()), ("cn".to_owned(), name.clone())];
+    for member in members {
+        attributes.push(("member".to_owned(), named.dn(&USER, member)?));
+    }
+    let dn = named.add(&GROUP, &parent, name, &with_defaults(set, attributes))?;
+    Ok(format!("{dn}\n"))
+}
+
+/// Adds or removes members in one change.
+fn change_members(
+    named: &mut Named,
+    dn: &str,
+    operation: ChangeOperation,
+    members: &[String],
+) -> Result<String, String> {
+    let found = members.iter().map(|member| named.dn(&USER, member)).collect::<Result<Vec<_>, _>>()?;
+    let group = named.connection.entry(dn, &["objectClass"]).map_err(|error| error.to_string())?;
+    let classes = group.map(|group| group.texts("objectClass")).unwrap_or_default();
+    let is_unique = classes.iter().any(|class| class.eq_ignore_ascii_case("groupOfUniqueNames"));
+    let attribute = if is_unique { "uniqueMember" } else { "member" };
+    let values: Vec<&str> = found.iter().map(String::as_str).collect();
+    done(named.connection.modify(dn, &[(operation, attribute, &values)]))?;
+    let change = if operation == ChangeOperation::Add { "added" } else { "removed" };
+    Ok(format!("{dn}: {} {change}\n", found.len()))
+}
+
+/// Lists members breadth first. Each entry comes once, with the first group on the way to it.
+fn members_of(named: &mut Named, dn: &str, direct: bool, json: bool) -> Result<String, String> {
+    let mut table = Table::new(["name", "kind", "through", "dn"]);
+    let (mut text, mut seen) = (Vec::new(), HashSet::from([dn.to_lowercase()]));
+    let mut groups = VecDeque::from([dn.to_owned()]);
+    while let Some(group) = groups.pop_front() {
+        let through = if group == dn { "" } else { group.as_str() };
+        let filter = parse(&format!("(memberOf={})", escaped(&group)))?;
+        let mut found: Vec<Entry> = Vec::new();
+        named.each(None, &filter, &["uid", "cn", "objectClass"], &mut |entry| {
+            found.push(Entry::from(entry));
+            Ok(())
+        })?;
+        for member in found.iter().filter(|member| seen.insert(member.dn.to_lowercase())) {
+            let is_group =
+                member.texts("objectClass").iter().any(|class| class.to_lowercase().starts_with("groupof"));
+            let kind = if is_group { "group" } else { "entry" };
+            let name = member.text("uid").or_else(|| member.text("cn")).unwrap_or_default();
+            if is_group && !direct {
+                groups.push_back(member.dn.clone());
+            }
+            if json {
+                let through = (!through.is_empty()).then_some(through);
+                println!("{}", json!({ "dn": member.dn, "name": name, "kind": kind, "through": through }));
+            } else {
+                let cells = [name.as_str(), kind, through, &member.dn].map(str::to_owned);
+                table.row(cells.to_vec(), &mut text);
+            }
+        }
+    }
+    table.finish(&mut text);
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}

@@ -1,0 +1,199 @@
+//! `pando user`: users by their short names. It asks the running server.
+
+use std::process::ExitCode;
+
+use clap::{Args, Subcommand};
+use server::values::DnText;
+
+use crate::account::{reset, set_lock};
+use crate::named::{Assignment, Kind, ListArguments, Named, NamedArguments, list, show, with_defaults};
+use crate::{exit, passwd};
+
+pub(crate) const HELP: &str = "\
+Asks the running server, as `pando search` does. A name is the value of uid, or a DN.
+
+Examples:
+  pando user add --data /var/lib/pando anna --full-name 'Anna Huber' --set mail=anna@example.com
+  pando user list --data /var/lib/pando --filter '(ou=Sales)'
+  pando user set --data /var/lib/pando anna title=Engineer roomNumber=
+  pando user lock --data /var/lib/pando anna
+
+Exit codes: as `pando verify`.";
+
+/// People with a uid.
+pub(crate) const USER: Kind =
+    Kind { word: "user", attribute: "uid", filter: "(objectClass=person)", container: "ou=people" };
+
+/// The options of `pando user`.
+#[derive(Debug, Args)]
+pub(crate) struct UserArguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Add a user, and print a random password
+    Add(Add),
+    /// List users as a table
+    List(ListArguments),
+    /// Show the attributes of a user, and the groups
+    Show {
+        #[command(flatten)]
+        user: NamedArguments,
+        /// Print a line of JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Replace attributes of a user
+    Set {
+        #[command(flatten)]
+        user: NamedArguments,
+        /// Attribute and value; `ATTRIBUTE=` removes the attribute; repeat it for several values
+        #[arg(value_name = "ATTRIBUTE=VALUE", required = true)]
+        assignments: Vec<Assignment>,
+    },
+    /// Lock a user until the lock is removed
+    Lock(NamedArguments),
+    /// Unlock a user and reset the count of failed binds
+    Unlock(NamedArguments),
+    /// Set a new random password and print it
+    Reset {
+        #[command(flatten)]
+        user: NamedArguments,
+        /// Ask for the password, or read it from standard input, rather than make one
+        #[arg(long)]
+        ask: bool,
+    },
+    /// Delete a user
+    Delete(NamedArguments),
+}
+
+#[derive(Debug, Args)]
+struct Add {
+    #[command(flatten)]
+    user: NamedArguments,
+    /// Entry to add the user below [default: ou=people below the suffix]
+    #[arg(long, value_name = "DN")]
+    parent: Option<DnText>,
+    /// Full name; its last word becomes sn [default: the short name]
+    #[arg(long, value_name = "NAME")]
+    full_name: Option<String>,
+    /// More attributes; they replace defaults
+    #[arg(long, value_name = "ATTRIBUTE=VALUE")]
+    set: Vec<Assignment>,
+    /// Group of the POSIX account, if a rule of next_numbers gives uidNumber and not gidNumber
+    #[arg(long, value_name = "GID", default_value_t = 100)]
+    gid: u32,
+    /// Add no POSIX account, whatever next_numbers says
+    #[arg(long)]
+    no_posix: bool,
+    /// Set no password
+    #[arg(long)]
+    no_password: bool,
+}
+
+pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
+    let done = match &arguments.what {
+        What::Add(add) => add.run(),
+        What::List(arguments) => {
+            list(&USER, arguments, &["uid", "cn", "mail", "pwdAccountLockedTime"]).map(|()| String::new())
+        }
+        What::Show { user, json } => {
+            show(&USER, user, *json, &["isMemberOf", "pwdAccountLockedTime"]).map(|()| String::new())
+        }
+        What::Set { user, assignments } => with(user, |named, dn| {
+            named.set(dn, assignments)?;
+            Ok(format!("{dn} is changed\n"))
+        }),
+        What::Lock(user) => with(user, |named, dn| set_lock(&mut named.connection, dn, true)),
+        What::Unlock(user) => with(user, |named, dn| set_lock(&mut named.connection, dn, false)),
+        What::Reset { user, ask } => with(user, |named, dn| {
+            let password = ask.then(passwd::new_password).transpose()?;
+            reset(&mut named.connection, dn, password.as_deref())
+        }),
+        What::Delete(user) => with(user, |named, dn| {
+            named.delete(dn)?;
+            Ok(format!("{dn} is deleted\n"))
+        }),
+    };
+    match done {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failure(&error),
+    }
+}
+
+/// Calls `act` with the DN of a user.
+fn with(
+    user: &NamedArguments,
+    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    let mut named = Named::connect(&user.server)?;
+    let dn = named.dn(&USER, &user.name)?;
+    act(&mut named, &dn)
+}
+
+impl Add {
+    /// Adds the user and then sets the password, so that the server makes and hashes it.
+    fn run(&self) -> Result<String, String> {
+        let NamedArguments { server, name } = &self.user;
+        if name.contains('=') {
+            return Err(format!("{name}: give the uid, and --parent for the place"));
+        }
+        let mut named = Named::connect(server)?;
+        let parent = named.parent(&USER, self.parent.as_ref())?;
+        let full_name = self.full_name.as_deref().unwrap_or(name);
+        let surname = full_name.split_whitespace().next_back().unwrap_or(full_name);
+        let mut defaults =
+            vec![("objectClass", "inetOrgPerson"), ("uid", name), ("cn", full_name), ("sn", surname)];
+        let posix = if self.no_posix { None } else { Posix::of(&mut named, self.gid, name)? };
+        if let Some(posix) = &posix {
+            defaults.extend(posix.attributes());
+        }
+        let defaults =
+            defaults.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        let dn = named.add(&USER, &parent, name, &with_defaults(&self.set, defaults))?;
+        if self.no_password {
+            return Ok(format!("{dn}\n"));
+        }
+        let password = reset(&mut named.connection, &dn, None)
+            .map_err(|error| format!("{dn} is added, but has no password: {error}"))?;
+        Ok(format!("{dn}\n{password}"))
+    }
+}
+
+/// Attributes of a POSIX account (RFC 2307) whose numbers the server chooses.
+struct Posix {
+    gid: String,
+    home: String,
+}
+
+impl Posix {
+    /// Returns those of a new user if the settings have a rule of next_numbers for uidNumber.
+    fn of(named: &mut Named, gid: u32, name: &str) -> Result<Option<Posix>, String> {
+        let settings = named.connection.entry("cn=config", &["pandoNextNumber"]);
+        let rules = settings.map_err(|error| error.to_string())?;
+        let rules = rules.map(|settings| settings.texts("pandoNextNumber")).unwrap_or_default();
+        let has = |rule: &&String, name: &str| rule.to_ascii_lowercase().contains(name);
+        let rule = rules.iter().find(|rule| has(rule, "uidnumber"));
+        Ok(rule.map(|rule| Posix {
+            gid: if has(&rule, "gidnumber") { NEXT.to_owned() } else { gid.to_string() },
+            home: format!("/home/{name}"),
+        }))
+    }
+
+    fn attributes(&self) -> [(&str, &str); 4] {
+        [
+            ("objectClass", "posixAccount"),
+            ("uidNumber", NEXT),
+            ("gidNumber", &self.gid),
+            ("homeDirectory", &self.home),
+        ]
+    }
+}
+
+/// Value that the server replaces by the next free number.
+const NEXT: &str = "{next}";
