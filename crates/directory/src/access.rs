@@ -41,6 +41,7 @@ mod sources;
 #[cfg(test)]
 mod tests;
 mod uses;
+mod values_allowed;
 
 pub use crate::catalog::access_rules::default_rules;
 pub use crate::model::access_rule::{AccessRule, Reach, RequesterSpec, Rights};
@@ -66,6 +67,7 @@ pub use request_context::RequestContext;
 pub(crate) use rights_cache::RightsCache;
 pub(crate) use rule_rights::{Newcomer, Walk};
 pub(crate) use sources::{Sources, Touch, touches};
+pub(crate) use values_allowed::{ValuesAllowed, is_membership, type_of};
 
 /// Returns true if access rules can restrict the control or extended operation of this OID.
 pub fn may_be_used(oid: &str) -> bool {

@@ -31,6 +31,7 @@ pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::attribute_numbers::AttributeNumbers;
 use crate::model::codec::Decoder;
 use crate::model::csn::Csn;
+use crate::model::dynamic_groups::{DynamicGroups, MEMBER_URL};
 use crate::model::entry::EntryRow;
 use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexRow};
 use crate::model::name::render_dn;
@@ -177,6 +178,8 @@ pub struct ClassSet {
     pub structural: Option<ClassId>,
     /// Alias, referral or subentry, according to the classes.
     pub flags: NodeFlags,
+    /// Whether a class allows memberURL.
+    pub(crate) allows_member_url: bool,
 }
 
 /// A naming context.
@@ -229,6 +232,8 @@ pub struct Catalog {
     pub(crate) value_limits: Arc<[ValueLimit]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
+    /// Groups that describe their members by a search.
+    pub(crate) dynamic_groups: Arc<DynamicGroups>,
     /// Stored form of the administrator's password, if one was ever set.
     pub administrator: Option<Vec<u8>>,
     /// Attributes without values whose definition differs from the one in `meta`, which is to be updated.
@@ -310,6 +315,7 @@ impl Catalog {
             next_numbers: Arc::default(),
             value_limits: Arc::default(),
             policies: Arc::default(),
+            dynamic_groups: Arc::default(),
             administrator: None,
             index_version: 0,
             schema_version: 0,
@@ -706,7 +712,14 @@ impl ClassSet {
                 | flag("2.16.840.1.113730.3.2.6", NodeFlags::REFERRAL)
                 | flag("2.5.17.0", NodeFlags::SUBENTRY),
         );
-        ClassSet { classes, closure, structural, flags }
+        let allows_member_url = schema.attribute_type(MEMBER_URL).is_some_and(|known| {
+            let allows = |class: &ClassId| {
+                let class = schema.class_by_id(*class);
+                class.must.contains(&known.id) || class.may.contains(&known.id)
+            };
+            closure.iter().any(allows)
+        });
+        ClassSet { classes, closure, structural, flags, allows_member_url }
     }
 }
 

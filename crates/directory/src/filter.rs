@@ -25,8 +25,10 @@ use crate::tree::TreeState;
 pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
 pub(crate) use covering::Covering;
+pub(crate) use matcher::described;
+pub(crate) use matcher::described::{for_each_visible, is_in_a_group};
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
-pub(crate) use memberships::{GroupsOf, MemberUse, Memberships, for_each_visible};
+pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 
 /// A value of three-valued logic. Their order makes *and* the minimum and *or* the maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

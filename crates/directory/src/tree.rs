@@ -4,6 +4,7 @@
 //! `nodes`. Neither follows aliases or referrals: the result shows where resolution stopped, and the operations
 //! decide (see `search/base.rs` and `target.rs`).
 
+pub(crate) mod dynamic_groups;
 pub(crate) mod entry_rows;
 pub mod operational;
 pub(crate) mod referral;

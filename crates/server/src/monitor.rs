@@ -163,6 +163,7 @@ impl Monitor {
             scans(sources),
             hashes(&sources.hashes),
             policies(&sources.directory),
+            dynamic_groups(&sources.directory),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
             listening(&sources.listening),
@@ -270,15 +271,29 @@ fn policies(directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Password Policies");
     let Some(directory) = directory.upgrade() else { return group };
     group.level("In Force", "Password policies that are in force", directory.policy_count() as u64);
-    let notices = directory.policy_notices();
+    let help = "What does not hold of password policies as it is written";
+    group.add("Failing", help, first_of(directory.policy_notices()));
+    group
+}
+
+/// Returns figures of groups whose members a search describes.
+fn dynamic_groups(directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Dynamic Groups");
+    let Some(directory) = directory.upgrade() else { return group };
+    let (count, notices) = directory.dynamic_groups();
+    group.level("In Force", "Groups whose members a memberURL describes", count as u64);
+    group.add("Failing", "What does not hold of groups with memberURL as it is written", first_of(notices));
+    group
+}
+
+/// Returns the first notice about what does not work as written.
+fn first_of(notices: Vec<String>) -> Value {
     let others = notices.len().saturating_sub(1);
     let fault = notices.into_iter().next().map(|first| match others {
         0 => first,
         others => format!("{first}; and {others} more, which the log has"),
     });
-    let help = "What does not hold of password policies as it is written";
-    group.add("Failing", help, Value::Fault(fault.map_or(Ok("no"), Err)));
-    group
+    Value::Fault(fault.map_or(Ok("no"), Err))
 }
 
 /// Returns the figures of prefetching for data that was not in memory.

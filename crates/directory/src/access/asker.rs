@@ -1,26 +1,22 @@
 //! Requesters of a rule: tests on a requester that do not depend on the entry.
 
-use std::ops::ControlFlow;
-
-use ldap::{FilterBuf, LdapUrl, ResultCode, Scope};
-use schema::AttributeDescription;
+use ldap::{FilterBuf, ResultCode};
 
 use super::sources::{Sources, Touch};
 use crate::catalog::Shown;
 use crate::catalog::access_rules::RuleRequester;
+use crate::filter::described::{base_of, compiled, describing_groups, is_in_scope};
 use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
+use crate::model::dynamic_groups::MemberUrl;
 use crate::model::limits::REQUESTER_GROUPS_MAX;
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
+use crate::tree::dynamic_groups::{member_url_attributes, member_urls};
 use crate::tree::operational::nested_groups;
-use crate::tree::stored_values::for_each_value;
 use crate::tree::{TreeState, damaged_row, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// OID of memberURL, by which groupOfURLs describes its members.
-const MEMBER_URL: &str = "2.16.840.1.113730.3.1.198";
 
 /// Condition under which a rule applies to the requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -123,22 +119,19 @@ impl<'s> AskerFacts<'s> {
 
     /// Returns true if a `memberURL` of the group matches the requester.
     fn is_described(&mut self, own: EntryId, group: EntryId) -> Result<bool> {
-        let Some(known) = self.state.catalog.schema.attribute_type(MEMBER_URL) else { return Ok(false) };
-        let numbers = self.state.catalog.matching_attributes(&AttributeDescription::of(known.id));
-        if numbers.is_empty() {
+        if member_url_attributes(self.state.catalog).is_empty() {
             return Ok(false);
         }
         self.sources.own.insert(Touch::Changed(group));
-        let node = node(self.state.read, group)?.ok_or_else(|| damaged_row("nodes", group))?;
-        let entry = Candidate::new(group, node).entry(self.state)?;
-        let (mut attributes, mut urls) = (entry.attributes(), Vec::new());
-        while let Some(row) = attributes.next_of(&numbers) {
-            for_each_value(self.state, group, &row, &mut |value| {
-                urls.extend(std::str::from_utf8(value).ok().and_then(|text| LdapUrl::parse(text).ok()));
-                ControlFlow::Continue(())
-            })?;
-        }
-        for url in urls.iter().filter(|url| url.host.is_none()) {
+        let known;
+        let group = match self.state.catalog.dynamic_groups.of(group) {
+            Some(group) => group,
+            None => {
+                known = member_urls(self.state.read, self.state.catalog, group)?;
+                &known
+            }
+        };
+        for url in &group.urls {
             if self.is_one_of(own, url)? {
                 return Ok(true);
             }
@@ -147,28 +140,14 @@ impl<'s> AskerFacts<'s> {
     }
 
     /// Returns true if a search by this URL finds the requester.
-    fn is_one_of(&mut self, own: EntryId, url: &LdapUrl) -> Result<bool> {
-        let Ok(dn) = parse_dn(&url.dn) else { return Ok(false) };
-        let name = NormalName::of(&dn, &self.state.catalog.schema);
-        let base = match name.depth() {
-            0 => Some(EntryId::ROOT),
-            _ => self.entry_of(&name)?,
+    fn is_one_of(&mut self, own: EntryId, url: &MemberUrl) -> Result<bool> {
+        let base = match url.base.depth() {
+            0 => base_of(self.state, url)?,
+            _ => self.entry_of(&url.base)?,
         };
         let Some(base) = base else { return Ok(false) };
         let parent = node(self.state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?.parent;
-        let is_in_scope = match url.scope.unwrap_or(Scope::BaseObject) {
-            Scope::BaseObject => own == base,
-            Scope::SingleLevel => parent == base,
-            Scope::WholeSubtree => self.state.is_at_or_below(own, base)?,
-            Scope::Subordinate => own != base && self.state.is_at_or_below(own, base)?,
-        };
-        let filter = url.filter.as_deref().map(FilterBuf::parse);
-        match filter {
-            _ if !is_in_scope => Ok(false),
-            None => Ok(true),
-            Some(Ok(filter)) => self.matches(own, &filter),
-            Some(Err(_)) => Ok(false),
-        }
+        Ok(is_in_scope(self.state, (own, parent), (base, url.scope))? && self.matches(own, &url.filter)?)
     }
 
     fn matches(&mut self, own: EntryId, filter: &FilterBuf) -> Result<bool> {
@@ -184,12 +163,30 @@ impl<'s> AskerFacts<'s> {
         let groups = match self.groups.take() {
             Some(groups) => groups,
             None => {
-                let groups = groups_of(self.state, own)?;
+                let described = self.describing_groups(own)?;
+                let groups = groups_of(self.state, own, &described)?;
                 self.sources.add_groups(own, &groups);
                 groups
             }
         };
         Ok(self.groups.insert(groups))
+    }
+
+    /// Returns the dynamic groups that describe the requester. A change of one makes a new catalogue, which invalidates
+    /// all rights.
+    fn describing_groups(&mut self, own: EntryId) -> Result<Vec<u64>> {
+        let state = self.state;
+        if state.catalog.dynamic_groups.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.sources.own.insert(Touch::Changed(own));
+        for url in state.catalog.dynamic_groups.iter().flat_map(|group| &group.urls) {
+            if compiled(state, url)?.asks_other_entries(state.catalog) {
+                self.sources.own.insert(Touch::Any);
+            }
+        }
+        let node = node(state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?;
+        describing_groups(state, (own, &node), None)
     }
 }
 
@@ -202,8 +199,8 @@ pub(crate) fn is_member(state: TreeState<'_>, own: EntryId, group: EntryId) -> R
 }
 
 /// Returns the groups of a requester, direct and nested, ascending.
-fn groups_of(state: TreeState<'_>, own: EntryId) -> Result<Vec<u64>> {
-    nested_groups(state, own, &mut |_, _| Ok(true))?.ok_or_else(|| {
+fn groups_of(state: TreeState<'_>, own: EntryId, described: &[u64]) -> Result<Vec<u64>> {
+    nested_groups(state, own, described, &mut |_, _| Ok(true))?.ok_or_else(|| {
         OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,
             format!(

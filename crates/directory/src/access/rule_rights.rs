@@ -16,10 +16,11 @@ use super::asker::{AskerFacts, Condition};
 use super::entry_rights::EntryRights;
 use super::sources::{Sources, Touch};
 use super::uses;
+use super::values_allowed::ValuesAllowed;
 use crate::catalog::Shown;
 use crate::catalog::access_rules::{AccessRules, Rule};
 use crate::filter::{Candidate, Compiler, InMemory, Matcher, MemberUse, Memberships, Term, Truth, ValueRule};
-use crate::model::access_rule::{EXPLAIN, Reach, USE};
+use crate::model::access_rule::{EXPLAIN, Reach, SEARCH, USE};
 use crate::model::client_link::ClientLink;
 use crate::model::limits::{ENTRIES_NAMING_REQUESTER_MAX, RIGHTS_CACHED_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
@@ -533,6 +534,12 @@ impl Memberships for RuleRights {
                 MemberUse::Search => rights.may_search(type_id),
                 MemberUse::Read => rights.may_read(type_id),
             })
+    }
+
+    fn permitted(&self, state: TreeState<'_>, entry: EntryId, filter: &Term) -> Result<Option<Term>> {
+        let rights = self.at_entry(state, entry)?;
+        let allowed = ValuesAllowed { rights: &rights, right: SEARCH };
+        Ok(rights.may_browse().then(|| allowed.left_of(filter, state.catalog)))
     }
 }
 

@@ -24,6 +24,7 @@ use crate::settings::{self, DirectorySettings, SettingsError};
 use crate::snapshot::page_key::PageKey;
 use crate::snapshot::{Directory, check_node};
 use crate::tree::TreeState;
+use crate::tree::dynamic_groups::read_dynamic_groups;
 use crate::write::apply::apply;
 
 /// Version of the row format. Data of another version is refused.
@@ -60,6 +61,7 @@ impl Directory {
         let is_new = check_versions(&view)?;
         let mut loaded = Catalog::load(&view)?;
         loaded.policies = Arc::new(read_policies(&view, &loaded)?);
+        loaded.dynamic_groups = Arc::new(read_dynamic_groups(&view, &loaded)?);
         drop(view);
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);

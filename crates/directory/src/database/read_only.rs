@@ -4,6 +4,7 @@
 //! that would stop a server. It reads the newest durable position, which stays the same until the reader is dropped.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use store::{Store, View};
 
@@ -16,6 +17,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{MAPS, META, map_spec};
 use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
+use crate::tree::dynamic_groups::read_dynamic_groups;
 
 /// A data directory at one position, for reading.
 pub struct ReadOnlyDirectory {
@@ -46,7 +48,8 @@ impl ReadOnlyDirectory {
         if check_versions(&view)? {
             return Err(OpenError::Empty);
         }
-        let catalog = Catalog::load(&view)?;
+        let mut catalog = Catalog::load(&view)?;
+        catalog.dynamic_groups = Arc::new(read_dynamic_groups(&view, &catalog)?);
         let settings = Settings::of(&NodeSettings::default(), &catalog.settings.general);
         Ok(ReadOnlyDirectory { view, catalog, settings })
     }

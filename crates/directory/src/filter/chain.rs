@@ -143,6 +143,11 @@ impl Chains {
         chain.leads_from(id.0, &mut Links { state, asker, read: &mut self.links_read })
     }
 
+    /// Adds the cost of asking which of some dynamic groups describe an entry.
+    pub(super) fn add_cost(&mut self, group_count: usize) {
+        self.links_read += group_count as u64 * LINKS_PER_DECISION;
+    }
+
     /// Returns the number of links read since the last call.
     pub(crate) fn take_cost(&mut self) -> u64 {
         std::mem::take(&mut self.links_read)

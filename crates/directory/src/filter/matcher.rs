@@ -2,13 +2,15 @@
 //!
 //! [`Candidate`] opens the entry row only when a test needs values: class tests read only the node row.
 
+pub(crate) mod described;
+
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use schema::{AttributeDescription, Schema};
 
 use super::chain::Chains;
-use super::memberships::{GroupsOf, for_each_visible};
+use super::memberships::GroupsOf;
 use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
@@ -17,6 +19,7 @@ use crate::model::rows::{EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
 use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::{for_each_value, large_value};
 use crate::tree::{TreeState, dn_of, entry_row};
+use described::{Described, for_each_stored, for_each_visible, is_in_a_group};
 
 /// An entry that may match.
 pub(crate) struct Candidate<'s> {
@@ -53,6 +56,8 @@ pub(crate) struct Matcher {
     shown: Shown,
     /// The requester's view of groups, if access rules may hide some.
     asker: Option<GroupsOf>,
+    /// Whether only stored members count: the filter is that of a dynamic group.
+    is_of_member_url: bool,
     /// Chains of links followed so far; `None` as long as no test has followed any.
     chains: Option<Box<Chains>>,
     key: Vec<u8>,
@@ -66,12 +71,17 @@ impl Matcher {
     }
 
     pub(crate) fn new(shown: Shown) -> Matcher {
-        Matcher { shown, asker: None, chains: None, key: Vec::new() }
+        Matcher { shown, asker: None, is_of_member_url: false, chains: None, key: Vec::new() }
     }
 
     /// Returns a matcher for a requester under access rules.
     pub(crate) fn under(shown: Shown, asker: Option<GroupsOf>) -> Matcher {
         Matcher { asker, ..Matcher::new(shown) }
+    }
+
+    /// Returns a matcher for the filter of a dynamic group.
+    pub(super) fn of_member_url(asker: Option<GroupsOf>) -> Matcher {
+        Matcher { is_of_member_url: true, ..Matcher::under(Shown::Plain, asker) }
     }
 
     /// Drops state of another snapshot.
@@ -248,55 +258,84 @@ impl Matcher {
     ) -> Result<bool, OperationError> {
         let id = candidate.id;
         if matches!(item.test, Test::InChain(_)) {
-            return self.in_chain(item, state, id);
+            return self.leads_to_group(item, state, candidate);
         }
-        let asker = self.asker.as_ref().filter(|_| attribute.is_membership());
+        let with_described = !self.is_of_member_url && !state.catalog.dynamic_groups.is_empty();
         match (&item.test, &item.target) {
-            (Test::Present, _) if asker.is_some() => {
-                let mut is_present = false;
-                for_each_visible(
-                    state,
-                    attribute,
-                    self.asker.as_ref(),
-                    (candidate.id, &candidate.node),
-                    &mut |_| {
-                        is_present = true;
-                        ControlFlow::Break(())
-                    },
-                )?;
-                Ok(is_present)
+            (Test::Present, _) if attribute.is_membership() => {
+                is_in_a_group(state, (id, &candidate.node), self.asker.as_ref(), with_described)
             }
             (Test::Present, _) => attribute.is_present(state, id, &candidate.node),
-            (Test::Equal(..), Some(_)) if attribute.is_nested(state) => self.in_chain(item, state, id),
+            (Test::Equal(..), Some(_)) if attribute.is_nested(state) => {
+                self.leads_to_group(item, state, candidate)
+            }
             (Test::Equal(..), Some(target)) if attribute.is_membership() => {
                 let Some(group) = target.entry else { return Ok(false) };
                 for member in member_attributes(state.catalog) {
                     if state.read.contains_id(LINKS, &link_key(group, member), id.0)?
-                        && asker.map_or(Ok(true), |asker| asker.shows(state, group, member))?
+                        && self.asker.as_ref().map_or(Ok(true), |asker| asker.shows(state, group, member))?
                     {
                         return Ok(true);
                     }
                 }
-                Ok(false)
+                Ok(with_described && self.is_described(state, candidate, |_, other| Ok(other == group))?)
             }
             (Test::Equal(..), Some(target)) => Ok(target.entry == Some(id)),
             (test, _) => {
                 let mut key = std::mem::take(&mut self.key);
                 let mut passes = false;
-                for_each_visible(
-                    state,
-                    attribute,
-                    self.asker.as_ref(),
-                    (candidate.id, &candidate.node),
-                    &mut |value| {
-                        passes = test.passes(&state.catalog.schema, value, &mut key);
-                        if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                    },
-                )?;
+                let mut each = |value: &[u8]| {
+                    passes = test.passes(&state.catalog.schema, value, &mut key);
+                    if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                let asker = self.asker.as_ref();
+                if attribute.is_membership() && !with_described {
+                    for_each_stored(state, attribute, asker, (id, &[]), &mut each)?;
+                } else {
+                    for_each_visible(state, attribute, asker, (id, &candidate.node), &mut each)?;
+                }
                 self.key = key;
                 Ok(passes)
             }
         }
+    }
+
+    /// Returns true if a chain of groups leads from an entry to the asserted one.
+    fn leads_to_group<'s>(
+        &mut self,
+        item: &Item,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+    ) -> Result<bool, OperationError> {
+        if self.in_chain(item, state, candidate.id)? {
+            return Ok(true);
+        }
+        let target = item.target.as_ref().and_then(|target| target.entry);
+        if self.is_of_member_url || state.catalog.dynamic_groups.is_empty() || target.is_none() {
+            return Ok(false);
+        }
+        self.is_described(state, candidate, |matcher, group| {
+            Ok(Some(group) == target || matcher.in_chain(item, state, group)?)
+        })
+    }
+
+    /// Returns true if a dynamic group describes the entry and `counts`.
+    #[cold]
+    fn is_described<'s>(
+        &mut self,
+        state: TreeState<'s>,
+        candidate: &Candidate<'s>,
+        mut counts: impl FnMut(&mut Matcher, EntryId) -> Result<bool, OperationError>,
+    ) -> Result<bool, OperationError> {
+        self.chains.get_or_insert_default().add_cost(state.catalog.dynamic_groups.len());
+        let asker = self.asker.clone();
+        let mut described = Described::new(state, (candidate.id, &candidate.node), asker.as_ref());
+        for group in state.catalog.dynamic_groups.iter() {
+            if counts(self, group.id)? && described.by(group)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns true if a value in the entry's DN passes (`:dn:`).

@@ -18,7 +18,7 @@ use ldap::{Filter, Scope, SelectionBuf};
 use store::Direction;
 
 use crate::catalog::{AttributeDef, Shown};
-use crate::filter::{Candidate, Compiler, Matcher, Term, Truth};
+use crate::filter::{Candidate, Compiler, Matcher, Term, Truth, for_each_visible};
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn};
@@ -333,7 +333,8 @@ impl<'s, 'o> Export<'s, 'o> {
         let (state, text) = (self.state, &mut self.text);
         for (attribute, type_id) in &self.selection.made {
             let name = state.catalog.schema.type_by_id(*type_id).name();
-            attribute.for_each_value(state, candidate.id, &candidate.node, &mut |value| {
+            let entry = (candidate.id, &candidate.node);
+            for_each_visible(state, *attribute, None, entry, &mut |value| {
                 put_ldif_line(text, name, value);
                 ControlFlow::Continue(())
             })?;

@@ -256,6 +256,12 @@ pub const PASSWORD_FAILURES_MAX: usize = 100;
 /// Maximum number of entries that are read as password policies.
 pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 
+/// Maximum number of dynamic groups that memberships consider; those with the lowest entry ids are considered.
+pub const DYNAMIC_GROUPS_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
+
+/// Maximum length of the memberURL values of all these groups together, and of one group.
+pub const DYNAMIC_GROUP_OCTETS_MAX: usize = 1 << 20;
+
 /// Maximum number of notices about policies that cannot be applied as written. Further ones are dropped.
 pub const POLICY_NOTICES_MAX: usize = 100;
 

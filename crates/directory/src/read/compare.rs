@@ -5,16 +5,17 @@
 //! do this. Superclasses count as values of objectClass.
 
 use std::borrow::Cow;
-use std::ops::ControlFlow;
 
 use ldap::{CompareRequest, ResultCode};
 use schema::{AttributeDescription, MatchingRule, Schema};
 
-use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, denied, hint};
+use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, ValuesAllowed, denied, hint};
 use crate::accounts;
 use crate::catalog::{Catalog, Shown, is_user_password};
-use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth};
+use crate::filter::described::Described;
+use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth, is_in_a_group};
 use crate::model::access_rule::COMPARE;
+use crate::model::dynamic_groups::DynamicGroup;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, NodeFlags, NodeRow};
@@ -23,10 +24,9 @@ use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::read::bind::stored_passwords;
 use crate::read::controls::RequestControls;
-use crate::read::search::{
-    ValuesAllowed, check_assertion, check_assertion_in_memory, entries_outside, resolved,
-};
+use crate::read::search::{check_assertion, check_assertion_in_memory, entries_outside, resolved};
 use crate::snapshot::Snapshot;
+use crate::tree::operational::is_member_type;
 use crate::tree::target::locate_name;
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -143,7 +143,12 @@ fn try_compare(
             Matcher::new(rights.shown()).truth(&present, state, &candidate)? == Truth::True
         }
     };
-    if !is_there {
+    // No rule about single values covers an attribute that names entries.
+    let described = match allowed {
+        None => describing(state, rights, target, &description)?,
+        Some(_) => None,
+    };
+    if !is_there && described.is_none() {
         return Err(no_such_attribute(request.description));
     }
     if is_user_password(&state.catalog.schema, type_id) {
@@ -154,11 +159,52 @@ fn try_compare(
     }
     let mut term = assertion(state.catalog, rights, description, request.value)?;
     term.find_targets(snapshot)?;
+    if let Some(group) = described
+        && is_described(state, rights, group, &term)?
+    {
+        return Ok(CompareOutcome::Done(compare_result(true)));
+    }
     if let Some(allowed) = allowed {
         term = allowed.left_of(&term, state.catalog);
     }
     let truth = rights.matcher(MemberUse::Compare).truth(&term, state, &candidate)?;
     Ok(CompareOutcome::Done(compare_result(truth == Truth::True)))
+}
+
+/// Returns the compared entry as a dynamic group, if the attribute has members and the requester may use its URLs.
+#[inline]
+fn describing<'s>(
+    state: TreeState<'s>,
+    rights: &EffectiveRights,
+    target: EntryId,
+    description: &AttributeDescription,
+) -> Result<Option<&'s DynamicGroup>, OperationError> {
+    if state.catalog.dynamic_groups.is_empty() {
+        return Ok(None);
+    }
+    let is_member = is_member_type(state.catalog.schema.type_by_id(description.type_id));
+    let group = state.catalog.dynamic_groups.of(target);
+    let Some(group) = group.filter(|_| is_member && description.options.is_empty()) else { return Ok(None) };
+    for url in &group.urls {
+        if rights.shows_member(state, (target, url.attribute), MemberUse::Compare)? {
+            return Ok(Some(group));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns true if a dynamic group describes the asserted entry.
+#[cold]
+fn is_described(
+    state: TreeState<'_>,
+    rights: &EffectiveRights,
+    group: &DynamicGroup,
+    term: &Term,
+) -> Result<bool, OperationError> {
+    let Term::Item(item) = term else { return Ok(false) };
+    let Some(member) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(false) };
+    let Some(row) = node(state.read, member)? else { return Ok(false) };
+    Described::new(state, (member, &row), rights.groups(MemberUse::Compare).as_ref()).by(group)
 }
 
 #[cold]
@@ -236,16 +282,11 @@ fn has_attribute<'s>(
         if !description.options.is_empty() {
             return Ok(false);
         }
-        let groups = if attribute.is_membership() { rights.groups(MemberUse::Compare) } else { None };
-        let Some(groups) = groups else {
-            return attribute.is_present(state, candidate.id, &candidate.node);
+        let entry = (candidate.id, &candidate.node);
+        return match attribute.is_membership() {
+            true => is_in_a_group(state, entry, rights.groups(MemberUse::Compare).as_ref(), true),
+            false => attribute.is_present(state, candidate.id, &candidate.node),
         };
-        let mut is_present = false;
-        groups.for_each(state, (candidate.id, false), &mut |_| {
-            is_present = true;
-            ControlFlow::Break(())
-        })?;
-        return Ok(is_present);
     }
     let numbers = state.catalog.matching_attributes(description);
     Ok(candidate.entry(state)?.attributes().next_of(&numbers).is_some())

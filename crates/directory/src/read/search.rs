@@ -85,7 +85,6 @@ use outside::Results;
 pub(crate) use outside::entries as entries_outside;
 use paging::{NextPage, Paging};
 pub use parts::{PartScanner, Piece, PieceEnd};
-pub(crate) use permitted::ValuesAllowed;
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;

@@ -100,6 +100,12 @@ impl Directory {
         self.catalog.load().policies.all_notices()
     }
 
+    /// Returns the number of groups that describe their members by a search, and what does not work of them as written.
+    pub fn dynamic_groups(&self) -> (usize, Vec<String>) {
+        let catalog = self.catalog.load();
+        (catalog.dynamic_groups.len(), catalog.dynamic_groups.notices())
+    }
+
     /// Returns true if the administrator can bind: the node or the data directory has a password.
     pub fn has_administrator_password(&self) -> bool {
         self.settings.load().node.admin_password.is_some() || self.catalog.load().administrator.is_some()

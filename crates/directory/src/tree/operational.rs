@@ -6,6 +6,7 @@
 use std::ops::ControlFlow;
 
 use ldap::ResultCode;
+use schema::AttributeType;
 
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
 use crate::model::limits::REQUESTER_GROUPS_MAX;
@@ -28,7 +29,7 @@ impl VirtualAttribute {
         }
     }
 
-    /// Returns true if an entry has the attribute.
+    /// Returns true if an entry has the attribute. Of groups, only those count that have it as a stored member.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,
@@ -53,7 +54,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Calls `each` with each value of an entry until it breaks. Groups come in ascending entry id.
+    /// Calls `each` with each value of an entry until it breaks. Groups come in ascending entry id; only those count
+    /// that have it as a stored member.
     pub(crate) fn for_each_value(
         self,
         state: TreeState<'_>,
@@ -96,11 +98,16 @@ impl VirtualAttribute {
                 let _ = each(entry_row(state.read, id)?.position.to_string().as_bytes());
             }
             VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf => {
-                for_each_group(state, (id, self.is_nested(state)), &mut |_, _| Ok(true), each)?;
+                for_each_group(state, (id, self.is_nested(state)), &[], &mut |_, _| Ok(true), each)?;
             }
         }
         Ok(())
     }
+}
+
+/// Returns true if values of a type are members of a group.
+pub(crate) fn is_member_type(attribute_type: &AttributeType) -> bool {
+    MEMBER_TYPES.contains(&attribute_type.oid.as_str())
 }
 
 /// Returns the numbers of member and uniqueMember, with any options.
@@ -115,18 +122,27 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
 /// Decides whether a group counts, with the attribute that contains the member.
 pub(crate) type ShowsGroup<'f> = dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError> + 'f;
 
-/// Calls `each` with the DN of each group that contains the entry, until it breaks. A group is skipped unless
-/// `shows` accepts it; so are, if nested groups are included, the groups that contain it alone. They come in ascending
-/// entry id.
+/// Calls `each` with the DN of each group that contains the entry, and of the groups in `described`, until it breaks.
+/// A group is skipped unless `shows` accepts it; so are, if nested groups are included, the groups that contain it
+/// alone. They come in ascending entry id.
 pub(crate) fn for_each_group(
     state: TreeState<'_>,
     (id, is_nested): (EntryId, bool),
+    described: &[u64],
     shows: &mut ShowsGroup<'_>,
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<(), OperationError> {
     let groups = match is_nested {
-        false => direct_groups(state, id, usize::MAX, shows)?,
-        true => nested_groups(state, id, shows)?.ok_or_else(|| {
+        false => {
+            let mut groups = direct_groups(state, id, usize::MAX, shows)?;
+            if !described.is_empty() {
+                groups.extend_from_slice(described);
+                groups.sort_unstable();
+                groups.dedup();
+            }
+            groups
+        }
+        true => nested_groups(state, id, described, shows)?.ok_or_else(|| {
             let text =
                 format!("the entry is in more than {REQUESTER_GROUPS_MAX} groups, nested ones included");
             OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, text)
@@ -166,13 +182,15 @@ fn direct_groups(
 }
 
 /// Returns the groups of an entry, direct and nested, ascending; `None` if there are more than
-/// [`REQUESTER_GROUPS_MAX`].
+/// [`REQUESTER_GROUPS_MAX`]. `described`, ascending, are further groups that have it as a member.
 pub(crate) fn nested_groups(
     state: TreeState<'_>,
     id: EntryId,
+    described: &[u64],
     shows: &mut ShowsGroup<'_>,
 ) -> Result<Option<Vec<u64>>, OperationError> {
-    let (mut all, mut new) = (Vec::new(), vec![id.0]);
+    let (mut all, mut new) = (described.to_vec(), described.to_vec());
+    new.push(id.0);
     while let Some(member) = new.pop() {
         for group in direct_groups(state, EntryId(member), REQUESTER_GROUPS_MAX + 1, shows)? {
             if let Err(place) = all.binary_search(&group) {

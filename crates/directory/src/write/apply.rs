@@ -31,6 +31,7 @@ use crate::model::rows::{
 use crate::model::settings::SettingsRecord;
 use crate::model::tombstone::TombstonePlace;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
+use crate::tree::dynamic_groups;
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::write::tombstones::Kept;
@@ -87,6 +88,7 @@ pub fn apply(
             Arc::make_mut(catalog).policies = Arc::new(policies);
         }
     }
+    dynamic_groups::follow_change(batch, catalog, &record.change)?;
     stamp(batch, catalog, record)
 }
 
@@ -101,7 +103,7 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
         }
         Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
         Change::Undelete(_) => true,
-        Change::Settings(settings) => settings.general.is_some(),
+        Change::Settings(settings) => settings.general.is_some() || settings.schema.is_some(),
         Change::Suffix { .. } | Change::Administrator { .. } | Change::Purge { .. } => false,
     }
 }

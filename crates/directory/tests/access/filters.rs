@@ -4,7 +4,7 @@
 use fastrand::Rng;
 
 use crate::rules::{Extent, Rights, TYPES};
-use crate::tree::{Attributes, GROUPS, Tree, user};
+use crate::tree::{Attributes, GROUPS, Tree, describes, user};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Filter {
@@ -51,6 +51,14 @@ impl Filter {
         }
     }
 
+    /// Returns the filter of the dynamic group.
+    pub(crate) fn described() -> Filter {
+        let mails = ["anna@example.com", "bert@example.com"];
+        let by_mail = mails.map(|mail| Filter::Item("mail", Sign::Equal, mail.to_owned()));
+        let by_phone = Filter::Item("telephoneNumber", Sign::Equal, "+99".to_owned());
+        Filter::Or(by_mail.into_iter().chain([by_phone]).collect())
+    }
+
     /// Returns a random filter for the values of an attribute.
     pub(crate) fn of_values(rng: &mut Rng, attribute: &'static str, depth: usize) -> Filter {
         let values =
@@ -81,7 +89,7 @@ impl Filter {
         let names = ["anna", "bert", "carl", "dora"];
         let name = names[rng.usize(..names.len())];
         let text = |value: &str| value.to_owned();
-        let group = ["inner", "outer", "secret"][rng.usize(..3)];
+        let group = ["inner", "outer", "secret", "described"][rng.usize(..4)];
         let (attribute, sign, value) = match rng.u8(0..18) {
             0 => ("cn", Sign::Equal, text(name)),
             1 => ("sn", Sign::Equal, text("person")),
@@ -193,8 +201,15 @@ impl Filter {
 
 /// Returns the groups that have an entry as member.
 fn groups(tree: &Tree, dn: &str) -> Vec<String> {
-    let names = |entry: &Attributes| entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn));
+    let names = |entry: &Attributes| {
+        entry.get("member").is_some_and(|all| all.iter().any(|of| of == dn)) || is_described(tree, entry, dn)
+    };
     tree.iter().filter(|(_, entry)| names(entry)).map(|(group, _)| group.clone()).collect()
+}
+
+/// Returns true if a group describes an entry, for any requester.
+pub(crate) fn is_described(tree: &Tree, group: &Attributes, dn: &str) -> bool {
+    describes(group, dn) && Filter::described().matches(tree, dn)
 }
 
 /// Returns true if steps lead from an entry to a target.

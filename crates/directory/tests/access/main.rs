@@ -518,7 +518,14 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
     let is_asked = |(name, _, above): &&(&str, _, &[&str])| *name == attribute || above.contains(&attribute);
     let names = rules::TYPES.iter().filter(is_asked).map(|(name, ..)| *name);
     let names = names.filter(|name| rights.may("compare", dn, name));
-    let values: Vec<String> = names.flat_map(|name| rights.values(dn, name, "compare")).collect();
+    let mut values: Vec<String> = names.flat_map(|name| rights.values(dn, name, "compare")).collect();
+    // Its members are those whose groups include it.
+    let is_dynamic = attribute == "member" && rights.extent("compare", dn, "memberURL") == Extent::All;
+    let is_dynamic = is_dynamic && rights.tree[dn].contains_key("memberURL");
+    if is_dynamic {
+        let is_in = |of: &&String| rights.values(of, "memberOf", "compare").contains(dn);
+        values.extend(rights.tree.keys().filter(is_in).cloned());
+    }
     let value = match values.first() {
         Some(value) if rng.bool() => value.clone(),
         _ if ["manager", "member", "memberOf", "isMemberOf"].contains(&attribute) => {
@@ -538,7 +545,7 @@ fn check_compare(directory: &TestDirectory, rng: &mut Rng, rights: &Rights<'_>, 
             assert_eq!(diagnostic, format!("no access rule lets you compare {attribute}"), "{what}");
             ResultCode::INSUFFICIENT_ACCESS_RIGHTS
         }
-        (true, true) if values.is_empty() => ResultCode::NO_SUCH_ATTRIBUTE,
+        (true, true) if values.is_empty() && !is_dynamic => ResultCode::NO_SUCH_ATTRIBUTE,
         (true, true) if values.contains(&value) => ResultCode::COMPARE_TRUE,
         (true, true) => ResultCode::COMPARE_FALSE,
     };

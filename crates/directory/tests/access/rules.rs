@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use directory::{BindMethod, ClientLink};
 use fastrand::Rng;
 
-use crate::filters::{Filter, nested};
-use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, is_at_or_below, parent, user};
+use crate::filters::{Filter, is_described, nested};
+use crate::tree::{GROUPS, HIDDEN, PEOPLE, STAFF, SUFFIX, Tree, describes, is_at_or_below, parent, user};
 
 /// The word for a right.
 pub(crate) type Right = &'static str;
@@ -427,7 +427,11 @@ impl Who {
 }
 
 fn is_member(tree: &Tree, member: &str, group: &str, depth: usize) -> bool {
-    let members = tree.get(group).and_then(|entry| entry.get("member"));
+    let Some(group) = tree.get(group) else { return false };
+    if is_described(tree, group, member) {
+        return true;
+    }
+    let members = group.get("member");
     members.is_some_and(|members| {
         members
             .iter()
@@ -546,10 +550,16 @@ impl Rights<'_> {
                 let names = |entry: &crate::tree::Attributes| {
                     entry.get("member").is_some_and(|members| members.iter().any(|member| member == dn))
                 };
-                let groups = self
-                    .tree
-                    .iter()
-                    .filter(|(group, entry)| names(entry) && self.may(right, group, "member"));
+                // The entry is found by a search with the requester's rights.
+                let finds = |group: &str, entry: &crate::tree::Attributes| {
+                    describes(entry, dn)
+                        && self.extent(right, group, "memberURL") == Extent::All
+                        && Filter::described().truth(self, dn) == Some(true)
+                };
+                let groups = self.tree.iter().filter(|(group, entry)| {
+                    (names(entry) && self.may(right, group, "member"))
+                        || (self.sees(group) && finds(group, entry))
+                });
                 groups.map(|(group, _)| group.clone()).collect()
             }
             "isMemberOf" => nested(dn, &|at| self.values(at, "memberOf", right)),

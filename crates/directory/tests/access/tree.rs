@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::filters::Filter;
+
 pub(crate) const SUFFIX: &str = "dc=example,dc=com";
 pub(crate) const PEOPLE: &str = "ou=people,dc=example,dc=com";
 pub(crate) const STAFF: &str = "ou=staff,ou=people,dc=example,dc=com";
@@ -58,7 +60,7 @@ pub(crate) fn sample() -> Vec<(String, Attributes)> {
         all.push((dn, person));
     }
     let groups: [(&str, &[String]); 3] = [
-        ("inner", &[user(1)]),
+        ("inner", &[user(1), format!("cn=described,{GROUPS}")]),
         ("outer", &[format!("cn=inner,{GROUPS}"), user(0)]),
         ("secret", &[user(2), user(0)]),
     ];
@@ -68,5 +70,14 @@ pub(crate) fn sample() -> Vec<(String, Attributes)> {
         group.insert("member".to_owned(), members.to_vec());
         all.push((format!("cn={name},{GROUPS}"), group));
     }
+    let url = format!("ldap:///{PEOPLE}??sub?{}", Filter::described().text());
+    let described =
+        &[("objectClass", &["groupOfURLs"] as &[&str]), ("cn", &["described"]), ("memberURL", &[&url])];
+    all.push((format!("cn=described,{GROUPS}"), entry(described)));
     all
+}
+
+/// Returns true if a group has a URL with the entry in its scope.
+pub(crate) fn describes(group: &Attributes, dn: &str) -> bool {
+    group.contains_key("memberURL") && is_at_or_below(dn, PEOPLE)
 }

@@ -1,4 +1,5 @@
-//! Password policies that do not work as written. Each is logged once when that begins and once when it ends.
+//! Password policies and dynamic groups that do not work as written. Each is logged once when that begins and once when
+//! it ends.
 
 use directory::Directory;
 
@@ -9,9 +10,10 @@ pub(crate) struct PolicyWatch {
 }
 
 impl PolicyWatch {
-    /// Logs what has changed in the notices about policies.
+    /// Logs what has changed in the notices about policies and groups.
     pub(crate) fn look(&mut self, directory: &Directory) {
-        for line in self.changed_notices(directory.policy_notices()) {
+        let notices = directory.policy_notices().into_iter().chain(directory.dynamic_groups().1);
+        for line in self.changed_notices(notices.collect()) {
             tracing::warn!("{line}");
         }
     }

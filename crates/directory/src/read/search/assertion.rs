@@ -4,8 +4,7 @@
 
 use ldap::ResultCode;
 
-use super::permitted::ValuesAllowed;
-use crate::access::EffectiveRights;
+use crate::access::{EffectiveRights, ValuesAllowed};
 use crate::catalog::Catalog;
 use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Truth};
 use crate::model::access_rule::SEARCH;

@@ -112,7 +112,8 @@ impl fmt::Display for Explanation {
 /// Explains a plan. The caller adds the progress of the search.
 pub(super) fn explain(state: TreeState<'_>, filter: &Term, plan: &Plan) -> Result<Explanation> {
     let entry_count = state.read.row_count(NODES)?;
-    let mut explained = Explained { planner: Planner { state, entry_count }, terms: Vec::new() };
+    let mut explained =
+        Explained { planner: Planner { state, entry_count, is_of_member_url: false }, terms: Vec::new() };
     let source = match plan.source() {
         Source::Scan => CandidateSource::Scan,
         Source::Indexed { .. } if plan.is_by_place => CandidateSource::Place,

@@ -6,15 +6,14 @@
 
 use std::sync::Arc;
 
-use schema::{Schema, TypeId};
+use schema::TypeId;
 
 use super::result::ResultWriter;
-use crate::access::{EffectiveRights, EntryRights, Walk};
-use crate::catalog::{Catalog, Shown, VirtualAttribute};
-use crate::filter::{Candidate, Hops, Item, Matcher, Subject, Term, Test, Truth, VisibleTest};
-use crate::model::access_rule::{Rights, SEARCH};
+use crate::access::{EffectiveRights, EntryRights, ValuesAllowed, Walk, is_membership, type_of};
+use crate::catalog::Catalog;
+use crate::filter::{Candidate, Hops, Matcher, Term, Truth};
+use crate::model::access_rule::SEARCH;
 use crate::model::outcome::OperationError;
-use crate::model::rows::AttrId;
 use crate::tree::TreeState;
 
 /// Rights at the entries of one search under access rules, and what they leave of its filter.
@@ -87,109 +86,6 @@ impl Permitted {
 
 /// Maximum number of prepared filters.
 const FILTERS_MAX: usize = 16;
-
-/// Returns the type that an item tests, if it is only one.
-fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
-    match &item.subject {
-        Subject::Attribute(description) => Some(description.type_id),
-        Subject::Virtual(attribute) => {
-            let types = schema.attribute_types().iter();
-            types
-                .map(|known| known.id)
-                .find(|id| VirtualAttribute::of(schema.type_by_id(*id)) == Some(*attribute))
-        }
-        Subject::Any => None,
-    }
-}
-
-/// Values that a right covers: search or compare.
-#[derive(Clone, Copy)]
-pub(crate) struct ValuesAllowed<'r> {
-    pub(crate) rights: &'r EntryRights,
-    pub(crate) right: Rights,
-}
-
-impl ValuesAllowed<'_> {
-    fn has(self, type_id: TypeId) -> bool {
-        self.rights.has(self.right, Some(type_id))
-    }
-
-    /// Returns true if all values of a type and of its subtypes may be tested.
-    pub(crate) fn has_whole(self, type_id: TypeId, schema: &Schema) -> bool {
-        schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
-    }
-
-    fn may_ask_item(self, item: &Item, catalog: &Catalog) -> bool {
-        let schema = &*catalog.schema;
-        type_of(item, schema).is_some_and(|type_id| self.has_whole(type_id, schema))
-            || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, catalog))
-    }
-
-    /// Returns true if all types to which a matching rule applies may be tested: not only those that some entry has,
-    /// which would reveal attributes of hidden entries. Secrets that no rule grants are left out.
-    fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
-        let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
-        let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
-        schema
-            .attribute_types()
-            .iter()
-            .all(|known| !schema.rule_applies(rule, known) || !asked(known.id) || self.has(known.id))
-    }
-
-    /// Returns true if all tests of a filter are permitted.
-    fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
-        match term {
-            // objectClass is visible with the entry, and reveals as much as structuralObjectClass.
-            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
-            Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
-            Term::Not(term) => self.may_ask(term, catalog),
-            Term::Item(item) => self.may_ask_item(item, catalog) && !is_membership(item),
-        }
-    }
-
-    /// Returns the permitted part of a filter: forbidden tests become Undefined. If only some subtypes or values of a
-    /// type may be tested, the test is restricted to these.
-    pub(crate) fn left_of(self, term: &Term, catalog: &Catalog) -> Term {
-        let all = |terms: &[Term]| terms.iter().map(|term| self.left_of(term, catalog)).collect();
-        match term {
-            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => term.clone(),
-            Term::And(terms) => Term::And(all(terms)),
-            Term::Or(terms) => Term::Or(all(terms)),
-            Term::Not(term) => Term::Not(Box::new(self.left_of(term, catalog))),
-            Term::Item(item) if self.may_ask_item(item, catalog) => term.clone(),
-            Term::Item(item) => {
-                let type_of_number = |id: AttrId| catalog.attribute(id).description.type_id;
-                let attributes = item.attributes.only(|id| self.has(type_of_number(id)));
-                let is_own = type_of(item, &catalog.schema).is_some_and(|type_id| self.has(type_id));
-                let is_virtual = matches!(item.subject, Subject::Virtual(_));
-                let mut left = Vec::new();
-                if !attributes.is_empty() || (is_own && !is_virtual) {
-                    left.push(Term::Item(Item { attributes, ..item.clone() }));
-                }
-                let by_value = |id| self.rights.over_values(self.right, type_of_number(id)).is_some();
-                let attributes = item.attributes.only(by_value);
-                if let (false, Some(view)) = (attributes.is_empty(), self.rights.by_value()) {
-                    let shown =
-                        VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
-                    let test = Test::Visible(Box::new(shown));
-                    // The first item tests the values of the entry's name, if they may be tested.
-                    let dn_attributes = false;
-                    left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
-                }
-                // The result of a forbidden test is unknown, which matters below a `not`.
-                left.push(Term::Constant(Truth::Undefined));
-                Term::Or(left)
-            }
-        }
-    }
-}
-
-/// Returns true if an item tests membership of groups, or links of other entries, some of which may be hidden: the
-/// index may list more.
-fn is_membership(item: &Item) -> bool {
-    matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
-        || matches!(item.test, Test::InChain(_))
-}
 
 /// Attributes that a filter tests.
 #[derive(Debug, Default)]

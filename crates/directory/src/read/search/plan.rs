@@ -7,6 +7,7 @@
 //! the whole filter is evaluated on each candidate whose source does not imply a match.
 
 mod chain_ids;
+mod described;
 mod pieces;
 mod ranges;
 
@@ -130,7 +131,7 @@ impl Plan {
             return Ok(Plan::ids(vec![scope.base.0]));
         }
         let entry_count = state.read.row_count(NODES)?;
-        let planner = Planner { state, entry_count };
+        let planner = Planner { state, entry_count, is_of_member_url: false };
         let worth_it = entry_count / SCAN_ADVANTAGE + FEW;
         let (narrowed, implied, chosen_terms) = planner.narrow_top(filter, worth_it)?;
         let count = narrowed.as_ref().map_or(worth_it, |narrowed| narrowed.count);
@@ -244,6 +245,8 @@ impl Plan {
 pub(super) struct Planner<'a> {
     pub(super) state: TreeState<'a>,
     pub(super) entry_count: u64,
+    /// Whether only stored members count: the filter is that of a dynamic group.
+    pub(super) is_of_member_url: bool,
 }
 
 impl Planner<'_> {
@@ -420,7 +423,11 @@ impl Planner<'_> {
 
     fn narrow_item(&self, item: &Item, limit: u64) -> Result<Option<Narrowed>> {
         if matches!(item.test, Test::InChain(_)) {
-            return self.narrow_chain(item, limit);
+            let narrowed = self.narrow_chain(item, limit)?;
+            return match &item.subject {
+                Subject::Virtual(_) => self.with_described(narrowed, item, (true, limit)),
+                _ => Ok(narrowed),
+            };
         }
         let description = match &item.subject {
             Subject::Any => return Ok(None),
@@ -485,7 +492,7 @@ impl Planner<'_> {
     ) -> Result<Option<Narrowed>> {
         let (Test::Equal(..), Some(target)) = (&item.test, &item.target) else { return Ok(None) };
         if attribute.is_nested(self.state) {
-            return self.narrow_chain(item, limit);
+            return self.with_described(self.narrow_chain(item, limit)?, item, (true, limit));
         }
         let mut all = Narrowed { is_exact: true, ..Narrowed::default() };
         let Some(entry) = target.entry else { return Ok(Some(all)) };
@@ -496,6 +503,7 @@ impl Planner<'_> {
             for member in member_attributes(self.state.catalog) {
                 self.add_posting(&mut all, LINKS, &link_key(entry, member))?;
             }
+            return self.with_described(all.within(limit), item, (false, limit));
         }
         Ok(all.within(limit))
     }
@@ -658,18 +666,19 @@ impl Planner<'_> {
             let plan = Plan::narrowed(narrowed, Implied::Nothing, limit, u64::MAX);
             return Ok(Some(Plan { is_by_place: true, ..plan }));
         }
-        ids.push(scope.base.0);
-        let mut walked = ids.len() - 1;
+        self.add_subtree(scope.base, &mut ids)?;
+        Ok(Some(Plan::ids(ids)))
+    }
+
+    /// Adds the ids of an entry and of all below it, at once.
+    fn add_subtree(&self, base: EntryId, ids: &mut Vec<u64>) -> Result<()> {
+        let mut walked = ids.len();
+        ids.push(base.0);
         while let Some(&parent) = ids.get(walked) {
-            KeyRange::children(EntryId(parent)).gather(
-                self.state.read,
-                usize::MAX,
-                usize::MAX - 1,
-                &mut ids,
-            )?;
+            KeyRange::children(EntryId(parent)).gather(self.state.read, usize::MAX, usize::MAX - 1, ids)?;
             walked += 1;
         }
-        Ok(Some(Plan::ids(ids)))
+        Ok(())
     }
 }
 

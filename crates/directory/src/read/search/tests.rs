@@ -5,6 +5,7 @@ mod assertion;
 mod bounds;
 mod chains;
 mod dereference;
+mod dynamic_groups;
 mod explained;
 mod feed;
 mod filters;

@@ -325,6 +325,13 @@ impl Planner<'_> {
             group.extend(members.iter().map(|member| ("member", member.as_str())));
             self.visible(&format!("cn=g{number},ou=groups"), &group);
         }
+        // Hidden values decide whether these describe an entry.
+        let tests = ["(|(employeeNumber=*)(homePhone=*)(mail=hidden*))", "(!(description=secret*))"];
+        for (number, test) in tests.into_iter().enumerate() {
+            let url = format!("ldap:///{SUFFIX}??sub?{test}");
+            let group = [("objectClass", "groupOfURLs"), ("memberURL", url.as_str())];
+            self.visible(&format!("cn=d{number},ou=groups"), &group);
+        }
         for number in 0..6 {
             let to = self.any_name();
             let alias =

@@ -1,0 +1,249 @@
+//! The dynamic groups that describe an entry (decision 0180).
+//!
+//! A group describes an entry if a search by one of its URLs finds the entry. Under access rules the requester must be
+//! able to use the URL, and the search runs with the requester's rights: a membership reveals nothing that the
+//! requester could not find by that search. Tests of memberOf inside a URL consider stored members only, so that no
+//! group depends on itself.
+
+use std::ops::ControlFlow;
+
+use ldap::Scope;
+
+use super::{Candidate, Chains, GroupsOf, Item, Matcher, Term, Truth};
+use crate::catalog::{Shown, VirtualAttribute};
+use crate::filter::Compiler;
+use crate::model::dynamic_groups::{DynamicGroup, MemberUrl};
+use crate::model::name::NormalName;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{EntryId, NodeRow};
+use crate::tree::TreeState;
+use crate::tree::operational::for_each_group;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// An entry that dynamic groups may describe.
+pub(crate) struct Described<'a> {
+    state: TreeState<'a>,
+    groups: Option<&'a GroupsOf>,
+    id: EntryId,
+    node: NodeRow<'a>,
+    /// The last base that was looked up. The URLs of a directory often share one.
+    base: Option<(&'a NormalName, Option<EntryId>)>,
+}
+
+impl<'a> Described<'a> {
+    /// Prepares the question, for a requester whose access rules hide groups.
+    pub(crate) fn new(
+        state: TreeState<'a>,
+        (id, node): (EntryId, &NodeRow<'a>),
+        groups: Option<&'a GroupsOf>,
+    ) -> Described<'a> {
+        Described { state, groups, id, node: *node, base: None }
+    }
+
+    /// Returns true if a group describes the entry.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn by(&mut self, group: &'a DynamicGroup) -> Result<bool> {
+        for url in &group.urls {
+            if self.is_in_scope(url)?
+                && self.groups.map_or(Ok(true), |groups| groups.shows(self.state, group.id, url.attribute))?
+                && self.matches(url)?
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_in_scope(&mut self, url: &'a MemberUrl) -> Result<bool> {
+        let base = match self.base {
+            Some((known, base)) if *known == url.base => base,
+            _ => {
+                let base = base_of(self.state, url)?;
+                self.base = Some((&url.base, base));
+                base
+            }
+        };
+        match base {
+            Some(base) => is_in_scope(self.state, (self.id, self.node.parent), (base, url.scope)),
+            None => Ok(false),
+        }
+    }
+
+    fn matches(&self, url: &MemberUrl) -> Result<bool> {
+        let state = self.state;
+        let mut term = compiled(state, url)?;
+        if let Some(groups) = self.groups {
+            match groups.view.permitted(state, self.id, &term)? {
+                Some(permitted) => term = permitted,
+                None => return Ok(false),
+            }
+        }
+        let candidate = Candidate::new(self.id, self.node);
+        let mut matcher = Matcher::of_member_url(self.groups.cloned());
+        Ok(matcher.truth(&term, state, &candidate)? == Truth::True)
+    }
+}
+
+/// Returns the entry at the base of a URL; the root of the tree for the empty DN.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn base_of(state: TreeState<'_>, url: &MemberUrl) -> Result<Option<EntryId>> {
+    match url.base.depth() {
+        0 if url.base.failure.is_none() => Ok(Some(EntryId::ROOT)),
+        _ => state.entry_of(&url.base),
+    }
+}
+
+/// Returns true if an entry below `parent` is in the scope of a search.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn is_in_scope(
+    state: TreeState<'_>,
+    (id, parent): (EntryId, EntryId),
+    (base, scope): (EntryId, Scope),
+) -> Result<bool> {
+    match scope {
+        Scope::BaseObject => Ok(id == base),
+        Scope::SingleLevel => Ok(parent == base),
+        Scope::WholeSubtree => state.is_at_or_below(id, base),
+        Scope::Subordinate => Ok(id != base && state.is_at_or_below(id, base)?),
+    }
+}
+
+/// Compiles the filter of a URL. No requester's rights make it test secrets.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn compiled(state: TreeState<'_>, url: &MemberUrl) -> Result<Term> {
+    let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
+    let mut term = compiler.compile(url.filter.as_filter());
+    term.find_targets_in(state)?;
+    Ok(term)
+}
+
+/// Returns the dynamic groups whose members are members of the group that an item asserts: that group itself, and if
+/// nested groups count, those from which a chain of stored members leads to it.
+///
+/// # Errors
+/// The store failed, or the chain of a group is too long.
+pub(crate) fn groups_toward<'a>(
+    state: TreeState<'a>,
+    item: &Item,
+    is_nested: bool,
+) -> Result<Vec<&'a DynamicGroup>> {
+    let Some(target) = item.target.as_ref().and_then(|target| target.entry) else { return Ok(Vec::new()) };
+    let (mut chains, mut all) = (Chains::default(), Vec::new());
+    for group in state.catalog.dynamic_groups.iter() {
+        if group.id == target || (is_nested && chains.lead(item, state, None, group.id)?) {
+            all.push(group);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns the dynamic groups that describe an entry and are visible, ascending.
+///
+/// # Errors
+/// The store failed.
+#[inline]
+pub(crate) fn describing_groups(
+    state: TreeState<'_>,
+    entry: (EntryId, &NodeRow<'_>),
+    groups: Option<&GroupsOf>,
+) -> Result<Vec<u64>> {
+    match state.catalog.dynamic_groups.is_empty() {
+        true => Ok(Vec::new()),
+        false => some_describing_groups(state, entry, groups),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn some_describing_groups(
+    state: TreeState<'_>,
+    entry: (EntryId, &NodeRow<'_>),
+    groups: Option<&GroupsOf>,
+) -> Result<Vec<u64>> {
+    let mut all = Vec::new();
+    let mut described = Described::new(state, entry, groups);
+    for group in state.catalog.dynamic_groups.iter() {
+        if described.by(group)? {
+            all.push(group.id.0);
+        }
+    }
+    Ok(all)
+}
+
+/// Returns true if a dynamic group describes an entry and is visible.
+///
+/// # Errors
+/// The store failed.
+fn is_described(
+    state: TreeState<'_>,
+    entry: (EntryId, &NodeRow<'_>),
+    groups: Option<&GroupsOf>,
+) -> Result<bool> {
+    let mut described = Described::new(state, entry, groups);
+    for group in state.catalog.dynamic_groups.iter() {
+        if described.by(group)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Returns true if a group that is visible has an entry as a direct member. Dynamic groups count if `with_described`.
+pub(crate) fn is_in_a_group(
+    state: TreeState<'_>,
+    (id, node): (EntryId, &NodeRow<'_>),
+    groups: Option<&GroupsOf>,
+    with_described: bool,
+) -> Result<bool> {
+    let is_stored = match groups {
+        None => VirtualAttribute::MemberOf.is_present(state, id, node)?,
+        Some(groups) => {
+            let mut is_stored = false;
+            let mut shows = |group, member| groups.shows(state, group, member);
+            for_each_group(state, (id, false), &[], &mut shows, &mut |_| {
+                is_stored = true;
+                ControlFlow::Break(())
+            })?;
+            is_stored
+        }
+    };
+    Ok(is_stored || (with_described && is_described(state, (id, node), groups)?))
+}
+
+/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until it breaks. Without
+/// `groups`, no access rule hides any. Groups include those that describe the entry, and those that contain these.
+pub(crate) fn for_each_visible(
+    state: TreeState<'_>,
+    attribute: VirtualAttribute,
+    groups: Option<&GroupsOf>,
+    (id, node): (EntryId, &NodeRow<'_>),
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    if !attribute.is_membership() {
+        return attribute.for_each_value(state, id, node, each);
+    }
+    let described = describing_groups(state, (id, node), groups)?;
+    for_each_stored(state, attribute, groups, (id, &described), each)
+}
+
+/// Like [`for_each_visible`] for groups, with those in `described` in place of those that describe the entry.
+pub(super) fn for_each_stored(
+    state: TreeState<'_>,
+    attribute: VirtualAttribute,
+    groups: Option<&GroupsOf>,
+    (id, described): (EntryId, &[u64]),
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let of = (id, attribute.is_nested(state));
+    let mut shows = |group, member| groups.map_or(Ok(true), |groups| groups.shows(state, group, member));
+    for_each_group(state, of, described, &mut shows, each)
+}

@@ -1,0 +1,220 @@
+//! Dynamic groups: members that a `memberURL` describes.
+
+use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
+
+use super::{Question, leaves};
+use crate::access::Requester;
+use crate::model::limits::DYNAMIC_GROUPS_MAX;
+use crate::read::compare::{CompareOutcome, compare};
+use crate::read::controls::RequestControls;
+use crate::read::identity::identify;
+use crate::testing::{SUFFIX, TestDirectory};
+
+const IN_CHAIN: &str = "1.2.840.113556.1.4.1941";
+
+fn add(directory: &mut TestDirectory, name: &str, attributes: &[(&str, &[&str])]) {
+    let dn = format!("cn={name},{SUFFIX}");
+    let outcome = directory.add(&dn, attributes);
+    assert_eq!(outcome.code, ResultCode::SUCCESS, "{dn}: {}", outcome.diagnostic);
+}
+
+fn add_described(directory: &mut TestDirectory, name: &str, urls: &[&str]) {
+    add(directory, name, &[("objectClass", &["groupOfURLs"]), ("memberURL", urls)]);
+}
+
+/// tall describes ann and bob, few describes bob; staff has tall as a member, all has staff.
+fn sample() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for (name, title) in [("ann", "tall"), ("bob", "tall"), ("cid", "small")] {
+        let person: &[(&str, &[&str])] =
+            &[("objectClass", &["inetOrgPerson"]), ("sn", &["s"]), ("title", &[title])];
+        add(&mut directory, name, person);
+    }
+    add_described(&mut directory, "tall", &["ldap:///dc=example,dc=com??one?(title=tall)"]);
+    let few = ["ldap:///cn=bob,dc=example,dc=com", "ldap:///cn=ghost,dc=example,dc=com??sub", "no url"];
+    add_described(&mut directory, "few", &few);
+    for (group, member) in [("staff", "cn=tall,dc=example,dc=com"), ("all", "cn=staff,dc=example,dc=com")] {
+        add(&mut directory, group, &[("objectClass", &["groupOfNames"]), ("member", &[member])]);
+    }
+    directory
+}
+
+fn values(directory: &mut TestDirectory, of: &str, name: &str) -> Vec<String> {
+    let found = directory.search(&format!("cn={of},{SUFFIX}"), Scope::BaseObject, "(cn=*)", &[name]);
+    let texts = found.entries[0].texts(name);
+    texts.iter().map(|dn| dn.replace(",dc=example,dc=com", "").replace("cn=", "")).collect()
+}
+
+fn check_found(directory: &TestDirectory, cases: &[(&str, &[&str])]) {
+    for (filter, expected) in cases {
+        let filter = filter.replace('@', ",dc=example,dc=com)");
+        let found = Question::everywhere(&filter).ask(directory);
+        assert_eq!(leaves(&found), *expected, "{filter}");
+    }
+}
+
+fn compared(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> ResultCode {
+    let (entry, value) = (format!("cn={entry},{SUFFIX}"), format!("CN={value}, {SUFFIX}"));
+    let request = CompareRequest { entry: &entry, description, value: value.as_bytes() };
+    let controls = RequestControls::default();
+    match compare(&directory.snapshot, &directory.requester.context(), &request, &controls) {
+        CompareOutcome::Done(outcome) => outcome.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn ask_as(directory: &mut TestDirectory, name: &str) {
+    let dn = format!("dn:cn={name},{SUFFIX}");
+    directory.requester = identify(&directory.snapshot, &dn).unwrap().unwrap().requester;
+}
+
+#[test]
+fn described_members_count_in_values_filters_and_compares() {
+    let mut directory = sample();
+    assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall"]);
+    assert_eq!(values(&mut directory, "bob", "memberOf"), ["tall", "few"]);
+    assert_eq!(values(&mut directory, "bob", "isMemberOf"), ["tall", "few", "staff", "all"]);
+    assert_eq!(values(&mut directory, "cid", "isMemberOf"), [] as [&str; 0]);
+    check_found(
+        &directory,
+        &[
+            ("(memberOf=cn=tall@", &["cn=ann", "cn=bob"]),
+            ("(&(cn=b*)(memberOf=cn=tall@)", &["cn=bob"]),
+            ("(!(memberOf=cn=tall@)", &["cn=all", "cn=cid", "cn=few", "cn=staff", "cn=tall", "dc=example"]),
+            ("(|(memberOf=cn=few@(title=small))", &["cn=bob", "cn=cid"]),
+            ("(memberOf=cn=staff@", &["cn=tall"]),
+            ("(isMemberOf=cn=tall@", &["cn=ann", "cn=bob"]),
+            ("(isMemberOf=cn=all@", &["cn=ann", "cn=bob", "cn=staff", "cn=tall"]),
+            (&format!("(memberOf:{IN_CHAIN}:=cn=staff@"), &["cn=ann", "cn=bob", "cn=tall"]),
+            ("(memberOf=cn=ghost@", &[]),
+            ("(&(title=*)(memberOf=*))", &["cn=ann", "cn=bob"]),
+        ],
+    );
+    for (entry, description, value, code) in [
+        ("ann", "memberOf", "tall", ResultCode::COMPARE_TRUE),
+        ("ann", "memberOf", "few", ResultCode::COMPARE_FALSE),
+        ("cid", "memberOf", "tall", ResultCode::NO_SUCH_ATTRIBUTE),
+        ("ann", "isMemberOf", "all", ResultCode::COMPARE_TRUE),
+        ("tall", "member", "ann", ResultCode::COMPARE_TRUE),
+        ("tall", "member", "cid", ResultCode::COMPARE_FALSE),
+        ("tall", "uniqueMember", "bob", ResultCode::COMPARE_TRUE),
+        ("tall", "member", "ghost", ResultCode::COMPARE_FALSE),
+        ("tall", "seeAlso", "ann", ResultCode::NO_SUCH_ATTRIBUTE),
+        ("staff", "member", "tall", ResultCode::COMPARE_TRUE),
+    ] {
+        assert_eq!(compared(&directory, entry, description, value), code, "{entry} {description} {value}");
+    }
+    let (count, notices) = directory.directory.dynamic_groups();
+    assert_eq!((count, notices.len()), (2, 1), "{notices:?}");
+    assert!(notices[0].contains("few") && notices[0].contains("no url"), "{notices:?}");
+}
+
+#[test]
+fn members_follow_changes_of_entries_and_of_groups() {
+    let mut directory = sample();
+    let title = |directory: &mut TestDirectory, of: &str, value: &str| {
+        let change: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Replace, "title", &[value])];
+        assert_eq!(directory.modify(&format!("cn={of},{SUFFIX}"), change).code, ResultCode::SUCCESS);
+    };
+    title(&mut directory, "cid", "tall");
+    title(&mut directory, "ann", "small");
+    check_found(&directory, &[("(memberOf=cn=tall@", &["cn=bob", "cn=cid"])]);
+    let url = ["ldap:///dc=example,dc=com??sub?(title=small)"];
+    let tall = format!("cn=tall,{SUFFIX}");
+    directory.modify(&tall, &[(ChangeOperation::Replace, "memberURL", &url)]);
+    check_found(&directory, &[("(memberOf=cn=tall@", &["cn=ann"])]);
+    directory.modify_dn(&tall, "cn=short", true, None);
+    assert_eq!(values(&mut directory, "ann", "isMemberOf"), ["short", "staff", "all"]);
+    directory.modify(&format!("cn=short,{SUFFIX}"), &[(ChangeOperation::Delete, "memberURL", &[])]);
+    check_found(&directory, &[("(memberOf=cn=short@", &[])]);
+    directory.delete(&format!("cn=few,{SUFFIX}"));
+    assert_eq!(values(&mut directory, "bob", "isMemberOf"), [] as [&str; 0]);
+    assert_eq!(directory.directory.dynamic_groups(), (0, Vec::new()));
+}
+
+/// Regression test: a change of the schema without one of the settings dropped the policies of passwords.
+#[test]
+fn groups_and_policies_stay_when_the_schema_changes() {
+    let mut directory = sample();
+    add(
+        &mut directory,
+        "policy",
+        &[("objectClass", &["device", "pwdPolicy"]), ("pwdAttribute", &["userPassword"])],
+    );
+    assert_eq!((directory.directory.policy_count(), directory.directory.dynamic_groups().0), (1, 2));
+    let own = "( 1.3.6.1.4.1.99999.5.1 NAME 'colour' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )";
+    directory.change_settings(|settings| {
+        settings.schema.insert("own".to_owned(), format!("attributetype {own}\n"));
+    });
+    assert_eq!((directory.directory.policy_count(), directory.directory.dynamic_groups().0), (1, 2));
+    assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall"]);
+}
+
+#[test]
+fn a_url_that_tests_groups_considers_stored_members_only() {
+    let mut directory = sample();
+    add_described(
+        &mut directory,
+        "circle",
+        &[
+            "ldap:///dc=example,dc=com??sub?(|(memberOf=cn=circle,dc=example,dc=com)(memberOf=cn=tall,dc=example,dc=com)\
+           (isMemberOf=cn=all,dc=example,dc=com))",
+        ],
+    );
+    // Only stored chains lead to all: those of tall and staff.
+    check_found(&directory, &[("(memberOf=cn=circle@", &["cn=staff", "cn=tall"])]);
+    assert_eq!(values(&mut directory, "staff", "memberOf"), ["all", "circle"]);
+    assert_eq!(values(&mut directory, "ann", "isMemberOf"), ["tall", "staff", "all"]);
+}
+
+#[test]
+fn groups_beyond_the_limit_have_no_members() {
+    let mut directory = sample();
+    let url = ["ldap:///dc=example,dc=com??one?(title=tall)"];
+    for number in 0..DYNAMIC_GROUPS_MAX {
+        add_described(&mut directory, &format!("d{number}"), &url);
+    }
+    let known = values(&mut directory, "ann", "memberOf");
+    assert_eq!(known.len(), DYNAMIC_GROUPS_MAX - 1);
+    let (count, notices) = directory.directory.dynamic_groups();
+    assert_eq!((count, notices.len()), (DYNAMIC_GROUPS_MAX, 2), "{notices:?}");
+    assert!(notices[0].starts_with("2 "), "{notices:?}");
+    // Room is used again.
+    directory.delete(&format!("cn=tall,{SUFFIX}"));
+    directory.delete(&format!("cn=few,{SUFFIX}"));
+    assert_eq!(values(&mut directory, "ann", "memberOf").len(), DYNAMIC_GROUPS_MAX);
+    assert!(directory.directory.dynamic_groups().1.is_empty());
+}
+
+#[test]
+fn a_membership_reveals_no_more_than_a_search_by_the_url() {
+    let mut directory = sample();
+    let hidden = "ldap:///dc=example,dc=com??sub?(telephoneNumber=*)";
+    add_described(&mut directory, "phones", &[hidden]);
+    let phone: &[(ChangeOperation, &str, &[&str])] = &[(ChangeOperation::Add, "telephoneNumber", &["+1"])];
+    assert_eq!(directory.modify(&format!("cn=ann,{SUFFIX}"), phone).code, ResultCode::SUCCESS);
+    let rules = [
+        "names: allow browse, read, search, compare of cn, title, memberOf, isMemberOf, objectClass, member to users",
+        "urls: allow read, search, compare of memberURL to user 'cn=bob,dc=example,dc=com'",
+        "phones: allow search of telephoneNumber to user 'cn=cid,dc=example,dc=com'",
+    ];
+    directory.change_settings(|settings| {
+        settings.general.access_rules =
+            rules.map(|rule| rule.replace("to users", "to authenticated")).to_vec();
+    });
+    let visible = [
+        // The URLs are hidden, so nothing is described.
+        ("ann", &[] as &[&str], ResultCode::NO_SUCH_ATTRIBUTE),
+        ("bob", &["tall"], ResultCode::COMPARE_TRUE),
+        ("cid", &[], ResultCode::NO_SUCH_ATTRIBUTE),
+    ];
+    for (who, groups, code) in visible {
+        ask_as(&mut directory, who);
+        assert_eq!(values(&mut directory, "ann", "memberOf"), groups, "{who}");
+        assert_eq!(compared(&directory, "tall", "member", "ann"), code, "{who}");
+        let found = Question::everywhere("(memberOf=cn=phones,dc=example,dc=com)").ask(&directory);
+        assert!(leaves(&found).is_empty(), "{who}");
+    }
+    directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    assert_eq!(values(&mut directory, "ann", "memberOf"), ["tall", "phones"]);
+}
