@@ -6,6 +6,7 @@
 
 pub(crate) mod access_rules;
 mod allocations;
+pub(crate) mod auto_members;
 pub(crate) mod covered_entries;
 mod given_attribute;
 pub(crate) mod next_numbers;
@@ -44,6 +45,7 @@ use crate::model::settings::{StoredSettings, SuffixNumber};
 use crate::model::virtual_entries::VirtualEntry;
 use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
+use auto_members::AutoMemberRule;
 pub use given_attribute::{check_modifiable, read_description};
 pub(crate) use given_attribute::{check_options, password_options_problem};
 use next_numbers::NextNumberRule;
@@ -230,6 +232,8 @@ pub struct Catalog {
     pub(crate) next_numbers: Arc<[NextNumberRule]>,
     /// Limits of values.
     pub(crate) value_limits: Arc<[ValueLimit]>,
+    /// Rules by which entries join groups.
+    pub(crate) auto_members: Arc<[AutoMemberRule]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Groups that describe their members by a search.
@@ -314,6 +318,7 @@ impl Catalog {
             uniqueness: Arc::default(),
             next_numbers: Arc::default(),
             value_limits: Arc::default(),
+            auto_members: Arc::default(),
             policies: Arc::default(),
             dynamic_groups: Arc::default(),
             administrator: None,
@@ -501,6 +506,8 @@ impl Catalog {
         self.next_numbers = settings.general.next_numbers.iter().filter_map(read).collect();
         let read = |text: &String| ValueLimit::read(text, &self.schema, &self.secrets).ok();
         self.value_limits = settings.general.value_limits.iter().filter_map(read).collect();
+        let read = |text: &String| AutoMemberRule::read(text, &self.schema, &self.secrets).ok();
+        self.auto_members = settings.general.auto_members.iter().filter_map(read).collect();
         self.settings = settings;
     }
 

@@ -3,6 +3,7 @@
 //! [`Directory::open`](crate::Directory::open) (`open.rs`) returns the directory and its one [`Writer`]
 //! (`writer.rs`), which changes it in [`WriteBatch`]es.
 
+mod auto_members;
 mod copies;
 mod open;
 pub(crate) mod read_only;

@@ -89,7 +89,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
                     "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
                     "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
-                    "next_numbers" | "value_limits" => continue,
+                    "next_numbers" | "value_limits" | "auto_members" => continue,
                     "unique" if !has_index => continue,
                     "unique" => [
                         "a: cn",

@@ -324,14 +324,22 @@ impl WriteBatch<'_> {
             false => None,
             true => Some(copies::subject(self.state(), request, record.as_ref())?),
         };
-        match subject {
-            Some(id) => self.make_with_copies(context, controls, stamp, (id, record), copies),
-            None => self.make(record, stamp).map(|()| String::new()),
+        let joining = self.joining(record.as_ref())?;
+        let make = |batch: &mut Self| match subject {
+            Some(id) => batch.make_with_copies(context, controls, stamp, (id, record), copies),
+            None => batch.make(record, stamp).map(|()| String::new()),
+        };
+        match joining {
+            None => make(self),
+            Some(joining) => self.transaction(|batch| {
+                let note = make(batch)?;
+                batch.join(&joining, stamp).map(|()| note)
+            }),
         }
     }
 
     /// Applies a change that was decided.
-    fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
+    pub(super) fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
         record.change.set_form_of_delete(self.last_value, self.may_keep_deleted);
@@ -510,7 +518,7 @@ impl WriteBatch<'_> {
     }
 
     /// Returns the CSN of the change that is being decided.
-    fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
+    pub(super) fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
         Ok(Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER))
     }
 

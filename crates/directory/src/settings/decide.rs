@@ -94,14 +94,17 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     Ok(SettingsDecision { record, attributes, differences })
 }
 
-/// Returns notices about settings in addition to their differences: the default policy does not exist yet.
+/// Returns notices about settings in addition to their differences: the default policy, or a group
+/// that entries join, does not exist yet.
 ///
 /// # Errors
 /// The default policy that they name will not come to exist without another change, or is not a policy; the store
 /// failed.
 pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>, SettingsError> {
     let name = &settings.general.password_policy;
-    notes_of(accounts::named_policy(state, name, &settings.suffixes)?)
+    let mut notes = notes_of(accounts::named_policy(state, name, &settings.suffixes)?)?;
+    notes.extend(value_rules::missing_groups(state, settings)?);
+    Ok(notes)
 }
 
 /// Like [`notes`], for a directory without entries.

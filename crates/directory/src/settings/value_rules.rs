@@ -1,15 +1,17 @@
-//! Checks of the settings with rules about values. Each rule has a name and needs equality indexes.
+//! Checks of the settings with rules about values and members. Each rule has a name and needs equality indexes.
 
 use schema::{Schema, TypeId};
 
 use super::{DirectorySettings, GeneralSettings, SettingsProblem};
 use crate::catalog::Secrets;
+use crate::catalog::auto_members::AutoMemberRule;
 use crate::catalog::next_numbers::NextNumberRule;
 use crate::catalog::uniqueness::UniqueRule;
 use crate::catalog::value_limits::ValueLimit;
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::VALUE_RULES_MAX;
 use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
 
@@ -26,7 +28,7 @@ struct RuleSetting {
     read: fn(&str, &Schema, &Secrets) -> RuleNeeds,
 }
 
-const SETTINGS: [RuleSetting; 3] = [
+const SETTINGS: [RuleSetting; 4] = [
     RuleSetting {
         key: "unique",
         noun: "uniqueness rule",
@@ -51,7 +53,40 @@ const SETTINGS: [RuleSetting; 3] = [
             ValueLimit::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
         },
     },
+    RuleSetting {
+        key: "auto_members",
+        noun: "rule for members",
+        texts: |of| &of.auto_members,
+        read: |text, schema, secrets| {
+            AutoMemberRule::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
+        },
+    },
 ];
+
+/// Returns a notice for each rule whose group does not exist.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn missing_groups(
+    state: TreeState<'_>,
+    settings: &DirectorySettings,
+) -> Result<Vec<String>, OperationError> {
+    let mut notices = Vec::new();
+    for text in &settings.general.auto_members {
+        // A rule that needs a new schema is read when that is in force.
+        let Ok(rule) = AutoMemberRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
+            continue;
+        };
+        if state.entry_of(&rule.group.1)?.is_none() {
+            notices.push(format!(
+                "auto_members: the group {} of the rule {:?} does not exist: no entry joins it until it is added",
+                Quoted(&rule.group.0),
+                rule.name
+            ));
+        }
+    }
+    Ok(notices)
+}
 
 /// Checks the rules by themselves. The indexes of `settings` are already checked.
 pub(super) fn check(

@@ -50,6 +50,8 @@ pub struct GeneralSettings {
     pub next_numbers: Vec<String>,
     /// Limits of the number, the size and the form of values.
     pub value_limits: Vec<String>,
+    /// Rules by which entries join groups when they are added or changed.
+    pub auto_members: Vec<String>,
     /// For how long deleted entries can be brought back, in seconds; 0 = they are not kept.
     pub keep_deleted_seconds: u32,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
@@ -88,6 +90,7 @@ impl Default for GeneralSettings {
             unique: Vec::new(),
             next_numbers: Vec::new(),
             value_limits: Vec::new(),
+            auto_members: Vec::new(),
             keep_deleted_seconds: 0,
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
@@ -182,7 +185,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 25] = [
+pub const GENERAL: [GeneralSetting; 26] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -268,6 +271,12 @@ pub const GENERAL: [GeneralSetting; 25] = [
         attribute: "pandoValueLimit",
         help: "limits of the number, the size and the form of values of some attributes",
         access: words!(value_limits, "phones: telephoneNumber at most 3 values"),
+    },
+    GeneralSetting {
+        key: "auto_members",
+        attribute: "pandoAutoMember",
+        help: "groups that entries join when they are added, and if a rule says so, when they are modified",
+        access: words!(auto_members, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'"),
     },
     GeneralSetting {
         key: "keep_deleted_seconds",
@@ -468,7 +477,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 9] = [
+const ADDED: [&str; 10] = [
     "secret_attributes",
     "nested_member_of",
     "unique",
@@ -476,6 +485,7 @@ const ADDED: [&str; 9] = [
     "supported_capabilities",
     "next_numbers",
     "value_limits",
+    "auto_members",
     "keep_deleted_seconds",
     "limits.scan_share",
 ];

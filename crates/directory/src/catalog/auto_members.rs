@@ -1,0 +1,55 @@
+//! Rules of the settings that make entries members of a group when they are added or changed.
+
+use schema::{Schema, TypeId};
+
+use super::covered_entries::CoveredEntries;
+use super::is_link_type;
+use super::secret::Secrets;
+use crate::model::name::NormalName;
+use crate::model::rule_tokens::{Parser, named, tokens};
+
+/// Attribute of the members if the rule names none.
+const MEMBER: &str = "member";
+
+/// A rule with the group and the entries that join it.
+#[derive(Clone, Debug)]
+pub(crate) struct AutoMemberRule {
+    pub(crate) name: String,
+    /// DN of the group as written, and its normal form.
+    pub(crate) group: (String, NormalName),
+    /// Attribute of the members.
+    pub(crate) member: TypeId,
+    /// Whether an entry also joins if a modify makes the rule cover it.
+    pub(crate) on_modify: bool,
+    pub(crate) covered: CoveredEntries,
+}
+
+impl AutoMemberRule {
+    /// Compiles a rule: `NAME: into 'GROUP' [by ATTRIBUTE] [also modified] [in 'DN'] [matching 'FILTER']`.
+    ///
+    /// # Errors
+    /// The text says what is wrong with it.
+    pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<AutoMemberRule, String> {
+        let (name, rest) = named(text, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'")?;
+        let tokens = tokens(rest)?;
+        let mut parser = Parser { tokens: &tokens };
+        parser.expect("into")?;
+        let dn = parser.quoted("the DN of a group")?;
+        let group = super::access_rules::normal(&dn, schema)?;
+        if group.depth() == 0 {
+            return Err("the root of the tree is no group".to_owned());
+        }
+        let member = if parser.takes("by") { parser.word("an attribute type")? } else { MEMBER };
+        let member = schema.attribute_type(member).ok_or_else(|| format!("{member} is not defined"))?;
+        if !is_link_type(member) {
+            return Err(format!("values of {} do not name entries", member.name()));
+        }
+        let on_modify = parser.takes("also");
+        if on_modify {
+            parser.expect("modified")?;
+        }
+        let covered = CoveredEntries::read(&parser.covered_entries()?, (schema, secrets))?;
+        let (name, member) = (name.to_owned(), member.id);
+        Ok(AutoMemberRule { name, group: (dn, group), member, on_modify, covered })
+    }
+}

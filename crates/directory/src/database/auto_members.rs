@@ -1,0 +1,212 @@
+//! Entries that join groups by rules of the settings, in the change that adds or modifies them.
+//!
+//! The change and the memberships are records of one batch, of which all are kept or none. The server makes the
+//! memberships with its own rights, as the requester [`AUTO_MEMBERS`].
+
+use std::sync::Arc;
+
+use ldap::{ChangeOperation, ChangesBuf, ModifyRequest, Request, ResultCode};
+
+use super::WriteBatch;
+use crate::access::Requester;
+use crate::filter::Covering;
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Record};
+use crate::model::rows::EntryId;
+use crate::model::stamp::Stamp;
+use crate::read::controls::RequestControls;
+use crate::write::decide::decide;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Requester of the memberships, in records and in modifiersName.
+const AUTO_MEMBERS: &str = "cn=auto members,cn=config";
+
+/// An entry that may join groups.
+pub(super) struct Joining {
+    id: EntryId,
+    /// For each rule: whether it covered the entry before the change, or does not apply to this change.
+    is_settled: Vec<bool>,
+}
+
+impl WriteBatch<'_> {
+    /// Returns the entry that may join groups by a decided change; `None` if no rule applies.
+    #[inline]
+    pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<Joining>> {
+        match (self.state().catalog.auto_members.is_empty(), record) {
+            (false, Some(record)) => self.joining_by(record),
+            _ => Ok(None),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn joining_by(&self, record: &Record) -> Result<Option<Joining>> {
+        let state = self.state();
+        let rules = &state.catalog.auto_members;
+        let (id, is_settled) = match &record.change {
+            Change::Add(add) => (add.id, vec![false; rules.len()]),
+            Change::Modify(modify) => {
+                let settled = rules.iter().map(|rule| match rule.on_modify {
+                    true => Covering::of(state, &rule.covered)?.covers(state, modify.id),
+                    false => Ok(true),
+                });
+                (modify.id, settled.collect::<Result<Vec<bool>>>()?)
+            }
+            _ => return Ok(None),
+        };
+        Ok(is_settled.contains(&false).then_some(Joining { id, is_settled }))
+    }
+
+    /// Makes the entry a member of the groups whose rules cover it by now. A rule without its group has no effect.
+    ///
+    /// # Errors
+    /// A group cannot have the member: the whole change is refused.
+    pub(super) fn join(&mut self, joining: &Joining, stamp: &Stamp) -> Result<()> {
+        let rules = Arc::clone(&self.state().catalog.auto_members);
+        for (rule, is_settled) in rules.iter().zip(&joining.is_settled) {
+            let state = self.state();
+            let Some(group) = state.entry_of(&rule.group.1)? else { continue };
+            if *is_settled
+                || group == joining.id
+                || !Covering::of(state, &rule.covered)?.covers(state, joining.id)?
+            {
+                continue;
+            }
+            let dn = state.dn(joining.id)?.unwrap_or_default();
+            let mut changes = ChangesBuf::new();
+            changes.push(ChangeOperation::Add, state.catalog.schema.type_by_id(rule.member).name(), [&dn]);
+            let request = ModifyRequest { object: &rule.group.0, changes: changes.as_changes() };
+            match self.add_member(&Request::Modify(request), stamp) {
+                // It joined by itself before.
+                Err(OperationError::Refused { code: ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, .. }) => {}
+                Err(OperationError::Refused { code, .. }) if code != ResultCode::BUSY => {
+                    // The diagnostic text would describe a group that the client may not see.
+                    let text = format!(
+                        "the entry cannot join the group of the rule {:?} of auto_members ({code}): an \
+                         administrator has to change the rule or the group",
+                        rule.name
+                    );
+                    return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+                }
+                made => made?,
+            }
+        }
+        Ok(())
+    }
+
+    fn add_member(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<()> {
+        let server = Requester::Administrator { dn: AUTO_MEMBERS.to_owned() };
+        let csn = self.next_csn(stamp)?;
+        let controls = RequestControls::default();
+        let record = decide(self.state(), &server.context(), request, &controls, stamp, csn)?;
+        self.make(record, stamp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::ChangeOperation::{Add, Replace};
+    use ldap::ResultCode;
+
+    use super::AUTO_MEMBERS;
+    use crate::settings::notes;
+    use crate::testing::{SUFFIX, TestDirectory, ok};
+
+    const GROUP: &str = "cn=staff,dc=example,dc=com";
+
+    fn directory(rules: &[&str]) -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        ok(directory.add(GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]));
+        set(&mut directory, rules);
+        directory
+    }
+
+    fn set(directory: &mut TestDirectory, rules: &[&str]) {
+        directory.change_settings(|settings| {
+            settings.general.auto_members = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        });
+    }
+
+    fn add(directory: &mut TestDirectory, name: &str, title: &str) -> ResultCode {
+        let person: &[(&str, &[&str])] =
+            &[("objectClass", &["inetOrgPerson"]), ("sn", &["x"]), ("title", &[title])];
+        directory.add(&format!("cn={name},{SUFFIX}"), person).code
+    }
+
+    /// Returns the names of the group's members other than the suffix entry.
+    fn members(directory: &mut TestDirectory) -> Vec<String> {
+        let all = directory.read(GROUP).unwrap().texts("member");
+        let name = |dn: &String| dn.strip_suffix(&format!(",{SUFFIX}")).map(str::to_owned);
+        all.iter().filter_map(name).collect()
+    }
+
+    #[test]
+    fn entries_join_when_they_are_added_or_begin_to_match() {
+        let rule = format!("a: into '{GROUP}' matching '(title=boss)'");
+        let mut directory = directory(&[&rule]);
+        assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
+        assert_eq!(add(&mut directory, "bob", "clerk"), ResultCode::SUCCESS);
+        let bob = format!("cn=bob,{SUFFIX}");
+        ok(directory.modify(&bob, &[(Replace, "title", &["boss"])]));
+        assert_eq!(members(&mut directory), ["cn=ann"]);
+        let modifier = directory.read(GROUP).unwrap().texts("modifiersName");
+        assert_eq!(modifier, [AUTO_MEMBERS]);
+
+        ok(directory.modify(&bob, &[(Replace, "title", &["clerk"])]));
+        let rule = format!("a: into '{GROUP}' by member also modified in '{SUFFIX}' matching '(title=boss)'");
+        set(&mut directory, &[&rule]);
+        ok(directory.modify(&bob, &[(Add, "description", &["x"])]));
+        assert_eq!(members(&mut directory), ["cn=ann"]);
+        ok(directory.modify(&bob, &[(Replace, "title", &["boss"])]));
+        assert_eq!(members(&mut directory), ["cn=ann", "cn=bob"]);
+        // An entry that was removed stays so until it begins to match again; no entry leaves by the rule.
+        ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&bob])]));
+        ok(directory.modify(&bob, &[(Replace, "title", &["boss", "clerk"])]));
+        assert_eq!(members(&mut directory), ["cn=ann"]);
+        ok(directory.modify(&format!("cn=ann,{SUFFIX}"), &[(Replace, "title", &["clerk"])]));
+        assert_eq!(members(&mut directory.reopen()), ["cn=ann"]);
+    }
+
+    #[test]
+    fn a_change_and_its_memberships_are_one() {
+        let unit = format!("ou=unit,{SUFFIX}");
+        let rules = [format!("a: into '{GROUP}'"), format!("b: into '{unit}' matching '(title=boss)'")];
+        let mut directory = directory(&[&rules[0], &rules[1]]);
+        let notes = |directory: &TestDirectory| {
+            let settings = directory.directory.directory_settings();
+            notes(directory.snapshot.state(), &settings).unwrap()
+        };
+        assert!(notes(&directory)[0].contains("ou=unit"), "{:?}", notes(&directory));
+        // A missing group has no effect.
+        assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
+        ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
+        assert!(notes(&directory).is_empty());
+        let before = directory.snapshot.position().unwrap();
+        assert_eq!(add(&mut directory, "bob", "boss"), ResultCode::UNWILLING_TO_PERFORM);
+        assert_eq!(directory.snapshot.position().unwrap(), before);
+        assert_eq!(members(&mut directory), ["cn=ann", "ou=unit"]);
+        assert_eq!(add(&mut directory, "bob", "clerk"), ResultCode::SUCCESS);
+        assert_eq!(members(&mut directory), ["cn=ann", "ou=unit", "cn=bob"]);
+        assert_eq!(directory.snapshot.position().unwrap(), before + 2);
+    }
+
+    #[test]
+    fn rules_are_checked() {
+        let mut directory = directory(&[]);
+        for (rule, what) in [
+            ("a: cn=staff", "expected \"into\""),
+            ("a: into staff", "the DN of a group in quotes"),
+            ("a: into 'no dn'", "no dn"),
+            ("a: into 'cn=staff,dc=example,dc=com' by description", "do not name entries"),
+            ("a: into 'cn=staff,dc=example,dc=com' matching '(memberOf=*)'", "memberOf"),
+            ("a: into 'cn=staff,dc=example,dc=com' also", "expected \"modified\""),
+        ] {
+            let refused = directory
+                .try_change_settings(|settings| settings.general.auto_members = vec![rule.to_owned()])
+                .unwrap_err();
+            let refused = refused.to_string();
+            assert!(refused.contains("auto_members[0]") && refused.contains(what), "{rule}: {refused}");
+        }
+    }
+}
