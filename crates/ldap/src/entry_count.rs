@@ -17,6 +17,16 @@ pub fn encode_search_no_op(code: ResultCode, entries: u64, references: u64) -> V
     })
 }
 
+/// Decodes the value of the Search No-Op response; returns `None` if it is malformed.
+pub fn decode_search_no_op(value: &[u8]) -> Option<(ResultCode, u64, u64)> {
+    let mut reader = Reader::new(value);
+    let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+    let code = ResultCode(u32::try_from(fields.integer().ok()?).ok()?);
+    let mut count = || u64::try_from(fields.integer().ok()?).ok();
+    let (entries, references) = (count()?, count()?);
+    (reader.is_empty() && fields.is_empty()).then_some((code, entries, references))
+}
+
 /// Encodes the value of the Matching Entry Count response: the number of entries, each of which was examined.
 pub fn encode_entry_count(entries: u64) -> Vec<u8> {
     sequence(|writer| {
@@ -59,6 +69,8 @@ mod tests {
     fn values_on_the_wire() {
         let no_op = encode_search_no_op(ResultCode::SIZE_LIMIT_EXCEEDED, 300, 2);
         assert_eq!(no_op, [0x30, 10, 2, 1, 4, 2, 2, 1, 44, 2, 1, 2]);
+        assert_eq!(decode_search_no_op(&no_op), Some((ResultCode::SIZE_LIMIT_EXCEEDED, 300, 2)));
+        assert_eq!(decode_search_no_op(&no_op[..10]), None);
         assert_eq!(encode_entry_count(5), [0x30, 3, 0x80, 1, 5]);
         for (value, expected) in [
             (&[0x30, 0][..], true),

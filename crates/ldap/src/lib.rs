@@ -70,7 +70,7 @@ pub use deleted_values::{DeletedAnswer, DeletedEntry, DeletedRequest, UndeleteAn
 pub use dereference::{DereferenceSpec, Dereferenced, dereferenced_len, put_dereferenced};
 pub use dn::{Ava, Dn, DnError, DnErrorKind, Rdn, is_plain_dn_text};
 pub use dn_text::{escape_value, escaped_value};
-pub use entry_count::{encode_entry_count, encode_search_no_op, is_entry_count_request};
+pub use entry_count::{decode_search_no_op, encode_entry_count, encode_search_no_op, is_entry_count_request};
 pub use excerpt::{EXCERPT_MAX, Excerpt};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};

@@ -34,6 +34,7 @@ const SHIPPED: &[(&str, &str)] = &[
     ("nis.schema", include_str!("../files/nis.schema")),
     ("authpassword.schema", include_str!("../files/authpassword.schema")),
     ("passwordpolicy.schema", include_str!("../files/passwordpolicy.schema")),
+    ("scim.schema", include_str!("../files/scim.schema")),
     ("dynamicgroup.schema", include_str!("../files/dynamicgroup.schema")),
     ("openssh.schema", include_str!("../files/openssh.schema")),
     ("mail.schema", include_str!("../files/mail.schema")),

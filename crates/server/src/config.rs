@@ -17,6 +17,7 @@ mod node_file;
 mod online;
 mod pass_through;
 mod run_as;
+mod scim;
 pub mod settings_text;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::scim::ScimSettings;
 use directory::DirectorySettings;
 use ldap::ServerUrl;
 use sasl::{TokenKeys, TokenRules};
@@ -136,6 +138,9 @@ pub enum ConfigError {
     /// Keys of the table `[console]` contradict each other.
     #[error("the table [console] of the node file: {0}")]
     Console(&'static str),
+    /// The table `[scim]` contradicts itself.
+    #[error("the table [scim] of the node file: {0}")]
+    Scim(String),
     /// A table of the node file has keys that have no effect, because another key is missing.
     #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
     Idle {
@@ -245,6 +250,8 @@ pub struct Config {
     pub metrics: Option<MetricsSettings>,
     /// Listener of the web console.
     pub console: Option<ConsoleSettings>,
+    /// Users and groups over SCIM, at the console's addresses.
+    pub scim: Option<ScimSettings>,
     /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
@@ -353,6 +360,7 @@ impl Config {
             backup: None,
             metrics: None,
             console: None,
+            scim: None,
             cluster: None,
         }
     }
@@ -382,6 +390,8 @@ impl Config {
         let mut online = OnlineSettings::of(&mut file, arguments.log_operations)?;
         let listen = listen(arguments, file.listen, &online.stated)?;
         online.find_rules(&listen);
+        let console = ConsoleSettings::of(file.console)?;
+        let scim = file.scim.map(|keys| keys.settings(console.is_some())).transpose()?;
         Ok(Config {
             listen,
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
@@ -416,7 +426,8 @@ impl Config {
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
-            console: ConsoleSettings::of(file.console)?,
+            scim,
+            console,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
         })
@@ -473,6 +484,7 @@ impl Config {
             ("backup", self.backup != new.backup, false),
             ("metrics", self.metrics != new.metrics, false),
             ("console", self.console != new.console, false),
+            ("scim", self.scim != new.scim, false),
             ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),

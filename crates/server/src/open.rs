@@ -7,6 +7,7 @@ mod console;
 mod event_loops;
 mod handle;
 mod metrics;
+mod scim;
 mod server;
 mod settings;
 mod shared;
@@ -177,7 +178,9 @@ impl Opened {
             .map(|settings| MetricsListener::open(settings, &monitor, &certificates))
             .transpose()?;
         let console = (config.console.as_ref())
-            .map(|settings| ConsoleListener::open(settings, listening.control(), &certificates))
+            .map(|settings| {
+                ConsoleListener::open((settings, config.scim.as_ref()), listening.control(), &certificates)
+            })
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
         let (urls, addresses) = listening.addresses();

@@ -27,6 +27,7 @@ use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, Stat
 use crate::config::metrics::MetricsKeys;
 use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
+use crate::config::scim::ScimKeys;
 use crate::config::values::{DnText, FromText, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind};
 use crate::config::{BadPasswordFiles, ConfigError};
 
@@ -69,6 +70,7 @@ pub(crate) struct NodeFile {
     pub(crate) backup: BackupKeys,
     pub(crate) metrics: MetricsKeys,
     pub(crate) console: ConsoleKeys,
+    pub(crate) scim: Option<ScimKeys>,
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
@@ -285,7 +287,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         match (name, value.get_ref()) {
             (
                 "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "console"
-                | "oauth" | "kerberos" | "cluster" | "pass_through",
+                | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -389,6 +391,7 @@ mod tests {
             ("metrics", keys_of::<MetricsKeys>()),
             ("oauth", keys_of::<OauthKeys>()),
             ("pass_through", keys_of::<PassThroughKeys>()),
+            ("scim", keys_of::<ScimKeys>()),
             ("tls", keys_of::<TlsKeys>()),
         ];
         for key in keys_of::<NodeFile>() {

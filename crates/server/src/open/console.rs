@@ -5,6 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use ::console::{Client, Host, Http, Ldap, stop_order};
+use ::scim::ScimSettings;
 
 use crate::config::ListenerIndex;
 use crate::config::console::ConsoleSettings;
@@ -14,6 +15,7 @@ use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::listener::listen_for_requests;
 use crate::net::stream::Peer;
+use crate::open::scim;
 use crate::workers::service::Service;
 
 /// Open listeners that are not served yet.
@@ -38,7 +40,7 @@ impl ConsoleListener {
     /// # Errors
     /// An address cannot be listened on.
     pub(super) fn open(
-        settings: &ConsoleSettings,
+        (settings, users_and_groups): (&ConsoleSettings, Option<&ScimSettings>),
         acceptor: Arc<AcceptorControl>,
         certificates: &Arc<Certificates>,
     ) -> Result<ConsoleListener, ServeError> {
@@ -54,7 +56,8 @@ impl ConsoleListener {
         let certificates = Arc::clone(certificates);
         let tls: Option<::console::TlsConfig> =
             if settings.tls { Some(Box::new(move || certificates.config())) } else { None };
-        let app = ::console::router(&ldap, settings.tls, Vec::new());
+        let parts = users_and_groups.and_then(|settings| scim::part(&ldap, settings)).into_iter().collect();
+        let app = ::console::router(&ldap, settings.tls, parts);
         Ok(ConsoleListener(Http { listeners, tls, app }))
     }
 

@@ -1,0 +1,114 @@
+//! Requests that no well-behaved client sends.
+
+use serde_json::{Value, json};
+
+use crate::{Scim, USER, encoded};
+
+#[test]
+fn malformed_bodies_are_refused() {
+    let scim = Scim::start("scim-hostile-bodies");
+    let post = |body: &[u8]| {
+        scim.ask_with("POST", "/Users", &format!("Authorization: {}\r\n", scim.authorization), body)
+    };
+    let user = |name: &str, value: Value| {
+        let mut user = json!({ "schemas": [USER], "userName": "a" });
+        user[name] = value;
+        user.to_string()
+    };
+    let deep =
+        format!("{{\"schemas\":[\"{USER}\"],\"userName\":{}1{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    for (body, scim_type) in [
+        (String::new(), "invalidSyntax"),
+        ("[]".to_owned(), "invalidSyntax"),
+        (deep, "invalidSyntax"),
+        (format!("{{\"schemas\":[\"{USER}\"],\"userName\":\"a\",\"USERNAME\":\"b\"}}"), "invalidSyntax"),
+        (format!("{{\"schemas\":[\"{USER}\"],\"userName\":1e999}}"), "invalidSyntax"),
+        (json!({ "userName": "a" }).to_string(), "invalidSyntax"),
+        (json!({ "schemas": ["urn:x"], "userName": "a" }).to_string(), "invalidSyntax"),
+        (json!({ "schemas": [USER] }).to_string(), "invalidValue"),
+        (user("userName", json!("")), "invalidValue"),
+        (user("userName", json!(["a"])), "invalidValue"),
+        (user("userName", json!({ "value": "a" })), "invalidValue"),
+        (user("active", json!(1)), "invalidValue"),
+        (user("active", json!("perhaps")), "invalidValue"),
+        (user("name", json!("Anna")), "invalidValue"),
+        (user("name", json!({ "shoe": "x" })), "invalidSyntax"),
+        (user("shoeSize", json!(43)), "invalidSyntax"),
+        (user("emails", json!([1])), "invalidValue"),
+        (user("emails", json!([{ "type": "work" }])), "invalidValue"),
+        (
+            user("emails", json!([{ "value": "a", "primary": true }, { "value": "b", "primary": true }])),
+            "invalidValue",
+        ),
+        (user("emails", json!("ümlaut@example.com")), "invalidValue"),
+        (user("title", json!("x".repeat(900_000))), "invalidValue"),
+    ] {
+        let answer = post(body.as_bytes());
+        let shown: String = body.chars().take(200).collect();
+        if scim_type == "invalidValue" && shown.contains("xxxxx") {
+            // The directory has no limit for the size of a title, and no error either.
+            assert!(matches!(answer.status, 201 | 400), "{}", answer.status);
+            continue;
+        }
+        assert_eq!(
+            (answer.status, answer.body["scimType"].as_str()),
+            (400, Some(scim_type)),
+            "{shown}: {answer:?}"
+        );
+        assert!(answer.http.body.len() < 2000);
+    }
+    assert_eq!(post(&vec![b' '; 10 << 20]).status, 413);
+    let head = format!("Authorization: {}\r\nContent-Type: text/plain\r\n", scim.authorization);
+    let other = scim.ask_with("POST", "/Users", &head, b"{}");
+    assert!(matches!(other.status, 400 | 415), "{other:?}");
+    assert_eq!(scim.get("/Users?count=0").status, 200);
+}
+
+#[test]
+fn malformed_filters_are_refused() {
+    let scim = Scim::start("scim-hostile-filters");
+    scim.user("anna");
+    let nested = |levels: usize| format!("{}userName pr{}", "not (".repeat(levels), ")".repeat(levels));
+    let many = |count: usize| vec!["userName pr"; count].join(" or ");
+    for filter in [
+        "userName",
+        "userName eq",
+        "shoeSize eq 4",
+        "userName eq 4",
+        "userName eq true",
+        "password eq \"x\"",
+        "nickName pr",
+        "active gt true",
+        "active eq \"true\"",
+        "meta.version eq \"x\"",
+        "meta.created eq \"yesterday\"",
+        "meta.created co \"2026\"",
+        "name eq \"x\"",
+        "emails[value co \"a\" and value co \"b\"]",
+        "emails[not (value eq \"a\")]",
+        "emails[value ne \"a\"]",
+        "emails[shoe pr]",
+        "emails[emails[value pr]]",
+        "members.value eq \"x\"",
+        "urn:x:userName eq \"x\"",
+        &nested(60),
+        &nested(2000),
+        &many(101),
+        &"(".repeat(5000),
+    ] {
+        let answer = scim.get(&format!("/Users?count=1&filter={}", encoded(filter)));
+        if filter.len() > 5000 {
+            // The head of a request is bounded too.
+            assert!(matches!(answer.status, 400 | 431), "{}", answer.status);
+            continue;
+        }
+        answer.expect(400, Some("invalidFilter"));
+    }
+    for filter in [nested(14), many(100)] {
+        assert_eq!(scim.get(&format!("/Users?filter={}", encoded(&filter))).status, 200, "{filter}");
+    }
+    for query in ["count=x", "startIndex=99999999999999999999", "count=1&count=2", "sortOrder=up"] {
+        scim.get(&format!("/Users?{query}")).expect(400, Some("invalidValue"));
+    }
+    assert_eq!(scim.get("/Users?startIndex=9223372036854775807").status, 400);
+}

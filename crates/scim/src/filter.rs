@@ -1,0 +1,56 @@
+//! Filters (RFC 7644 section 3.4.2.2): the grammar, and the paths of PATCH (section 3.5.2), which contain filters.
+
+mod parser;
+mod value;
+
+pub(crate) use parser::{PatchPath, parse_filter, parse_patch_path};
+pub(crate) use value::matches;
+
+use crate::path::AttributePath;
+use serde_json::Value;
+
+/// A comparison.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Operator {
+    Equal,
+    NotEqual,
+    Contains,
+    StartsWith,
+    EndsWith,
+    Greater,
+    GreaterOrEqual,
+    Less,
+    LessOrEqual,
+}
+
+/// A filter. Its depth is at most [`crate::limits::FILTER_DEPTH_MAX`], so functions over it may recurse.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Filter {
+    And(Vec<Filter>),
+    Or(Vec<Filter>),
+    Not(Box<Filter>),
+    Present(AttributePath),
+    /// A path, an operator, and a string, number, boolean or null.
+    Compare(AttributePath, Operator, Value),
+    /// A value of the attribute passes a filter over its parts.
+    HasValue(AttributePath, Box<Filter>),
+}
+
+impl Filter {
+    /// Returns the filter for resources of one type in a list of several: comparisons with attributes that it does not
+    /// have, which `has` says, match nothing.
+    pub(crate) fn of_one_type(self, has: &dyn Fn(&AttributePath) -> bool) -> Filter {
+        let all = |filters: Vec<Filter>| filters.into_iter().map(|filter| filter.of_one_type(has)).collect();
+        match self {
+            Filter::And(filters) => Filter::And(all(filters)),
+            Filter::Or(filters) => Filter::Or(all(filters)),
+            Filter::Not(filter) => Filter::Not(Box::new(filter.of_one_type(has))),
+            Filter::Present(ref path) | Filter::Compare(ref path, ..) | Filter::HasValue(ref path, _)
+                if !has(path) =>
+            {
+                Filter::Or(Vec::new())
+            }
+            filter => filter,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Users and groups: their attributes by RFC 7643 section 4, and the LDAP attributes that hold them.
+
+mod group;
+mod names;
+mod user;
+
+use crate::attribute::{Attribute, Binding};
+use crate::path::AttributePath;
+use crate::settings::ScimSettings;
+use names::Names;
+
+/// Attributes of every entry that a resource needs: its id, version and times.
+pub(crate) const ENTRY_UUID: &str = "entryUUID";
+pub(crate) const ENTRY_CSN: &str = "entryCSN";
+pub(crate) const CREATE_TIMESTAMP: &str = "createTimestamp";
+pub(crate) const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
+pub(crate) const OBJECT_CLASS: &str = "objectClass";
+
+/// The attribute that holds `externalId` by default.
+pub(crate) const EXTERNAL_ID: &str = "pandoExternalId";
+
+/// Names of attributes without a value that have a default: `active`, and those of whose values none is primary.
+pub(crate) const UNSET: &str = "pandoScimUnset";
+
+/// The auxiliary class that allows these two.
+pub(crate) const SCIM_CLASS: &str = "pandoScimResource";
+
+/// The schema URN of users, groups and the enterprise extension.
+pub(crate) const USER: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+pub(crate) const GROUP: &str = "urn:ietf:params:scim:schemas:core:2.0:Group";
+pub(crate) const ENTERPRISE: &str = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
+
+/// Kind of resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ResourceName {
+    User,
+    Group,
+}
+
+impl ResourceName {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            ResourceName::User => "User",
+            ResourceName::Group => "Group",
+        }
+    }
+
+    /// The part of the URL.
+    pub(crate) fn endpoint(self) -> &'static str {
+        match self {
+            ResourceName::User => "Users",
+            ResourceName::Group => "Groups",
+        }
+    }
+}
+
+/// An extension of a schema (RFC 7643 section 3.3).
+#[derive(Clone, Debug)]
+pub(crate) struct Extension {
+    pub(crate) schema: &'static str,
+    pub(crate) description: &'static str,
+    pub(crate) attributes: Vec<Attribute>,
+}
+
+/// A resource type with its entries.
+#[derive(Clone, Debug)]
+pub(crate) struct ResourceType {
+    pub(crate) name: ResourceName,
+    pub(crate) schema: &'static str,
+    pub(crate) description: &'static str,
+    /// `externalId`, which the schema document does not list (RFC 7643 section 3.1).
+    pub(crate) external_id: Attribute,
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) extension: Option<Extension>,
+    pub(crate) base: String,
+    /// Attribute of the names of new entries.
+    pub(crate) rdn: String,
+    /// Object classes of new entries.
+    pub(crate) classes: Vec<String>,
+    /// Object classes, one of which every entry of this type has.
+    pub(crate) found: Vec<String>,
+}
+
+/// Everything the settings say.
+#[derive(Clone, Debug)]
+pub(crate) struct Model {
+    pub(crate) users: ResourceType,
+    pub(crate) groups: ResourceType,
+}
+
+impl Model {
+    /// # Errors
+    /// The key that is wrong, and why.
+    pub(crate) fn of(settings: &ScimSettings) -> Result<Model, String> {
+        for (key, dn) in [("users", &settings.users), ("groups", &settings.groups)] {
+            ldap::Dn::parse(dn).map_err(|error| format!("scim.{key}: {dn:?} is not a DN: {error}"))?;
+        }
+        for (key, list) in
+            [("user_classes", &settings.user_classes), ("group_classes", &settings.group_classes)]
+        {
+            if list.is_empty() {
+                return Err(format!("scim.{key}: at least one object class is needed"));
+            }
+        }
+        let all_names = [&settings.user_rdn, &settings.group_rdn].into_iter();
+        let all_names = all_names.chain(&settings.user_classes).chain(&settings.group_classes);
+        for name in all_names.chain(&settings.other_group_classes) {
+            names::check(name).map_err(|why| format!("scim: {why}"))?;
+        }
+        let mut names = Names::new("scim.user_attributes", &settings.user_attributes);
+        let users = user::resource_type(settings, &mut names);
+        names.finish()?;
+        let mut names = Names::new("scim.group_attributes", &settings.group_attributes);
+        let groups = group::resource_type(settings, &mut names);
+        names.finish()?;
+        users.check_distinct()?;
+        groups.check_distinct()?;
+        Ok(Model { users, groups })
+    }
+
+    pub(crate) fn both(&self) -> [&ResourceType; 2] {
+        [&self.users, &self.groups]
+    }
+}
+
+/// An attribute that a path names.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Resolved<'a> {
+    pub(crate) attribute: &'a Attribute,
+    pub(crate) part: Option<&'a Attribute>,
+    /// Whether the attribute belongs to the extension.
+    pub(crate) is_extension: bool,
+}
+
+impl ResourceType {
+    /// # Errors
+    /// Two attributes are in the same LDAP attribute, so a change of one would change the other.
+    fn check_distinct(&self) -> Result<(), String> {
+        let mut seen: Vec<String> = Vec::new();
+        let mut twice = None;
+        for attribute in self.all() {
+            attribute.each_description(&mut |name| {
+                let name = name.to_ascii_lowercase();
+                if seen.contains(&name) {
+                    twice = Some(name.clone());
+                }
+                seen.push(name);
+            });
+        }
+        let kind = self.name.text();
+        twice.map_or(Ok(()), |name| Err(format!("scim: two attributes of a {kind} are mapped to {name}")))
+    }
+
+    /// Returns the filter of all entries of this type.
+    pub(crate) fn class_filter(&self) -> String {
+        let classes: String = self.found.iter().map(|class| format!("({OBJECT_CLASS}={class})")).collect();
+        if self.found.len() == 1 { classes } else { format!("(|{classes})") }
+    }
+
+    /// The attributes of the schema itself, and `externalId`.
+    pub(crate) fn core(&self) -> impl Iterator<Item = &Attribute> {
+        std::iter::once(&self.external_id).chain(&self.attributes)
+    }
+
+    /// The attributes of the extension.
+    pub(crate) fn extended(&self) -> &[Attribute] {
+        self.extension.as_ref().map_or(&[], |extension| &extension.attributes)
+    }
+
+    /// All attributes.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Attribute> {
+        self.core().chain(self.extended())
+    }
+
+    /// Returns true if the path names an attribute of this type, or one that every resource has.
+    pub(crate) fn has(&self, path: &AttributePath) -> bool {
+        self.resolve(path).is_some() || path.is("id") || path.name.eq_ignore_ascii_case("meta")
+    }
+
+    /// The attribute of a path; `None` if there is none of this name.
+    pub(crate) fn resolve(&self, path: &AttributePath) -> Option<Resolved<'_>> {
+        let is_extension = match &path.schema {
+            None => false,
+            Some(schema) if schema.eq_ignore_ascii_case(self.schema) => false,
+            Some(schema) => {
+                let own = self.extension.as_ref()?;
+                schema.eq_ignore_ascii_case(own.schema).then_some(true)?
+            }
+        };
+        let named = |attribute: &&Attribute| attribute.name.eq_ignore_ascii_case(&path.name);
+        let attribute =
+            if is_extension { self.extended().iter().find(named)? } else { self.core().find(named)? };
+        let part = match &path.part {
+            Some(part) => Some(attribute.part(part)?),
+            None => None,
+        };
+        Some(Resolved { attribute, part, is_extension })
+    }
+}
+
+/// Returns the binding of an attribute of one text: `name` is `None` if nothing is mapped to it.
+fn text_in(name: Option<String>) -> Binding {
+    name.map_or(Binding::Unmapped, Binding::Text)
+}

@@ -1,0 +1,306 @@
+//! Applies operations to a resource.
+
+use serde_json::{Map, Value};
+
+use super::{Action, PatchOperation};
+use crate::attribute::{Attribute, Binding, Mutability};
+use crate::check::{check_attributes, check_value};
+use crate::error::{Result, ScimError};
+use crate::filter::{Filter, Operator, PatchPath, matches, parse_patch_path};
+use crate::model::{Resolved, ResourceType};
+
+/// Applies the operations, in order, to a checked resource.
+///
+/// # Errors
+/// invalidPath, noTarget, mutability, and those of the values.
+pub(crate) fn apply(
+    resource: &ResourceType,
+    object: &mut Map<String, Value>,
+    operations: Vec<PatchOperation>,
+) -> Result<()> {
+    for PatchOperation { action, path, value } in operations {
+        match path {
+            Some(path) => at_path(resource, object, action, &path, value)?,
+            None => at_root(resource, object, action, value)?,
+        }
+    }
+    let active = resource.core().find(|attribute| matches!(attribute.binding, Binding::Active(_)));
+    if let Some(active) = active {
+        // Removed, in contrast to a PUT without it.
+        object.entry(active.name).or_insert(Value::Null);
+    }
+    for attribute in resource.all().filter(|attribute| attribute.is_required) {
+        if !object.contains_key(attribute.name) {
+            let text = format!("{} is required and cannot be removed", attribute.name);
+            return Err(ScimError { scim_type: Some("invalidValue"), ..ScimError::new(400, text) });
+        }
+    }
+    Ok(())
+}
+
+/// An operation without a path: an object of attributes. Keys may be paths, as Microsoft Entra ID sends them.
+fn at_root(
+    resource: &ResourceType,
+    object: &mut Map<String, Value>,
+    action: Action,
+    value: Value,
+) -> Result<()> {
+    let Value::Object(attributes) = value else {
+        return Err(ScimError::value("without a path, the value is an object of attributes"));
+    };
+    for (name, value) in attributes {
+        let path = parse_patch_path(&name)?;
+        if is_extension(resource, &path) {
+            whole_extension(resource, object, action, value)?;
+            continue;
+        }
+        let is_ignored = ["id", "meta", "schemas"].iter().any(|known| path.path.is(known))
+            || resource
+                .resolve(&path.path)
+                .is_some_and(|found| found.attribute.mutability == Mutability::ReadOnly);
+        if !is_ignored {
+            at_path(resource, object, action, &path, value)?;
+        }
+    }
+    Ok(())
+}
+
+fn is_extension(resource: &ResourceType, path: &PatchPath) -> bool {
+    let extension = resource.extension.as_ref();
+    extension.is_some_and(|extension| path.path.to_string().eq_ignore_ascii_case(extension.schema))
+}
+
+/// An operation on the URN of the extension.
+fn whole_extension(
+    resource: &ResourceType,
+    object: &mut Map<String, Value>,
+    action: Action,
+    value: Value,
+) -> Result<()> {
+    let Some(extension) = &resource.extension else { return Ok(()) };
+    let checked = check_attributes(resource, Map::from_iter([(extension.schema.to_owned(), value)]))?;
+    if action != Action::Add {
+        object.remove(extension.schema);
+    }
+    for (schema, added) in checked {
+        match (object.get_mut(&schema), added) {
+            (Some(Value::Object(present)), Value::Object(added)) => present.extend(added),
+            (_, added) => {
+                object.insert(schema, added);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn at_path(
+    resource: &ResourceType,
+    object: &mut Map<String, Value>,
+    action: Action,
+    path: &PatchPath,
+    value: Value,
+) -> Result<()> {
+    if is_extension(resource, path) {
+        return whole_extension(resource, object, action, value);
+    }
+    if ["id", "schemas"].iter().any(|known| path.path.is(known))
+        || path.path.name.eq_ignore_ascii_case("meta")
+    {
+        return Err(ScimError::mutability(format!("{} is set by the server", path.path)));
+    }
+    let unknown =
+        || ScimError::path(format!("{}: {} has no such attribute", path.path, resource.name.text()));
+    let Resolved { attribute, part, is_extension } = resource.resolve(&path.path).ok_or_else(unknown)?;
+    if attribute.mutability == Mutability::ReadOnly {
+        return Err(ScimError::mutability(format!("{} is read-only", path.path)));
+    }
+    let part = match &path.part {
+        Some(name) => Some(attribute.part(name).ok_or_else(unknown)?),
+        None => part,
+    };
+    if !attribute.is_mapped() || part.is_some_and(|part| !part.is_mapped()) {
+        // As in a resource: RFC 7643 defines it, and it is not kept here.
+        return Ok(());
+    }
+    let target = match resource.extension.as_ref().filter(|_| is_extension) {
+        Some(extension) => {
+            let inner = object.entry(extension.schema).or_insert_with(|| Map::new().into());
+            inner.as_object_mut().ok_or_else(unknown)?
+        }
+        None => &mut *object,
+    };
+    match (&path.filter, part) {
+        (Some(filter), part) => filtered(target, attribute, filter, part, action, value)?,
+        (None, None) => whole(target, attribute, action, value)?,
+        (None, Some(part)) => one_part(target, attribute, part, action, value)?,
+    }
+    object.retain(|_, value| !value.as_object().is_some_and(Map::is_empty));
+    Ok(())
+}
+
+/// An operation on an attribute as a whole.
+fn whole(target: &mut Map<String, Value>, attribute: &Attribute, action: Action, value: Value) -> Result<()> {
+    let is_stated = !value.is_null();
+    let checked = check_value(attribute, value)?;
+    let present = target.get_mut(attribute.name);
+    match (action, present, checked) {
+        // Entra removes values by naming them.
+        (Action::Remove, Some(Value::Array(present)), Some(Value::Array(named))) if is_stated => {
+            present.retain(|value| !named.iter().any(|named| named["value"] == value["value"]));
+            if present.is_empty() {
+                target.remove(attribute.name);
+            }
+        }
+        (Action::Remove, ..) | (Action::Replace, _, None) => {
+            target.remove(attribute.name);
+        }
+        (Action::Add, _, None) => {}
+        (Action::Add, Some(Value::Array(present)), Some(Value::Array(added))) => {
+            let has_primary = added.iter().any(|value| value["primary"] == true);
+            for value in added {
+                present.retain(|other| other["value"] != value["value"] || other["type"] != value["type"]);
+                present.push(value);
+            }
+            if has_primary {
+                keep_last_primary(present);
+            }
+        }
+        (Action::Add | Action::Replace, Some(Value::Object(present)), Some(Value::Object(added))) => {
+            // RFC 7644 section 3.5.2.3: replacing a complex attribute replaces the parts that are given.
+            present.extend(added);
+        }
+        (_, _, Some(checked)) => {
+            target.insert(attribute.name.to_owned(), checked);
+        }
+    }
+    Ok(())
+}
+
+/// An operation on a part, of all values of the attribute.
+fn one_part(
+    target: &mut Map<String, Value>,
+    attribute: &Attribute,
+    part: &Attribute,
+    action: Action,
+    value: Value,
+) -> Result<()> {
+    let checked = if action == Action::Remove { None } else { check_value(part, value)? };
+    let set = |object: &mut Map<String, Value>| match &checked {
+        Some(value) => drop(object.insert(part.name.to_owned(), value.clone())),
+        None => drop(object.remove(part.name)),
+    };
+    let present = target.remove(attribute.name).unwrap_or_else(|| {
+        let empty = Value::Object(Map::new());
+        if attribute.is_multi_valued { Value::Array(vec![empty]) } else { empty }
+    });
+    let changed = match present {
+        Value::Array(mut values) => {
+            values.iter_mut().filter_map(Value::as_object_mut).for_each(set);
+            Value::Array(values.into_iter().filter(|value| !is_hollow(value)).collect())
+        }
+        Value::Object(mut object) => {
+            set(&mut object);
+            Value::Object(object)
+        }
+        other => other,
+    };
+    put_checked(target, attribute, changed)
+}
+
+/// An operation on the values that pass a filter.
+fn filtered(
+    target: &mut Map<String, Value>,
+    attribute: &Attribute,
+    filter: &Filter,
+    part: Option<&Attribute>,
+    action: Action,
+    value: Value,
+) -> Result<()> {
+    if !attribute.is_multi_valued {
+        return Err(ScimError::path(format!("{}: it has one value, so there is no filter", attribute.name)));
+    }
+    let mut values = match target.remove(attribute.name) {
+        Some(Value::Array(values)) => values,
+        _ => Vec::new(),
+    };
+    let passes = |value: &Value| value.as_object().is_some_and(|object| matches(filter, object));
+    if !values.iter().any(passes) {
+        if action != Action::Add {
+            let text = format!("{}: no value passes the filter", attribute.name);
+            return Err(ScimError::no_target(text));
+        }
+        let mut new = Map::new();
+        equalities(filter, &mut new);
+        values.push(new.into());
+    }
+    match (action, part) {
+        (Action::Remove, None) => values.retain(|value| !passes(value)),
+        (Action::Remove, Some(part)) => {
+            for object in values.iter_mut().filter(|value| passes(value)).filter_map(Value::as_object_mut) {
+                object.remove(part.name);
+            }
+        }
+        (_, part) => {
+            let changes = match part {
+                Some(part) => Map::from_iter([(part.name.to_owned(), value)]),
+                None => match value {
+                    Value::Object(parts) => parts,
+                    _ => return Err(ScimError::value(format!("{}: an object expected", attribute.name))),
+                },
+            };
+            let is_primary =
+                changes.iter().any(|(name, value)| name.eq_ignore_ascii_case("primary") && *value == true);
+            let (mut changed, kept): (Vec<_>, Vec<_>) = values.into_iter().partition(passes);
+            for object in changed.iter_mut().filter_map(Value::as_object_mut) {
+                for (name, value) in &changes {
+                    let name = attribute.part(name).map_or(name.as_str(), |part| part.name);
+                    object.insert(name.to_owned(), value.clone());
+                }
+            }
+            values = kept;
+            values.extend(changed);
+            if is_primary {
+                keep_last_primary(&mut values);
+            }
+        }
+    }
+    values.retain(|value| !is_hollow(value));
+    put_checked(target, attribute, Value::Array(values))
+}
+
+/// Takes what a filter says of a value that is created for it.
+fn equalities(filter: &Filter, object: &mut Map<String, Value>) {
+    match filter {
+        Filter::And(filters) => filters.iter().for_each(|filter| equalities(filter, object)),
+        Filter::Compare(path, Operator::Equal, value) => {
+            object.insert(path.name.clone(), value.clone());
+        }
+        _ => {}
+    }
+}
+
+fn put_checked(target: &mut Map<String, Value>, attribute: &Attribute, value: Value) -> Result<()> {
+    match check_value(attribute, value)? {
+        Some(value) => drop(target.insert(attribute.name.to_owned(), value)),
+        None => drop(target.remove(attribute.name)),
+    }
+    Ok(())
+}
+
+/// Returns true for a value of which only the type is left.
+fn is_hollow(value: &Value) -> bool {
+    value.as_object().is_none_or(|object| object.keys().all(|name| name == "type" || name == "primary"))
+}
+
+/// RFC 7644 section 3.5.2: setting a primary value unsets the others.
+fn keep_last_primary(values: &mut [Value]) {
+    let mut is_found = false;
+    for object in values.iter_mut().rev().filter_map(Value::as_object_mut) {
+        if object.get("primary").is_some_and(|value| *value == true) {
+            if is_found {
+                object.remove("primary");
+            }
+            is_found = true;
+        }
+    }
+}

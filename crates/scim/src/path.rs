@@ -1,0 +1,104 @@
+//! Paths of attributes (RFC 7644 section 3.10): `userName`, `name.familyName`,
+//! `urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value`.
+
+use std::fmt;
+
+/// The path of an attribute or of a part of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AttributePath {
+    /// The URN of the schema, if it is given.
+    pub(crate) schema: Option<String>,
+    pub(crate) name: String,
+    pub(crate) part: Option<String>,
+}
+
+impl AttributePath {
+    /// Parses a whole path; `None` if it has another form.
+    pub(crate) fn parse(text: &str) -> Option<AttributePath> {
+        let (schema, rest) = match text.rfind(':') {
+            Some(colon) => (Some(text.get(..colon)?), text.get(colon + 1..)?),
+            None => (None, text),
+        };
+        if schema.is_some_and(|schema| !is_urn(schema)) {
+            return None;
+        }
+        let (name, part) = match rest.split_once('.') {
+            Some((name, part)) => (name, Some(part)),
+            None => (rest, None),
+        };
+        if !is_name(name) || !part.is_none_or(is_name) {
+            return None;
+        }
+        Some(AttributePath {
+            schema: schema.map(str::to_owned),
+            name: name.to_owned(),
+            part: part.map(str::to_owned),
+        })
+    }
+
+    /// Returns true if this is `name` without a part, of the core schema or of none.
+    pub(crate) fn is(&self, name: &str) -> bool {
+        self.part.is_none() && self.name.eq_ignore_ascii_case(name)
+    }
+}
+
+impl fmt::Display for AttributePath {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(schema) = &self.schema {
+            write!(formatter, "{schema}:")?;
+        }
+        formatter.write_str(&self.name)?;
+        self.part.as_ref().map_or(Ok(()), |part| write!(formatter, ".{part}"))
+    }
+}
+
+/// Returns true for a name of an attribute (RFC 7643 section 2.1), or `$ref`.
+fn is_name(text: &str) -> bool {
+    let text = text.strip_prefix('$').unwrap_or(text);
+    text.starts_with(|first: char| first.is_ascii_alphabetic())
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || "-_$".contains(char))
+}
+
+fn is_urn(text: &str) -> bool {
+    text.get(..4).is_some_and(|start| start.eq_ignore_ascii_case("urn:"))
+        && text.chars().all(|char| char.is_ascii_alphanumeric() || ":.-_".contains(char))
+}
+
+/// Returns true if this character can be part of a path.
+pub(crate) fn is_path_char(char: char) -> bool {
+    char.is_ascii_alphanumeric() || ":.-_$".contains(char)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_of_all_forms() {
+        let path = |schema: Option<&str>, name: &str, part: Option<&str>| AttributePath {
+            schema: schema.map(str::to_owned),
+            name: name.to_owned(),
+            part: part.map(str::to_owned),
+        };
+        let enterprise = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User";
+        for (text, expected) in [
+            ("userName", Some(path(None, "userName", None))),
+            ("name.familyName", Some(path(None, "name", Some("familyName")))),
+            ("members.$ref", Some(path(None, "members", Some("$ref")))),
+            (
+                "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager.value",
+                Some(path(Some(enterprise), "manager", Some("value"))),
+            ),
+            ("", None),
+            (".", None),
+            ("a.", None),
+            ("a.b.c", None),
+            ("user:name", None),
+            ("urn:", None),
+            ("ü", None),
+            ("a b", None),
+        ] {
+            assert_eq!(AttributePath::parse(text), expected, "{text}");
+        }
+    }
+}

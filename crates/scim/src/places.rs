@@ -1,0 +1,64 @@
+//! Places in result lists, for clients that page by index.
+//!
+//! The directory continues a list after a cookie, not at an index. The cookies of the indexes used last are
+//! remembered. If a place is forgotten, the list is read up to there once more. A cookie is valid only for the request
+//! and the requester that it was given to, so a wrong one would be refused.
+
+use std::collections::VecDeque;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::{Mutex, PoisonError};
+
+use crate::limits::PLACES_MAX;
+
+/// Position in a list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) cookie: Vec<u8>,
+    /// Length of the whole list, as counted at its first page.
+    pub(crate) total: usize,
+}
+
+/// The places used last.
+#[derive(Default)]
+pub(crate) struct Places {
+    hasher: RandomState,
+    recent: Mutex<VecDeque<(u64, Place)>>,
+}
+
+impl Places {
+    /// Returns the key of an index in a list.
+    pub(crate) fn key(&self, credentials: &str, list: &[&str], index: usize) -> u64 {
+        self.hasher.hash_one((credentials, list, index))
+    }
+
+    pub(crate) fn find(&self, key: u64) -> Option<Place> {
+        let recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.iter().find(|(known, _)| *known == key).map(|(_, place)| place.clone())
+    }
+
+    pub(crate) fn remember(&self, key: u64, place: Place) {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.retain(|(known, _)| *known != key);
+        if recent.len() == PLACES_MAX {
+            recent.pop_back();
+        }
+        recent.push_front((key, place));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_place_is_forgotten() {
+        let places = Places::default();
+        let place = |total| Place { cookie: vec![1], total };
+        for index in 0..=PLACES_MAX {
+            places.remember(places.key("a", &["list"], index), place(index));
+        }
+        assert_eq!(places.find(places.key("a", &["list"], 0)), None);
+        assert_eq!(places.find(places.key("a", &["list"], PLACES_MAX)), Some(place(PLACES_MAX)));
+        assert_eq!(places.find(places.key("b", &["list"], PLACES_MAX)), None);
+    }
+}

@@ -1,0 +1,282 @@
+//! Entries as resources.
+
+use client::Entry;
+use serde_json::{Map, Value, json};
+
+use crate::attribute::{Attribute, Binding, DISABLED, Kind};
+use crate::model::{
+    CREATE_TIMESTAMP, ENTRY_CSN, ENTRY_UUID, MODIFY_TIMESTAMP, Model, OBJECT_CLASS, ResourceName,
+    ResourceType, UNSET,
+};
+use crate::selection::Selection;
+use crate::session::Found;
+use crate::time;
+
+/// Attributes that a search requests for a resource: those to return, and those that name other resources.
+#[derive(Debug)]
+pub(crate) struct Requested {
+    pub(crate) attributes: Vec<String>,
+    pub(crate) links: Vec<String>,
+}
+
+impl Requested {
+    /// Returns the attributes that hold what is selected.
+    pub(crate) fn of(resource: &ResourceType, selection: &Selection) -> Requested {
+        let core = resource.core().map(|attribute| (attribute, false));
+        let extended = resource.extended().iter().map(|attribute| (attribute, true));
+        let is_wanted = |(attribute, is_extension): &(&Attribute, bool)| {
+            selection.wants(resource, attribute, *is_extension)
+        };
+        Requested::holding(resource, core.chain(extended).filter(is_wanted).map(|(attribute, _)| attribute))
+    }
+
+    /// Returns the attributes that a client sets, except the members of a group: what a change of a resource reads.
+    pub(crate) fn of_change(resource: &ResourceType) -> Requested {
+        let is_read = |attribute: &&Attribute| {
+            !matches!(attribute.binding, Binding::Members(_) | Binding::Groups(_) | Binding::Password(_))
+        };
+        Requested::holding(resource, resource.all().filter(is_read))
+    }
+
+    /// Returns the members of a group only.
+    pub(crate) fn of_members(resource: &ResourceType) -> Requested {
+        let is_members = |attribute: &&Attribute| matches!(attribute.binding, Binding::Members(_));
+        Requested::holding(resource, resource.all().filter(is_members))
+    }
+
+    /// Returns what every resource has: id, version and times.
+    pub(crate) fn of_entry() -> Requested {
+        let always = [ENTRY_UUID, ENTRY_CSN, CREATE_TIMESTAMP, MODIFY_TIMESTAMP, OBJECT_CLASS];
+        Requested { attributes: always.map(str::to_owned).to_vec(), links: Vec::new() }
+    }
+
+    fn holding<'a>(resource: &ResourceType, wanted: impl Iterator<Item = &'a Attribute>) -> Requested {
+        let mut requested = Requested::of_entry();
+        for attribute in wanted {
+            attribute.each_description(&mut |name| requested.attributes.push(name.to_owned()));
+            if let Binding::Link(name) | Binding::Members(name) | Binding::Groups(name) = &attribute.binding {
+                requested.links.push(name.clone());
+            }
+        }
+        // Whether a name is a default depends on others: see `name_of`.
+        if resource.name == ResourceName::User {
+            requested.attributes.push(UNSET.to_owned());
+            let name = |attribute: &&Attribute| ["userName", "displayName", "name"].contains(&attribute.name);
+            resource.core().filter(name).for_each(|attribute| {
+                attribute.each_description(&mut |name| requested.attributes.push(name.to_owned()));
+            });
+        }
+        requested.attributes.sort();
+        requested.attributes.dedup();
+        requested
+    }
+}
+
+/// Returns the id of an entry, which every entry has.
+pub(crate) fn id_of(found: &Found) -> String {
+    found.entry.text(ENTRY_UUID).unwrap_or_default()
+}
+
+/// Returns the version of an entry (RFC 7644 section 3.14), a weak tag, because representations vary.
+/// `None` if the requester may not read it.
+pub(crate) fn version_of(found: &Found) -> Option<String> {
+    found.entry.text(ENTRY_CSN).map(|csn| format!("W/\"{csn}\""))
+}
+
+/// Writes entries as resources.
+pub(crate) struct Writer<'a> {
+    pub(crate) model: &'a Model,
+    /// The URL of the service, without a slash at the end.
+    pub(crate) url: &'a str,
+}
+
+impl Writer<'_> {
+    /// Returns the resource of an entry, without what is not selected.
+    pub(crate) fn resource(&self, resource: &ResourceType, found: &Found, selection: &Selection) -> Value {
+        let mut object = self.attributes(resource, found);
+        let mut schemas = vec![resource.schema];
+        schemas
+            .extend(resource.extension.iter().map(|one| one.schema).filter(|one| object.contains_key(*one)));
+        let id = id_of(found);
+        let time = |name| found.entry.text(name).as_deref().and_then(time::from_ldap);
+        let location = self.location(resource, &id);
+        let mut meta = json!({ "resourceType": resource.name.text(), "location": location });
+        for (name, value) in [
+            ("created", time(CREATE_TIMESTAMP)),
+            ("lastModified", time(MODIFY_TIMESTAMP)),
+            ("version", version_of(found)),
+        ] {
+            if let Some(value) = value {
+                meta[name] = value.into();
+            }
+        }
+        object.insert("schemas".to_owned(), json!(schemas));
+        object.insert("id".to_owned(), id.into());
+        object.insert("meta".to_owned(), meta);
+        selection.prune(resource, &mut object);
+        object.into()
+    }
+
+    /// Returns the URL of a resource.
+    pub(crate) fn location(&self, resource: &ResourceType, id: &str) -> String {
+        format!("{}/{}/{id}", self.url, resource.name.endpoint())
+    }
+
+    /// Returns the attributes of an entry, as the schemas define them.
+    pub(crate) fn attributes(&self, resource: &ResourceType, found: &Found) -> Map<String, Value> {
+        let mut object = Map::new();
+        for attribute in resource.core() {
+            if let Some(value) = self.value(resource, attribute, found) {
+                object.insert(attribute.name.to_owned(), value);
+            }
+        }
+        if let Some(extension) = &resource.extension {
+            let value = |attribute: &Attribute| {
+                Some((attribute.name.to_owned(), self.value(resource, attribute, found)?))
+            };
+            let extended: Map<String, Value> = extension.attributes.iter().filter_map(value).collect();
+            if !extended.is_empty() {
+                object.insert(extension.schema.to_owned(), extended.into());
+            }
+        }
+        object
+    }
+
+    fn value(&self, resource: &ResourceType, attribute: &Attribute, found: &Found) -> Option<Value> {
+        let entry = &found.entry;
+        match &attribute.binding {
+            Binding::Unmapped | Binding::Password(_) => None,
+            Binding::Text(name) if attribute.kind == Kind::Reference => {
+                first(resource, entry, name).map(|uri| without_label(&uri).into())
+            }
+            Binding::Text(name) => first(resource, entry, name).map(Value::String),
+            Binding::Active(_) if is_unset(entry, attribute) => None,
+            Binding::Active(name) => Some(entry.texts(name).iter().all(|value| value != DISABLED).into()),
+            Binding::Inner if attribute.name == "name" => name_of(resource, attribute, entry),
+            Binding::Inner => parts_of(resource, attribute, entry).map(Value::Object),
+            Binding::Address => {
+                let mut address = parts_of(resource, attribute, entry)?;
+                address.insert("type".to_owned(), "work".into());
+                Some(json!([address]))
+            }
+            Binding::Values(name) => {
+                let values = entry.texts(name).into_iter().map(|value| json!({ "value": value })).collect();
+                non_empty(values)
+            }
+            Binding::Typed(slots) => {
+                let has_primary = slots.len() == 1;
+                let mut values = Vec::new();
+                for slot in slots {
+                    for text in entry.texts(&slot.description) {
+                        let mut value = json!({ "value": text, "type": slot.canonical });
+                        if has_primary && is_unset(entry, attribute) {
+                            value["primary"] = false.into();
+                        } else if has_primary && values.is_empty() {
+                            value["primary"] = true.into();
+                        }
+                        values.push(value);
+                    }
+                }
+                non_empty(values)
+            }
+            Binding::Link(name) => {
+                let link = found.links.iter().find(|link| link.attribute.eq_ignore_ascii_case(name))?;
+                let location = self.location(&self.model.users, &link.id);
+                Some(json!({ "value": link.id, "$ref": location }))
+            }
+            Binding::Members(name) => non_empty(self.links(found, name, true)),
+            Binding::Groups(name) => non_empty(self.links(found, name, false)),
+        }
+    }
+
+    /// The entries that an attribute names; members with their kind.
+    fn links(&self, found: &Found, name: &str, is_member: bool) -> Vec<Value> {
+        let links = found.links.iter().filter(|link| link.attribute.eq_ignore_ascii_case(name));
+        let value = |link: &crate::session::Link| {
+            let is_group = |class: &String| {
+                self.model.groups.found.iter().any(|known| known.eq_ignore_ascii_case(class))
+            };
+            let kind = if !is_member || link.classes.iter().any(is_group) {
+                &self.model.groups
+            } else {
+                &self.model.users
+            };
+            let mut value = json!({ "value": link.id, "$ref": self.location(kind, &link.id) });
+            if is_member {
+                value["type"] = kind.name.text().into();
+            }
+            value
+        };
+        links.map(value).collect()
+    }
+}
+
+/// Returns true if a client left the attribute without a value in place of its default.
+fn is_unset(entry: &Entry, attribute: &Attribute) -> bool {
+    entry.texts(UNSET).iter().any(|name| name == attribute.name)
+}
+
+fn non_empty(values: Vec<Value>) -> Option<Value> {
+    if values.is_empty() { None } else { Some(Value::Array(values)) }
+}
+
+/// Returns the value of an attribute that has one in SCIM: that of the entry's name, or else the first.
+pub(crate) fn first(resource: &ResourceType, entry: &Entry, name: &str) -> Option<String> {
+    let values = entry.texts(name);
+    if values.len() > 1 && name.eq_ignore_ascii_case(&resource.rdn) {
+        let dn = ldap::Dn::parse(&entry.dn).ok();
+        let rdn = dn.as_ref().and_then(|dn| dn.rdn());
+        let named = rdn.and_then(|rdn| rdn.avas.iter().find(|ava| ava.attribute.eq_ignore_ascii_case(name)));
+        if let Some(named) = named {
+            return Some(String::from_utf8_lossy(&named.value).into_owned());
+        }
+    }
+    values.into_iter().next()
+}
+
+/// Returns the URI of a value of labeledURI (RFC 2079), which may have a label after a space.
+pub(crate) fn without_label(labeled: &str) -> &str {
+    labeled.split(' ').next().unwrap_or_default()
+}
+
+fn parts_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Map<String, Value>> {
+    let part = |part: &Attribute| match &part.binding {
+        // A postal address separates its lines by dollar signs (RFC 4517 section 3.3.28).
+        Binding::Text(name) if attribute.binding == Binding::Address && part.name == "formatted" => {
+            Some((part.name.to_owned(), lines(&first(resource, entry, name)?).into()))
+        }
+        Binding::Text(name) => Some((part.name.to_owned(), first(resource, entry, name)?.into())),
+        _ => None,
+    };
+    let parts: Map<String, Value> = attribute.parts.iter().filter_map(part).collect();
+    if parts.is_empty() { None } else { Some(parts) }
+}
+
+fn lines(address: &str) -> String {
+    address.replace('$', "\n").replace("\\24", "$").replace("\\5C", "\\").replace("\\5c", "\\")
+}
+
+/// Returns the name of a user, unless it only consists of the values that [`crate::write`] gives a user without one,
+/// because an entry must have `cn` and `sn`.
+fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Value> {
+    let mut name = parts_of(resource, attribute, entry)?;
+    let text = |wanted: &str| {
+        let attribute = resource.attributes.iter().find(|one| one.name == wanted)?;
+        let Binding::Text(name) = &attribute.binding else { return None };
+        first(resource, entry, name)
+    };
+    let user_name = text("userName");
+    let given = name.contains_key("givenName");
+    let default = |part: &str, values: &[Option<String>]| {
+        let found = name.get(part).and_then(Value::as_str);
+        found.is_none_or(|found| values.iter().flatten().any(|value| value == found))
+    };
+    let is_default = !given
+        && default("familyName", std::slice::from_ref(&user_name))
+        && default("formatted", &[user_name.clone(), text("displayName")]);
+    if is_default {
+        name.remove("familyName");
+        name.remove("formatted");
+    }
+    if name.is_empty() { None } else { Some(name.into()) }
+}

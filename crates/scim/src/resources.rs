@@ -1,0 +1,390 @@
+//! Operations on one resource: create, read, replace, patch, delete (RFC 7644 sections 3.3 to 3.6).
+
+use std::collections::HashMap;
+
+use ldap::{ChangeOperation, FilterBuf};
+use serde_json::{Map, Value};
+
+use crate::attribute::{Attribute, Binding, Mutability};
+use crate::check::check_resource;
+use crate::error::{Result, ScimError};
+use crate::limits::{ATTEMPTS_MAX, IDS_PER_SEARCH, MEMBERS_RETURNED_MAX};
+use crate::model::{ENTRY_CSN, ENTRY_UUID, Model, ResourceType};
+use crate::patch::{MemberChange, apply, member_ids, parse, take_member_changes};
+use crate::read::{Requested, Writer, id_of, version_of};
+use crate::selection::Selection;
+use crate::session::{Found, Query, Session};
+use crate::translate::{escaped, is_id};
+use crate::write::{EntryChanges, Wanted, Wishes, changes_of, linked_ids, new_entry, wishes};
+
+/// Ids with the DNs of their entries.
+type Names = HashMap<String, String>;
+
+/// The resources of a service, as one client sees them.
+pub(crate) struct Resources<'a> {
+    pub(crate) model: &'a Model,
+    pub(crate) url: &'a str,
+}
+
+/// A resource as it is after an operation.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) id: String,
+    pub(crate) version: Option<String>,
+    pub(crate) location: String,
+    /// The resource, if the answer contains it.
+    pub(crate) resource: Option<Value>,
+}
+
+impl Resources<'_> {
+    pub(crate) fn writer(&self) -> Writer<'_> {
+        Writer { model: self.model, url: self.url }
+    }
+
+    /// Returns the resource of an id.
+    ///
+    /// # Errors
+    /// 404 if there is none that the requester may see.
+    pub(crate) fn get(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        selection: &Selection,
+    ) -> Result<Stored> {
+        let found = self.find(session, resource, id, &Requested::of(resource, selection))?;
+        Ok(self.stored(resource, &found, Some(selection)))
+    }
+
+    /// Adds a resource.
+    ///
+    /// # Errors
+    /// 409 uniqueness if there is one of this name, and those of its values.
+    pub(crate) fn create(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        body: Map<String, Value>,
+        selection: &Selection,
+    ) -> Result<Stored> {
+        let mut object = check_resource(resource, body)?;
+        let members = members_of(resource);
+        let ids = member_ids(members.and_then(|(attribute, _)| object.remove(attribute.name)));
+        let wishes = wishes(resource, &object)?;
+        let names = self.names_of(session, ids.iter().cloned().chain(linked_ids(&wishes)))?;
+        let dns = ids.iter().map(|id| named(&names, id)).collect::<Result<Vec<_>>>()?;
+        let members = members.map(|(_, name)| (name, dns.as_slice()));
+        let disables = disables(&wishes);
+        let (dn, attributes) = new_entry(resource, wishes, members, &|id| named(&names, id))?;
+        session.add(&dn, &attributes)?;
+        if disables && !session.has_policy(&dn)? {
+            session.delete(&dn, None)?;
+            return Err(without_policy());
+        }
+        self.read_back(session, resource, &dn, Some(selection))
+    }
+
+    /// Makes a resource what the body says.
+    ///
+    /// # Errors
+    /// 412 if `version` is stated and another, and those of the values.
+    pub(crate) fn replace(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        (body, version): (Map<String, Value>, Option<&str>),
+        selection: &Selection,
+    ) -> Result<Stored> {
+        let mut object = check_resource(resource, body)?;
+        let members = members_of(resource).map(|(attribute, _)| object.remove(attribute.name));
+        let members = members.map(|members| MemberChange::Replace(member_ids(members)));
+        let members: Vec<_> = members.into_iter().collect();
+        let change = |_: &mut Map<String, Value>| Ok(Some(object.clone()));
+        self.change(session, resource, id, version, &members, &change, Some(selection))
+    }
+
+    /// Applies the operations of a PATCH. Of a group with many members, the answer contains the resource only if the
+    /// client selects attributes.
+    ///
+    /// # Errors
+    /// As [`Self::replace`].
+    pub(crate) fn patch(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        (body, version): (Map<String, Value>, Option<&str>),
+        selection: &Selection,
+    ) -> Result<Stored> {
+        let mut operations = parse(body)?;
+        let members = take_member_changes(resource, &mut operations)?;
+        let change = |object: &mut Map<String, Value>| {
+            if operations.is_empty() {
+                return Ok(None);
+            }
+            apply(resource, object, operations.clone())?;
+            Ok(Some(std::mem::take(object)))
+        };
+        let is_shown = selection.is_stated() || self.is_small(session, resource, id)?;
+        self.change(session, resource, id, version, &members, &change, is_shown.then_some(selection))
+    }
+
+    /// Returns true for a user, and for a group with few members.
+    fn is_small(&self, session: &mut Session, resource: &ResourceType, id: &str) -> Result<bool> {
+        let Some((_, name)) = members_of(resource) else { return Ok(true) };
+        // An answer that ends with the last value says so in the attribute's name.
+        let attributes = vec![format!("{name};range=0-{}", MEMBERS_RETURNED_MAX - 1)];
+        let found = self.find(session, resource, id, &Requested { attributes, links: Vec::new() })?;
+        let mut described = found.entry.attributes.iter().map(|attribute| attribute.description.as_str());
+        Ok(described.all(|description| !description.contains(";range=") || description.ends_with("-*")))
+    }
+
+    /// Deletes a resource.
+    pub(crate) fn delete(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        version: Option<&str>,
+    ) -> Result<()> {
+        let found = self.find(session, resource, id, &Requested::of_entry())?;
+        let assertion = check_version(&found, version)?;
+        session.delete(&found.entry.dn, assertion.as_ref())
+    }
+
+    /// Changes an entry to what `change` makes of its resource, and its members. If others change the entry at the same
+    /// time, begins again; with a stated version that is an error.
+    #[allow(clippy::too_many_arguments, reason = "one place for both kinds of changes")]
+    fn change(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        version: Option<&str>,
+        members: &[MemberChange],
+        change: &dyn Fn(&mut Map<String, Value>) -> Result<Option<Map<String, Value>>>,
+        shown: Option<&Selection>,
+    ) -> Result<Stored> {
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.find(session, resource, id, &Requested::of_change(resource))?;
+            let mut assertion = check_version(&found, version)?;
+            let mut object = self.writer().attributes(resource, &found);
+            strip_read_only(resource, &mut object);
+            let mut changes = EntryChanges::default();
+            if let Some(object) = change(&mut object)? {
+                let wishes = wishes(resource, &object)?;
+                if disables(&wishes) && !session.has_policy(&found.entry.dn)? {
+                    return Err(without_policy());
+                }
+                let names = self.names_of(session, linked_ids(&wishes).into_iter())?;
+                changes_of(resource, &found, wishes, &|id| named(&names, id), &mut changes)?;
+                if !changes.is_empty() {
+                    assertion = assertion_of(&found)?;
+                }
+            }
+            for (position, change) in members.iter().enumerate() {
+                self.change_members(session, resource, &found.entry.dn, change, position == 0, &mut changes)?;
+            }
+            if changes.is_empty() {
+                return self.read_back(session, resource, &found.entry.dn, shown);
+            }
+            let EntryChanges { changes, renamed, .. } = &changes;
+            match session.modify(&found.entry.dn, changes, renamed.as_ref(), assertion.as_ref()) {
+                Err(error) if error.status == 412 && version.is_none() => {}
+                Err(error) => return Err(error),
+                Ok(()) => {
+                    let dn = renamed.as_ref().map_or(&found.entry.dn, |renamed| &renamed.dn);
+                    return self.read_back(session, resource, dn, shown);
+                }
+            }
+        }
+        Err(ScimError::new(503, "others change this resource at the same time: try again"))
+    }
+
+    /// Adds a change of members as values to add and to delete.
+    fn change_members(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        dn: &str,
+        change: &MemberChange,
+        is_first: bool,
+        changes: &mut EntryChanges,
+    ) -> Result<()> {
+        let Some((_, name)) = members_of(resource) else { return Ok(()) };
+        match change {
+            MemberChange::Add(ids) => {
+                let names = self.names_of(session, ids.iter().cloned())?;
+                let dns = ids.iter().map(|id| named(&names, id)).collect::<Result<Vec<_>>>()?;
+                changes.push(ChangeOperation::Add, name, &dns);
+            }
+            MemberChange::Remove(ids) => {
+                // An id that names no resource is no member.
+                let names = self.names_of(session, ids.iter().cloned())?;
+                let dns: Vec<_> = ids.iter().filter_map(|id| named(&names, id).ok()).collect();
+                if !dns.is_empty() {
+                    changes.push(ChangeOperation::Delete, name, &dns);
+                }
+            }
+            MemberChange::Replace(ids) if ids.is_empty() => changes.push(ChangeOperation::Replace, name, &[]),
+            MemberChange::Replace(ids) => {
+                let names = self.names_of(session, ids.iter().cloned())?;
+                let dns = ids.iter().map(|id| named(&names, id)).collect::<Result<Vec<_>>>()?;
+                if !is_first {
+                    changes.push(ChangeOperation::Replace, name, &dns);
+                    return Ok(());
+                }
+                let requested = Requested::of_members(resource);
+                let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
+                let present = found.map(|found| found.links).unwrap_or_default();
+                let is_present = |id: &str| present.iter().any(|link| link.id.eq_ignore_ascii_case(id));
+                let is_wanted = |id: &str| ids.iter().any(|wanted| wanted.eq_ignore_ascii_case(id));
+                let removed = present.iter().filter(|link| !is_wanted(&link.id));
+                let removed: Vec<_> = removed.map(|link| link.dn.clone()).collect();
+                let added = ids.iter().zip(dns).filter(|(id, _)| !is_present(id));
+                let added: Vec<_> = added.map(|(_, dn)| dn).collect();
+                for (operation, dns) in [(ChangeOperation::Add, added), (ChangeOperation::Delete, removed)] {
+                    if !dns.is_empty() {
+                        changes.push(operation, name, &dns);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn find(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        id: &str,
+        requested: &Requested,
+    ) -> Result<Found> {
+        let missing = || ScimError::not_found(&format!("{} {:?}", resource.name.text(), ldap::Excerpt(id)));
+        if !is_id(id) {
+            return Err(missing());
+        }
+        let filter = format!("(&{}({ENTRY_UUID}={}))", resource.class_filter(), escaped(id));
+        session.only(&query(resource, requested, &filter))?.ok_or_else(missing)
+    }
+
+    /// Returns the resource of an entry that was just changed.
+    fn read_back(
+        &self,
+        session: &mut Session,
+        resource: &ResourceType,
+        dn: &str,
+        shown: Option<&Selection>,
+    ) -> Result<Stored> {
+        let requested =
+            shown.map_or_else(Requested::of_entry, |selection| Requested::of(resource, selection));
+        let found = session.at(dn, &query(resource, &requested, "(objectClass=*)"))?;
+        let hidden = || ScimError::new(403, "the change is made, but you may not read the resource");
+        Ok(self.stored(resource, &found.ok_or_else(hidden)?, shown))
+    }
+
+    fn stored(&self, resource: &ResourceType, found: &Found, shown: Option<&Selection>) -> Stored {
+        let (id, writer) = (id_of(found), self.writer());
+        Stored {
+            location: writer.location(resource, &id),
+            version: version_of(found),
+            resource: shown.map(|selection| writer.resource(resource, found, selection)),
+            id,
+        }
+    }
+
+    /// Returns the DN of a resource of any type.
+    pub(crate) fn dn_of(&self, session: &mut Session, id: &str) -> Result<Option<String>> {
+        Ok(self.names_of(session, std::iter::once(id.to_owned()))?.remove(&id.to_ascii_lowercase()))
+    }
+
+    /// Returns the DNs of resources, many ids in a search.
+    fn names_of(&self, session: &mut Session, ids: impl Iterator<Item = String>) -> Result<Names> {
+        let mut wanted: Vec<String> = ids.filter(|id| is_id(id)).map(|id| id.to_ascii_lowercase()).collect();
+        wanted.sort();
+        wanted.dedup();
+        let mut names = Names::new();
+        for resource in self.model.both() {
+            wanted.retain(|id| !names.contains_key(id));
+            for ids in wanted.chunks(IDS_PER_SEARCH) {
+                let items: String = ids.iter().map(|id| format!("({ENTRY_UUID}={id})")).collect();
+                let filter = format!("(&{}(|{items}))", resource.class_filter());
+                let attributes = [ENTRY_UUID.to_owned()];
+                let query = Query {
+                    base: &resource.base,
+                    filter: &filter,
+                    attributes: &attributes,
+                    links: &[],
+                    sort: None,
+                };
+                for found in session.all(&query)? {
+                    names.insert(id_of(&found).to_ascii_lowercase(), found.entry.dn);
+                }
+            }
+        }
+        Ok(names)
+    }
+}
+
+fn query<'a>(resource: &'a ResourceType, requested: &'a Requested, filter: &'a str) -> Query<'a> {
+    Query {
+        base: &resource.base,
+        filter,
+        attributes: &requested.attributes,
+        links: &requested.links,
+        sort: None,
+    }
+}
+
+fn disables(wishes: &Wishes) -> bool {
+    wishes.iter().any(|(_, wanted)| *wanted == Wanted::Disabled(true))
+}
+
+fn without_policy() -> ScimError {
+    ScimError::value("active: no password policy applies to this user, so a lock would have no effect")
+}
+
+/// The attribute with the members, and the LDAP attribute that holds them.
+fn members_of(resource: &ResourceType) -> Option<(&Attribute, &str)> {
+    resource.attributes.iter().find_map(|attribute| match &attribute.binding {
+        Binding::Members(name) => Some((attribute, name.as_str())),
+        _ => None,
+    })
+}
+
+fn named(names: &Names, id: &str) -> Result<String> {
+    let missing = || ScimError::value(format!("{:?} is the id of no user and no group", ldap::Excerpt(id)));
+    names.get(&id.to_ascii_lowercase()).cloned().ok_or_else(missing)
+}
+
+/// Removes what a client cannot set, so that what remains has the form of a checked resource.
+fn strip_read_only(resource: &ResourceType, object: &mut Map<String, Value>) {
+    for attribute in resource.core().filter(|attribute| attribute.mutability == Mutability::ReadOnly) {
+        object.remove(attribute.name);
+    }
+}
+
+/// Checks `If-Match`, and returns the assertion by which the directory checks it again.
+fn check_version(found: &Found, version: Option<&str>) -> Result<Option<FilterBuf>> {
+    let Some(stated) = version else { return Ok(None) };
+    let is_current = version_of(found).is_some_and(|version| matches_version(stated, &version));
+    match stated.trim() {
+        "*" => Ok(None),
+        _ if is_current => assertion_of(found),
+        _ => Err(ScimError::version()),
+    }
+}
+
+/// Returns true if a list of entity tags, or `*`, has this one. Weak comparison (RFC 9110 section 8.8.3.2).
+pub(crate) fn matches_version(stated: &str, version: &str) -> bool {
+    let opaque = |tag: &str| tag.trim().trim_start_matches("W/").to_owned();
+    stated.trim() == "*" || stated.split(',').any(|tag| opaque(tag) == opaque(version))
+}
+
+/// The filter that is true as long as the entry is not changed; `None` if the requester may not read versions.
+fn assertion_of(found: &Found) -> Result<Option<FilterBuf>> {
+    let Some(csn) = found.entry.text(ENTRY_CSN) else { return Ok(None) };
+    let invalid = |error: ldap::FilterError| ScimError::filter(error.to_string());
+    FilterBuf::parse(&format!("({ENTRY_CSN}={})", escaped(&csn))).map_err(invalid).map(Some)
+}

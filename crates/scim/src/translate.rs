@@ -1,0 +1,295 @@
+//! Filters of SCIM as filters of LDAP (RFC 4515).
+//!
+//! Every comparison becomes one that an index can answer, so a search by `userName` or `externalId` looks at one entry.
+//! A filter that LDAP cannot express exactly is refused, not approximated.
+
+mod inner;
+
+use serde_json::Value;
+
+use crate::attribute::{Attribute, Binding, DISABLED, Kind};
+use crate::error::{Result, ScimError};
+use crate::filter::{Filter, Operator};
+use crate::model::{CREATE_TIMESTAMP, ENTRY_UUID, MODIFY_TIMESTAMP, ResourceType};
+use crate::path::AttributePath;
+use crate::time;
+
+/// Filters that are always and never true (RFC 4526).
+pub(crate) const ALWAYS: &str = "(&)";
+pub(crate) const NEVER: &str = "(|)";
+
+/// Returns the DN of the resource with an id, if there is one.
+pub(crate) type FindDn<'f> = &'f mut dyn FnMut(&str) -> Result<Option<String>>;
+
+/// Returns the filter for entries of `resource`, without the one for their class.
+///
+/// # Errors
+/// invalidFilter: unknown attributes, comparisons that the type does not have, values of another type.
+pub(crate) fn translate(resource: &ResourceType, filter: &Filter, find: FindDn<'_>) -> Result<String> {
+    Ok(match filter {
+        Filter::And(filters) => format!("(&{})", joined(resource, filters, find)?),
+        Filter::Or(filters) => format!("(|{})", joined(resource, filters, find)?),
+        Filter::Not(filter) => negated(&translate(resource, filter, find)?),
+        Filter::Present(path) => compare(resource, path, None, find)?,
+        Filter::Compare(path, operator, value) => compare(resource, path, Some((*operator, value)), find)?,
+        Filter::HasValue(path, inner) => inner::has_value(resource, path, inner, find)?,
+    })
+}
+
+fn joined(resource: &ResourceType, filters: &[Filter], find: FindDn<'_>) -> Result<String> {
+    let mut all = String::new();
+    for filter in filters {
+        all += &translate(resource, filter, find)?;
+    }
+    Ok(all)
+}
+
+fn negated(filter: &str) -> String {
+    match filter {
+        ALWAYS => NEVER.to_owned(),
+        NEVER => ALWAYS.to_owned(),
+        filter => format!("(!{filter})"),
+    }
+}
+
+/// One comparison; without an operator whether there is a value.
+fn compare(
+    resource: &ResourceType,
+    path: &AttributePath,
+    comparison: Option<(Operator, &Value)>,
+    find: FindDn<'_>,
+) -> Result<String> {
+    // `attribute eq null` is true if there is no value.
+    if let Some((operator @ (Operator::Equal | Operator::NotEqual), Value::Null)) = comparison {
+        let present = compare(resource, path, None, find)?;
+        return Ok(if operator == Operator::Equal { negated(&present) } else { present });
+    }
+    if path.schema.is_none()
+        || path.schema.as_deref().is_some_and(|schema| schema.eq_ignore_ascii_case(resource.schema))
+    {
+        if path.is("id") {
+            return id(comparison);
+        }
+        if path.name.eq_ignore_ascii_case("meta") {
+            return meta(resource, path, comparison);
+        }
+    }
+    let unknown = || ScimError::filter(format!("{path}: {} has no such attribute", resource.name.text()));
+    let resolved = resource.resolve(path).ok_or_else(unknown)?;
+    match resolved.part {
+        // The value is what a filter compares if it names no part (RFC 7644 section 3.4.2.2).
+        None => attribute(resolved.attribute, path, comparison, find),
+        Some(part) => part_of(resolved.attribute, part, path, comparison, find),
+    }
+}
+
+fn attribute(
+    attribute: &Attribute,
+    path: &AttributePath,
+    comparison: Option<(Operator, &Value)>,
+    find: FindDn<'_>,
+) -> Result<String> {
+    match &attribute.binding {
+        Binding::Text(name) | Binding::Values(name) => text(name, path, comparison),
+        Binding::Active(name) => active(name, path, comparison),
+        Binding::Typed(slots) => {
+            let names = slots.iter().map(|slot| slot.description.as_str());
+            any_of(names.map(|name| text(name, path, comparison)).collect::<Result<Vec<_>>>()?, comparison)
+        }
+        Binding::Link(name) | Binding::Members(name) | Binding::Groups(name) => {
+            link(name, path, comparison, find)
+        }
+        Binding::Inner | Binding::Address if comparison.is_none() => {
+            let mut names = Vec::new();
+            attribute.each_description(&mut |name| names.push(format!("({name}=*)")));
+            any_of(names, None)
+        }
+        Binding::Inner | Binding::Address => Err(ScimError::filter(format!("{path}: name one of its parts"))),
+        Binding::Unmapped | Binding::Password(_) => {
+            Err(ScimError::filter(format!("{path}: it is not kept here, or never returned")))
+        }
+    }
+}
+
+/// Joins one filter for each LDAP attribute. `ne` is true if none of them has the value.
+fn any_of(filters: Vec<String>, comparison: Option<(Operator, &Value)>) -> Result<String> {
+    if filters.len() == 1 {
+        return Ok(filters.concat());
+    }
+    let is_not_equal = comparison.is_some_and(|(operator, _)| operator == Operator::NotEqual);
+    Ok(format!("({}{})", if is_not_equal { '&' } else { '|' }, filters.concat()))
+}
+
+fn part_of(
+    attribute: &Attribute,
+    part: &Attribute,
+    path: &AttributePath,
+    comparison: Option<(Operator, &Value)>,
+    find: FindDn<'_>,
+) -> Result<String> {
+    match (&attribute.binding, &part.binding) {
+        (_, Binding::Text(name)) => text(name, path, comparison),
+        (_, Binding::Unmapped) => Err(ScimError::filter(format!("{path}: it is not kept here"))),
+        _ if part.name == "value" => self::attribute(attribute, path, comparison, find),
+        _ => {
+            let name = AttributePath { schema: None, name: part.name.to_owned(), part: None };
+            let inner = match comparison {
+                Some((operator, value)) => Filter::Compare(name, operator, value.clone()),
+                None => Filter::Present(name),
+            };
+            inner::values(attribute, path, &inner, find)
+        }
+    }
+}
+
+/// A comparison of texts with an LDAP attribute.
+fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>) -> Result<String> {
+    let Some((operator, value)) = comparison else { return Ok(format!("({name}=*)")) };
+    let Value::String(value) = value else {
+        return Err(ScimError::filter(format!("{path}: it is compared with a string")));
+    };
+    Ok(compared(name, operator, value))
+}
+
+/// A comparison with a value as LDAP writes it.
+fn compared(name: &str, operator: Operator, value: &str) -> String {
+    let is_empty = value.is_empty();
+    let value = escaped(value);
+    match operator {
+        Operator::Equal => format!("({name}={value})"),
+        Operator::NotEqual => format!("(!({name}={value}))"),
+        // Every text contains the empty one.
+        Operator::Contains | Operator::StartsWith | Operator::EndsWith if is_empty => format!("({name}=*)"),
+        Operator::Contains => format!("({name}=*{value}*)"),
+        Operator::StartsWith => format!("({name}={value}*)"),
+        Operator::EndsWith => format!("({name}=*{value})"),
+        Operator::Greater => format!("(&({name}>={value})(!({name}={value})))"),
+        Operator::GreaterOrEqual => format!("({name}>={value})"),
+        Operator::Less => format!("(&({name}<={value})(!({name}={value})))"),
+        Operator::LessOrEqual => format!("({name}<={value})"),
+    }
+}
+
+/// Escapes a value (RFC 4515 section 3).
+pub(crate) fn escaped(value: &str) -> String {
+    let mut out = String::with_capacity(value.len());
+    for char in value.chars() {
+        match char {
+            '*' | '(' | ')' | '\\' | '\0' => out += &format!("\\{:02x}", u32::from(char)),
+            char => out.push(char),
+        }
+    }
+    out
+}
+
+/// Returns true if this has the form of an id, that of a UUID (RFC 4122 section 3).
+pub(crate) fn is_id(text: &str) -> bool {
+    text.len() == 36
+        && text.bytes().enumerate().all(|(place, octet)| match place {
+            8 | 13 | 18 | 23 => octet == b'-',
+            _ => octet.is_ascii_hexdigit(),
+        })
+}
+
+fn id(comparison: Option<(Operator, &Value)>) -> Result<String> {
+    match comparison {
+        None => Ok(ALWAYS.to_owned()),
+        Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(id))) => {
+            // A text of another form is the id of no resource.
+            let equal = if is_id(id) { format!("({ENTRY_UUID}={id})") } else { NEVER.to_owned() };
+            Ok(if operator == Operator::Equal { equal } else { negated(&equal) })
+        }
+        Some(_) => Err(ScimError::filter("id: only eq, ne and pr, and with a string")),
+    }
+}
+
+fn meta(
+    resource: &ResourceType,
+    path: &AttributePath,
+    comparison: Option<(Operator, &Value)>,
+) -> Result<String> {
+    let refused = || ScimError::filter(format!("{path}: it cannot be compared this way"));
+    let name = match path.part.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        Some("created") => CREATE_TIMESTAMP,
+        Some("lastmodified") => MODIFY_TIMESTAMP,
+        Some("resourcetype") => {
+            return match comparison {
+                None => Ok(ALWAYS.to_owned()),
+                Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(name))) => {
+                    let is_own = name == resource.name.text();
+                    let is_true = is_own == (operator == Operator::Equal);
+                    Ok(if is_true { ALWAYS } else { NEVER }.to_owned())
+                }
+                Some(_) => Err(refused()),
+            };
+        }
+        _ => return Err(refused()),
+    };
+    let Some((operator, value)) = comparison else { return Ok(format!("({name}=*)")) };
+    if matches!(operator, Operator::Contains | Operator::StartsWith | Operator::EndsWith) {
+        return Err(refused());
+    }
+    let time = value.as_str().and_then(time::to_ldap);
+    let invalid = || ScimError::filter(format!("{path}: a time such as \"2026-11-27T08:30:00Z\" expected"));
+    Ok(compared(name, operator, &time.ok_or_else(invalid)?))
+}
+
+fn active(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>) -> Result<String> {
+    let disabled = format!("({name}={DISABLED})");
+    match comparison {
+        None => Ok(ALWAYS.to_owned()),
+        Some((operator @ (Operator::Equal | Operator::NotEqual), Value::Bool(value))) => {
+            let is_active = *value == (operator == Operator::Equal);
+            Ok(if is_active { negated(&disabled) } else { disabled })
+        }
+        Some(_) => Err(ScimError::filter(format!("{path}: eq, ne or pr, and true or false"))),
+    }
+}
+
+/// A comparison with the id of another resource.
+fn link(
+    name: &str,
+    path: &AttributePath,
+    comparison: Option<(Operator, &Value)>,
+    find: FindDn<'_>,
+) -> Result<String> {
+    match comparison {
+        None => Ok(format!("({name}=*)")),
+        Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(id))) => {
+            let dn = if is_id(id) { find(id)? } else { None };
+            let equal = dn.map_or(NEVER.to_owned(), |dn| format!("({name}={})", escaped(&dn)));
+            Ok(if operator == Operator::Equal { equal } else { negated(&equal) })
+        }
+        Some(_) => Err(ScimError::filter(format!("{path}: eq, ne or pr, and the id of a resource"))),
+    }
+}
+
+/// Returns the LDAP attribute by which `sortBy` sorts.
+///
+/// # Errors
+/// invalidPath for an attribute without an order.
+pub(crate) fn sort_attribute(resource: &ResourceType, path: &AttributePath) -> Result<String> {
+    let refused = || ScimError::path(format!("{path}: there is no order by this attribute"));
+    if path.name.eq_ignore_ascii_case("meta") {
+        return match path.part.as_deref().map(str::to_ascii_lowercase).as_deref() {
+            Some("created") => Ok(CREATE_TIMESTAMP.to_owned()),
+            Some("lastmodified") => Ok(MODIFY_TIMESTAMP.to_owned()),
+            _ => Err(refused()),
+        };
+    }
+    if path.is("id") {
+        return Ok(ENTRY_UUID.to_owned());
+    }
+    let resolved = resource.resolve(path).ok_or_else(refused)?;
+    let is_value = resolved.part.is_none_or(|part| part.name == "value");
+    match (&resolved.attribute.binding, resolved.part.map(|part| &part.binding)) {
+        (_, Some(Binding::Text(name))) => Ok(name.clone()),
+        (Binding::Text(name) | Binding::Values(name), _) if resolved.attribute.kind != Kind::Boolean => {
+            Ok(name.clone())
+        }
+        (Binding::Typed(slots), _) if is_value => {
+            slots.first().map(|slot| slot.description.clone()).ok_or_else(refused)
+        }
+        _ => Err(refused()),
+    }
+}

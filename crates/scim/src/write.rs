@@ -1,0 +1,361 @@
+//! Resources as entries: the attributes of a new entry, and the changes of one that exists.
+
+use client::Entry;
+use ldap::{AttributesBuf, ChangeOperation, ChangesBuf};
+use serde_json::{Map, Value};
+
+use crate::attribute::{Attribute, Binding, DISABLED, Kind, Slot};
+use crate::error::{Result, ScimError};
+use crate::model::{EXTERNAL_ID, OBJECT_CLASS, ResourceName, ResourceType, SCIM_CLASS, UNSET};
+use crate::read::{first, without_label};
+use crate::session::{Found, Renamed};
+
+/// Wanted content of an attribute of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// As the first value; other values stay.
+    First(String),
+    /// As the first value, which may have a label after a space (labeledURI, RFC 2079).
+    Uri(String),
+    /// These values and no others.
+    All(Vec<String>),
+    /// A new password.
+    Password(String),
+    /// A lock without end, or none.
+    Disabled(bool),
+    /// A resource of this id.
+    Link(String),
+    /// No value.
+    Nothing,
+}
+
+/// Attributes with what they are to hold.
+pub(crate) type Wishes = Vec<(String, Wanted)>;
+
+/// Returns what a checked resource asks for, except members. Attributes that it lacks are to hold nothing; a password
+/// or a lock stays as it is.
+///
+/// # Errors
+/// invalidValue for values that no entry can hold together.
+pub(crate) fn wishes(resource: &ResourceType, object: &Map<String, Value>) -> Result<Wishes> {
+    let mut all = Vec::new();
+    for attribute in resource.core() {
+        wish(attribute, object.get(attribute.name), &mut all);
+    }
+    let extended = resource.extension.as_ref().and_then(|extension| object.get(extension.schema));
+    for attribute in resource.extended() {
+        wish(attribute, extended.and_then(|extended| extended.get(attribute.name)), &mut all);
+    }
+    if resource.name == ResourceName::User {
+        give_names(resource, object, &mut all);
+        let unset = resource.core().filter(|attribute| is_unset(attribute, object.get(attribute.name)));
+        all.push((UNSET.to_owned(), Wanted::All(unset.map(|attribute| attribute.name.to_owned()).collect())));
+    }
+    Ok(all)
+}
+
+/// Returns true if the client wants no value in place of the default: a null that PATCH leaves, or values none of which
+/// is primary.
+fn is_unset(attribute: &Attribute, value: Option<&Value>) -> bool {
+    match (&attribute.binding, value) {
+        (Binding::Active(_), Some(value)) => value.is_null(),
+        (Binding::Typed(_), Some(Value::Array(values))) => {
+            let is = |primary: bool| values.iter().any(|value| value["primary"] == primary);
+            is(false) && !is(true)
+        }
+        _ => false,
+    }
+}
+
+fn wish(attribute: &Attribute, value: Option<&Value>, all: &mut Wishes) {
+    let text = |value: Option<&Value>| match value.and_then(Value::as_str) {
+        Some(text) => Wanted::First(text.to_owned()),
+        None => Wanted::Nothing,
+    };
+    match &attribute.binding {
+        Binding::Unmapped | Binding::Members(_) | Binding::Groups(_) => {}
+        Binding::Text(name) => all.push(match (attribute.kind, text(value)) {
+            (Kind::Reference, Wanted::First(uri)) => (name.clone(), Wanted::Uri(uri)),
+            (_, wanted) => (name.clone(), wanted),
+        }),
+        Binding::Password(name) => {
+            let password = value.and_then(Value::as_str).map(str::to_owned);
+            all.extend(password.map(|password| (name.clone(), Wanted::Password(password))));
+        }
+        Binding::Active(name) => {
+            // Without a value it stays as it is; removed, it is the default.
+            all.extend(value.map(|value| (name.clone(), Wanted::Disabled(*value == false))));
+        }
+        Binding::Inner => {
+            attribute
+                .parts
+                .iter()
+                .for_each(|part| wish(part, value.and_then(|value| value.get(part.name)), all));
+        }
+        Binding::Address => {
+            let address = value.and_then(|value| value.get(0));
+            for part in &attribute.parts {
+                let Binding::Text(name) = &part.binding else { continue };
+                let wanted = match (part.name, text(address.and_then(|address| address.get(part.name)))) {
+                    ("formatted", Wanted::First(text)) => Wanted::First(postal_address(&text)),
+                    (_, wanted) => wanted,
+                };
+                all.push((name.clone(), wanted));
+            }
+        }
+        Binding::Values(name) => all.push((name.clone(), Wanted::All(texts(value, |_| true)))),
+        Binding::Typed(slots) => {
+            for slot in slots {
+                all.push((slot.description.clone(), Wanted::All(of_slot(value, slot))));
+            }
+        }
+        Binding::Link(name) => {
+            let id = value.and_then(|value| value.get("value")).and_then(Value::as_str);
+            all.push((name.clone(), id.map_or(Wanted::Nothing, |id| Wanted::Link(id.to_owned()))));
+        }
+    }
+}
+
+fn texts(value: Option<&Value>, is_wanted: impl Fn(&Value) -> bool) -> Vec<String> {
+    let values = value.and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let values = values.iter().filter(|value| is_wanted(value));
+    values.filter_map(|value| value["value"].as_str()).map(str::to_owned).collect()
+}
+
+/// The values of a type, the primary one first.
+fn of_slot(value: Option<&Value>, slot: &Slot) -> Vec<String> {
+    let mut values = texts(value, |value| value["type"] == slot.canonical && value["primary"] == true);
+    values.extend(texts(value, |value| value["type"] == slot.canonical && value["primary"] != true));
+    values
+}
+
+/// Lines as a postal address (RFC 4517 section 3.3.28).
+fn postal_address(text: &str) -> String {
+    text.replace('\\', "\\5C").replace('$', "\\24").replace("\r\n", "$").replace('\n', "$")
+}
+
+/// Gives a user without a name one, because an entry must have `cn` and `sn`.
+fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wishes) {
+    let text = |name: &str| object.get(name).and_then(Value::as_str).map(str::to_owned);
+    let part = |name: &str| object.get("name")?.get(name)?.as_str().map(str::to_owned);
+    let user_name = text("userName").unwrap_or_default();
+    let family = part("familyName").unwrap_or_else(|| user_name.clone());
+    let full = match (part("givenName"), part("familyName")) {
+        (Some(given), Some(family)) => Some(format!("{given} {family}")),
+        (None, Some(family)) => Some(family),
+        (Some(given), None) => Some(given),
+        (None, None) => None,
+    };
+    let full = text("displayName").or(full).unwrap_or(user_name);
+    for (part, default, required) in [("formatted", full, "cn"), ("familyName", family, "sn")] {
+        let name = resource.attributes.iter().find(|one| one.name == "name");
+        let binding = name.and_then(|name| name.part(part)).map(|part| &part.binding);
+        if binding != Some(&Binding::Text(required.to_owned())) {
+            continue;
+        }
+        for (name, wanted) in all.iter_mut() {
+            if name == required && *wanted == Wanted::Nothing {
+                *wanted = Wanted::First(default.clone());
+            }
+        }
+    }
+}
+
+/// Returns the ids of other resources that are asked for.
+pub(crate) fn linked_ids(wishes: &Wishes) -> Vec<String> {
+    let id = |(_, wanted): &(String, Wanted)| match wanted {
+        Wanted::Link(id) => Some(id.clone()),
+        _ => None,
+    };
+    wishes.iter().filter_map(id).collect()
+}
+
+/// Returns DN and attributes of a new entry. `dn_of` finds resources by their ids.
+///
+/// # Errors
+/// invalidValue if the attribute of its name has no value, or an id names no resource.
+pub(crate) fn new_entry(
+    resource: &ResourceType,
+    wishes: Wishes,
+    members: Option<(&str, &[String])>,
+    dn_of: &dyn Fn(&str) -> Result<String>,
+) -> Result<(String, AttributesBuf)> {
+    let is_name = |(name, _): &&(String, Wanted)| name.eq_ignore_ascii_case(&resource.rdn);
+    let rdn = match wishes.iter().find(is_name) {
+        Some((_, Wanted::First(value))) => value.clone(),
+        _ => {
+            return Err(ScimError::value(format!(
+                "{}, the attribute of the name, has no value",
+                resource.rdn
+            )));
+        }
+    };
+    let dn = format!("{}={},{}", resource.rdn, ldap::escaped_value(rdn.as_bytes()), resource.base);
+    let mut list: Vec<(String, Vec<String>)> = Vec::new();
+    let mut classes = resource.classes.clone();
+    for (name, wanted) in wishes {
+        let values = match wanted {
+            Wanted::First(value) | Wanted::Uri(value) | Wanted::Password(value) => vec![value],
+            Wanted::All(values) => values,
+            Wanted::Disabled(true) => vec![DISABLED.to_owned()],
+            Wanted::Disabled(false) | Wanted::Nothing => continue,
+            Wanted::Link(id) => vec![dn_of(&id)?],
+        };
+        if values.is_empty() {
+            continue;
+        }
+        if needs_class(&name) && !classes.iter().any(|class| class.eq_ignore_ascii_case(SCIM_CLASS)) {
+            classes.push(SCIM_CLASS.to_owned());
+        }
+        match list.iter_mut().find(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+            Some((_, known)) => {
+                known.extend(values.into_iter().filter(|value| !known.contains(value)).collect::<Vec<_>>())
+            }
+            None => list.push((name, values)),
+        }
+    }
+    let mut attributes = AttributesBuf::new();
+    attributes.push(OBJECT_CLASS, &classes);
+    list.iter().for_each(|(name, values)| attributes.push(name, values));
+    if let Some((name, dns)) = members.filter(|(_, dns)| !dns.is_empty()) {
+        attributes.push(name, dns);
+    }
+    Ok((dn, attributes))
+}
+
+/// Changes of an entry.
+#[derive(Default)]
+pub(crate) struct EntryChanges {
+    pub(crate) changes: ChangesBuf,
+    pub(crate) renamed: Option<Renamed>,
+    is_changed: bool,
+}
+
+impl EntryChanges {
+    pub(crate) fn push(&mut self, operation: ChangeOperation, name: &str, values: &[String]) {
+        self.is_changed = true;
+        self.changes.push(operation, name, values);
+    }
+
+    /// Returns true if there is nothing to change.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_changed && self.renamed.is_none()
+    }
+}
+
+/// Adds to `changes` what makes an entry hold what is asked for. What it holds already is not touched.
+///
+/// # Errors
+/// invalidValue if an id names no resource.
+pub(crate) fn changes_of(
+    resource: &ResourceType,
+    found: &Found,
+    wishes: Wishes,
+    dn_of: &dyn Fn(&str) -> Result<String>,
+    changes: &mut EntryChanges,
+) -> Result<()> {
+    let entry = &found.entry;
+    for (name, wanted) in wishes {
+        let present = entry.texts(&name);
+        match wanted {
+            Wanted::First(value) => set_first(resource, entry, &name, value, changes)?,
+            Wanted::Uri(value) => {
+                let labeled = first(resource, entry, &name);
+                if labeled.as_deref().map(without_label) != Some(&value) {
+                    set_first(resource, entry, &name, value, changes)?;
+                }
+            }
+            Wanted::All(values) if values == present => {}
+            Wanted::All(values) => {
+                give_class(entry, &name, changes);
+                changes.push(ChangeOperation::Replace, &name, &values);
+            }
+            Wanted::Password(value) => changes.push(ChangeOperation::Replace, &name, &[value]),
+            Wanted::Disabled(true) => {
+                if present != [DISABLED] {
+                    changes.push(ChangeOperation::Replace, &name, &[DISABLED.to_owned()]);
+                }
+            }
+            Wanted::Disabled(false) => {
+                if present == [DISABLED] {
+                    changes.push(ChangeOperation::Replace, &name, &[]);
+                }
+            }
+            Wanted::Link(id) => {
+                let is_own = |link: &crate::session::Link| {
+                    link.attribute.eq_ignore_ascii_case(&name) && link.id.eq_ignore_ascii_case(&id)
+                };
+                if !found.links.iter().any(is_own) {
+                    changes.push(ChangeOperation::Replace, &name, &[dn_of(&id)?]);
+                }
+            }
+            Wanted::Nothing if present.is_empty() => {}
+            Wanted::Nothing if is_in_name(entry, &name) => {
+                return Err(ScimError::mutability(format!(
+                    "{name} is the name of the entry and cannot be removed"
+                )));
+            }
+            Wanted::Nothing => changes.push(ChangeOperation::Replace, &name, &[]),
+        }
+    }
+    Ok(())
+}
+
+/// Returns true for an attribute of the auxiliary class.
+fn needs_class(name: &str) -> bool {
+    name == EXTERNAL_ID || name == UNSET
+}
+
+/// Adds the auxiliary class that an attribute needs.
+fn give_class(entry: &Entry, name: &str, changes: &mut EntryChanges) {
+    let has_class = entry.texts(OBJECT_CLASS).iter().any(|class| class.eq_ignore_ascii_case(SCIM_CLASS));
+    if needs_class(name) && !has_class {
+        // The control for permissive changes lets it be added twice.
+        changes.push(ChangeOperation::Add, OBJECT_CLASS, &[SCIM_CLASS.to_owned()]);
+    }
+}
+
+fn set_first(
+    resource: &ResourceType,
+    entry: &Entry,
+    name: &str,
+    value: String,
+    changes: &mut EntryChanges,
+) -> Result<()> {
+    let present = first(resource, entry, name);
+    if present.as_ref() == Some(&value) {
+        return Ok(());
+    }
+    if is_in_name(entry, name) {
+        changes.renamed = Some(renamed(entry, name, &value)?);
+        return Ok(());
+    }
+    give_class(entry, name, changes);
+    if let Some(present) = present {
+        changes.push(ChangeOperation::Delete, name, &[present]);
+    }
+    changes.push(ChangeOperation::Add, name, &[value]);
+    Ok(())
+}
+
+/// Returns true if the attribute is part of the entry's name.
+fn is_in_name(entry: &Entry, name: &str) -> bool {
+    let dn = ldap::Dn::parse(&entry.dn).ok();
+    let rdn = dn.as_ref().and_then(ldap::Dn::rdn);
+    rdn.is_some_and(|rdn| rdn.avas.iter().any(|ava| ava.attribute.eq_ignore_ascii_case(name)))
+}
+
+/// Returns the new name of an entry whose name has another value of the attribute.
+fn renamed(entry: &Entry, name: &str, value: &str) -> Result<Renamed> {
+    let dn = ldap::Dn::parse(&entry.dn).map_err(|error| ScimError::new(500, error.to_string()))?;
+    let avas = dn.rdn().map(|rdn| rdn.avas.len());
+    if avas != Some(1) {
+        return Err(ScimError::mutability(
+            "the name of the entry has several parts, so it cannot be changed here",
+        ));
+    }
+    let rdn = format!("{name}={}", ldap::escaped_value(value.as_bytes()));
+    let parent = dn.text_from(1);
+    let dn = if parent.is_empty() { rdn.clone() } else { format!("{rdn},{parent}") };
+    Ok(Renamed { rdn, dn })
+}
