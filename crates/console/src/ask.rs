@@ -1,8 +1,9 @@
 //! Questions to the directory with bounded answers: pages of a search, and an entry in ranges of values.
 
-use client::{Attribute, ClientError, Connection, Entry};
+use client::{Attribute, ClientError, Connection, Entry, Reply};
 use ldap::{
-    Control, ControlsBuf, FilterBuf, PagedResults, ResultCode, Scope, SearchRequest, SelectionBuf, oids,
+    Control, ControlsBuf, FilterBuf, PagedResults, PolicyResponse, Request, ResultCode, Scope, SearchRequest,
+    SelectionBuf, oids,
 };
 
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
@@ -131,6 +132,16 @@ pub(crate) struct WholeEntry {
     pub(crate) attributes: Vec<Values>,
 }
 
+impl WholeEntry {
+    /// Returns the values of an attribute as texts.
+    pub(crate) fn texts(&self, description: &str) -> Vec<String> {
+        let mut attributes = self.attributes.iter();
+        let found = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(description));
+        let values = found.map(|found| found.values.as_slice()).unwrap_or_default();
+        values.iter().map(|value| String::from_utf8_lossy(value).into_owned()).collect()
+    }
+}
+
 /// Reads an entry: its attributes by name first, then the first values of each, so that no attribute is too large.
 /// `selection` names the attributes: `*`, `+`, or names. Blocks.
 ///
@@ -147,7 +158,7 @@ pub(crate) fn entry(
         let mut request =
             SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
         request.types_only = types_only;
-        let reply = connection.request(ldap::Request::Search(request), ldap::Controls::NONE)?;
+        let reply = connection.request(Request::Search(request), ldap::Controls::NONE)?;
         Trouble::unless_success(reply.outcome.clone(), None)?;
         let missing = || Trouble::Request(axum::http::StatusCode::NOT_FOUND, "trouble.no_such_entry");
         reply.entries.into_iter().next().ok_or_else(missing)
@@ -169,6 +180,45 @@ pub(crate) fn entry(
         attributes.extend(part.attributes.into_iter().map(without_range));
     }
     Ok(WholeEntry { dn: names.dn, attributes })
+}
+
+/// Makes a change. With `assertion`, the server makes it only if this filter is true of the entry (RFC 4528). Blocks.
+///
+/// # Errors
+/// The directory refuses, or does not answer.
+pub(crate) fn change(
+    connection: &mut Connection,
+    request: Request<'_>,
+    controls: &[Control<'_>],
+) -> Result<(), Trouble> {
+    let controls = ControlsBuf::from_iter(controls.iter().copied());
+    let reply = connection.request(request, controls.as_controls())?;
+    Trouble::unless_success(reply.outcome.clone(), policy_of(&reply))
+}
+
+/// Returns the value of the assertion control (RFC 4528) for a filter.
+pub(crate) fn assertion(filter: &str) -> Result<Vec<u8>, Trouble> {
+    let mut value = Vec::new();
+    FilterBuf::parse(filter).map_err(ClientError::Filter)?.as_filter().encode(&mut value);
+    Ok(value)
+}
+
+/// Returns the password policy's part of an answer.
+pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
+    let control = reply.last.as_ref()?.message().controls.find(oids::PASSWORD_POLICY)?;
+    PolicyResponse::decode(control.value?)
+}
+
+/// Returns the naming contexts, the default one first. Blocks.
+pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
+    let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
+    let Some(root) = root else { return Ok(Vec::new()) };
+    let mut contexts = root.texts("namingContexts");
+    if let Some(first) = root.text("defaultNamingContext") {
+        contexts.retain(|context| *context != first);
+        contexts.insert(0, first);
+    }
+    Ok(contexts)
 }
 
 /// Returns a value as it is written in a filter (RFC 4515 section 3).

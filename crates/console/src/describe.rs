@@ -15,6 +15,7 @@ const SCHEMA_TIME: Duration = Duration::from_secs(60);
 
 /// Syntaxes whose values are names of entries.
 const DN_SYNTAXES: [&str; 2] = ["1.3.6.1.4.1.1466.115.121.1.12", "1.3.6.1.4.1.1466.115.121.1.34"];
+const BOOLEAN: &str = "1.3.6.1.4.1.1466.115.121.1.7";
 const GENERALIZED_TIME: &str = "1.3.6.1.4.1.1466.115.121.1.24";
 const POSTAL_ADDRESS: &str = "1.3.6.1.4.1.1466.115.121.1.41";
 
@@ -69,6 +70,21 @@ fn read(connection: &mut Connection) -> Option<Arc<Schema>> {
 /// Returns the definition of an attribute description, without its options.
 pub(crate) fn type_of<'s>(schema: &'s Schema, description: &str) -> Option<&'s AttributeType> {
     schema.attribute_type(description.split(';').next().unwrap_or_default())
+}
+
+/// Returns the name of the input that fits an attribute: `text`, `boolean`, `lines`, `dn`, or `none` for values that
+/// are not edited as text.
+pub(crate) fn input_of(schema: &Schema, description: &str) -> &'static str {
+    let Some(found) = type_of(schema, description) else { return "text" };
+    let syntax = schema.syntax_by_id(found.syntax);
+    match syntax.oid.as_str() {
+        _ if found.no_user_modification || found.names.iter().any(|name| name == "userPassword") => "none",
+        _ if !syntax.human_readable => "none",
+        BOOLEAN => "boolean",
+        oid if DN_SYNTAXES.contains(&oid) => "dn",
+        _ if found.names.iter().any(|name| name == "description") => "lines",
+        _ => "text",
+    }
 }
 
 /// Returns the model of an attribute: its name, description, and values.
@@ -169,5 +185,8 @@ mod tests {
         assert_eq!(kind("cn", b"\xff"), "binary");
         assert_eq!(kind("unknown", "ü".as_bytes()), "text");
         assert_eq!(value(&schema, "createTimestamp", b"20261127083000Z")["shown"], "2026-11-27 08:30:00 UTC");
+        assert_eq!(input_of(&schema, "userPassword"), "none");
+        assert_eq!(input_of(&schema, "manager"), "dn");
+        assert_eq!(input_of(&schema, "jpegPhoto"), "none");
     }
 }

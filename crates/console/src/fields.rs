@@ -12,6 +12,11 @@ use crate::app::App;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
+    #[cfg(test)]
+    pub(crate) fn of(pairs: Vec<(String, String)>) -> Fields {
+        Fields(pairs)
+    }
+
     /// Returns the first value of this name; empty if there is none.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.all(name).next().unwrap_or_default()
@@ -25,6 +30,11 @@ impl Fields {
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let name = name.to_owned();
         self.0.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns all pairs.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 

@@ -14,6 +14,7 @@ mod app;
 mod ask;
 mod describe;
 mod fields;
+mod form;
 pub mod headers;
 mod host;
 mod http;

@@ -107,6 +107,14 @@ impl Visit {
         })
     }
 
+    /// Returns the texts of this path that a page's query chooses, such as `notice=saved` for `notice.saved`.
+    pub(crate) fn notice(&self, fields: &Fields) -> serde_json::Value {
+        let chosen = fields.given("notice").map(|name| (name, format!("notice.{name}")));
+        let found =
+            chosen.map(|(_, path)| (self.app.texts.text(&path), path)).filter(|(text, path)| text != path);
+        json!(found.map(|(text, _)| text))
+    }
+
     /// Returns an error with its text in words.
     pub(crate) fn said(&self, trouble: &Trouble) -> serde_json::Value {
         let mut said = trouble.explain();

@@ -1,35 +1,86 @@
 //! The pages, a file each, and their paths.
 
+mod add;
+mod edit;
 mod entry;
 mod health;
+mod members;
+mod move_or_delete;
+mod overview;
 mod password;
+mod reset;
+mod schema_browser;
 mod search;
 mod sign_in;
+mod tree;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::middleware::from_fn;
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 
 use crate::app::App;
 use crate::origin::refuse_other_origins;
 use crate::page::file;
-use crate::texts::{ICON, STYLE};
+use crate::texts::{ICON, OPENAPI, STYLE};
 
 /// Returns the router of all pages.
 pub(crate) fn router(app: Arc<App>) -> Router {
-    Router::new()
-        .route("/", get(search::show))
-        .route("/health", get(health::show))
-        .route("/sign-in", get(sign_in::form).post(sign_in::sign_in))
-        .route("/sign-out", post(sign_in::sign_out))
-        .route("/password", get(password::form).post(password::change))
-        .route("/search", get(search::show))
-        .route("/entry", get(entry::show))
-        .route("/me", get(entry::own))
+    let mut router = Router::new()
         .route("/style.css", get(|| async { file("text/css; charset=utf-8", STYLE) }))
         .route("/icon.svg", get(|| async { file("image/svg+xml", ICON) }))
-        .layer(from_fn(refuse_other_origins))
-        .with_state(app)
+        .route("/openapi.json", get(|| async { file("application/json", OPENAPI) }));
+    for (path, _, handlers) in pages() {
+        router = router.route(path, handlers);
+    }
+    router.layer(from_fn(refuse_other_origins)).with_state(app)
+}
+
+/// Returns the pages: path, methods, handlers. The OpenAPI description has the same.
+fn pages() -> Vec<(&'static str, &'static [&'static str], MethodRouter<Arc<App>>)> {
+    const READ: &[&str] = &["get"];
+    const SEND: &[&str] = &["post"];
+    const BOTH: &[&str] = &["get", "post"];
+    vec![
+        ("/", READ, get(overview::show)),
+        ("/health", READ, get(health::show)),
+        ("/sign-in", BOTH, get(sign_in::form).post(sign_in::sign_in)),
+        ("/sign-out", SEND, post(sign_in::sign_out)),
+        ("/password", BOTH, get(password::form).post(password::change)),
+        ("/search", READ, get(search::show)),
+        ("/tree", READ, get(tree::show)),
+        ("/entry", READ, get(entry::show)),
+        ("/me", READ, get(entry::own)),
+        ("/edit", BOTH, get(edit::form).post(edit::save)),
+        ("/add", BOTH, get(add::form).post(add::save)),
+        ("/delete", BOTH, get(move_or_delete::delete_form).post(move_or_delete::delete)),
+        ("/rename", BOTH, get(move_or_delete::rename_form).post(move_or_delete::rename)),
+        ("/reset-password", BOTH, get(reset::form).post(reset::reset)),
+        ("/members", BOTH, get(members::show).post(members::change)),
+        ("/schema", READ, get(schema_browser::show)),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    #[test]
+    fn the_openapi_description_has_every_page() {
+        let description: serde_json::Value = serde_json::from_str(OPENAPI).unwrap();
+        let described: BTreeMap<&str, Vec<&str>> = description["paths"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(path, methods)| {
+                (path.as_str(), methods.as_object().unwrap().keys().map(String::as_str).collect())
+            })
+            .collect();
+        let served: BTreeMap<&str, Vec<&str>> =
+            pages().into_iter().map(|(path, methods, _)| (path, methods.to_vec())).collect();
+        assert_eq!(described, served);
+    }
 }

@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// The templates. Their names end with `.html`, so every value is escaped.
-const TEMPLATES: [(&str, &str); 8] = [
+const TEMPLATES: [(&str, &str); 18] = [
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
     ("health.html", include_str!("../templates/health.html")),
@@ -13,6 +13,16 @@ const TEMPLATES: [(&str, &str); 8] = [
     ("password.html", include_str!("../templates/password.html")),
     ("search.html", include_str!("../templates/search.html")),
     ("entry.html", include_str!("../templates/entry.html")),
+    ("add.html", include_str!("../templates/add.html")),
+    ("delete.html", include_str!("../templates/delete.html")),
+    ("edit.html", include_str!("../templates/edit.html")),
+    ("members.html", include_str!("../templates/members.html")),
+    ("overview.html", include_str!("../templates/overview.html")),
+    ("preview.html", include_str!("../templates/preview.html")),
+    ("rename.html", include_str!("../templates/rename.html")),
+    ("reset.html", include_str!("../templates/reset.html")),
+    ("schema.html", include_str!("../templates/schema.html")),
+    ("tree.html", include_str!("../templates/tree.html")),
 ];
 
 /// The one stylesheet.
@@ -20,6 +30,9 @@ pub(crate) const STYLE: &str = include_str!("../templates/style.css");
 
 /// The icon of browser tabs.
 pub(crate) const ICON: &str = include_str!("../templates/icon.svg");
+
+/// The description of all pages for programs.
+pub(crate) const OPENAPI: &str = include_str!("../templates/openapi.json");
 
 /// Texts in one language, and the templates that show them.
 pub(crate) struct Texts {

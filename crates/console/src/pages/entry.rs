@@ -26,8 +26,15 @@ const FIRST: [&str; 10] = [
     "description",
 ];
 
+/// Classes of groups whose members are names.
+const GROUPS: [&str; 2] = ["groupOfNames", "groupOfUniqueNames"];
+
+/// Classes of entries that have a password.
+const PERSONS: [&str; 4] = ["person", "inetOrgPerson", "account", "simpleSecurityObject"];
+
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     let app = std::sync::Arc::clone(&signed.app);
+    let notice = signed.notice(&fields);
     let model = signed
         .talk(move |connection| {
             let schema = app.schema.get(connection);
@@ -40,7 +47,11 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
             }
         })
         .await;
-    signed.answer(model.map(|model| Page::new("entry.html", "entry.title", model)))
+    let with_notice = |mut model: Value| {
+        model["notice"] = notice;
+        Page::new("entry.html", "entry.title", model)
+    };
+    signed.answer(model.map(with_notice))
 }
 
 /// Leads to the user's own entry. The administrator may have none.
@@ -55,8 +66,12 @@ fn model(
     dn: &str,
     is_operational: bool,
 ) -> Result<Value, Trouble> {
-    let selection: &[&str] = if is_operational { &["*", "+"] } else { &["*"] };
+    let selection: &[&str] = if is_operational { &["*", "+"] } else { &["*", "memberOf"] };
     let mut entry = ask::entry(connection, dn, selection)?;
+    let classes = entry.texts("objectClass");
+    let is_one_of = |known: &[&str]| {
+        classes.iter().any(|class| known.iter().any(|known| known.eq_ignore_ascii_case(class)))
+    };
     sort(&mut entry);
     let attributes: Vec<Value> =
         entry.attributes.iter().map(|found| describe::attribute(schema, found)).collect();
@@ -65,7 +80,10 @@ fn model(
         "parents": parents(&entry.dn),
         "operational": is_operational,
         "attributes": attributes,
+        "is_group": is_one_of(&GROUPS),
+        "is_person": is_one_of(&PERSONS),
         "part": false,
+        "notice": null,
     }))
 }
 
@@ -86,6 +104,7 @@ fn values(
     let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();
     Ok(json!({
         "dn": entry.dn, "parents": parents(&entry.dn), "operational": false, "attributes": attributes, "part": true,
+        "notice": null,
     }))
 }
 

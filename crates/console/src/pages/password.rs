@@ -7,9 +7,9 @@ use ldap::{Control, ControlsBuf, ExtendedRequest, PasswordModify, Request, decod
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use crate::ask::policy_of;
 use crate::fields::Fields;
 use crate::page::{Page, Signed};
-use crate::pages::sign_in::policy_of;
 use crate::trouble::Trouble;
 
 pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {

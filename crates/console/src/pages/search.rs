@@ -9,7 +9,7 @@ use data_encoding::BASE64URL_NOPAD;
 use ldap::{FilterBuf, Scope};
 use serde_json::{Value, json};
 
-use crate::ask::{Found, Search, filter_value, page, range, without_range};
+use crate::ask::{Found, Search, contexts, filter_value, page, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, Signed};
@@ -46,18 +46,6 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
         Ok(Answer::Page(model)) => signed.show(Page::new("search.html", "search.title", model)),
         Ok(Answer::File(export)) => export.into_response(),
     }
-}
-
-/// Returns the naming contexts, the default one first.
-pub(crate) fn contexts(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
-    let root = connection.entry("", &["namingContexts", "defaultNamingContext"])?;
-    let Some(root) = root else { return Ok(Vec::new()) };
-    let mut contexts = root.texts("namingContexts");
-    if let Some(first) = root.text("defaultNamingContext") {
-        contexts.retain(|context| *context != first);
-        contexts.insert(0, first);
-    }
-    Ok(contexts)
 }
 
 /// A parsed query, with defaults.

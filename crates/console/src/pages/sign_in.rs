@@ -7,12 +7,13 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use client::{Connection, Reply};
 use ldap::{
-    Authentication, BindRequest, Control, ControlsBuf, Dn, PolicyError, PolicyResponse, PolicyWarning,
-    Request, ResultCode, oids,
+    Authentication, BindRequest, Control, ControlsBuf, Dn, PolicyError, PolicyWarning, Request, ResultCode,
+    oids,
 };
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use crate::ask::policy_of;
 use crate::fields::Fields;
 use crate::page::{Format, Page, Signed, Visit};
 use crate::places::source;
@@ -137,12 +138,6 @@ fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Bound,
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
     Ok(Bound { connection, who, must_change, warning: policy.warning })
-}
-
-/// Returns the password policy's part of an answer.
-pub(crate) fn policy_of(reply: &Reply) -> Option<PolicyResponse> {
-    let control = reply.last.as_ref()?.message().controls.find(oids::PASSWORD_POLICY)?;
-    PolicyResponse::decode(control.value?)
 }
 
 /// Returns the DN of the identity that a bind's answer names (RFC 3829).

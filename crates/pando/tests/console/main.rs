@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod changes;
 mod listener;
 mod sessions;
 mod values;

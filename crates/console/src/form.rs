@@ -1,0 +1,236 @@
+//! Forms for the attributes of an entry, made from the schema, and the changes that a filled form asks for.
+
+use std::collections::BTreeSet;
+
+use ldap::{ChangeOperation, ChangesBuf};
+use schema::{Schema, TypeId};
+use serde_json::{Value, json};
+
+use crate::ask::{Values, WholeEntry};
+use crate::describe::{input_of, type_of};
+use crate::fields::Fields;
+
+/// Prefix of the names of fields that hold an attribute's values.
+const VALUE: &str = "v:";
+
+/// Attributes that a form never changes: the class decides the form, and the password has a page of its own.
+const NEVER: [&str; 2] = ["objectClass", "userPassword"];
+
+/// A change of one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Change {
+    pub(crate) operation: ChangeOperation,
+    pub(crate) description: String,
+    pub(crate) values: Vec<Vec<u8>>,
+}
+
+/// Returns the model of a form: an input for each attribute that these classes require or allow, and for each that the
+/// entry has and that is edited as text.
+pub(crate) fn inputs(schema: &Schema, classes: &[String], present: &[Values]) -> Vec<Value> {
+    let (must, may) = allowed(schema, classes);
+    let has = |name: &str| present.iter().find(|values| values.description.eq_ignore_ascii_case(name));
+    let mut inputs = Vec::new();
+    for (types, is_required) in [(&must, true), (&may, false)] {
+        for id in types {
+            let found = schema.type_by_id(*id);
+            // An attribute may be present by another of its names.
+            let values = found.names.iter().find_map(|name| has(name));
+            inputs.extend(input(schema, found.name(), is_required, values));
+        }
+    }
+    for values in present {
+        let id = type_of(schema, &values.description).map(|found| found.id);
+        let is_plain = !values.description.contains(';');
+        let is_listed = is_plain && id.is_some_and(|id| must.contains(&id) || may.contains(&id));
+        if !is_listed {
+            inputs.extend(input(schema, &values.description, false, Some(values)));
+        }
+    }
+    // Required ones first, then those with values, each by name.
+    inputs.sort_by_key(|input| {
+        let is_required = input["required"] == true;
+        let is_empty = input["values"].as_array().is_none_or(Vec::is_empty) && !is_required;
+        (!is_required, is_empty, input["name"].as_str().unwrap_or_default().to_ascii_lowercase())
+    });
+    inputs
+}
+
+/// Returns the attributes that classes require, and those that they allow.
+fn allowed(schema: &Schema, classes: &[String]) -> (BTreeSet<TypeId>, BTreeSet<TypeId>) {
+    let known: Vec<_> = classes.iter().filter_map(|class| schema.object_class(class)).collect();
+    let must: BTreeSet<TypeId> = known.iter().flat_map(|class| class.all_must.iter().copied()).collect();
+    let may = known.iter().flat_map(|class| class.all_may.iter().copied());
+    let may = may.filter(|id| !must.contains(id)).collect();
+    (must, may)
+}
+
+/// Returns the model of one input; `None` if the attribute is not edited as text, or has too many values.
+fn input(schema: &Schema, description: &str, is_required: bool, values: Option<&Values>) -> Option<Value> {
+    let kind = input_of(schema, description);
+    let is_never = NEVER.iter().any(|never| never.eq_ignore_ascii_case(description));
+    let found = type_of(schema, description);
+    if kind == "none" || is_never || found.is_some_and(|found| found.is_operational() || found.collective) {
+        return None;
+    }
+    if values.is_some_and(|values| values.next.is_some()) {
+        return None;
+    }
+    let octets = values.map(|values| values.values.as_slice()).unwrap_or_default();
+    let texts: Option<Vec<&str>> = octets.iter().map(|value| std::str::from_utf8(value).ok()).collect();
+    Some(json!({
+        "name": description,
+        "kind": kind,
+        "required": is_required,
+        "single": found.is_some_and(|found| found.single_value),
+        "description": found.and_then(|found| found.description.as_deref()),
+        "values": texts?,
+    }))
+}
+
+/// Returns the values that a form gives to each attribute, in the order of the form. Empty inputs are no values.
+pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
+    let mut filled: Vec<(String, Vec<Vec<u8>>)> = Vec::new();
+    for (name, text) in fields.pairs() {
+        let Some(description) = name.strip_prefix(VALUE) else { continue };
+        let is_known = |(known, _): &&mut (String, _)| known.eq_ignore_ascii_case(description);
+        let values = match filled.iter_mut().find(is_known) {
+            Some((_, values)) => values,
+            None => {
+                filled.push((description.to_owned(), Vec::new()));
+                let Some((_, values)) = filled.last_mut() else { continue };
+                values
+            }
+        };
+        let value = plain_lines(text).into_bytes();
+        if !value.is_empty() && !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    filled
+}
+
+/// Browsers end the lines of a text with CR LF, whatever the value had.
+fn plain_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+}
+
+/// Returns the changes that make an entry's attributes those of a form. An attribute that the form lacks stays.
+pub(crate) fn changes(schema: &Schema, entry: &WholeEntry, filled: &[(String, Vec<Vec<u8>>)]) -> Vec<Change> {
+    let mut changes = Vec::new();
+    for (description, new) in filled {
+        let is_it = |values: &&Values| is_same(schema, &values.description, description);
+        let found = entry.attributes.iter().find(is_it);
+        if input(schema, description, false, found).is_none() {
+            continue;
+        }
+        let old = found.map(|values| values.values.as_slice()).unwrap_or_default();
+        let has = |values: &[Vec<u8>], value: &[u8]| {
+            let text = String::from_utf8_lossy(value);
+            values.iter().any(|other| plain_lines(&String::from_utf8_lossy(other)) == plain_lines(&text))
+        };
+        let removed: Vec<_> = old.iter().filter(|value| !has(new, value)).cloned().collect();
+        let added: Vec<_> = new.iter().filter(|value| !has(old, value)).cloned().collect();
+        let mut push = |operation, values: Vec<Vec<u8>>| {
+            changes.push(Change { operation, description: description.clone(), values });
+        };
+        let can_match = type_of(schema, description).is_some_and(|found| found.equality.is_some());
+        match (removed.is_empty(), added.is_empty()) {
+            (true, true) => {}
+            (true, false) if old.is_empty() || can_match => push(ChangeOperation::Add, added),
+            (false, true) if new.is_empty() => push(ChangeOperation::Delete, Vec::new()),
+            (false, true) if can_match => push(ChangeOperation::Delete, removed),
+            (false, false) if can_match => {
+                push(ChangeOperation::Delete, removed);
+                push(ChangeOperation::Add, added);
+            }
+            _ => push(ChangeOperation::Replace, new.clone()),
+        }
+    }
+    changes
+}
+
+/// Returns true if two descriptions are of the same attribute, by different names perhaps.
+fn is_same(schema: &Schema, one: &str, other: &str) -> bool {
+    let options = |text: &str| text.split_once(';').map(|(_, options)| options.to_ascii_lowercase());
+    let id = |text: &str| type_of(schema, text).map(|found| found.id);
+    one.eq_ignore_ascii_case(other)
+        || (id(one).is_some() && id(one) == id(other) && options(one) == options(other))
+}
+
+/// Returns the changes as a request has them.
+pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
+    let mut list = ChangesBuf::new();
+    for Change { operation, description, values } in changes {
+        list.push(*operation, description, values.iter().map(Vec::as_slice));
+    }
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(pairs: &[(&str, &[&str])]) -> WholeEntry {
+        let attributes = pairs.iter().map(|(description, values)| Values {
+            description: (*description).to_owned(),
+            values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
+            next: None,
+        });
+        WholeEntry { dn: "cn=a".to_owned(), attributes: attributes.collect() }
+    }
+
+    fn changes_of(entry: &WholeEntry, pairs: &[(&str, &str)]) -> Vec<(ChangeOperation, String, Vec<String>)> {
+        let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let fields = Fields::of(pairs.collect());
+        let changes = changes(&Schema::shipped(), entry, &filled(&fields));
+        let text = |values: Vec<Vec<u8>>| {
+            values.into_iter().map(|value| String::from_utf8(value).unwrap()).collect()
+        };
+        changes
+            .into_iter()
+            .map(|change| (change.operation, change.description, text(change.values)))
+            .collect()
+    }
+
+    #[test]
+    fn a_form_changes_what_differs_and_nothing_else() {
+        use ChangeOperation::{Add, Delete};
+        let entry = entry(&[("cn", &["Anna", "Anna B"]), ("mail", &["a@b"]), ("description", &["one\ntwo"])]);
+        let same = [("v:cn", "Anna"), ("v:cn", "Anna B"), ("v:cn", ""), ("v:description", "one\r\ntwo")];
+        assert_eq!(changes_of(&entry, &same), []);
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let changes = changes_of(
+            &entry,
+            &[("v:cn", "Anna"), ("v:cn", "Bea"), ("v:mail", ""), ("v:title", "Dr"), ("v:title", "Dr")],
+        );
+        let expected = [
+            (Delete, "cn".to_owned(), own(&["Anna B"])),
+            (Add, "cn".to_owned(), own(&["Bea"])),
+            (Delete, "mail".to_owned(), own(&[])),
+            (Add, "title".to_owned(), own(&["Dr"])),
+        ];
+        assert_eq!(changes, expected);
+        for name in
+            ["v:objectClass", "v:userPassword", "v:entryUUID", "v:createTimestamp", "v:jpegPhoto", "cn"]
+        {
+            assert_eq!(changes_of(&entry, &[(name, "x")]), [], "{name}");
+        }
+    }
+
+    #[test]
+    fn a_form_has_what_the_classes_allow() {
+        let schema = Schema::shipped();
+        let inputs = inputs(
+            &schema,
+            &["inetOrgPerson".to_owned()],
+            &entry(&[("sn", &["B"]), ("mail", &["a@b"])]).attributes,
+        );
+        let names: Vec<_> = inputs.iter().map(|input| input["name"].as_str().unwrap()).collect();
+        assert_eq!(names[..3], ["cn", "sn", "mail"]);
+        assert!(
+            names.contains(&"manager") && !names.contains(&"userPassword") && !names.contains(&"jpegPhoto")
+        );
+        assert_eq!(inputs[1]["values"][0], "B");
+        assert_eq!(inputs[0]["required"], true);
+    }
+}

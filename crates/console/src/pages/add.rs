@@ -1,0 +1,183 @@
+//! Add an entry: a person, a group, a unit, or an entry of any class.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::Connection;
+use ldap::ldif::LdifWriter;
+use ldap::{AddRequest, AttributesBuf, Request};
+use schema::Schema;
+use serde_json::{Value, json};
+
+use crate::ask::{self, Values};
+use crate::fields::Fields;
+use crate::form::{filled, inputs};
+use crate::page::{Page, Signed};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// A template for new entries.
+struct Kind {
+    name: &'static str,
+    class: &'static str,
+    /// Attribute of the entry's name.
+    rdn: &'static str,
+    /// Optional attributes that are asked for at once.
+    featured: &'static [&'static str],
+}
+
+const KINDS: [Kind; 3] = [
+    Kind {
+        name: "person",
+        class: "inetOrgPerson",
+        rdn: "uid",
+        featured: &["uid", "givenName", "mail", "telephoneNumber", "title", "manager"],
+    },
+    Kind { name: "group", class: "groupOfNames", rdn: "cn", featured: &["description", "owner"] },
+    Kind { name: "unit", class: "organizationalUnit", rdn: "ou", featured: &["description"] },
+];
+
+/// An entry that is to be added.
+struct New {
+    dn: String,
+    attributes: Vec<(String, Vec<Vec<u8>>)>,
+}
+
+pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+    let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
+    let model = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        let parents = ask::contexts(connection)?;
+        Ok(model(&schema, &fields, &parents, &who))
+    });
+    let model = model.await;
+    signed.answer(model.map(|model| Page::new("add.html", "add.title", model)))
+}
+
+/// Returns the template that the form chooses: its class, name attribute and first attributes.
+fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static [&'static str])> {
+    let kind = fields.text("kind");
+    if let Some(kind) = KINDS.iter().find(|known| known.name == kind) {
+        return Some((kind.class.to_owned(), kind.rdn.to_owned(), kind.featured));
+    }
+    let class = schema.object_class(fields.given("class")?)?;
+    let rdn = class.all_must.iter().map(|id| schema.type_by_id(*id).name());
+    let rdn = rdn.filter(|name| *name != "objectClass").next().unwrap_or("cn");
+    let rdn = fields.given("rdn").unwrap_or(rdn);
+    Some((class.name().to_owned(), rdn.to_owned(), &[]))
+}
+
+fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Value {
+    let parent = fields.given("parent").or(parents.first().map(String::as_str)).unwrap_or_default();
+    let mut entered: Vec<Values> = filled(fields)
+        .into_iter()
+        .map(|(description, values)| Values { description, values, next: None })
+        .collect();
+    let Some((class, rdn, featured)) = chosen(schema, fields) else {
+        return json!({ "parent": parent, "kind": null, "class": fields.text("class"), "inputs": [], "error": null });
+    };
+    // A group of names needs a member from the beginning.
+    if class == "groupOfNames" && entered.is_empty() {
+        entered.push(Values {
+            description: "member".to_owned(),
+            values: vec![who.as_bytes().to_vec()],
+            next: None,
+        });
+    }
+    let mut inputs = inputs(schema, std::slice::from_ref(&class), &entered);
+    for input in &mut inputs {
+        let name = input["name"].as_str().unwrap_or_default().to_owned();
+        let is_first = input["required"] == true || name == rdn || featured.contains(&name.as_str());
+        input["first"] =
+            json!(is_first || input["values"].as_array().is_some_and(|values| !values.is_empty()));
+    }
+    json!({
+        "parent": parent, "kind": fields.text("kind"), "class": class, "rdn": rdn, "inputs": inputs, "error": null,
+    })
+}
+
+pub(crate) async fn save(signed: Signed, fields: Fields) -> Response {
+    if let Err(trouble) = signed.check_token(&fields) {
+        return signed.fail(&trouble);
+    }
+    let fields = Arc::new(fields);
+    let made = {
+        let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));
+        signed.talk(move |connection| {
+            let schema = app.schema.get(connection);
+            let new = new(&schema, &fields)?;
+            if fields.text("step") == "apply" {
+                add(connection, &new)?;
+            }
+            Ok(new)
+        })
+    };
+    match made.await {
+        Ok(new) if fields.text("step") == "apply" => {
+            let page = if fields.text("kind") == "person" { "/reset-password" } else { "/entry" };
+            signed.go(&url(page, &[("dn", &new.dn), ("notice", "added")]))
+        }
+        Ok(new) => {
+            let is_kept =
+                |name: &str| name.starts_with("v:") || ["parent", "kind", "class", "rdn"].contains(&name);
+            let values: Vec<_> = fields.pairs().filter(|(name, _)| is_kept(name)).collect();
+            let model =
+                json!({ "dn": new.dn, "csn": null, "ldif": ldif(&new), "fields": values, "action": "/add" });
+            signed.show(Page::new("preview.html", "add.preview", model))
+        }
+        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+            again(&signed, fields, &trouble).await
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+/// Shows the form again, with the values that the user entered.
+async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
+    let (app, who) = (Arc::clone(&signed.app), signed.session.who.clone());
+    let model = signed.talk(move |connection| Ok(model(&app.schema.get(connection), &fields, &[], &who)));
+    match model.await {
+        Ok(mut model) => {
+            model["error"] = signed.said(trouble);
+            let page = Page::new("add.html", "add.title", model);
+            signed.show(Page { status: trouble.status(), ..page })
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+fn new(schema: &Schema, fields: &Fields) -> Result<New, Trouble> {
+    let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+    let (class, rdn, _) = chosen(schema, fields).ok_or(unusable("add.no_class"))?;
+    let mut attributes = filled(fields);
+    attributes.retain(|(description, values)| {
+        !values.is_empty() && !description.eq_ignore_ascii_case("objectClass")
+    });
+    let named = attributes.iter().find(|(description, _)| description.eq_ignore_ascii_case(&rdn));
+    let name = named.and_then(|(_, values)| values.first()).ok_or(unusable("add.no_name"))?;
+    let parent = fields.text("parent").trim();
+    let separator = if parent.is_empty() { "" } else { "," };
+    let dn = format!("{rdn}={}{separator}{parent}", ldap::escaped_value(name));
+    attributes.insert(0, ("objectClass".to_owned(), vec![class.into_bytes()]));
+    Ok(New { dn, attributes })
+}
+
+fn add(connection: &mut Connection, new: &New) -> Result<(), Trouble> {
+    let mut list = AttributesBuf::new();
+    for (description, values) in &new.attributes {
+        list.push(description, values.iter().map(Vec::as_slice));
+    }
+    let request = Request::Add(AddRequest { entry: &new.dn, attributes: list.as_attributes() });
+    ask::change(connection, request, &[])
+}
+
+fn ldif(new: &New) -> String {
+    let mut text = Vec::new();
+    let values = new.attributes.iter().flat_map(|(description, values)| {
+        values.iter().map(|value| (description.as_str(), value.as_slice()))
+    });
+    // Writing into memory does not fail.
+    let _ = LdifWriter::new(&mut text).add(&new.dn, &[], values);
+    String::from_utf8_lossy(&text).into_owned()
+}

@@ -1,0 +1,144 @@
+//! Edit an entry: a form made from the schema, the change as LDIF, then the change itself.
+//!
+//! The form keeps the CSN of the entry that it was made from. The change is made only if the entry still has it, which
+//! the server tests in the same step, so no update of another user is lost.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::Connection;
+use ldap::ldif::LdifWriter;
+use ldap::{Control, ModifyRequest, Request, oids};
+use schema::Schema;
+use serde_json::{Value, json};
+
+use crate::ask::{self, Values, WholeEntry};
+use crate::fields::Fields;
+use crate::form::{Change, changes, filled, inputs, request_changes};
+use crate::page::{Page, Signed};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// Attributes of the entry that a form is made from.
+const SELECTION: [&str; 2] = ["*", "entryCSN"];
+
+/// Result of sending a form.
+enum Sent {
+    /// The change is not made yet: its LDIF.
+    Preview {
+        dn: String,
+        csn: Option<String>,
+        ldif: String,
+    },
+    Done {
+        dn: String,
+    },
+}
+
+pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+    let app = Arc::clone(&signed.app);
+    let model = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+        Ok(model(&schema, &entry, &entry.attributes))
+    });
+    let model = model.await;
+    signed.answer(model.map(|model| Page::new("edit.html", "edit.title", model)))
+}
+
+fn model(schema: &Schema, entry: &WholeEntry, present: &[Values]) -> Value {
+    json!({
+        "dn": entry.dn,
+        "csn": csn(entry),
+        "inputs": inputs(schema, &entry.texts("objectClass"), present),
+        "error": null,
+    })
+}
+
+fn csn(entry: &WholeEntry) -> Option<String> {
+    entry.texts("entryCSN").into_iter().next()
+}
+
+pub(crate) async fn save(signed: Signed, fields: Fields) -> Response {
+    if let Err(trouble) = signed.check_token(&fields) {
+        return signed.fail(&trouble);
+    }
+    let fields = Arc::new(fields);
+    let sent = {
+        let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));
+        let send = move |connection: &mut Connection| {
+            let schema = app.schema.get(connection);
+            send(connection, &schema, &fields)
+        };
+        signed.talk(send).await
+    };
+    match sent {
+        Ok(Sent::Done { dn }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
+        Ok(Sent::Preview { dn, csn, ldif }) => {
+            let values: Vec<_> = fields.pairs().filter(|(name, _)| name.starts_with("v:")).collect();
+            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": values, "action": "/edit" });
+            signed.show(Page::new("preview.html", "edit.preview", model))
+        }
+        Err(trouble @ Trouble::Refused(..)) => again(&signed, fields, &trouble).await,
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+/// Shows the form again, with the values that the user entered.
+async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Response {
+    let app = Arc::clone(&signed.app);
+    let model = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+        let entered = filled(&fields).into_iter();
+        let entered = entered.map(|(description, values)| Values { description, values, next: None });
+        Ok(model(&schema, &entry, &entered.collect::<Vec<_>>()))
+    });
+    match model.await {
+        Ok(mut model) => {
+            model["error"] = signed.said(trouble);
+            let page = Page::new("edit.html", "edit.title", model);
+            signed.show(Page { status: trouble.status(), ..page })
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<Sent, Trouble> {
+    let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
+    let (csn, known) = (csn(&entry), fields.given("csn"));
+    if csn.as_deref() != known {
+        return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+    }
+    let changes = changes(schema, &entry, &filled(fields));
+    if changes.is_empty() {
+        return Ok(Sent::Done { dn: entry.dn });
+    }
+    if fields.text("step") != "apply" {
+        return Ok(Sent::Preview { ldif: ldif(&entry.dn, &changes), dn: entry.dn, csn });
+    }
+    // A requester who may not read the CSN deletes and adds single values, so most lost updates are refused too.
+    let filter = csn.map(|csn| format!("(entryCSN={})", ask::filter_value(&csn)));
+    let value = filter.map(|filter| ask::assertion(&filter)).transpose()?;
+    let control =
+        value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
+    let list = request_changes(&changes);
+    let request = Request::Modify(ModifyRequest { object: &entry.dn, changes: list.as_changes() });
+    ask::change(connection, request, control.as_slice())?;
+    Ok(Sent::Done { dn: entry.dn })
+}
+
+fn ldif(dn: &str, changes: &[Change]) -> String {
+    let mut text = Vec::new();
+    let list = changes.iter().map(|change| {
+        (
+            change.operation,
+            change.description.as_str(),
+            change.values.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+        )
+    });
+    // Writing into memory does not fail.
+    let _ = LdifWriter::new(&mut text).modify(dn, &[], list);
+    String::from_utf8_lossy(&text).into_owned()
+}

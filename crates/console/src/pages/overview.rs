@@ -1,0 +1,167 @@
+//! The first page: what needs attention, and the most important figures.
+//!
+//! The page itself searches, so it never claims that a directory is up which does not answer. Whether changes are made
+//! is known from `cn=monitor`, to those who may read it.
+
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+use axum::response::Response;
+use client::{ClientError, Connection};
+use ldap::Scope;
+use serde_json::{Value, json};
+
+use crate::ask::{self, Search};
+use crate::limits::PAGE_BYTES_MAX;
+use crate::page::{Page, Signed};
+use crate::trouble::Trouble;
+
+/// Entries of `cn=monitor` that are read.
+const FIGURES_MAX: u32 = 2_000;
+
+/// Days before the end of a certificate from which on it needs attention.
+const CERTIFICATE_DAYS: i64 = 14;
+
+const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
+
+/// Figures of the page: the path of their text, and their entry below `cn=monitor`.
+const FIGURES: [(&str, &str); 10] = [
+    ("version", "cn=monitor"),
+    ("uptime", "cn=uptime,cn=time"),
+    ("connections", "cn=current,cn=connections"),
+    ("waiting_changes", "cn=waiting changes,cn=log"),
+    ("position", "cn=position,cn=log"),
+    ("entries_sent", "cn=entries,cn=statistics"),
+    ("disk_free_bytes", "cn=disk free bytes,cn=storage"),
+    ("data_bytes", "cn=used bytes,cn=storage"),
+    ("last_backup", "cn=last backup,cn=backup"),
+    ("lag_seconds", "cn=lag seconds,cn=cluster"),
+];
+
+/// Values by the names of their entries below `cn=monitor`, in lower case.
+type Figures = BTreeMap<String, String>;
+
+pub(crate) async fn show(signed: Signed) -> Response {
+    let model = signed.talk(model).await;
+    signed.answer(model.map(|model| Page::new("overview.html", "overview.title", model)))
+}
+
+fn model(connection: &mut Connection) -> Result<Value, Trouble> {
+    let begun = Instant::now();
+    let contexts = ask::contexts(connection)?;
+    let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let figures = match figures(connection) {
+        Ok(figures) => Some(figures),
+        Err(Trouble::Refused(..)) => None,
+        Err(trouble) => return Err(trouble),
+    };
+    let listed = figures.iter().flat_map(|figures| {
+        FIGURES
+            .iter()
+            .filter_map(|(name, place)| Some(json!({ "name": name, "value": figures.get(*place)? })))
+    });
+    Ok(json!({
+        "answers": true,
+        "milliseconds": milliseconds,
+        "contexts": contexts,
+        "reads_monitor": figures.is_some(),
+        "attention": figures.as_ref().map(attention).unwrap_or_default(),
+        "building": figures.as_ref().map(building).unwrap_or_default(),
+        "figures": listed.collect::<Vec<_>>(),
+    }))
+}
+
+/// Reads `cn=monitor`.
+fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
+    let search = Search {
+        base: "cn=monitor".to_owned(),
+        scope: Scope::WholeSubtree,
+        filter: "(objectClass=*)".to_owned(),
+        attributes: ["monitoredInfo", "monitorCounter", "monitorTimestamp"].map(str::to_owned).to_vec(),
+    };
+    let found = ask::page(connection, &search, FIGURES_MAX, &[], PAGE_BYTES_MAX)?;
+    if found.entries.is_empty() {
+        return Err(Trouble::Client(ClientError::Unexpected("cn=monitor is empty".to_owned())));
+    }
+    let pairs = found.entries.into_iter().filter_map(|entry| {
+        let name = entry.dn.to_ascii_lowercase();
+        let name = name.strip_suffix(",cn=monitor").unwrap_or(&name).to_owned();
+        let value = entry.attributes.first()?.values.first()?;
+        Some((name, String::from_utf8_lossy(value).into_owned()))
+    });
+    Ok(pairs.collect())
+}
+
+/// Returns what needs an administrator, most urgent first: the path of its text, and the value.
+fn attention(figures: &Figures) -> Vec<Value> {
+    let of = |name: &str| figures.get(name).map(String::as_str);
+    let mut all = Vec::new();
+    let mut push = |text: &str, value: &str| all.push(json!({ "text": text, "value": value }));
+    if of("cn=writes stopped,cn=log") == Some("true") {
+        push("writes_stopped", of("cn=writes stopped cause,cn=log").unwrap_or_default());
+    } else if of("cn=changes refused,cn=log") == Some("true") {
+        push("changes_refused", of("cn=disk free bytes,cn=storage").unwrap_or_default());
+    }
+    for (name, value) in figures {
+        if let Some(group) = name.strip_prefix("cn=failing,cn=")
+            && !["no", "false"].contains(&value.as_str())
+        {
+            push("failing", &format!("{group}: {value}"));
+        }
+    }
+    for (name, text) in [("cn=lost events,cn=audit", "lost_events"), ("cn=alarms,cn=cluster", "alarms")] {
+        if let Some(value) = of(name).filter(|value| *value != "0") {
+            push(text, value);
+        }
+    }
+    let micros = |name: &str| schema::generalized_micros(of(name)?.as_bytes());
+    if let (Some(now), Some(end)) = (micros("cn=current,cn=time"), micros("cn=certificate expires,cn=tls"))
+        && end - now < CERTIFICATE_DAYS * MICROS_PER_DAY
+    {
+        push("certificate", of("cn=certificate expires,cn=tls").unwrap_or_default());
+    }
+    all
+}
+
+/// Returns the indexes that are being built or removed.
+fn building(figures: &Figures) -> Vec<Value> {
+    let parts = figures.iter().filter_map(|(name, value)| {
+        let index = name.strip_suffix(",cn=indexes")?.strip_prefix("cn=")?;
+        Some(json!({ "index": index, "value": value }))
+    });
+    parts.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_problems_need_attention() {
+        let of = |pairs: &[(&str, &str)]| {
+            let figures =
+                pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let all: Vec<Value> = attention(&figures);
+            all.iter().map(|item| item["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        let well = [
+            ("cn=writes stopped,cn=log", "false"),
+            ("cn=changes refused,cn=log", "false"),
+            ("cn=failing,cn=audit", "false"),
+            ("cn=failing,cn=backup", "no"),
+            ("cn=lost events,cn=audit", "0"),
+            ("cn=current,cn=time", "20261127080000Z"),
+            ("cn=certificate expires,cn=tls", "20270101000000Z"),
+        ];
+        assert_eq!(of(&well), Vec::<String>::new());
+        let ill = [
+            ("cn=certificate expires,cn=tls", "20261201000000Z"),
+            ("cn=current,cn=time", "20261127080000Z"),
+            ("cn=failing,cn=backup", "no space"),
+            ("cn=lost events,cn=audit", "7"),
+            ("cn=writes stopped,cn=log", "true"),
+        ];
+        assert_eq!(of(&ill), ["writes_stopped", "failing", "lost_events", "certificate"]);
+        assert_eq!(of(&[("cn=changes refused,cn=log", "true")]), ["changes_refused"]);
+    }
+}

@@ -1,0 +1,57 @@
+//! Set the password of another user.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::ask;
+use crate::fields::Fields;
+use crate::page::{Page, Signed};
+use crate::pages::password;
+use crate::trouble::Trouble;
+
+pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+    let notice = signed.notice(&fields);
+    let model = signed.talk(move |connection| {
+        let entry = ask::entry(connection, fields.text("dn"), &["objectClass"])?;
+        Ok(json!({ "dn": entry.dn, "generated": null, "done": false, "notice": notice, "error": null }))
+    });
+    let model = model.await;
+    signed.answer(model.map(|model| Page::new("reset.html", "reset.title", model)))
+}
+
+/// Sets the password, or lets the server generate one, which the page shows this once.
+pub(crate) async fn reset(signed: Signed, fields: Fields) -> Response {
+    if let Err(trouble) = signed.check_token(&fields) {
+        return signed.fail(&trouble);
+    }
+    let dn = fields.text("dn").to_owned();
+    let new = Zeroizing::new(fields.text("new").to_owned());
+    let set = if *new != fields.text("again") {
+        Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "password.different"))
+    } else {
+        let dn = dn.clone();
+        let given = move || {
+            Some(new.as_str()).filter(|new| !new.is_empty()).map(|new| Zeroizing::new(new.to_owned()))
+        };
+        let given = given();
+        signed
+            .talk(move |connection| {
+                password::set(connection, Some(&dn), None, given.as_ref().map(|new| new.as_str()))
+            })
+            .await
+    };
+    let (status, generated, error) = match set {
+        Ok(generated) => (StatusCode::OK, generated, None),
+        Err(trouble) => (trouble.status(), None, Some(signed.said(&trouble))),
+    };
+    let model = json!({
+        "dn": dn,
+        "generated": generated.as_ref().map(|password| password.as_str()),
+        "done": error.is_none(),
+        "notice": null,
+        "error": error,
+    });
+    signed.show(Page { status, ..Page::new("reset.html", "reset.title", model) })
+}

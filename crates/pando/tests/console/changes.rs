@@ -1,0 +1,235 @@
+//! Changes by the pages: edit, add, rename, delete, passwords of others, members.
+
+use client::Connection;
+use serde_json::Value;
+
+use crate::filled;
+use crate::support::http::{Browser, quoted};
+use crate::support::tree::{add, add_person, person_dn, replace, set_password};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+
+fn texts(administrator: &mut Connection, dn: &str, attribute: &str) -> Vec<String> {
+    administrator.entry(dn, &["*"]).unwrap().map(|entry| entry.texts(attribute)).unwrap_or_default()
+}
+
+fn model(answer: &crate::support::http::Answer) -> Value {
+    serde_json::from_slice(&answer.body).unwrap_or_else(|_| panic!("{}", answer.text()))
+}
+
+#[test]
+fn an_edit_is_previewed_and_loses_no_update() {
+    let scratch = Scratch::new("console-edit");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    let dn = person_dn("anna");
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let form = browser.json(&format!("/edit?dn={}", quoted(&dn)));
+    let csn = form["csn"].as_str().unwrap().to_owned();
+    let names: Vec<_> =
+        form["inputs"].as_array().unwrap().iter().map(|input| input["name"].as_str().unwrap()).collect();
+    assert!(
+        names.contains(&"mail") && names.contains(&"manager") && !names.contains(&"userPassword"),
+        "{names:?}"
+    );
+    let fields = [
+        ("dn", dn.as_str()),
+        ("csn", &csn),
+        ("v:sn", "Huber"),
+        ("v:mail", "a@example.com"),
+        ("v:mail", ""),
+        ("v:title", "=1+1"),
+    ];
+    let preview = model(&browser.post_json("/edit", &fields));
+    let ldif = preview["ldif"].as_str().unwrap();
+    assert!(ldif.contains("add: mail\nmail: a@example.com\n-\n") && ldif.contains("delete: sn\n"), "{ldif}");
+    assert_eq!(texts(&mut administrator, &dn, "mail"), [""; 0], "nothing is changed yet");
+    let mut apply = fields.to_vec();
+    apply.push(("step", "apply"));
+    assert_eq!(browser.post("/edit", &apply).status, 303);
+    assert_eq!(texts(&mut administrator, &dn, "mail"), ["a@example.com"]);
+    assert_eq!(texts(&mut administrator, &dn, "sn"), ["Huber"]);
+    assert_eq!(texts(&mut administrator, &dn, "cn"), ["anna"], "an attribute that the form lacks stays");
+
+    // The form is of the entry as it was before: its change would undo that of another user.
+    assert_eq!(browser.post("/edit", &apply).status, 409);
+    let form = browser.json(&format!("/edit?dn={}", quoted(&dn)));
+    let fresh =
+        [("dn", dn.as_str()), ("csn", form["csn"].as_str().unwrap()), ("v:title", "Dr"), ("step", "apply")];
+    replace(&mut administrator, &dn, "title", &["Prof"]);
+    assert_eq!(browser.post("/edit", &fresh).status, 409);
+    assert_eq!(texts(&mut administrator, &dn, "title"), ["Prof"]);
+
+    // A change that the schema refuses shows the form again, with what was entered.
+    let form = browser.json(&format!("/edit?dn={}", quoted(&dn)));
+    let bad = [
+        ("dn", dn.as_str()),
+        ("csn", form["csn"].as_str().unwrap()),
+        ("v:manager", "no name<b>"),
+        ("step", "apply"),
+    ];
+    let answer = browser.post("/edit", &bad);
+    assert_eq!(answer.status, 422);
+    assert!(answer.text().contains("value=\"no name&lt;b&gt;\""), "{}", answer.text());
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn a_person_and_a_group_are_added_and_the_password_is_generated() {
+    let scratch = Scratch::new("console-add");
+    let (pando, mut administrator) = filled(&scratch);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let people = format!("ou=people,{SUFFIX}");
+    let fields =
+        [("kind", "person"), ("parent", people.as_str()), ("v:uid", "bea,1"), ("v:cn", "Bea"), ("v:sn", "B")];
+    let preview = model(&browser.post_json("/add", &fields));
+    let dn = preview["dn"].as_str().unwrap().to_owned();
+    assert_eq!(dn, format!("uid=bea\\,1,{people}"));
+    let mut apply = fields.to_vec();
+    apply.push(("step", "apply"));
+    let added = browser.post("/add", &apply);
+    assert_eq!(added.status, 303, "{}", added.text());
+    assert!(added.headers("location")[0].starts_with("/reset-password?"));
+    assert_eq!(browser.post("/add", &apply).status, 409, "there is one already");
+    let reset = model(&browser.post_json("/reset-password", &[("dn", &dn)]));
+    let generated = reset["generated"].as_str().unwrap();
+    let own = Browser::signed_in(&pando, &dn, generated);
+    assert_eq!(own.json(&format!("/entry?dn={}", quoted(&dn)))["dn"], dn);
+
+    // A user may not do what only the administrator may.
+    let others = own.post("/reset-password", &[("dn", people.as_str()), ("new", "x"), ("again", "x")]);
+    assert!(matches!(others.status, 403 | 422), "{}", others.text());
+    let other = [("kind", "unit"), ("parent", SUFFIX), ("v:ou", "own"), ("step", "apply")];
+    assert_eq!(own.post("/add", &other).status, 403);
+    assert_eq!(own.post("/delete", &[("dn", people.as_str()), ("tree", "1")]).status, 403);
+
+    let group = [
+        ("kind", "group"),
+        ("parent", SUFFIX),
+        ("v:cn", "team"),
+        ("v:member", dn.as_str()),
+        ("step", "apply"),
+    ];
+    assert_eq!(browser.post("/add", &group).status, 303);
+    assert_eq!(texts(&mut administrator, &format!("cn=team,{SUFFIX}"), "member"), [dn.as_str()]);
+    let nameless = [("kind", "unit"), ("parent", SUFFIX), ("v:description", "x"), ("step", "apply")];
+    assert_eq!(browser.post("/add", &nameless).status, 422);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn members_join_and_leave_by_name() {
+    let scratch = Scratch::new("console-members");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let team = format!("cn=team,{SUFFIX}");
+    let anna = person_dn("anna");
+    add(&mut administrator, &team, &[("objectClass", "groupOfNames"), ("cn", "team"), ("member", &anna)]);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let send = |action: &str, who: &str| {
+        browser
+            .post("/members", &[("dn", &team), ("attribute", "member"), ("action", action), ("who", who)])
+            .status
+    };
+    assert_eq!(send("join", "bea"), 303);
+    assert_eq!(send("join", "nobody"), 422);
+    assert_eq!(send("leave", &anna), 303);
+    assert_eq!(texts(&mut administrator, &team, "member"), [person_dn("bea")]);
+    let page = browser.json(&format!("/members?dn={}", quoted(&team)));
+    assert_eq!(page["members"][0], person_dn("bea"));
+    let entry = browser.json(&format!("/entry?dn={}", quoted(&person_dn("bea"))));
+    assert!(entry.to_string().contains("memberOf"), "{entry}");
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn entries_are_renamed_and_trees_deleted_on_demand() {
+    let scratch = Scratch::new("console-rename");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let people = format!("ou=people,{SUFFIX}");
+    let anna = person_dn("anna");
+    let renamed = browser.post("/rename", &[("dn", &anna), ("rdn", "uid=ann"), ("parent", &people)]);
+    assert_eq!(renamed.status, 303, "{}", renamed.text());
+    assert_eq!(texts(&mut administrator, &person_dn("ann"), "uid"), ["ann"]);
+    assert_eq!(
+        browser.post("/rename", &[("dn", &person_dn("ann")), ("rdn", "x"), ("parent", &people)]).status,
+        422
+    );
+    let question = browser.json(&format!("/delete?dn={}", quoted(&people)));
+    assert_eq!((&question["has_subordinates"], &question["below"]), (&Value::Bool(true), &Value::from(2)));
+    assert_eq!(browser.post("/delete", &[("dn", &people)]).status, 422, "not without the word");
+    assert_eq!(browser.post("/delete", &[("dn", &people), ("tree", "1")]).status, 303);
+    assert!(administrator.entry(&people, &["1.1"]).unwrap().is_none());
+    assert!(pando.stop().success());
+}
+
+/// Templates fail on a value that the model lacks, so each page is made for each kind of user.
+#[test]
+fn every_page_renders_as_html_and_json() {
+    let scratch = Scratch::new("console-pages");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    set_password(&mut administrator, "anna", "secret of anna");
+    let team = format!("cn=team,{SUFFIX}");
+    let anna = person_dn("anna");
+    add(&mut administrator, &team, &[("objectClass", "groupOfNames"), ("cn", "team"), ("member", &anna)]);
+    let (anna, team, suffix) = (quoted(&anna), quoted(&team), quoted(SUFFIX));
+    let paths = [
+        "/".to_owned(),
+        "/health".to_owned(),
+        "/sign-in?notice=changed".to_owned(),
+        "/password?notice=grace".to_owned(),
+        "/search".to_owned(),
+        "/search?q=an".to_owned(),
+        "/search?q=nobody-at-all".to_owned(),
+        "/search?filter=(objectClass%3D*)&columns=cn,objectClass".to_owned(),
+        "/tree".to_owned(),
+        format!("/tree?dn={suffix}&notice=deleted"),
+        format!("/tree?dn={anna}"),
+        format!("/entry?dn={anna}&notice=saved"),
+        format!("/entry?dn={anna}&operational=1"),
+        format!("/entry?dn={team}&attribute=member&first=0"),
+        "/entry?dn=".to_owned(),
+        format!("/edit?dn={anna}"),
+        format!("/edit?dn={team}"),
+        "/add".to_owned(),
+        format!("/add?kind=person&parent={suffix}"),
+        "/add?kind=group".to_owned(),
+        "/add?kind=unit".to_owned(),
+        "/add?class=device".to_owned(),
+        format!("/delete?dn={anna}"),
+        format!("/delete?dn={suffix}"),
+        format!("/rename?dn={anna}"),
+        format!("/reset-password?dn={anna}&notice=added"),
+        format!("/members?dn={team}&notice=joined"),
+        format!("/members?dn={anna}"),
+        "/schema".to_owned(),
+        "/schema?q=mail".to_owned(),
+        "/schema?type=cn".to_owned(),
+        "/schema?class=inetOrgPerson".to_owned(),
+    ];
+    for (name, password) in [(ADMIN_DN, ADMIN_PASSWORD), ("anna", "secret of anna")] {
+        let browser = Browser::signed_in(&pando, name, password);
+        for path in &paths {
+            let page = browser.get(path);
+            assert_eq!(page.status, 200, "{path} for {name}: {}", page.text());
+            let text = page.text();
+            assert!(text.contains("</html>") && text.len() < 300_000, "{path}: {} bytes", text.len());
+            for elsewhere in ["src=\"http", "href=\"http", "//cdn"] {
+                assert!(!text.contains(elsewhere), "{path} refers to another origin");
+            }
+            browser.json(path);
+        }
+        for (path, status) in
+            [("/entry?dn=cn%3Dnone,dc%3Dnone", 404), ("/edit?dn=no%20name", 422), ("/schema?type=none", 404)]
+        {
+            assert_eq!(browser.get(path).status, status, "{path}: {}", browser.get(path).text());
+        }
+        let overview = browser.json("/");
+        assert_eq!(overview["reads_monitor"], name == ADMIN_DN);
+        assert!(browser.get("/openapi.json").text().contains("\"/members\""));
+    }
+    assert!(!pando.log().contains("cannot show"), "{}", pando.log());
+    assert!(pando.stop().success());
+}
