@@ -1,6 +1,8 @@
 //! `pando index`: lists and changes the indexes of a directory. It reads them from the files and changes them there or,
 //! if a server is running, as entries below `cn=config`.
 
+mod advise;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ Examples:
   pando index list --data /var/lib/pando
   pando index add --data /var/lib/pando description --kinds substring
   pando index drop --data /var/lib/pando givenName
+  pando index advise --data /var/lib/pando
 
 Exit codes: as `pando verify`.";
 
@@ -52,6 +55,13 @@ enum IndexVerb {
         #[arg(long, default_value = "equality")]
         kinds: IndexKinds,
     },
+    /// List indexes that searches of the running server lacked, with their size and gain; change nothing
+    Advise {
+        #[command(flatten)]
+        data: DataArguments,
+        #[command(flatten)]
+        server: ServerArguments,
+    },
     /// Remove kinds from an index, or the whole index, and its rows
     Drop {
         #[command(flatten)]
@@ -68,6 +78,7 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     let done = match &arguments.verb {
         IndexVerb::List { data } => list(data),
         IndexVerb::Add { data, attribute, kinds } => change(data, attribute, IndexChange::Add(*kinds)),
+        IndexVerb::Advise { data, server } => advise(data, server),
         IndexVerb::Drop { data, attribute, kinds } => {
             let all = IndexKinds::ALL.iter().fold(IndexKinds::NONE, |all, (kind, _)| all.with(*kind));
             change(data, attribute, IndexChange::Drop(kinds.unwrap_or(all)))
@@ -101,6 +112,17 @@ fn list(data: &DataArguments) -> Result<(), Failed> {
     }
     progress.iter().for_each(|part| println!("{}", server::progress_text(part)));
     Ok(())
+}
+
+/// Prints the proposals of the named server, or of that of the data directory.
+fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), Failed> {
+    let url = match server.server(None) {
+        Some(url) => url,
+        None => socket_in(&Config::load(&data.to_server())?.data),
+    };
+    let connection = server.connect(&url);
+    let mut connection = connection.map_err(|error| Failed::Online(error.to_string()))?;
+    advise::advise(&mut connection).map_err(Failed::Online)
 }
 
 fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), Failed> {

@@ -187,6 +187,14 @@ pub const SCANS_OF_IDENTITY_MAX: usize = SCANS_MAX / 2;
 /// Most clients of searches without an index whose use of the scan threads is remembered.
 pub const SCAN_TALLIES_MAX: usize = if cfg!(test) { 100 } else { 8_192 };
 
+/// Most shapes of filters in the statistics about missing indexes, most missing indexes of one, and most filters that
+/// are shown with a proposal. All together occupy less than 100 KiB.
+pub const ADVISED_SHAPES_MAX: usize = 64;
+/// See [`ADVISED_SHAPES_MAX`].
+pub const ADVISED_INDEXES_MAX: usize = 8;
+/// See [`ADVISED_SHAPES_MAX`].
+pub const ADVISED_FILTERS_MAX: usize = 3;
+
 /// Bytes of results that wait for the client of one search before its threads pause, without the results being made.
 /// With [`SCANS_MAX`], all of them occupy at most 64 MiB.
 pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;

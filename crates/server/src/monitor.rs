@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use data_encoding::HEXLOWER;
 use directory::Directory;
 use directory::index::Phase;
+use directory::search::MissingIndex;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use self::figure::{Group, Value};
@@ -26,6 +27,7 @@ use crate::stamp::now_micros;
 use crate::telemetry::counter::Counter;
 use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, total};
 use crate::telemetry::health::Health;
+use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::process::ProcessUsage;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
@@ -59,6 +61,7 @@ pub(crate) struct Sources {
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
     pub(crate) scan_shares: Arc<ScanShares>,
+    pub(crate) index_advice: Arc<IndexAdvice>,
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
@@ -399,7 +402,7 @@ fn storage(sources: &Sources) -> Vec<Group> {
     storage.level("Map Bytes", "What the data file may grow into", facts.map_bytes);
     storage.level("Disk Bytes", "The size of the disk", facts.disk_bytes);
     storage.level("Disk Free Bytes", "What is free on the disk", facts.disk_free_bytes);
-    vec![log, storage, indexes(&directory)]
+    vec![log, storage, indexes(&directory), index_advice(&sources.index_advice, &directory)]
 }
 
 /// Returns one figure for each part of an index that is being built or removed.
@@ -415,6 +418,19 @@ fn indexes(directory: &Directory) -> Group {
             _ => Value::Text("removing".to_owned()),
         };
         group.add(format!("{} {}", part.attribute, part.part.name()), "How much of an index is built", value);
+    }
+    group
+}
+
+/// Returns one text for each attribute that lacks an index which searches needed.
+fn index_advice(advice: &IndexAdvice, directory: &Directory) -> Group {
+    let mut group = Group::new("Index Advice");
+    let defined = directory.indexes();
+    let is_defined = |index: &MissingIndex| {
+        defined.iter().any(|(name, kinds)| *name == index.attribute && kinds.contains(index.kind))
+    };
+    for (attribute, proposal) in advice.proposals(is_defined) {
+        group.text(attribute, "The index that searches lacked, and what they cost", proposal);
     }
     group
 }

@@ -230,6 +230,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         writes: Arc::clone(&shared.writes),
         scans: shared.scan_pool.figures(),
         scan_shares: Arc::clone(&shared.scan_shares),
+        index_advice: Arc::clone(&shared.index_advice),
         hashes: shared.hash_pool.figures(),
         read_ahead: shared.read_ahead.figures(),
         request_memory: Arc::clone(&shared.request_memory),

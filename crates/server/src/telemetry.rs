@@ -3,6 +3,7 @@
 pub(crate) mod counter;
 pub(crate) mod counters;
 pub(crate) mod health;
+pub(crate) mod index_advice;
 pub(crate) mod latency;
 pub(crate) mod operation_event;
 pub(crate) mod process;

@@ -226,6 +226,9 @@ pub const SORT_VALUE_MAX: usize = 512;
 /// A search that meets an entry with more is not sorted.
 pub const SORT_VALUES_MAX: usize = if cfg!(test) { 100 } else { 1_000 };
 
+/// Maximum size of a filter's shape in statistics, in octets, before it is cut.
+pub const FILTER_SHAPE_BYTES_MAX: usize = 256;
+
 /// Default share of the scan threads' time that searches without an index of one requester may take, in percent.
 pub const SCAN_SHARE_PERCENT: u32 = 25;
 

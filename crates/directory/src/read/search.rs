@@ -49,6 +49,7 @@ mod result;
 mod scanner;
 mod scope;
 mod selection;
+mod shape;
 mod sorting;
 mod stream;
 mod sync;
@@ -88,6 +89,7 @@ pub use parts::{PartScanner, Piece, PieceEnd};
 pub(crate) use result::resolved;
 pub(crate) use scope::SearchScope;
 pub(crate) use selection::Selection;
+pub use shape::FilterShape;
 use sorting::SortOutcome;
 use sync::Sync;
 use tree_search::TreeSearch;
@@ -283,6 +285,17 @@ impl Search {
         match &self.work {
             Work::Made(_) => 0,
             Work::Tree(search) => search.scanner.rights.scan_share(),
+        }
+    }
+
+    /// Returns the shape of the filter, with the indexes that it lacks; `None` if the search is not in the tree, or the
+    /// schema was changed since its start.
+    pub fn shape(&self, snapshot: &Snapshot) -> Option<FilterShape> {
+        match &self.work {
+            Work::Tree(search) if search.scanner.knows_schema(snapshot) => {
+                Some(FilterShape::of_term(snapshot.state().catalog, &search.scanner.filter))
+            }
+            _ => None,
         }
     }
 

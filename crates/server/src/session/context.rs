@@ -20,6 +20,7 @@ use crate::net::stream::RefusedProxies;
 use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
+use crate::telemetry::index_advice::IndexAdvice;
 use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
     pub(crate) scan_pool: ScanPool,
+    /// Statistics about searches that lacked an index.
+    pub(crate) index_advice: Arc<IndexAdvice>,
     /// Time of costly searches by client.
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) read_ahead: ReadAheadPool,

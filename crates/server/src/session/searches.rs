@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use directory::Outcome;
 use directory::controls::RequestControls;
-use directory::search::{Search, Step, Woken};
+use directory::search::{FilterShape, Search, Step, Woken};
+use directory::{Outcome, RequestContext};
 use ldap::ResultCode;
 
 use super::audit::Ending;
@@ -20,6 +20,7 @@ use crate::net::mailbox::Address;
 use crate::net::request_memory::{Admission, HolderKey};
 use crate::session::context::Context;
 use crate::stamp::{micros_since, thread_micros};
+use crate::telemetry::index_advice::SearchCosts;
 use crate::workers::scan::ScanOwner;
 use crate::workers::scan_shares::{ScanAccount, ScanClient};
 
@@ -82,7 +83,10 @@ impl Session {
         let started = Search::start(&context.snapshot, &request_context, head.id, request, controls);
         let mut search = match started {
             Ok(search) => search,
-            Err(outcome) => return self.refuse_start(context, &head, &outcome, out),
+            Err(outcome) => {
+                self.report_refused_start(context, request, &request_context, &outcome);
+                return self.answer(context, &head, &outcome, out);
+            }
         };
         if place.is_some()
             && let Err(outcome) = search.sit(&context.feed, (self.slot as usize, self.next_ticket))
@@ -96,7 +100,7 @@ impl Session {
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
         if step == Step::Done {
-            return self.finish_search(context, &head, &search, None);
+            return self.finish_search(context, &head, &search, None, None);
         }
         let follows = step == Step::Waits;
         if follows {
@@ -110,7 +114,7 @@ impl Session {
         };
         let account = self.scan_account(context, &search);
         if let Some(limit) = met_limit(account.as_deref(), context, &search) {
-            return self.refuse_search(context, &head, search, &limit, out);
+            return self.refuse_search(context, &head, (search, account.as_deref()), &limit, out);
         }
         let rest = share(context, self.address(context), self.identity(), account.as_ref(), &mut search);
         self.keep(
@@ -140,19 +144,39 @@ impl Session {
         Some(Arc::new(context.shared.scan_shares.open(client)))
     }
 
-    /// Answers a search that cannot start, and logs it if it lacks an index.
+    /// Reports a search that was refused at its start for lack of an index, and counts it.
     #[cold]
-    fn refuse_start(
-        &mut self,
-        context: &mut Context,
-        head: &RequestHead,
+    fn report_refused_start(
+        &self,
+        context: &Context,
+        request: &ldap::SearchRequest<'_>,
+        request_context: &RequestContext<'_>,
         outcome: &Outcome,
-        out: &mut Vec<u8>,
     ) {
-        if outcome.code == ResultCode::UNWILLING_TO_PERFORM {
-            self.report_refusal(context, &outcome.diagnostic);
+        if outcome.code != ResultCode::UNWILLING_TO_PERFORM {
+            return;
         }
-        self.answer(context, head, outcome, out);
+        self.report_refusal(context, &outcome.diagnostic);
+        if let Ok(shape) = FilterShape::of(&context.snapshot, request_context, request.filter) {
+            let costs = SearchCosts { searches: 1, refused: 1, ..SearchCosts::default() };
+            context.shared.index_advice.count(shape, &costs);
+        }
+    }
+
+    /// Counts a costly search in the statistics about missing indexes.
+    #[cold]
+    fn count_costly(context: &Context, search: &Search, account: &ScanAccount, code: ResultCode) {
+        let Some(shape) = search.shape(&context.snapshot) else { return };
+        let is_refused = code == ResultCode::ADMIN_LIMIT_EXCEEDED || code == ResultCode::UNWILLING_TO_PERFORM;
+        let costs = SearchCosts {
+            searches: 1,
+            refused: u64::from(is_refused),
+            examined: search.entries_examined(),
+            returned: search.entries_sent(),
+            micros: account.micros(),
+            candidates: search.costly_candidates().unwrap_or(0),
+        };
+        context.shared.index_advice.count(shape, &costs);
     }
 
     /// Ends a search whose client has met this limit of searches without an index.
@@ -161,11 +185,11 @@ impl Session {
         &self,
         context: &Context,
         head: &RequestHead,
-        search: Search,
+        (search, account): (Search, Option<&ScanAccount>),
         limit: &str,
         out: &mut Vec<u8>,
     ) {
-        self.finish_search(context, head, &search, Some(ResultCode::ADMIN_LIMIT_EXCEEDED));
+        self.finish_search(context, head, &search, account, Some(ResultCode::ADMIN_LIMIT_EXCEEDED));
         let text = search.refuse(&context.snapshot, out, limit);
         self.report_refusal(context, &text);
     }
@@ -309,8 +333,8 @@ impl Session {
             }
             if let Some(limit) = met_limit(account.as_deref(), context, search) {
                 let Outstanding { head, work, .. } = self.outstanding.remove(index);
-                if let Work::Search { search, .. } = work {
-                    self.refuse_search(context, &head, *search, &limit, out);
+                if let Work::Search { search, account, .. } = work {
+                    self.refuse_search(context, &head, (*search, account.as_deref()), &limit, out);
                 }
                 return true;
             }
@@ -326,8 +350,8 @@ impl Session {
         } else if step != Step::More {
             let Outstanding { head, work, .. } = self.outstanding.remove(index);
             self.next_slice = slice_index(index);
-            if let Work::Search { search, .. } = work {
-                self.finish_search(context, &head, &search, None);
+            if let Work::Search { search, account, .. } = work {
+                self.finish_search(context, &head, &search, account.as_deref(), None);
             }
         } else {
             if rest.is_none() {
@@ -384,8 +408,8 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let Outstanding { head, work, .. } = self.outstanding.remove(index);
-        let Work::Search { search, .. } = work else { return };
-        self.finish_search(context, &head, &search, Some(code));
+        let Work::Search { search, account, .. } = work else { return };
+        self.finish_search(context, &head, &search, account.as_deref(), Some(code));
         search.stop(&context.snapshot, out, code);
     }
 
@@ -395,6 +419,7 @@ impl Session {
         context: &Context,
         head: &RequestHead,
         search: &Search,
+        account: Option<&ScanAccount>,
         stopped: Option<ResultCode>,
     ) {
         let code = stopped.or_else(|| search.result_code()).unwrap_or(ResultCode::SUCCESS);
@@ -406,6 +431,9 @@ impl Session {
         }
         if let Some(text) = search.refusal() {
             self.report_refusal(context, text);
+        }
+        if let Some(account) = account {
+            Session::count_costly(context, search, account, code);
         }
         let entries = Some(search.entries_sent());
         self.end_event(context, head, code, Ending { entries, ..Ending::default() });

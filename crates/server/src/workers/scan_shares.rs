@@ -11,6 +11,7 @@
 //! The table of tallies is bounded. When it is full, drained ones are removed, or else the lowest one.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -66,6 +67,8 @@ pub(crate) struct ScanAccount {
     share_percent: u32,
     /// Microseconds that a tally holds.
     tally_max: u64,
+    /// Microseconds of processor time that the search took.
+    micros: AtomicU64,
 }
 
 impl ScanShares {
@@ -88,6 +91,7 @@ impl ScanShares {
             ],
             share_percent,
             tally_max: period / 100 * u64::from(share_percent) * u64::from(self.threads),
+            micros: AtomicU64::new(0),
         }
     }
 
@@ -123,6 +127,7 @@ impl Tally {
 impl ScanAccount {
     /// Adds processor time of the search to the tallies of its client.
     pub(crate) fn charge(&self, micros: u64, now: Instant) {
+        self.micros.fetch_add(micros, Ordering::Relaxed);
         if self.owners == [None; 2] {
             return;
         }
@@ -135,6 +140,11 @@ impl ScanAccount {
             *tally = tally.at(now, self.tally_max);
             tally.micros = tally.micros.saturating_add(micros);
         }
+    }
+
+    /// Returns the microseconds of processor time that the search took so far.
+    pub(crate) fn micros(&self) -> u64 {
+        self.micros.load(Ordering::Relaxed)
     }
 
     /// Returns the limit that the client's searches have met, as a text; `None` while they may continue.

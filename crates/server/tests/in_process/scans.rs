@@ -160,6 +160,49 @@ fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
     }
 }
 
+#[test]
+fn searches_that_lack_an_index_are_advised_upon_without_their_values() {
+    let folder = Folder::new();
+    let running = people(Config { scan_threads: 1, ..config(&folder) }, 40);
+    let mut admin = running.administrator();
+    let ask = |admin: &mut Connection, filter: &str| {
+        let reply = admin.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
+        assert!(reply.outcome.is_success(), "{:?}", reply.outcome);
+    };
+    for text in ["1 of 7", "secret"] {
+        ask(&mut admin, &format!("(description=*{text}*)"));
+    }
+    ask(&mut admin, "(&(objectClass=person)(|(description=*secret*)(cn=*secret*)))");
+    ask(&mut admin, "(sn=odd)");
+    ask(&mut admin, "(!(description=*secret*))");
+    let advice = |admin: &mut Connection| -> Vec<(String, server::IndexProposal)> {
+        let reply = admin.search("cn=Index Advice,cn=monitor", Scope::SingleLevel, "(cn=*)", &[]).unwrap();
+        let texts = reply.entries.iter().map(|entry| (entry.text("cn"), entry.text("monitoredInfo")));
+        texts.map(|(cn, info)| (cn.unwrap(), info.unwrap().parse().unwrap())).collect()
+    };
+    let all = advice(&mut admin);
+    assert_eq!(all.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cn", "description"]);
+    let (_, description) = &all[1];
+    assert_eq!(description.setting, "indexes.description = [\"substring\"]");
+    assert_eq!(
+        description.filters,
+        ["(description=*?*)", "(&(objectClass=person)(|(description=*?*)(cn=*?*)))"]
+    );
+    let costs = description.costs;
+    let examined = 2 * (PEOPLE as u64 + 1) + PEOPLE as u64;
+    assert_eq!((costs.searches, costs.refused, costs.returned), (3, 0, 111));
+    assert!((examined..=examined + 1).contains(&costs.examined), "{costs:?}");
+    // Once the index is defined it is no longer proposed.
+    let dn = "cn=description,cn=indexes,cn=config";
+    let kinds = [("objectClass", "pandoIndex"), ("pandoIndexKind", "substring")];
+    assert!(admin.add(dn, &kinds).unwrap().is_success());
+    let left = advice(&mut admin);
+    assert_eq!(left.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["cn"]);
+    // Others may not read it.
+    let reply = running.connect().search("cn=Index Advice,cn=monitor", Scope::SingleLevel, "(cn=*)", &[]);
+    assert_eq!(reply.unwrap().outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+}
+
 const USER: [(&str, &str); 5] =
     [("objectClass", "inetOrgPerson"), ("uid", "u"), ("cn", "u"), ("sn", "u"), ("userPassword", "secret")];
 

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use schema::Schema;
+
 use super::plan::{Implied, Plan, Planner, Result, Source};
 use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
 use crate::filter::{Item, Subject, Term, Test, Truth};
@@ -192,17 +194,21 @@ impl Explained<'_> {
             Test::InChain(_) => "chains",
         };
         match &item.subject {
-            Subject::Attribute(description) => {
-                format!("{test} of {}", description.returned_name(schema))
-            }
-            Subject::Virtual(attribute) => {
-                let mut all = VirtualAttribute::all(schema);
-                let of = all.find(|(known, _)| known == attribute);
-                let name = of.map_or("an attribute", |(_, type_id)| schema.type_by_id(type_id).name());
-                format!("{test} of {name}")
-            }
             Subject::Any => format!("{test} of any attribute"),
+            subject => format!("{test} of {}", subject_name(schema, subject)),
         }
+    }
+}
+
+/// Returns the name of the attribute that an item tests; empty if it is any.
+pub(super) fn subject_name(schema: &Schema, subject: &Subject) -> String {
+    match subject {
+        Subject::Attribute(description) => description.returned_name(schema).into_owned(),
+        Subject::Virtual(attribute) => {
+            let of = VirtualAttribute::all(schema).find(|(known, _)| known == attribute);
+            of.map_or("an attribute", |(_, type_id)| schema.type_by_id(type_id).name()).to_owned()
+        }
+        Subject::Any => String::new(),
     }
 }
 
