@@ -31,6 +31,7 @@ use crate::group::{self, GroupArguments};
 use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
 use crate::ldif::{self, LdifArguments};
+use crate::migrate::{self, MigrateArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
@@ -113,6 +114,9 @@ pub(crate) enum Verb {
     /// Load LDIF files into a stopped directory: millions of entries in minutes
     #[command(after_help = import::HELP)]
     Import(ImportArguments),
+    /// Propose settings from the configuration of OpenLDAP, 389 DS or OpenDJ
+    #[command(after_help = migrate::HELP)]
+    Migrate(MigrateArguments),
     /// Write the entries of a directory as LDIF, running or stopped
     #[command(after_help = export::HELP)]
     Export(ExportArguments),

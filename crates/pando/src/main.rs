@@ -28,6 +28,7 @@ mod index;
 mod ldif;
 mod manual;
 mod named;
+mod migrate;
 mod online;
 mod output;
 mod passwd;
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Undelete(arguments) => undelete::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
+        Verb::Migrate(arguments) => migrate::run(&arguments),
         Verb::Export(arguments) => export::run(&arguments),
         Verb::Generate(arguments) => generate::run(&arguments),
         Verb::Plan(arguments) => settings::plan(&arguments),

@@ -10,6 +10,7 @@ mod backup;
 mod generate;
 mod import;
 mod indexes;
+mod migrate;
 mod online;
 mod round_trip;
 mod search_and_change;

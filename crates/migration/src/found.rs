@@ -1,0 +1,260 @@
+//! What the analysis of a configuration has found.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use access_rules::Translation;
+use directory::catalog::is_link_type;
+use directory::index::{IndexKinds, check_kinds};
+use directory::settings::default_indexes;
+use schema::{Schema, SchemaBuilder};
+
+use crate::configuration::{ConfigEntry, ConfigValue};
+
+/// Findings, in the words of Pando's settings.
+pub(crate) struct Found {
+    pub(crate) suffixes: Vec<String>,
+    /// Settings of the directory: key, value in TOML.
+    pub(crate) settings: BTreeMap<&'static str, String>,
+    pub(crate) indexes: BTreeMap<String, IndexKinds>,
+    pub(crate) access_rules: Vec<String>,
+    /// Texts of list settings, such as `unique`.
+    pub(crate) lists: BTreeMap<&'static str, Vec<String>>,
+    /// Keys of the node file: key, value in TOML. Keys of tables are written with a dot.
+    pub(crate) node: BTreeMap<&'static str, String>,
+    /// Tables `[[limit]]` of the node file, as lines.
+    pub(crate) limits: Vec<Vec<String>>,
+    /// Password policies as LDIF.
+    pub(crate) policies: String,
+    pub(crate) schema_files: Vec<String>,
+    /// Lines of LDIF with definitions.
+    pub(crate) definitions: Vec<String>,
+    /// What Pando has without a setting.
+    pub(crate) built_in: BTreeSet<String>,
+    pub(crate) decisions: Vec<Decision>,
+    /// Attributes and directives without a counterpart, with the number of their values.
+    pub(crate) no_counterpart: BTreeMap<String, usize>,
+    schema: Arc<Schema>,
+}
+
+/// Something that the administrator has to decide.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decision {
+    /// Where it is written.
+    pub(crate) place: String,
+    /// What is written there.
+    pub(crate) what: String,
+    /// What Pando has instead, or why it has nothing.
+    pub(crate) advice: String,
+}
+
+impl Default for Found {
+    fn default() -> Found {
+        Found {
+            suffixes: Vec::new(),
+            settings: BTreeMap::new(),
+            indexes: default_indexes(),
+            access_rules: Vec::new(),
+            lists: BTreeMap::new(),
+            node: BTreeMap::new(),
+            limits: Vec::new(),
+            policies: String::new(),
+            schema_files: Vec::new(),
+            definitions: Vec::new(),
+            built_in: BTreeSet::new(),
+            decisions: Vec::new(),
+            no_counterpart: BTreeMap::new(),
+            schema: Schema::shipped(),
+        }
+    }
+}
+
+impl Found {
+    pub(crate) fn decide(
+        &mut self,
+        place: impl Into<String>,
+        what: impl Into<String>,
+        advice: impl Into<String>,
+    ) {
+        self.decisions.push(Decision { place: place.into(), what: what.into(), advice: advice.into() });
+    }
+
+    /// Adds a decision about one value.
+    pub(crate) fn decide_value(&mut self, value: &ConfigValue, advice: impl Into<String>) {
+        self.decide(value.place.as_str(), format!("{}: {}", value.name, value.value), advice);
+    }
+
+    pub(crate) fn has_built_in(&mut self, what: &str, how: &str) {
+        self.built_in.insert(format!("{what}: {how}"));
+    }
+
+    pub(crate) fn skip(&mut self, value: &ConfigValue) {
+        *self.no_counterpart.entry(value.name.clone()).or_default() += 1;
+    }
+
+    pub(crate) fn add_suffix(&mut self, suffix: &str) {
+        if !self.suffixes.iter().any(|known| known.eq_ignore_ascii_case(suffix)) {
+            self.suffixes.push(suffix.to_owned());
+        }
+    }
+
+    pub(crate) fn list(&mut self, key: &'static str, text: String) {
+        self.lists.entry(key).or_default().push(text);
+    }
+
+    /// Adds definitions of the schema, so that later steps know their attributes.
+    pub(crate) fn add_definitions(&mut self, entry: &ConfigEntry) {
+        const KINDS: [&str; 6] = [
+            "olcobjectidentifier",
+            "olcldapsyntaxes",
+            "olcattributetypes",
+            "olcobjectclasses",
+            "attributetypes",
+            "objectclasses",
+        ];
+        let before = self.definitions.len();
+        for value in entry.values.iter().filter(|value| KINDS.contains(&value.name.as_str())) {
+            let text = without_number(&value.value).replace(['\r', '\n'], " ");
+            if is_shipped(&text) {
+                continue;
+            }
+            self.definitions.push(format!("{}: {text}", value.name));
+        }
+        if self.definitions.len() > before {
+            let mut builder = SchemaBuilder::shipped();
+            builder.add_text("definitions", &self.definitions_text());
+            // What is wrong in them is reported when the settings are planned.
+            if let Ok(schema) = builder.build() {
+                self.schema = schema;
+            }
+        }
+    }
+
+    pub(crate) fn definitions_text(&self) -> String {
+        format!("dn: cn=schema\nobjectClass: subschema\n{}\n", self.definitions.join("\n"))
+    }
+
+    /// Adds kinds of an index, as far as Pando can have them.
+    pub(crate) fn add_index(&mut self, place: &str, attribute: &str, kinds: IndexKinds) {
+        let schema = Arc::clone(&self.schema);
+        let Some(known) = schema.attribute_type(attribute) else {
+            let advice =
+                "No schema that is known here has this attribute. Add the index after its schema file.";
+            self.decide(place, format!("index of {attribute}"), advice);
+            return;
+        };
+        // Links and object classes are always indexed.
+        if check_kinds(known, &schema, IndexKinds::NONE).is_err() {
+            return;
+        }
+        let name = known.name().to_owned();
+        // The rows of equality answer presence where few entries have the attribute, and no index helps where many do.
+        let kinds =
+            if kinds.contains(IndexKinds::EQUALITY) { kinds.without(IndexKinds::PRESENCE) } else { kinds };
+        let (possible, impossible): (Vec<_>, Vec<_>) = IndexKinds::ALL
+            .iter()
+            .filter(|(kind, _)| kinds.contains(*kind))
+            .map(|(kind, text)| (*kind, *text, check_kinds(known, &schema, *kind)))
+            .partition(|(.., checked)| checked.is_ok());
+        for (_, text, checked) in impossible {
+            let reason = checked.err().unwrap_or_default();
+            self.decide(place, format!("{text} index of {name}"), format!("Left out: {reason}."));
+        }
+        let entry = self.indexes.entry(name).or_insert(IndexKinds::NONE);
+        *entry = possible.into_iter().fold(*entry, |all, (kind, ..)| all.with(kind));
+        // Ranges, prefixes and the order of equality cost nothing more.
+        if entry.contains(IndexKinds::EQUALITY) && check_kinds(known, &schema, IndexKinds::ORDERING).is_ok() {
+            *entry = entry.with(IndexKinds::ORDERING);
+        }
+    }
+
+    /// Whether values of an attribute are links between entries.
+    pub(crate) fn is_link(&self, attribute: &str) -> bool {
+        self.schema.attribute_type(attribute).is_some_and(is_link_type)
+    }
+
+    /// Keeps link attributes complete when entries are deleted.
+    pub(crate) fn add_integrity(&mut self, place: &str, attributes: impl IntoIterator<Item = String>) {
+        for attribute in attributes {
+            if self.is_link(&attribute) {
+                self.list("integrity_attributes", attribute);
+            } else {
+                let advice =
+                    "Pando keeps no integrity of this attribute: it is no link between entries here.";
+                self.decide(place, format!("referential integrity of {attribute}"), advice);
+            }
+        }
+    }
+
+    /// Adds a rule of unique values, and the indexes that it needs.
+    pub(crate) fn add_unique(&mut self, place: &str, attributes: &[String], base: &str, filter: &str) {
+        for attribute in attributes {
+            self.add_index(place, attribute, IndexKinds::EQUALITY);
+        }
+        let number = self.lists.get("unique").map_or(0, Vec::len) + 1;
+        let Some((base, filter)) = quoted(base).zip(quoted(filter)) else {
+            let advice = "Pando's rules cannot quote this name or filter: write the rule by hand.";
+            self.decide(place, format!("unique {}", attributes.join(", ")), advice);
+            return;
+        };
+        let base = if base == "''" { String::new() } else { format!(" in {base}") };
+        let filter = if filter == "''" { String::new() } else { format!(" matching {filter}") };
+        self.list("unique", format!("unique{number}: {}{base}{filter}", attributes.join(", ")));
+    }
+
+    pub(crate) fn add_rules(&mut self, translation: &Translation) {
+        self.access_rules.extend(translation.rules.iter().cloned());
+        for left_out in &translation.left_out {
+            let advice =
+                format!("Left out: {}. What it denies, if anything, may be allowed now.", left_out.why);
+            self.decide("access rules", left_out.clause.clone(), advice);
+        }
+    }
+
+    /// Adds a password policy as an entry below the first suffix.
+    pub(crate) fn add_policy(&mut self, name: &str, lines: &[String]) {
+        let suffix = self.suffixes.first().cloned().unwrap_or_default();
+        if self.policies.is_empty() {
+            self.policies =
+                format!("dn: ou=policies,{suffix}\nobjectClass: organizationalUnit\nou: policies\n");
+            self.settings.insert("password_policy", in_toml(&format!("cn={name},ou=policies,{suffix}")));
+        }
+        self.policies += &format!(
+            "\ndn: cn={name},ou=policies,{suffix}\nobjectClass: device\nobjectClass: pandoPwdPolicy\ncn: {name}\n\
+             pwdAttribute: userPassword\n{}\n",
+            lines.join("\n")
+        );
+    }
+}
+
+/// Whether Pando has a definition of this OID, which it would not replace.
+fn is_shipped(definition: &str) -> bool {
+    let oid = definition.trim_start_matches(['(', ' ']).split_whitespace().next().unwrap_or_default();
+    let schema = Schema::shipped();
+    schema.attribute_type(oid).is_some() || schema.object_class(oid).is_some()
+}
+
+/// Quotes a text as access rules and rules for values do; `None` if it contains the quote.
+pub(crate) fn quoted(text: &str) -> Option<String> {
+    (!text.contains(['\'', '\n'])).then(|| format!("'{text}'"))
+}
+
+/// Quotes a text as a TOML string.
+pub(crate) fn in_toml(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
+            c => quoted.push(c),
+        }
+    }
+    quoted + "\""
+}
+
+/// Returns a value without the number of its place, as in `{0}cn=admin`.
+pub(crate) fn without_number(value: &str) -> &str {
+    let rest = value.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    rest.filter(|(number, _)| number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-'))
+        .map_or(value, |(_, rest)| rest)
+}

@@ -1,0 +1,211 @@
+//! The overlays of a database: slapo-*(5).
+
+use ldap::LdapUrl;
+
+use super::{quoted, words_of};
+use crate::configuration::{ConfigEntry, ConfigValue};
+use crate::found::{Found, in_toml, without_number};
+
+/// Overlays that need nothing, with what Pando has.
+const BUILT_IN: [(&str, &str); 11] = [
+    ("memberof", "memberOf is computed from the groups, and cannot be out of date"),
+    ("syncprov", "every server serves RFC 4533"),
+    ("sssvlv", "sorting and virtual list views are built in"),
+    ("deref", "the dereference control is built in"),
+    ("dynlist", "groupOfURLs are evaluated by the server; lists of attributes are not"),
+    ("dyngroup", "groupOfURLs are evaluated by the server"),
+    ("nestgroup", "isMemberOf includes nested groups; see `nested_member_of`"),
+    ("noopsrch", "the search No-Op control is built in"),
+    ("otp", "one-time codes are part of password policies; keys are set anew"),
+    ("lastbind", "`pandoPwdLastSuccess` of a policy records the last bind"),
+    ("slapover", "overlays are part of the server"),
+];
+
+/// Overlays without a counterpart of the same form, with what to do.
+const ADVICE: [(&str, &str); 14] = [
+    ("accesslog", "Changes are in Pando's log, and in the audit trail: `audit.folder` of the node file."),
+    ("auditlog", "The audit trail records changes: `audit.folder` of the node file."),
+    ("dds", "Dynamic entries (RFC 2589): see docs/reference/protocol.md for what this version has."),
+    ("collect", "Collective attributes: see docs/reference/protocol.md for what this version has."),
+    ("valsort", "Values are not sorted: sort them in the client."),
+    ("rwm", "Names and attributes are not rewritten: change the data once, with `--map` of `pando import`."),
+    ("chain", "Referrals are not chased by the server."),
+    ("pcache", "Pando has no proxy cache."),
+    ("translucent", "Pando has no proxy."),
+    ("retcode", "Pando returns no prepared errors."),
+    ("remoteauth", "Passwords can be verified by another server: `pass_through` of the node file."),
+    ("homedir", "Home directories are not created by the server."),
+    ("smbk5pwd", "Samba and Kerberos keys are not derived from passwords."),
+    ("autogroup", "groupOfURLs are evaluated by the server; its static members are not updated."),
+];
+
+/// Reads one overlay of the database with this suffix.
+pub(super) fn analyse(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
+    let name = without_number(entry.first("olcoverlay").unwrap_or_default()).to_ascii_lowercase();
+    let own = |value: &&ConfigValue| !["objectclass", "olcoverlay"].contains(&value.name.as_str());
+    match name.as_str() {
+        "ppolicy" => entry.values.iter().filter(own).for_each(|value| password_policy(value, found)),
+        "refint" => {
+            let attributes =
+                entry.all("olcrefintattribute").flat_map(str::split_whitespace).map(str::to_owned);
+            found.add_integrity(&entry.dn, attributes);
+            for value in entry.values.iter().filter(own).filter(|value| value.name != "olcrefintattribute") {
+                found.decide_value(
+                    value,
+                    "The value of a deleted entry is removed, or replaced by the empty name.",
+                );
+            }
+        }
+        "unique" => unique(entry, suffix, found),
+        "constraint" => {
+            entry.all("olcconstraintattribute").for_each(|text| constraint(entry, text, suffix, found));
+        }
+        _ => {
+            if let Some((_, how)) = BUILT_IN.iter().find(|(known, _)| *known == name) {
+                found.has_built_in(&format!("overlay {name}"), how);
+            } else {
+                let known = ADVICE.iter().find(|(known, _)| *known == name).map(|(_, advice)| *advice);
+                found.decide(
+                    &entry.dn,
+                    format!("overlay {name}"),
+                    known.unwrap_or("Pando has no counterpart."),
+                );
+            }
+            for value in entry.values.iter().filter(own) {
+                member_of(value, found);
+            }
+        }
+    }
+}
+
+fn password_policy(value: &ConfigValue, found: &mut Found) {
+    match value.name.as_str() {
+        // The policy itself is an entry of the data, which the import brings.
+        "olcppolicydefault" => drop(found.settings.insert("password_policy", in_toml(&value.value))),
+        "olcppolicyhashcleartext" => {
+            found.has_built_in("ppolicy_hash_cleartext", "clear passwords are always hashed")
+        }
+        "olcppolicyuselockout" => {
+            found.decide_value(
+                value,
+                "`pandoPwdTellLock` of a policy: whether a bind reports that the account is locked.",
+            );
+        }
+        _ => found
+            .decide_value(value, "Policies have no such switch here: see docs/how-to/password-policies.md."),
+    }
+}
+
+/// Reads an attribute of an overlay without settings of its own here.
+fn member_of(value: &ConfigValue, found: &mut Found) {
+    let is_default = match value.name.as_str() {
+        "olcmemberofgroupoc" => value.value.eq_ignore_ascii_case("groupOfNames"),
+        "olcmemberofmemberad" => value.value.eq_ignore_ascii_case("member"),
+        "olcmemberofmemberofad" => value.value.eq_ignore_ascii_case("memberOf"),
+        "olcmemberofrefint" | "olcmemberofdangling" | "olcmemberofdn" => true,
+        _ => {
+            found.skip(value);
+            return;
+        }
+    };
+    if !is_default {
+        found.decide_value(
+            value,
+            "memberOf is computed from member and uniqueMember, for every class of groups.",
+        );
+    }
+}
+
+/// Reads `olcUniqueURI: [strict] [ignore] ldap:///BASE?ATTRIBUTES?SCOPE?FILTER`, and the older form.
+fn unique(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
+    let base = entry.first("olcuniquebase").unwrap_or(suffix);
+    let attributes: Vec<String> =
+        entry.all("olcuniqueattribute").flat_map(str::split_whitespace).map(str::to_owned).collect();
+    for attribute in attributes {
+        found.add_unique(&entry.dn, &[attribute], base, "");
+    }
+    for domain in entry.values.iter().filter(|value| value.name == "olcuniqueuri") {
+        let words = words_of(&domain.value);
+        if words.iter().any(|word| word.eq_ignore_ascii_case("ignore")) {
+            found.decide_value(
+                domain,
+                "Pando has no rule for all attributes except some: write one for each.",
+            );
+            continue;
+        }
+        for uri in words.iter().filter(|word| word.starts_with("ldap:")) {
+            let url = LdapUrl::parse(uri);
+            let Ok(url) = url else {
+                found.decide_value(domain, "The URL cannot be read.");
+                continue;
+            };
+            let types: Vec<String> = url.attributes.clone();
+            if types.is_empty() {
+                found.decide_value(domain, "Pando has no rule for all attributes: write one for each.");
+            }
+            let base = if url.dn.is_empty() { suffix } else { &url.dn };
+            // The attributes of one URL do not share their values.
+            for attribute in types {
+                found.add_unique(
+                    &domain.place,
+                    &[attribute],
+                    base,
+                    &url.filter.as_deref().unwrap_or_default(),
+                );
+            }
+        }
+    }
+}
+
+/// Reads `olcConstraintAttribute: ATTRIBUTES KIND VALUE [restrict=URL]`.
+fn constraint(entry: &ConfigEntry, text: &str, suffix: &str, found: &mut Found) {
+    let words = words_of(without_number(text));
+    let mut refuse = |why: &str| found.decide(&entry.dn, format!("constraint {text}"), why);
+    let (Some(attributes), Some(kind), Some(value)) = (words.first(), words.get(1), words.get(2)) else {
+        return refuse("Not understood: see docs/how-to/values.md.");
+    };
+    let value = value.trim_matches('"');
+    let limit = match (kind.as_str(), value.parse::<u32>()) {
+        ("count", Ok(count)) => format!("at most {count} values"),
+        ("size", Ok(size)) => format!("at most {size} octets"),
+        ("regex" | "negregex", _) if kind == "negregex" => {
+            return refuse("Pando has no pattern that values must not match.");
+        }
+        ("regex", _) => match quoted(&whole_value_pattern(value)) {
+            Some(pattern) => format!("like {pattern}"),
+            None => {
+                return refuse("The pattern has a quote: write the limit by hand (docs/how-to/values.md).");
+            }
+        },
+        _ => return refuse("Pando has no constraint of this kind: see docs/how-to/values.md."),
+    };
+    let mut matching = String::new();
+    for word in words.iter().skip(3) {
+        let url = word.strip_prefix("restrict=").and_then(|url| LdapUrl::parse(url.trim_matches('"')).ok());
+        let url = url.filter(|url| url.dn.is_empty() || url.dn.eq_ignore_ascii_case(suffix));
+        let filter = url.and_then(|url| url.filter).and_then(|filter| quoted(&filter));
+        match filter {
+            Some(filter) => matching = format!(" matching {filter}"),
+            None => return refuse("Only filters can limit a constraint: see docs/how-to/values.md."),
+        }
+    }
+    let number = found.lists.get("value_limits").map_or(0, Vec::len) + 1;
+    found.list("value_limits", format!("limit{number}: {} {limit}{matching}", attributes.replace(',', ", ")));
+}
+
+/// Returns the pattern of a whole value for one that is searched within a value.
+fn whole_value_pattern(pattern: &str) -> String {
+    let (start, rest) = pattern.strip_prefix('^').map_or((".*", pattern), |rest| ("", rest));
+    let (end, rest) = match rest.strip_suffix('$') {
+        Some(rest) if !rest.ends_with('\\') => ("", rest),
+        _ => (".*", rest),
+    };
+    // The anchors of one alternative are not those of the others.
+    if start.is_empty() && end.is_empty() && !rest.contains('|') {
+        return rest.to_owned();
+    }
+    if rest.contains('|') && (start.is_empty() || end.is_empty()) {
+        return format!(".*(?:{pattern}).*");
+    }
+    format!("{start}(?:{rest}){end}")
+}

@@ -1,0 +1,300 @@
+//! Configurations of each product, and what they become.
+
+use super::*;
+
+fn of_ldif(text: &str) -> Configuration {
+    let mut configuration = Configuration::default();
+    configuration.read_ldif("config.ldif", text.as_bytes());
+    assert_eq!(configuration.unread, Vec::<String>::new());
+    configuration
+}
+
+fn of_conf(text: &str) -> Configuration {
+    let mut configuration = Configuration::default();
+    read_slapd_conf(&mut configuration, "slapd.conf", text, &mut |name| match name {
+        "more.conf" => Included::Text("idletimeout 300\n".to_owned()),
+        name if name.ends_with(".schema") => Included::Schema,
+        _ => Included::Unreadable("no such file".to_owned()),
+    });
+    configuration
+}
+
+fn lines(text: &str) -> Vec<&str> {
+    text.lines().map(str::trim).collect()
+}
+
+#[track_caller]
+fn has(text: &str, wanted: &[&str]) {
+    for line in wanted {
+        assert!(lines(text).contains(line), "{line:?} is missing in:\n{text}");
+    }
+}
+
+const SLAPD_CONF: &str = "\
+# global
+include /etc/ldap/schema/local.schema
+include more.conf
+include lost.conf
+sizelimit size.soft=500 size.hard=2000
+disallow bind_anon
+TLSCertificateFile /etc/ssl/directory.pem
+database mdb
+suffix \"dc=example,dc=com\"
+rootdn \"cn=admin,dc=example,dc=com\"
+rootpw {SSHA}secret
+index uid,mail eq,sub
+index objectClass eq
+index unheardOf eq
+limits users size=100
+  time=10
+limits dn.regex=\"^uid\" size=1
+access to attrs=userPassword by self write by * auth
+access to * by users read
+checkpoint 512 30
+overlay memberof
+memberof-group-oc groupOfURLs
+overlay unique
+unique_uri \"ldap:///ou=people,dc=example,dc=com?mail,uid?sub?(objectClass=person)\"
+overlay refint
+refint_attributes member manager cn
+overlay constraint
+constraint_attribute mail count 3
+constraint_attribute telephoneNumber regex ^[+][0-9]+$
+constraint_attribute cn,sn regex A|B
+constraint_attribute description set \"[x]\"
+overlay ppolicy
+ppolicy_default cn=default,ou=policies,dc=example,dc=com
+overlay rwm
+database monitor
+";
+
+#[test]
+fn a_slapd_conf_becomes_settings_and_decisions() {
+    let configuration = of_conf(SLAPD_CONF);
+    assert_eq!(configuration.unread, ["slapd.conf line 4: lost.conf: no such file"]);
+    let proposal = propose(&configuration).unwrap();
+    has(
+        &proposal.settings(),
+        &[
+            "\"dc=example,dc=com\",",
+            "\"/etc/ldap/schema/local.schema\",",
+            "\"unique1: mail in 'ou=people,dc=example,dc=com' matching '(objectClass=person)'\",",
+            "\"unique2: uid in 'ou=people,dc=example,dc=com' matching '(objectClass=person)'\",",
+            "\"limit1: mail at most 3 values\",",
+            "\"limit2: telephoneNumber like '[+][0-9]+'\",",
+            "\"limit3: cn, sn like '.*(?:A|B).*'\",",
+            "\"member\",",
+            "\"manager\",",
+            "administrator = \"cn=admin,dc=example,dc=com\"",
+            "password_policy = \"cn=default,ou=policies,dc=example,dc=com\"",
+            "size_limit = 2000",
+            "mail = [\"equality\", \"ordering\", \"substring\"]",
+        ],
+    );
+    has(
+        &proposal.node(),
+        &[
+            "idle_timeout_seconds = 300",
+            "weakest_bind = \"password\"",
+            "certificate = \"/etc/ssl/directory.pem\"",
+            "for = [\"users\"]",
+            "size = 100",
+            "time_seconds = 10",
+        ],
+    );
+    let page = proposal.page();
+    for what in [
+        "index of unheardOf",
+        "olclimits: dn.regex",
+        "referential integrity of cn",
+        "constraint description set",
+        "overlay rwm",
+        "olcmemberofgroupoc: groupOfURLs",
+        "the administrator's password",
+    ] {
+        assert!(page.contains(what), "{what:?} is missing in:\n{page}");
+    }
+    assert!(!page.contains("{SSHA}") && !proposal.settings().contains("{SSHA}"), "the password is copied");
+}
+
+#[test]
+fn a_slapd_d_has_the_same_meaning() {
+    let text = "\
+dn: cn=config
+objectClass: olcGlobal
+olcIdleTimeout: 300
+
+dn: cn={4}local,cn=schema,cn=config
+objectClass: olcSchemaConfig
+olcAttributeTypes: {0}( 1.3.6.1.4.1.32473.1.1 NAME 'badgeNumber' EQUALITY integerMatch
+  SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+olcAttributeTypes: {1}( 2.5.4.4 NAME 'sn' SUP name )
+
+dn: olcDatabase={1}mdb,cn=config
+olcDatabase: {1}mdb
+olcSuffix: dc=example,dc=com
+olcDbIndex: badgeNumber eq
+olcUnknown: 1
+
+dn: olcDatabase={2}ldap,cn=config
+olcDatabase: {2}ldap
+olcSuffix: dc=other
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    has(&proposal.settings(), &["badgeNumber = [\"equality\"]", "anonymous_read = true", "\"schema.ldif\","]);
+    assert!(proposal.schema().contains("badgeNumber") && !proposal.schema().contains("'sn'"));
+    assert!(!proposal.settings().contains("dc=other"), "a proxy is no suffix");
+    let page = proposal.page();
+    assert!(page.contains("`olcunknown`") && page.contains("a database of type ldap"), "{page}");
+}
+
+#[test]
+fn rules_of_several_databases_are_not_mixed() {
+    let text = "\
+dn: olcDatabase={1}mdb,cn=config
+olcDatabase: {1}mdb
+olcSuffix: dc=a
+olcAccess: {0}to * by users read
+
+dn: olcDatabase={2}mdb,cn=config
+olcDatabase: {2}mdb
+olcSuffix: dc=b
+olcAccess: {0}to * by * none
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    assert!(!proposal.settings().contains("access_rules"), "{}", proposal.settings());
+    assert!(proposal.page().contains("rules of several databases: dc=a, dc=b"));
+}
+
+#[test]
+fn a_dse_ldif_becomes_settings_a_policy_and_decisions() {
+    let text = "\
+dn: cn=config
+objectClass: nsslapdConfig
+nsslapd-rootdn: cn=Directory Manager
+nsslapd-sizelimit: 2000
+nsslapd-timelimit: -1
+nsslapd-port: 389
+passwordLockout: on
+passwordMaxFailure: 5
+passwordUnlock: off
+passwordLockoutDuration: 600
+passwordExp: off
+passwordMaxAge: 8640000
+
+dn: cn=userRoot,cn=ldbm database,cn=plugins,cn=config
+objectClass: nsBackendInstance
+nsslapd-suffix: dc=example,dc=com
+
+dn: cn=mail,cn=index,cn=userRoot,cn=ldbm database,cn=plugins,cn=config
+objectClass: nsIndex
+cn: mail
+nsSystemIndex: false
+nsIndexType: pres
+nsIndexType: eq
+
+dn: cn=employeeNumber,cn=default indexes,cn=config,cn=ldbm database,cn=plugins,cn=config
+objectClass: nsIndex
+cn: employeeNumber
+nsSystemIndex: false
+nsIndexType: eq
+
+dn: cn=attribute uniqueness,cn=plugins,cn=config
+objectClass: nsSlapdPlugin
+cn: attribute uniqueness
+nsslapd-pluginEnabled: on
+uniqueness-attribute-name: uid
+uniqueness-subtrees: ou=people,dc=example,dc=com
+
+dn: cn=referential integrity postoperation,cn=plugins,cn=config
+objectClass: nsSlapdPlugin
+cn: referential integrity postoperation
+nsslapd-pluginEnabled: on
+referint-membership-attr: member
+
+dn: cn=UIDs,cn=Distributed Numeric Assignment Plugin,cn=plugins,cn=config
+objectClass: extensibleObject
+cn: UIDs
+dnaType: uidNumber
+dnaNextValue: 5000
+dnaMaxValue: 9000
+dnaScope: dc=example,dc=com
+
+dn: cn=Something,cn=plugins,cn=config
+objectClass: nsSlapdPlugin
+cn: Something
+nsslapd-pluginEnabled: on
+
+dn: dc=example,dc=com
+objectClass: domain
+aci: (targetattr = \"*\")(version 3.0; acl \"all\"; allow (read,search,compare) userdn = \"ldap:///all\";)
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    has(
+        &proposal.settings(),
+        &[
+            "administrator = \"cn=Directory Manager\"",
+            "size_limit = 2000",
+            "time_limit_seconds = 0",
+            "mail = [\"equality\", \"ordering\"]",
+            "\"unique1: uid in 'ou=people,dc=example,dc=com'\",",
+            "\"range1: uidNumber from 5000 to 9000 in 'dc=example,dc=com'\",",
+            "password_policy = \"cn=global,ou=policies,dc=example,dc=com\"",
+        ],
+    );
+    assert!(proposal.settings().contains("access_rules"), "{}", proposal.settings());
+    assert!(!proposal.settings().contains("employeeNumber"), "an index of databases to come");
+    has(proposal.policies(), &["pwdLockout: TRUE", "pwdMaxFailure: 5"]);
+    assert!(!proposal.policies().contains("pwdLockoutDuration"), "the lock does not end by itself");
+    assert!(!proposal.policies().contains("pwdMaxAge"), "passwords do not expire");
+    let page = proposal.page();
+    assert!(page.contains("plug-in Something") && page.contains("`nsslapd-port`"), "{page}");
+}
+
+#[test]
+fn a_config_ldif_of_opendj_becomes_settings_a_policy_and_decisions() {
+    let text = "\
+dn: cn=config
+objectClass: ds-cfg-root-config
+ds-cfg-size-limit: 1000
+ds-cfg-time-limit: 2 minutes
+
+dn: ds-cfg-backend-id=userRoot,cn=Backends,cn=config
+objectClass: ds-cfg-pluggable-backend
+ds-cfg-enabled: true
+ds-cfg-base-dn: dc=example,dc=com
+
+dn: ds-cfg-attribute=mail,cn=Index,ds-cfg-backend-id=userRoot,cn=Backends,cn=config
+objectClass: ds-cfg-backend-index
+ds-cfg-attribute: mail
+ds-cfg-index-type: equality
+ds-cfg-index-type: substring
+
+dn: cn=Default Password Policy,cn=Password Policies,cn=config
+objectClass: ds-cfg-password-policy
+cn: Default Password Policy
+ds-cfg-lockout-failure-count: 3
+ds-cfg-lockout-duration: 15 minutes
+ds-cfg-max-password-age: 0 seconds
+ds-cfg-password-expiration-warning-interval: 5 days
+ds-cfg-password-validator: cn=Length-Based Password Validator,cn=Password Validators,cn=config
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    has(
+        &proposal.settings(),
+        &[
+            "\"dc=example,dc=com\",",
+            "time_limit_seconds = 120",
+            "mail = [\"equality\", \"ordering\", \"substring\"]",
+        ],
+    );
+    has(proposal.policies(), &["pwdMaxFailure: 3", "pwdLockout: TRUE", "pwdLockoutDuration: 900"]);
+    assert!(!proposal.policies().contains("pwdExpireWarning"), "nothing expires");
+    assert!(proposal.page().contains("validators of passwords"));
+}
+
+#[test]
+fn other_files_are_of_no_product() {
+    assert!(propose(&of_ldif("dn: cn=config\nobjectClass: top\n")).is_none());
+    assert!(propose(&Configuration::default()).is_none());
+}

@@ -1,0 +1,200 @@
+//! `pando migrate`: proposes settings from the configuration of another directory server.
+
+use std::fs::{self, File};
+use std::io::{self, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use client::{ClientError, Connection};
+use ldap::Scope;
+use migration::{ConfigEntry, ConfigValue, Configuration, Included, Product, Proposal, SCHEMA_FILE};
+use server::{ConfigError, ServeError, settings};
+
+use crate::exit;
+use crate::online::ServerArguments;
+
+pub(crate) const HELP: &str = "\
+Reads a slapd.conf, a folder slapd.d, LDIF of cn=config (slapcat -n 0, dse.ldif of 389 DS, config.ldif of OpenDJ), or
+cn=config of a running server (--url), and writes into a new folder:
+  settings.toml  settings of the directory: suffixes, indexes, access rules, limits, uniqueness and more
+  node.toml      the node file: TLS, limits of clients
+  policies.ldif  password policies, if the configuration has any
+  schema.ldif    definitions of the schema, if the configuration has any
+  decide.md      what to decide, what needs nothing, and what has no counterpart
+Dumps of the data may be among the files: only access rules (aci) are taken from them.
+
+Examples:
+  pando migrate /etc/ldap/slapd.d -o migration
+  pando migrate dse.ldif schema/99user.ldif data.ldif -o migration
+  pando migrate --url ldaps://old.example.com --tls-ca ca.pem --bind-dn cn=config --password-file pw -o migration
+
+Exit codes:
+  0  written, and nothing is left to decide
+  2  the files are of no server that Pando knows, or cannot be read
+  6  written: decide.md has questions";
+
+/// The options of `pando migrate`.
+#[derive(Debug, Args)]
+pub(crate) struct MigrateArguments {
+    /// Files and folders of the configuration
+    #[arg(value_name = "FILE", required_unless_present = "url")]
+    files: Vec<PathBuf>,
+    /// The folder to write, which must not exist
+    #[arg(long, short, value_name = "DIR")]
+    output: PathBuf,
+    #[command(flatten)]
+    server: ServerArguments,
+}
+
+pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
+    let mut configuration = Configuration::default();
+    for file in &arguments.files {
+        if let Err(error) = read_path(&mut configuration, file) {
+            return exit::refused(&format!("cannot read {}: {error}", file.display()));
+        }
+    }
+    if let Some(url) = arguments.server.server(None) {
+        let read = arguments.server.connect(&url).map_err(|error| error.to_string());
+        let read = read.and_then(|mut connection| {
+            read_server(&mut configuration, &mut connection).map_err(|error| format!("{url}: {error}"))
+        });
+        if let Err(error) = read {
+            return exit::failure(&error);
+        }
+    }
+    configuration.unread.iter().for_each(|unread| eprintln!("not read: {unread}"));
+    let Some(mut proposal) = migration::propose(&configuration) else {
+        return exit::refused(
+            "this is no configuration of OpenLDAP, 389 DS or OpenDJ; over LDAP, cn=config must be readable",
+        );
+    };
+    if let Err(error) = write(&arguments.output, &mut proposal) {
+        return exit::failure(&format!("cannot write {}: {error}", arguments.output.display()));
+    }
+    let name = Product::of(&configuration).map_or("", Product::name);
+    println!("read the configuration of {name}, wrote {}", arguments.output.display());
+    println!("decide.md has {} questions", proposal.decisions());
+    println!("next: pando plan --data DIR {}", arguments.output.join("settings.toml").display());
+    if proposal.decisions() == 0 && configuration.unread.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        exit::some_rejected()
+    }
+}
+
+/// Reads a file, or all LDIF files of a folder; each before the folder that has its name, as slapd.d has it.
+fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        let mut files: Vec<PathBuf> =
+            fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<io::Result<_>>()?;
+        files.retain(|file| file.is_dir() || file.extension().is_some_and(|extension| extension == "ldif"));
+        files.sort_by_key(|file| (file.with_extension(""), file.is_dir()));
+        return files.iter().try_for_each(|file| read_path(configuration, file));
+    }
+    let name = path.display().to_string();
+    if path.extension().is_some_and(|extension| extension == "conf") {
+        let text = String::from_utf8_lossy(&fs::read(path)?).into_owned();
+        migration::read_slapd_conf(configuration, &name, &text, &mut include);
+        return Ok(());
+    }
+    configuration.read_ldif(&name, BufReader::new(File::open(path)?));
+    Ok(())
+}
+
+/// Reads a file that a slapd.conf includes.
+fn include(name: &str) -> Included {
+    let path = Path::new(name);
+    if path.extension().is_some_and(|extension| extension == "schema") {
+        // Those that OpenLDAP brings are part of Pando.
+        return Included::Schema;
+    }
+    match fs::read(path) {
+        Ok(text) => Included::Text(String::from_utf8_lossy(&text).into_owned()),
+        Err(error) => Included::Unreadable(error.to_string()),
+    }
+}
+
+/// Reads `cn=config`, the definitions of users, and the access rules in the data.
+fn read_server(configuration: &mut Configuration, connection: &mut Connection) -> Result<(), ClientError> {
+    let reply = connection.search("cn=config", Scope::WholeSubtree, "(objectClass=*)", &["*"])?;
+    configuration.entries.extend(reply.entries.iter().map(config_entry));
+    if let Some(schema) = connection.entry("cn=schema", &["attributeTypes", "objectClasses"])? {
+        let mut schema = config_entry(&schema);
+        // The others came with the server.
+        schema
+            .values
+            .retain(|value| value.value.contains("'user defined'") || value.value.contains("99-user"));
+        configuration.entries.push(schema);
+    }
+    let Some(root) = connection.entry("", &["namingContexts"])? else { return Ok(()) };
+    for suffix in root.texts("namingContexts") {
+        let reply = connection.search(&suffix, Scope::WholeSubtree, "(aci=*)", &["aci"])?;
+        for entry in &reply.entries {
+            configuration.add_data_rules(&entry.dn, &entry.texts("aci"));
+        }
+    }
+    Ok(())
+}
+
+fn config_entry(entry: &client::Entry) -> ConfigEntry {
+    let values = entry.attributes.iter().flat_map(|attribute| {
+        let name = attribute.description.split(';').next().unwrap_or_default().to_ascii_lowercase();
+        attribute.values.iter().map(move |value| ConfigValue {
+            place: entry.dn.clone(),
+            name: name.clone(),
+            value: String::from_utf8_lossy(value).into_owned(),
+        })
+    });
+    ConfigEntry { dn: entry.dn.clone(), values: values.collect() }
+}
+
+fn write(folder: &Path, proposal: &mut Proposal) -> io::Result<()> {
+    fs::create_dir(folder)?;
+    let put = |name: &str, text: &str| {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut file = File::create(folder.join(name))?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    put(SCHEMA_FILE, &proposal.schema())?;
+    put("policies.ldif", proposal.policies())?;
+    put("node.toml", &proposal.node())?;
+    let mut settings = proposal.settings();
+    loop {
+        put("settings.toml", &settings)?;
+        let invalid = invalid_lines(&folder.join("settings.toml"));
+        let mut lines: Vec<String> = settings.lines().map(str::to_owned).collect();
+        let mut is_mended = false;
+        for (number, reason) in invalid {
+            let Some(line) = number.checked_sub(1).and_then(|index| lines.get_mut(index)) else { continue };
+            if line.ends_with('[') || line.starts_with(['#', '[']) || line.is_empty() {
+                continue;
+            }
+            proposal.leave_out(line.trim().trim_end_matches(','), &reason);
+            line.insert_str(0, "# ");
+            is_mended = true;
+        }
+        if !is_mended {
+            break;
+        }
+        settings = lines.join("\n") + "\n";
+    }
+    put("decide.md", &proposal.page())
+}
+
+/// Returns the lines of a settings file that are not valid, with the reasons. Problems elsewhere, such as in a schema
+/// file, are shown by `pando plan`.
+fn invalid_lines(file: &Path) -> Vec<(usize, String)> {
+    let errors = match settings::read(file).and_then(|read| read.check()) {
+        Err(ServeError::Settings(errors)) => errors,
+        _ => return Vec::new(),
+    };
+    let here = errors.into_iter().filter_map(|error| match error {
+        ConfigError::File { file: of, line, what } if of == file => Some((line, what)),
+        _ => None,
+    });
+    here.collect()
+}
