@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Makes the files of a release. Sourced by ./dev, from the repository's root.
 
-# Where cargo puts what it builds.
+# The folder into which cargo builds.
 target=${CARGO_TARGET_DIR:-target}
 
 cargo_deb_version=3.8.0
@@ -9,7 +9,7 @@ cargo_about_version=0.9.3
 cargo_cyclonedx_version=0.5.9
 cargo_generate_rpm_version=0.21.1
 
-# The release build with the feature for clusters, and what every package has beside it, in .dev/package.
+# The release build with the feature for clusters, and the other contents of all packages, in .dev/package.
 build_packages_content() {
     need_rust
     need_c_compiler
@@ -35,7 +35,7 @@ third_party_licenses() {
     done
 }
 
-# folder_of_crate NAME: where the sources of a dependency are
+# folder_of_crate NAME: the folder with the sources of a dependency
 folder_of_crate() {
     cargo metadata --locked --format-version 1 --features pando/kafka | /usr/bin/python3 -c '
 import json, os, sys

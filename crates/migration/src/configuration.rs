@@ -13,7 +13,7 @@ pub struct Configuration {
     pub schema_files: Vec<String>,
     /// Access rules that are in the data, as LDIF with `aci` values.
     pub data_rules: String,
-    /// What could not be read, with the reasons.
+    /// Parts that could not be read, with the reasons.
     pub unread: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub struct ConfigEntry {
 /// A value of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigValue {
-    /// Where it is written: a file and a line, or the entry's name.
+    /// Place in the source: a file and a line, or the entry's name.
     pub place: String,
     /// The attribute in lower case, without options.
     pub name: String,

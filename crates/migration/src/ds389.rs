@@ -166,7 +166,7 @@ fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
         }
         ("nsslapd-require-secure-binds", _) if is_on => drop(found.node.insert("tls.needed_for", in_toml("passwords"))),
         ("nsslapd-minssf", _) if text != "0" => drop(found.node.insert("tls.needed_for", in_toml("everything"))),
-        ("nsslapd-readonly", _) if is_on => found.decide_value(value, "Pando has no such switch: an access rule denies changes."),
+        ("nsslapd-readonly", _) if is_on => found.decide_value(value, "An access rule denies changes here."),
         ("nsslapd-referral", _) => found.decide_value(value, "Pando has no default referral."),
         ("nsslapd-auditlog-logging-enabled", _) if is_on => {
             found.decide_value(value, "The audit trail records changes: `audit.folder` of the node file.");
@@ -176,7 +176,7 @@ fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
             "Stored hashes are imported and verified as they are. New ones get `password_scheme`, by default argon2id.",
         ),
         ("nsslapd-pwpolicy-local", _) if is_on => {
-            found.decide_value(value, "Policies of subtrees and entries come with the data, as far as they are subentries.");
+            found.decide_value(value, "Policies of subtrees and entries come with the data, if they are subentries.");
         }
         (name, _) if name.starts_with("password") && policy_line(entry, name).is_some() => {}
         _ => found.skip(value),

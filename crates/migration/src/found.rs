@@ -1,4 +1,4 @@
-//! What the analysis of a configuration has found.
+//! Result of analysing a configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Found {
     pub(crate) schema_files: Vec<String>,
     /// Lines of LDIF with definitions.
     pub(crate) definitions: Vec<String>,
-    /// What Pando has without a setting.
+    /// Features that Pando has without a setting.
     pub(crate) built_in: BTreeSet<String>,
     pub(crate) decisions: Vec<Decision>,
     /// Attributes and directives without a counterpart, with the number of their values.
@@ -40,11 +40,11 @@ pub(crate) struct Found {
 /// Something that the administrator has to decide.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
-    /// Where it is written.
+    /// Place in the source.
     pub(crate) place: String,
-    /// What is written there.
+    /// Text of the source.
     pub(crate) what: String,
-    /// What Pando has instead, or why it has nothing.
+    /// Counterpart in Pando, or the reason why there is none.
     pub(crate) advice: String,
 }
 

@@ -25,7 +25,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
                 index(entry, found);
             }
         } else if entry.says("objectclass", "ds-cfg-backend-vlv-index") {
-            let advice = "Virtual list views need no definition; see docs/explanation/indexes.md for orders from indexes.";
+            let advice = "Virtual list views need no index; one helps: docs/explanation/indexes.md.";
             found.decide(&entry.dn, "a VLV index", advice);
         } else if entry.says("objectclass", "ds-cfg-plugin") {
             plugin(entry, found);

@@ -120,12 +120,14 @@ fn is_of_log(entry: &ConfigEntry) -> bool {
 fn other_database(entry: &ConfigEntry, kind: &str, found: &mut Found) {
     let place = entry.dn.clone();
     match kind {
-        "config" => found.has_built_in("cn=config", "the settings are entries below cn=config, for the administrator"),
+        "config" => {
+            found.has_built_in("cn=config", "the settings are entries below cn=config, for the administrator")
+        }
         "monitor" => found.has_built_in("cn=monitor", "the administrator and `monitor_readers` may read it"),
         _ if is_of_log(entry) => found.decide(
             place,
             "the database of the overlay accesslog",
-            "Its entries are not migrated. Pando's log and its audit trail (`audit.folder` of the node file) record changes.",
+            "Its entries are not migrated. The audit trail records changes: `audit.folder` of the node file.",
         ),
         "ldap" | "meta" | "asyncmeta" | "relay" => found.decide(
             place,
@@ -184,7 +186,7 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
         }
         "olcsecurity" => {
             found.node.insert("tls.needed_for", in_toml("everything"));
-            found.decide_value(value, "Proposed as `tls.needed_for = \"everything\"`; Pando knows no strengths of layers.");
+            found.decide_value(value, "Proposed as `tls.needed_for = \"everything\"`; there are no strengths here.");
         }
         "olcpasswordhash" => found.decide_value(
             value,
@@ -203,9 +205,9 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
             "Names of SASL are looked up in `identity_attributes`, by default uid: see docs/how-to/sasl.md.",
         ),
         "olcloglevel" => found.decide_value(value, "See `log.level` and `log.operations` of the node file."),
-        "olcreferral" => found.decide_value(value, "Pando has no default referral. Entries of class referral are kept."),
+        "olcreferral" => found.decide_value(value, "There is no default referral here; referral entries are kept."),
         "olcallows" | "olcdisallows" | "olcrequires" | "olcrestrict" => {
-            found.decide_value(value, "Pando has no such switch: see `weakest_bind` of the node file, and access rules.");
+            found.decide_value(value, "See `weakest_bind` of the node file, and access rules.");
         }
         "olcsubordinate" => found.has_built_in("subordinate databases", "all suffixes are one tree"),
         "olcmonitoring" => found.has_built_in("olcMonitoring", "cn=monitor counts all operations"),
@@ -222,7 +224,7 @@ fn index(value: &ConfigValue, found: &mut Found) {
     for kind in words.flat_map(|word| word.split(',')) {
         kinds = kinds.with(match kind.to_ascii_lowercase().as_str() {
             "eq" => IndexKinds::EQUALITY,
-            // Answered from the rows of equality, where entries with the attribute are few.
+            // The rows of equality answer it if few entries have the attribute.
             "pres" => IndexKinds::PRESENCE,
             "sub" | "subany" => IndexKinds::SUBSTRING.with(IndexKinds::ORDERING),
             "subinitial" => IndexKinds::ORDERING,
@@ -306,7 +308,7 @@ fn number(value: &ConfigValue, key: &'static str, found: &mut Found) {
     }
 }
 
-/// Translates the access rules. slapd applies those of the database, then those for all databases, and lets everybody
+/// Translates the access rules. slapd applies those of the database, then those for all databases, and lets everyone
 /// read if there are none.
 fn access(databases: &[DatabaseRules], for_all: &[String], found: &mut Found) {
     let ruled: Vec<&DatabaseRules> = databases.iter().filter(|database| !database.rules.is_empty()).collect();

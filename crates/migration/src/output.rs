@@ -7,7 +7,7 @@ use directory::index::IndexKinds;
 use crate::Product;
 use crate::found::{Found, in_toml};
 
-/// What Pando needs in place of another server's configuration, as the text of files.
+/// Files that Pando needs in place of another server's configuration.
 pub struct Proposal {
     product: Product,
     found: Found,

@@ -2,7 +2,7 @@
 
 use crate::configuration::{ConfigEntry, ConfigValue, Configuration};
 
-/// What a file says that a slapd.conf includes.
+/// Contents of a file that a slapd.conf includes.
 pub enum Included {
     /// The text of a configuration file.
     Text(String),
