@@ -70,6 +70,9 @@ const LINK_TYPES: [&str; 7] = [
     "2.5.4.33",
 ];
 
+/// OID of dynamicObject (RFC 2589 section 5).
+const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
+
 /// distinguishedNameMatch and uniqueMemberMatch. Under these rules two spellings of a name are one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
@@ -182,6 +185,8 @@ pub struct ClassSet {
     pub flags: NodeFlags,
     /// Whether a class allows memberURL.
     pub(crate) allows_member_url: bool,
+    /// Whether the entries are dynamic: they end unless they are refreshed (RFC 2589).
+    pub(crate) is_dynamic: bool,
 }
 
 /// A naming context.
@@ -215,6 +220,8 @@ pub struct Catalog {
     class_sets: Vec<ClassSet>,
     /// Union of the flags of all class sets.
     class_set_flags: NodeFlags,
+    /// Whether any class set is of dynamic entries.
+    pub(crate) has_dynamic_entries: bool,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
     /// Naming contexts by number; none lies below another.
     pub suffixes: Vec<Suffix>,
@@ -309,6 +316,7 @@ impl Catalog {
             by_description: HashMap::new(),
             class_sets: Vec::new(),
             class_set_flags: NodeFlags::default(),
+            has_dynamic_entries: false,
             class_set_ids: HashMap::new(),
             suffixes: Vec::new(),
             settings,
@@ -451,6 +459,7 @@ impl Catalog {
         }
         let class_set = ClassSet::of(classes, &self.schema);
         self.class_set_flags.0 |= class_set.flags.0;
+        self.has_dynamic_entries |= class_set.is_dynamic;
         self.class_set_ids.insert(class_set.classes.clone(), allocation.id);
         self.class_sets.push(class_set);
         Ok(())
@@ -726,7 +735,8 @@ impl ClassSet {
             };
             closure.iter().any(allows)
         });
-        ClassSet { classes, closure, structural, flags, allows_member_url }
+        let is_dynamic = has(DYNAMIC_OBJECT);
+        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic }
     }
 }
 

@@ -62,4 +62,5 @@ pub use read::{
 pub use settings::{DirectorySettings, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};
+pub use write::dynamic_entries;
 pub use write::{account_update, apply, decide, passwords};

@@ -112,6 +112,11 @@ impl Snapshot {
         }
     }
 
+    /// Returns true if entries may be dynamic (RFC 2589), so that results depend on the clock.
+    pub fn has_dynamic_entries(&self) -> bool {
+        self.catalog.has_dynamic_entries
+    }
+
     /// Returns true if access rules depend on the connection of a request.
     pub fn asks_link(&self) -> bool {
         self.catalog.access_rules.ask_link()

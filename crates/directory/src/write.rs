@@ -7,6 +7,7 @@ pub mod apply;
 pub mod decide;
 pub(crate) mod deciding;
 pub(crate) mod delete;
+pub mod dynamic_entries;
 #[cfg(test)]
 mod every_description;
 pub(crate) mod given_values;

@@ -43,6 +43,7 @@ mod password_policy;
 mod password_state;
 mod persistent_search;
 mod position_token;
+mod refresh;
 mod request;
 mod request_encode;
 pub mod response;
@@ -85,6 +86,7 @@ pub use password_policy::{PolicyError, PolicyResponse, PolicyWarning};
 pub use password_state::{StateOperation, StateRequest, encode_password_state, state_operation};
 pub use persistent_search::{ChangeType, EntryChange, PersistentSearch};
 pub use position_token::{AtLeast, PositionToken};
+pub use refresh::{RefreshRequest, refreshed_value};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,
     ModifyDnRequest, ModifyRequest, Request, Scope, SearchRequest, request_tag,

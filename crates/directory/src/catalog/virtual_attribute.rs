@@ -25,10 +25,12 @@ pub enum VirtualAttribute {
     ContextCsn,
     /// Log position of the last change of the entry, in the spelling of 389 DS.
     EntryUsn,
+    /// Seconds until the end of a dynamic entry (RFC 2589). Only results of searches have it: it depends on the clock.
+    EntryTtl,
 }
 
 /// All virtual attributes, with the OID of the attribute type.
-const ALL: [(VirtualAttribute, &str); 10] = [
+const ALL: [(VirtualAttribute, &str); 11] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
     (VirtualAttribute::GoverningStructureRule, "2.5.21.10"),
@@ -39,6 +41,7 @@ const ALL: [(VirtualAttribute, &str); 10] = [
     (VirtualAttribute::IsMemberOf, "1.3.6.1.4.1.42.2.27.9.1.792"),
     (VirtualAttribute::ContextCsn, "1.3.6.1.4.1.4203.666.1.25"),
     (VirtualAttribute::EntryUsn, "2.16.840.1.113730.3.1.606"),
+    (VirtualAttribute::EntryTtl, "1.3.6.1.4.1.1466.101.119.3"),
 ];
 
 impl VirtualAttribute {

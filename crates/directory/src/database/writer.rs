@@ -5,7 +5,9 @@
 
 use std::sync::Arc;
 
-use ldap::{ControlsBuf, Request, ResultCode, StateRequest, UndeleteAnswer, UndeleteRequest, oids};
+use ldap::{
+    ControlsBuf, RefreshRequest, Request, ResultCode, StateRequest, UndeleteAnswer, UndeleteRequest, oids,
+};
 use schema::AttributeDescription;
 use store::{Batch, Savepoint, SetInserter, StoreError};
 
@@ -17,7 +19,7 @@ use crate::index::check_kinds;
 use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
-use crate::model::limits::LOG_TRIM_SLICE;
+use crate::model::limits::{EXPIRED_AT_ONCE_MAX, LOG_TRIM_SLICE};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::record::{Change, LastValue, Record};
 use crate::model::rows::EntryId;
@@ -33,7 +35,7 @@ use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
-use crate::write::{password_state, undelete};
+use crate::write::{dynamic_entries, password_state, undelete};
 
 /// The only value that changes a directory.
 pub struct Writer {
@@ -471,14 +473,42 @@ impl WriteBatch<'_> {
         Ok(answer)
     }
 
-    /// Makes changes that are due at the time of the stamp, a bounded number: removes deleted entries that were kept
-    /// for long enough. Returns whether it made any. Otherwise like [`execute`](WriteBatch::execute).
+    /// Sets the end of a dynamic entry (RFC 2589). Returns the seconds until then. Otherwise like
+    /// [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome of the request.
+    pub fn refresh(
+        &mut self,
+        context: &RequestContext<'_>,
+        request: &RefreshRequest<'_>,
+        stamp: &Stamp,
+    ) -> Result<u32, Outcome> {
+        self.check_room()?;
+        let csn = self.next_csn(stamp)?;
+        let controls = RequestControls::default();
+        let deciding = Deciding { state: self.state(), context, controls: &controls, stamp, csn };
+        let (record, seconds) = dynamic_entries::refresh(deciding, request)?;
+        self.make(Some(record), stamp)?;
+        Ok(seconds)
+    }
+
+    /// Makes changes that are due at the time of the stamp, a bounded number: deletes dynamic entries whose time has
+    /// come, and removes deleted entries that were kept for long enough. Returns whether it made any. Otherwise like
+    /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
     /// The outcome.
     pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
         self.check_failure()?;
-        let Some(place) = undelete::expired(self.state(), stamp.now_micros)? else { return Ok(false) };
+        let mut has_any = false;
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
+            let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;
+            self.make(Some(record), stamp)?;
+            has_any = true;
+        }
+        let Some(place) = undelete::expired(self.state(), stamp.now_micros)? else { return Ok(has_any) };
         let purge = Change::Purge { position: place.position, id: place.id };
         self.record_with("", purge, Vec::new(), stamp)?;
         Ok(true)

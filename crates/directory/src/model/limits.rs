@@ -259,6 +259,12 @@ pub const PASSWORD_FAILURES_MAX: usize = 100;
 /// Maximum number of entries that are read as password policies.
 pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 
+/// Maximum number of dynamic entries that are deleted in one batch because their time has come.
+pub const EXPIRED_AT_ONCE_MAX: usize = 256;
+
+/// Longest time for which a client may refresh a dynamic entry, in seconds (RFC 2589 section 4.1).
+pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
+
 /// Maximum number of dynamic groups that memberships consider; those with the lowest entry ids are considered.
 pub const DYNAMIC_GROUPS_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 

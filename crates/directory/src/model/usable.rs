@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UN
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 40] = [
+const USABLE: [(&str, &[&str]); 41] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -48,6 +48,7 @@ const USABLE: [(&str, &[&str]); 40] = [
     ("password-state", &[oids::PASSWORD_STATE, oids::PASSWORD_STATE_UNBOUNDID]),
     ("who-am-i", &[oids::WHO_AM_I]),
     ("cancel", &[oids::CANCEL]),
+    ("refresh", &[oids::REFRESH]),
     ("connection-id", &[oids::CONNECTION_ID]),
     ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),

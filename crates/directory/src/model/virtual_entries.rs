@@ -34,7 +34,7 @@ pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 14] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 15] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -42,6 +42,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 14] = [
     (ldap::oids::START_TRANSACTION, "start of a transaction, RFC 5805"),
     (ldap::oids::END_TRANSACTION, "end of a transaction, RFC 5805"),
     (ldap::oids::WHO_AM_I, "who am I?"),
+    (ldap::oids::REFRESH, "refresh of dynamic entries, RFC 2589"),
     (ldap::oids::CONNECTION_ID, "number of the connection, UnboundID"),
     (ldap::oids::CANCEL, "cancel, RFC 3909"),
     (APPLY_SETTINGS, "settings of the directory"),

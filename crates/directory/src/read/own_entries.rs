@@ -29,6 +29,7 @@ pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
         .with("supportedCapabilities", snapshot.state().settings.general.supported_capabilities.clone())
+        .with("dynamicSubtrees", snapshot.state().settings.general.dynamic_subtrees.clone())
         .with("supportedSASLMechanisms", offered.mechanisms(&snapshot.state().settings.general))
         .with("vendorName", ["Pando"])
         .with("vendorVersion", [snapshot.directory().vendor_version.as_str()]);

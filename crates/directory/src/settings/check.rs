@@ -13,15 +13,16 @@ use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of};
 use crate::index::check_kinds;
 use crate::model::client_pattern::ClientPattern;
-use crate::model::index_definition::IndexKinds;
+use crate::model::index_definition::{IndexKinds, IndexPart};
 use crate::model::limits::{
-    ACCESS_RULES_MAX, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX, SCHEMA_TEXTS_BYTES_MAX,
-    SECRET_ATTRIBUTES_MAX,
+    ACCESS_RULES_MAX, DYNAMIC_TTL_LIMIT, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX,
+    SCHEMA_TEXTS_BYTES_MAX, SECRET_ATTRIBUTES_MAX,
 };
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
 use crate::model::sasl_mechanisms::{DIGEST_MD5, MECHANISMS};
 use crate::model::virtual_entries::{CONFIG_DN, MONITOR_DN, SUBSCHEMA_DN};
+use crate::tree::operational::EXPIRE_TIME;
 
 /// OID of objectClass.
 const OBJECT_CLASS: &str = "2.5.4.0";
@@ -55,6 +56,9 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
         check_names("password_comparers", &general.password_comparers, &schema, &mut problems);
     settings.general.monitor_readers =
         check_names("monitor_readers", &general.monitor_readers, &schema, &mut problems);
+    settings.general.dynamic_subtrees =
+        check_names("dynamic_subtrees", &general.dynamic_subtrees, &schema, &mut problems);
+    check_lifetimes(&settings, &mut problems);
     check_clients(&general.member_of_clients, &schema, &mut problems);
     check_capabilities(&general.supported_capabilities, &mut problems);
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
@@ -69,6 +73,23 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
     check_name("password_policy", &general.password_policy, &schema, &mut problems);
     check_name("administrator", &general.administrator, &schema, &mut problems);
     if problems.is_empty() { Ok(CheckedSettings { settings, schema, secrets }) } else { Err(problems) }
+}
+
+/// Checks the settings of dynamic entries. The indexes are already checked.
+fn check_lifetimes(settings: &DirectorySettings, problems: &mut Vec<SettingsProblem>) {
+    let general = &settings.general;
+    let (min, max) = (general.dynamic_ttl_min_seconds, general.dynamic_ttl_max_seconds);
+    if !(1..=max).contains(&min) || max > DYNAMIC_TTL_LIMIT {
+        let what = format!(
+            "{min} and {max} (dynamic_ttl_max_seconds) are no range within 1 to {DYNAMIC_TTL_LIMIT} seconds"
+        );
+        problems.push(SettingsProblem::key("dynamic_ttl_min_seconds", what));
+    }
+    let index = settings.indexes.get(EXPIRE_TIME);
+    if !general.dynamic_subtrees.is_empty() && !index.is_some_and(|kinds| IndexPart::Values.is_of(*kinds)) {
+        let what = format!("{EXPIRE_TIME} has no equality index: add it to the setting indexes");
+        problems.push(SettingsProblem::key("dynamic_subtrees", what));
+    }
 }
 
 fn check_access_rules(

@@ -9,6 +9,7 @@ use ldap::ResultCode;
 use schema::AttributeType;
 
 use crate::catalog::{Catalog, META_CONTEXT_CSN, VirtualAttribute, meta_key};
+use crate::model::entry::{AttributeRow, Content, InlineValue};
 use crate::model::limits::REQUESTER_GROUPS_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, META, NodeRow, children_counter, link_key};
@@ -50,6 +51,7 @@ impl VirtualAttribute {
             }
             VirtualAttribute::GoverningStructureRule => Ok(governing_rule(state, id)?.is_some()),
             VirtualAttribute::ContextCsn => Ok(context_csn(state, node)?.is_some()),
+            VirtualAttribute::EntryTtl => Ok(false),
             _ => Ok(true),
         }
     }
@@ -94,6 +96,7 @@ impl VirtualAttribute {
                     let _ = each(csn);
                 }
             }
+            VirtualAttribute::EntryTtl => {}
             VirtualAttribute::EntryUsn => {
                 let _ = each(entry_row(state.read, id)?.position.to_string().as_bytes());
             }
@@ -103,6 +106,31 @@ impl VirtualAttribute {
         }
         Ok(())
     }
+}
+
+/// Name of the attribute with the end of a dynamic entry, in the spelling of OpenLDAP.
+pub(crate) const EXPIRE_TIME: &str = "entryExpireTimestamp";
+
+/// Returns the number of whole seconds until the end of a dynamic entry; `None` for other entries.
+pub(crate) fn seconds_left(
+    state: TreeState<'_>,
+    (id, node): (EntryId, &NodeRow<'_>),
+    now_micros: i64,
+) -> Result<Option<i64>, OperationError> {
+    let (catalog, schema) = (state.catalog, &state.catalog.schema);
+    let known = schema.attribute_type(EXPIRE_TIME).and_then(|known| catalog.attribute_id(known.id, ""));
+    let Some(attribute) = known.filter(|_| catalog.class_set(node.class_set).is_dynamic) else {
+        return Ok(None);
+    };
+    let entry = entry_row(state.read, id)?;
+    let Some(AttributeRow { content: Content::Inline(values), .. }) = entry.find(attribute) else {
+        return Ok(None);
+    };
+    let time = values.iter().find_map(|value| match value {
+        InlineValue::Here(value) => schema::generalized_micros(value),
+        InlineValue::Elsewhere(_) => None,
+    });
+    Ok(time.map(|time| ((time - now_micros) / 1_000_000).max(0)))
 }
 
 /// Returns true if values of a type are members of a group.

@@ -26,12 +26,13 @@ use crate::tree::referral::referral;
 use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
 use crate::tree::{Found, TreeState};
 use crate::write::deciding::Deciding;
+use crate::write::dynamic_entries;
 use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
 use crate::write::new_entry::NewEntry;
 use crate::write::password_rules;
 use crate::write::permitted;
 use crate::write::relaxed;
-use crate::write::schema_check::{check_attributes, check_effect, object_class_type, read_classes};
+use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -64,13 +65,13 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     }
     let class_set =
         read_classes(schema, entry.values(&AttributeDescription::of(object_class_type(schema)?)))?;
-    check_effect(schema, None, &class_set)?;
     check_attributes(schema, &class_set, &entry.present())?;
     password_rules::check_policy_entry(state.catalog, &class_set, |description| {
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())
     })?;
     let place = find_place(deciding, rights, &dn, &name)?;
     password_rules::added(&deciding, &mut entry, place.parent)?;
+    dynamic_entries::added(&deciding, &mut entry, &class_set, place.parent)?;
     if controls.relaxes_rules() {
         relaxed::stamp_new(&deciding, &mut entry)?;
     } else {

@@ -32,14 +32,13 @@ use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::deciding::Deciding;
+use crate::write::dynamic_entries;
 use crate::write::given_values::{read_value, read_values};
 use crate::write::password_rules::{self, OwnPasswordChange};
 use crate::write::passwords::deleted_form;
 use crate::write::permitted;
 use crate::write::relaxed;
-use crate::write::schema_check::{
-    check_attributes, check_effect, check_same_structural, object_class_type, read_classes,
-};
+use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
 use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -429,7 +428,7 @@ fn check_classes<'s>(
         true => relaxed::check_same_kind(before, &after)?,
         false => check_same_structural(schema, before, &after)?,
     }
-    check_effect(schema, Some(before), &after)?;
+    dynamic_entries::check_same_lifetime(before, &after)?;
     let deletes = changes.iter().filter(|change| {
         change.operation == ChangeOperation::Delete && change.description.type_id == object_class
     });

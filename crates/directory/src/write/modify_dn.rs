@@ -26,6 +26,7 @@ use crate::tree::target::{Target, check_not_virtual, entry_dn, locate_name, miss
 use crate::tree::{Found, TreeState, damaged_row};
 use crate::write::add::{NamingValue, check_superior, naming_values, new_naming_values};
 use crate::write::deciding::Deciding;
+use crate::write::dynamic_entries;
 use crate::write::permitted;
 use crate::write::schema_check::check_attributes;
 use crate::write::working_entry::WorkingEntry;
@@ -64,6 +65,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyDnRequest<'_>) -> R
             place.find(&name, superior)?
         }
     };
+    if parent != node.parent {
+        dynamic_entries::check_move(state, state.catalog.class_set(node.class_set), parent)?;
+    }
     check_free(state, rights, &target, (parent, &new_rdn, &normal_rdn), controls.manage_dsa_it)?;
     let mut entry = WorkingEntry::of(state, target.id)?;
     rename(state, &mut entry, &target, naming, request.delete_old_rdn)?;

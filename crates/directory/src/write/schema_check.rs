@@ -107,25 +107,19 @@ fn check_classes(schema: &Schema, class_set: &ClassSet) -> Result<()> {
     }
 }
 
-/// OID of dynamicObject.
-const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
-
-/// Checks that an entry gets no class without effect. Nothing deletes entries of dynamicObject (RFC 2589 section
-/// 4.1), or of a class derived from it, when they expire. An entry that already has the class keeps it.
+/// Checks that no class of an imported entry makes it dynamic (RFC 2589): its client would not know of the new end.
 ///
 /// # Errors
 /// unwillingToPerform.
-pub(crate) fn check_effect(schema: &Schema, before: Option<&ClassSet>, after: &ClassSet) -> Result<()> {
-    let Some(dynamic) = schema.object_class(DYNAMIC_OBJECT).map(|class| class.id) else { return Ok(()) };
-    let has_it = |class_set: &ClassSet| class_set.closure.contains(&dynamic);
-    if !has_it(after) || before.is_some_and(has_it) {
-        return Ok(());
+pub(crate) fn check_imported(class_set: &ClassSet) -> Result<()> {
+    match class_set.is_dynamic {
+        false => Ok(()),
+        true => Err(OperationError::refused(
+            ResultCode::UNWILLING_TO_PERFORM,
+            "dynamicObject: entries that expire are not imported: a client adds and refreshes them"
+                .to_owned(),
+        )),
     }
-    Err(OperationError::refused(
-        ResultCode::UNWILLING_TO_PERFORM,
-        "dynamicObject: entries that expire (RFC 2589) are not supported, so this one would never be deleted"
-            .to_owned(),
-    ))
 }
 
 /// Checks that the structural class is unchanged (RFC 4512 section 3.3).

@@ -7,6 +7,7 @@
 mod support;
 
 mod backup;
+mod dynamic;
 mod generate;
 mod import;
 mod indexes;

@@ -274,7 +274,7 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "CSNMatch CSNOrderingMatch CSNSIDMatch contextCSN entryCSN",
         "draft-chu-ldap-csn, with the OIDs of OpenLDAP",
     ),
-    ("configContext monitorContext rootDSE dgIdentity", "OpenLDAP"),
+    ("configContext monitorContext rootDSE dgIdentity entryExpireTimestamp", "OpenLDAP"),
     (
         "pwdAccountTmpLockoutEnd pwdCheckModule pwdCheckModuleArg pwdPolicyChecker pwdUseCheckModule",
         "the policy overlay of OpenLDAP",

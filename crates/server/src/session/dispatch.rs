@@ -329,7 +329,11 @@ impl Session {
             offered: if entry.is_empty() { self.offered(context) } else { Offered::default() },
             limits: self.stated_limits().map(|limits| limits.search).unwrap_or_default(),
             position: if controls.wants_position { context.token() } else { None },
-            now: if controls.account_usability { password_time() } else { 0 },
+            now: if controls.account_usability || context.snapshot.has_dynamic_entries() {
+                password_time()
+            } else {
+                0
+            },
         }
     }
 

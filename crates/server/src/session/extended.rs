@@ -6,7 +6,7 @@ use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, R
 use directory::{Outcome, access_question};
 use ldap::oids::{
     CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID,
-    START_TLS, START_TRANSACTION, WHO_AM_I,
+    REFRESH, START_TLS, START_TRANSACTION, WHO_AM_I,
 };
 use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 
@@ -37,9 +37,9 @@ struct ExtendedOperation {
     is_of_connection: bool,
 }
 
-/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings and
-/// Undelete reach no handler.
-static OPERATIONS: [ExtendedOperation; 14] = [
+/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
+/// Undelete and Refresh reach no handler.
+static OPERATIONS: [ExtendedOperation; 15] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -54,6 +54,7 @@ static OPERATIONS: [ExtendedOperation; 14] = [
     row(READ_AUDIT, |_| false, Own(Session::read_audit)),
     row(LIST_DELETED, |_| false, Value(Session::list_deleted)),
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
+    row(REFRESH, |_| true, Own(Session::unknown_operation)),
 ];
 
 const fn row(

@@ -25,7 +25,11 @@ use directory::origin::Origin;
 use directory::rows::EntryId;
 use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, UNDELETE};
 use directory::{ClientLink, OperationError, Outcome, RequestContext, Requester, ServerFault, Stamp, Writer};
-use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode, StateRequest, UndeleteRequest};
+use ldap::oids::REFRESH;
+use ldap::{
+    ControlsBuf, DecodeLimits, Message, RefreshRequest, Request, ResultCode, StateRequest, UndeleteRequest,
+    refreshed_value,
+};
 use store::StoreError;
 use zeroize::Zeroizing;
 
@@ -637,6 +641,16 @@ fn execute_decoded(
             match batch.undelete(&RequestContext::new(requester, given.link), &asked, &stamp) {
                 Ok(made) => Answer::new(Outcome::success(), Some(made.encode())),
                 Err(outcome) => outcome.into(),
+            }
+        }
+        Request::Extended(extended) if extended.name == REFRESH => {
+            let Some(asked) = extended.value.and_then(RefreshRequest::decode) else {
+                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
+            };
+            // A refusal has the time 0 (RFC 2589 section 4.2).
+            match batch.refresh(&RequestContext::new(requester, given.link), &asked, &stamp) {
+                Ok(seconds) => Answer::new(Outcome::success(), Some(refreshed_value(seconds))),
+                Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),
             }
         }
         Request::Extended(extended) if extended.name == MAKE_DUE_CHANGES => {

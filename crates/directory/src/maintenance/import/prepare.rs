@@ -36,7 +36,7 @@ use crate::tree::target::check_depth;
 use crate::write::add::{contradicts_name, naming_values};
 use crate::write::given_values::{check_syntax, check_value, given_twice};
 use crate::write::schema_check::{
-    Present, check_all_attributes, check_effect, object_class_type, read_classes,
+    Present, check_all_attributes, check_imported, object_class_type, read_classes,
 };
 use foreign_state::ForeignState;
 pub(super) use problems::Problems;
@@ -545,7 +545,7 @@ impl<'j> Preparer<'j> {
             return Ok((*id, Arc::clone(class_set)));
         }
         let class_set = Arc::new(read_classes(&self.job.schema, values.into_iter())?);
-        check_effect(&self.job.schema, None, &class_set)?;
+        check_imported(&class_set)?;
         let id = self.job.class_set(&class_set.classes).map_err(fatal)?;
         if self.class_sets.len() < CLASS_SETS_CACHED_MAX {
             self.class_sets.insert(spelling, (id, Arc::clone(&class_set)));

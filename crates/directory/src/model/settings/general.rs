@@ -52,6 +52,12 @@ pub struct GeneralSettings {
     pub value_limits: Vec<String>,
     /// Rules by which entries join groups when they are added or changed.
     pub auto_members: Vec<String>,
+    /// DNs below which entries may be dynamic.
+    pub dynamic_subtrees: Vec<String>,
+    /// Shortest and longest time after which a dynamic entry ends without a refresh, in seconds.
+    pub dynamic_ttl_min_seconds: u32,
+    /// See [`dynamic_ttl_min_seconds`](GeneralSettings::dynamic_ttl_min_seconds). New entries have it.
+    pub dynamic_ttl_max_seconds: u32,
     /// For how long deleted entries can be brought back, in seconds; 0 = they are not kept.
     pub keep_deleted_seconds: u32,
     /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
@@ -91,6 +97,9 @@ impl Default for GeneralSettings {
             next_numbers: Vec::new(),
             value_limits: Vec::new(),
             auto_members: Vec::new(),
+            dynamic_subtrees: Vec::new(),
+            dynamic_ttl_min_seconds: 1,
+            dynamic_ttl_max_seconds: 86_400,
             keep_deleted_seconds: 0,
             password_comparers: Vec::new(),
             monitor_readers: Vec::new(),
@@ -185,7 +194,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 26] = [
+pub const GENERAL: [GeneralSetting; 29] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -277,6 +286,24 @@ pub const GENERAL: [GeneralSetting; 26] = [
         attribute: "pandoAutoMember",
         help: "groups that entries join when they are added, and if a rule says so, when they are modified",
         access: words!(auto_members, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'"),
+    },
+    GeneralSetting {
+        key: "dynamic_subtrees",
+        attribute: "pandoDynamicSubtree",
+        help: "names below which entries may be dynamic; entryExpireTimestamp needs an equality index",
+        access: words!(dynamic_subtrees, "ou=meetings,dc=example,dc=com"),
+    },
+    GeneralSetting {
+        key: "dynamic_ttl_min_seconds",
+        attribute: "pandoDynamicTtlMinSeconds",
+        help: "shortest time for which a dynamic entry is refreshed",
+        access: count!(dynamic_ttl_min_seconds),
+    },
+    GeneralSetting {
+        key: "dynamic_ttl_max_seconds",
+        attribute: "pandoDynamicTtlMaxSeconds",
+        help: "longest time for which a dynamic entry is refreshed, and that of a new one",
+        access: count!(dynamic_ttl_max_seconds),
     },
     GeneralSetting {
         key: "keep_deleted_seconds",
@@ -477,7 +504,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 10] = [
+const ADDED: [&str; 13] = [
     "secret_attributes",
     "nested_member_of",
     "unique",
@@ -486,6 +513,9 @@ const ADDED: [&str; 10] = [
     "next_numbers",
     "value_limits",
     "auto_members",
+    "dynamic_subtrees",
+    "dynamic_ttl_min_seconds",
+    "dynamic_ttl_max_seconds",
     "keep_deleted_seconds",
     "limits.scan_share",
 ];

@@ -19,7 +19,7 @@ use schema::{AttributeDescription, TypeId};
 use super::effective::RightsReport;
 use super::selection::Selection;
 use super::value_ranges::ValueRanges;
-use crate::catalog::{AttributeDef, Catalog};
+use crate::catalog::{AttributeDef, Catalog, VirtualAttribute};
 use crate::filter::{Candidate, GroupsOf, for_each_visible};
 use crate::model::access_rule::READ;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValues};
@@ -28,6 +28,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, link_key};
 use crate::model::virtual_entries::VirtualEntry;
 use crate::snapshot::name_cache::NameCache;
+use crate::tree::operational::seconds_left;
 use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{TreeState, damaged_row, node};
 
@@ -45,6 +46,8 @@ pub(crate) struct ResultWriter {
     pub(super) ranges: Option<Box<ValueRanges>>,
     /// Encoded values of one attribute that are not copied from the entry row.
     gathered: Vec<u8>,
+    /// Time of the request in microseconds since 1970, for entryTtl; 0 if no entry is dynamic.
+    pub(super) now: i64,
     /// Octets of the attributes of the last result, the estimate for the next one.
     last_len: Option<usize>,
 }
@@ -59,7 +62,7 @@ impl ResultWriter {
         groups: Option<GroupsOf>,
     ) -> ResultWriter {
         let (effective, ranges, gathered, last_len) = (None, None, Vec::new(), None);
-        ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len }
+        ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len, now: 0 }
     }
 
     /// Returns the bytes of memory that its buffers hold.
@@ -166,13 +169,16 @@ impl ResultWriter {
                 put_value(gathered, value);
                 ControlFlow::Continue(())
             };
-            for_each_visible(
-                state,
-                *attribute,
-                self.groups.as_ref(),
-                (candidate.id, &candidate.node),
-                &mut put,
-            )?;
+            let entry = (candidate.id, &candidate.node);
+            if *attribute == VirtualAttribute::EntryTtl {
+                if self.now > 0
+                    && let Some(seconds) = seconds_left(state, entry, self.now)?
+                {
+                    let _ = put(seconds.to_string().as_bytes());
+                }
+            } else {
+                for_each_visible(state, *attribute, self.groups.as_ref(), entry, &mut put)?;
+            }
             if !gathered.is_empty() {
                 let name = state.catalog.schema.type_by_id(*type_id).name();
                 let values: &[u8] = if self.types_only { &[] } else { gathered };

@@ -160,6 +160,7 @@ impl TreeSearch {
             },
         );
         search.scanner.writer.ranges = ranges;
+        search.scanner.writer.now = inputs.context.now;
         if controls.may_add_response_controls() {
             search.add_controls(inputs)?;
         }

@@ -3,7 +3,6 @@
 use ldap::{AddRequest, AttributesBuf, Request, ResultCode as Code};
 
 use crate::access::Requester;
-use crate::model::outcome::Outcome;
 use crate::model::rows::EntryId;
 use crate::model::settings::GeneralSettings;
 use crate::model::stamp::Stamp;
@@ -308,24 +307,4 @@ fn refuses_entries_deeper_than_the_limit() {
     let outcome = directory.add(&format!("ou=x,{dn}"), &[("objectClass", &["organizationalUnit"])]);
     refused(outcome, Code::UNWILLING_TO_PERFORM, "256 levels deep");
     assert!(directory.read(&dn).is_some());
-}
-
-/// Bug: an entry of dynamicObject was added with success, and never expired.
-#[test]
-fn refuses_dynamic_objects() {
-    let mut directory = TestDirectory::with_suffix_entry();
-    let refused = |outcome: Outcome| {
-        assert_eq!(outcome.code, Code::UNWILLING_TO_PERFORM, "{}", outcome.diagnostic);
-        assert!(outcome.diagnostic.contains("RFC 2589"), "{}", outcome.diagnostic);
-    };
-    let dn = "cn=a,dc=example,dc=com";
-    let dynamic = [("objectClass", &["device", "DYNAMICOBJECT"][..]), ("cn", &["a"])];
-    refused(directory.add(dn, &dynamic));
-    assert_eq!(directory.add(dn, &[("objectClass", &["device"]), ("cn", &["a"])]).code, Code::SUCCESS);
-    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "objectClass", &["dynamicObject"])];
-    refused(directory.modify(dn, change));
-    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "objectClass", &["extensibleObject"])];
-    assert_eq!(directory.modify(dn, change).code, Code::SUCCESS);
-    let change: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Add, "entryTtl", &["60"])];
-    assert_eq!(directory.modify(dn, change).code, Code::CONSTRAINT_VIOLATION);
 }

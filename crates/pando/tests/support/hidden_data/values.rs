@@ -7,8 +7,8 @@ use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, R
 use fastrand::Rng;
 use ldap::{
     AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest,
-    ListViewTarget, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, SelectionBuf,
-    SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel,
+    ListViewTarget, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, RefreshRequest,
+    SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel,
     encode_matched_values, encode_password_state, oids,
 };
 
@@ -195,6 +195,10 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             same(EndTransaction { commits: dice.rng.bool(), identifier: identifier.as_bytes() }.encode())
         }),
         oids::WHO_AM_I => (Kind::Reads, |_| None),
+        oids::REFRESH => (Kind::Writes, |dice| {
+            let (entry, ttl_seconds) = (dice.name(), dice.rng.u32(..100_000));
+            same(RefreshRequest { entry: &entry, ttl_seconds }.encode())
+        }),
         // There is no operation of this id.
         oids::CANCEL => {
             (Kind::Reads, |dice| same(encode_cancel(MessageId(2_000_000_000 + dice.rng.i32(..9)))))

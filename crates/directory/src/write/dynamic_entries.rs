@@ -1,0 +1,248 @@
+//! Dynamic entries (RFC 2589): entries of the class dynamicObject, which are deleted unless a client refreshes them.
+//!
+//! The time of the end is a value, entryExpireTimestamp, that the writer sets at the add and at each refresh. The
+//! writer deletes entries whose time has come, by the same record as a client's delete, so that all nodes agree on the
+//! order. The index of the attribute finds them. entryTtl is computed for each answer.
+
+use std::ops::Bound;
+
+use ldap::{DeleteRequest, RefreshRequest, ResultCode};
+use schema::AttributeDescription;
+use store::Direction;
+
+use crate::access::{EffectiveRights, Requester, denied};
+use crate::catalog::{Allocations, ClassSet, normal_value};
+use crate::model::access_rule::BROWSE;
+use crate::model::csn::{Csn, generalized_time};
+use crate::model::limits::DYNAMIC_TTL_LIMIT;
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::{Change, Modify, Record};
+use crate::model::rows::{AttrId, EntryId, INDEX, children_counter, index_key};
+use crate::model::stamp::Stamp;
+use crate::read::controls::RequestControls;
+use crate::tree::operational::EXPIRE_TIME;
+use crate::tree::target::{check_not_virtual, entry_dn, locate_name};
+use crate::tree::{TreeState, damaged_row};
+use crate::write::deciding::Deciding;
+use crate::write::new_entry::NewEntry;
+use crate::write::working_entry::WorkingEntry;
+use crate::write::{delete, permitted, value_rules};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Requester of deletes of entries whose time has come, in records.
+const EXPIRY: &str = "cn=dynamic entries,cn=config";
+
+/// Name of the setting, in messages.
+const SETTING: &str = "dynamic_subtrees";
+
+fn violation(text: String) -> OperationError {
+    OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, text)
+}
+
+/// Returns entryExpireTimestamp, whose index is complete.
+fn expire_attribute(state: TreeState<'_>) -> Result<(AttributeDescription, AttrId)> {
+    let known = state.catalog.schema.attribute_type(EXPIRE_TIME);
+    let known = known.ok_or_else(|| OperationError::Damaged(format!("the schema lacks {EXPIRE_TIME}")))?;
+    match value_rules::indexed(state, known.id, SETTING)? {
+        Some(def) => Ok((def.description.clone(), def.id)),
+        None => Err(violation(format!(
+            "dynamicObject: no entries expire here, because {EXPIRE_TIME} has no index"
+        ))),
+    }
+}
+
+/// Gives a new dynamic entry its end, and refuses entries that cannot be at their place.
+///
+/// # Errors
+/// objectClassViolation.
+#[inline]
+pub(crate) fn added(
+    deciding: &Deciding<'_>,
+    entry: &mut NewEntry<'_>,
+    class_set: &ClassSet,
+    parent: EntryId,
+) -> Result<()> {
+    match class_set.is_dynamic || deciding.state.catalog.has_dynamic_entries {
+        true => added_with_checks(deciding, entry, class_set, parent),
+        false => Ok(()),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn added_with_checks(
+    deciding: &Deciding<'_>,
+    entry: &mut NewEntry<'_>,
+    class_set: &ClassSet,
+    parent: EntryId,
+) -> Result<()> {
+    check_place(deciding.state, class_set.is_dynamic, parent)?;
+    if class_set.is_dynamic {
+        let (description, _) = expire_attribute(deciding.state)?;
+        let seconds = deciding.state.settings.general.dynamic_ttl_max_seconds;
+        entry.set(description, end(deciding.csn, seconds));
+    }
+    Ok(())
+}
+
+/// Checks that a dynamic or a static entry may be below `parent`.
+fn check_place(state: TreeState<'_>, is_dynamic: bool, parent: EntryId) -> Result<()> {
+    if is_dynamic {
+        for dn in &state.settings.general.dynamic_subtrees {
+            let base = state.entry_of(&NormalName::of(&parse_dn(dn)?, &state.catalog.schema))?;
+            if let Some(base) = base
+                && state.is_at_or_below(parent, base)?
+            {
+                return Ok(());
+            }
+        }
+        return Err(violation(format!(
+            "dynamicObject: the setting {SETTING} allows no dynamic entries at this place"
+        )));
+    }
+    match state.node(parent)? {
+        Some(node) if state.catalog.class_set(node.class_set).is_dynamic => Err(violation(
+            "the superior is a dynamic entry, below which only dynamic entries can be".to_owned(),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that an entry may move below another.
+///
+/// # Errors
+/// objectClassViolation.
+pub(crate) fn check_move(state: TreeState<'_>, class_set: &ClassSet, parent: EntryId) -> Result<()> {
+    match state.catalog.has_dynamic_entries {
+        true => check_place(state, class_set.is_dynamic, parent),
+        false => Ok(()),
+    }
+}
+
+/// Checks that a modify leaves a dynamic entry dynamic and a static one static.
+///
+/// # Errors
+/// objectClassViolation.
+pub(crate) fn check_same_lifetime(before: &ClassSet, after: &ClassSet) -> Result<()> {
+    match before.is_dynamic == after.is_dynamic {
+        true => Ok(()),
+        false => Err(violation(
+            "dynamicObject can neither be added to an entry nor removed: add a new entry instead".to_owned(),
+        )),
+    }
+}
+
+fn end(csn: Csn, ttl_seconds: u32) -> Vec<u8> {
+    generalized_time(csn.micros / 1_000_000 + u64::from(ttl_seconds)).into_bytes()
+}
+
+/// Decides a refresh. Returns the record, and the time in seconds until the new end.
+///
+/// # Errors
+/// noSuchObject; objectClassViolation for a static entry; insufficientAccessRights; sizeLimitExceeded for a time that
+/// is too long (RFC 2589 section 4.2).
+pub(crate) fn refresh(deciding: Deciding<'_>, request: &RefreshRequest<'_>) -> Result<(Record, u32)> {
+    let Deciding { state, context, controls, csn, .. } = deciding;
+    let dn = parse_dn(request.entry)?;
+    let rights = &EffectiveRights::of(state, context)?;
+    rights.check_bound()?;
+    let name = NormalName::of(&dn, &state.catalog.schema);
+    check_not_virtual(state, &dn, &name, ResultCode::OBJECT_CLASS_VIOLATION)?;
+    let located = locate_name(state, &dn, &name, controls.manage_dsa_it);
+    let target = permitted::target(state, rights, request.entry, located, ("refresh", BROWSE))?;
+    check_refresher(&deciding, rights, target.id)?;
+    let node = state.node(target.id)?.ok_or_else(|| damaged_row("nodes", target.id))?;
+    if !state.catalog.class_set(node.class_set).is_dynamic {
+        return Err(violation(format!("{} is not a dynamic entry", Quoted(&target.dn))));
+    }
+    if !(1..=DYNAMIC_TTL_LIMIT).contains(&request.ttl_seconds) {
+        let text = format!("an entry is refreshed for 1 to {DYNAMIC_TTL_LIMIT} seconds");
+        return Err(OperationError::refused(ResultCode::SIZE_LIMIT_EXCEEDED, text));
+    }
+    let general = &state.settings.general;
+    let ttl = request.ttl_seconds.max(general.dynamic_ttl_min_seconds).min(general.dynamic_ttl_max_seconds);
+    let mut entry = WorkingEntry::of(state, target.id)?;
+    entry.set_by_server(&expire_attribute(state)?.0, end(csn, ttl))?;
+    let mut allocations = Allocations::new(state.catalog);
+    let (class_set, flags) = (node.class_set, node.flags);
+    let changes = entry.changes(&mut allocations);
+    let modify = Modify { id: target.id, dn: target.dn, class_set, flags, changes };
+    Ok((deciding.record(allocations, Change::Modify(modify)), ttl))
+}
+
+/// Checks that the requester may refresh an entry: the right to write entryTtl under access rules; otherwise the
+/// administrator and the client that added it.
+fn check_refresher(deciding: &Deciding<'_>, rights: &EffectiveRights, id: EntryId) -> Result<()> {
+    let (state, schema) = (deciding.state, &deciding.state.catalog.schema);
+    let may = match (rights.at_entry(state, id)?, schema.attribute_type("entryTtl")) {
+        (Some(at), Some(ttl)) => at.may_write(ttl.id),
+        (None, _) if rights.is_administrator() => true,
+        (None, _) => {
+            let creator =
+                schema.attribute_type("creatorsName").map(|known| AttributeDescription::of(known.id));
+            let mut entry = WorkingEntry::of(state, id)?;
+            let names = creator.map(|creator| entry.values(&creator)).transpose()?.unwrap_or_default();
+            names.iter().any(|name| name == deciding.context.requester.dn().as_bytes())
+        }
+        (Some(_), None) => false,
+    };
+    match may {
+        true => Ok(()),
+        false => Err(denied(
+            "you may not refresh this entry: without a rule that lets you write entryTtl, its creator may",
+        )),
+    }
+}
+
+/// Returns true if the time of a dynamic entry has come.
+///
+/// # Errors
+/// The store failed.
+pub fn is_one_expired(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
+    Ok(expired(state, now_micros)?.is_some())
+}
+
+/// Returns a dynamic entry without subordinates whose time has come, the one with the earliest end first. Examines a
+/// bounded number.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<EntryId>> {
+    const EXAMINED_MAX: usize = 1_000;
+    if !state.catalog.has_dynamic_entries {
+        return Ok(None);
+    }
+    let Ok((_, attribute)) = expire_attribute(state) else { return Ok(None) };
+    let def = state.catalog.attribute(attribute);
+    let key = |time: &str| index_key(attribute, &normal_value(&state.catalog.schema, def, time.as_bytes()));
+    let now = key(&generalized_time(now_micros / 1_000_000));
+    let range = (Bound::Included(&attribute.0.to_be_bytes()[..]), Bound::Included(&now[..]));
+    let mut ids = Vec::new();
+    for row in state.read.scan_keys(INDEX, range, Direction::Forward).take(EXAMINED_MAX) {
+        state.read.ids(INDEX, row?.0)?.next_block(&mut ids, EXAMINED_MAX)?;
+        for id in ids.drain(..).map(EntryId) {
+            // Its subordinates end first, or it stays until they do.
+            if state.read.count(&children_counter(id))? == 0 {
+                return Ok(Some(id));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// Decides the delete of an entry whose time has come.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn expire(state: TreeState<'_>, id: EntryId, stamp: &Stamp, csn: Csn) -> Result<Record> {
+    let server = Requester::Administrator { dn: EXPIRY.to_owned() };
+    let (context, controls) = (server.context(), RequestControls::default());
+    let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
+    delete::decide(deciding, &DeleteRequest { entry: &entry_dn(state, id)? })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,150 @@
+//! Dynamic entries: their places, refreshes and ends.
+
+use ldap::ChangeOperation::{Add, Delete};
+use ldap::{RefreshRequest, ResultCode, Scope};
+
+use crate::access::RequestContext;
+use crate::model::outcome::Outcome;
+use crate::read::identity::identify;
+use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+
+const MEETINGS: &str = "ou=meetings,dc=example,dc=com";
+const MEETING: &str = "cn=m,ou=meetings,dc=example,dc=com";
+const PERSON: &str = "cn=ann,dc=example,dc=com";
+
+fn directory() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for dn in [MEETINGS, "ou=other,dc=example,dc=com"] {
+        ok(directory.add(dn, &[("objectClass", &["organizationalUnit"])]));
+    }
+    let person: &[(&str, &[&str])] = &[("objectClass", &["person"]), ("sn", &["x"])];
+    ok(directory.add(PERSON, person));
+    directory.define_index("entryExpireTimestamp", "equality");
+    directory.finish_indexes();
+    directory.change_settings(|settings| {
+        settings.general.dynamic_subtrees = vec![MEETINGS.to_owned()];
+        settings.general.dynamic_ttl_min_seconds = 60;
+        settings.general.dynamic_ttl_max_seconds = 1_000;
+    });
+    directory
+}
+
+fn add(directory: &mut TestDirectory, dn: &str, classes: &[&str]) -> Outcome {
+    directory.add(dn, &[("objectClass", classes)])
+}
+
+fn add_dynamic(directory: &mut TestDirectory, dn: &str) -> Outcome {
+    add(directory, dn, &["device", "dynamicObject"])
+}
+
+fn refresh(directory: &mut TestDirectory, entry: &str, ttl_seconds: u32) -> Result<u32, Outcome> {
+    let stamp = directory.stamp();
+    let mut batch = directory.writer.begin().unwrap();
+    let context = RequestContext::new(&directory.requester, directory.link);
+    let outcome = batch.refresh(&context, &RefreshRequest { entry, ttl_seconds }, &stamp);
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    outcome
+}
+
+fn code(refreshed: Result<u32, Outcome>) -> ResultCode {
+    refreshed.map_or_else(|outcome| outcome.code, |_| ResultCode::SUCCESS)
+}
+
+#[test]
+fn dynamic_entries_are_below_a_subtree_of_the_settings_and_have_no_static_entries_below_them() {
+    let mut directory = directory();
+    let violation = ResultCode::OBJECT_CLASS_VIOLATION;
+    refused(add_dynamic(&mut directory, "cn=m,ou=other,dc=example,dc=com"), violation, "dynamic_subtrees");
+    ok(add_dynamic(&mut directory, MEETING));
+    let below = format!("cn=below,{MEETING}");
+    refused(add(&mut directory, &below, &["device"]), violation, "a dynamic entry");
+    ok(add_dynamic(&mut directory, &below));
+    let text = "neither be added to an entry nor removed";
+    refused(directory.modify(MEETING, &[(Delete, "objectClass", &["dynamicObject"])]), violation, text);
+    refused(directory.modify(PERSON, &[(Add, "objectClass", &["dynamicObject"])]), violation, text);
+    let elsewhere = directory.modify_dn(&below, "cn=below", true, Some("ou=other,dc=example,dc=com"));
+    refused(elsewhere, violation, "dynamic_subtrees");
+    refused(directory.modify_dn(PERSON, "cn=ann", true, Some(MEETING)), violation, "a dynamic entry");
+    ok(directory.modify_dn(&below, "cn=beside", true, Some(MEETINGS)));
+    let root = directory.search("", Scope::BaseObject, "(objectClass=*)", &["dynamicSubtrees"]);
+    assert_eq!(root.entries[0].texts("dynamicSubtrees"), [MEETINGS]);
+}
+
+#[test]
+fn entries_end_unless_they_are_refreshed() {
+    let mut directory = directory();
+    let below = format!("cn=below,{MEETING}");
+    ok(add_dynamic(&mut directory, MEETING));
+    ok(add_dynamic(&mut directory, &below));
+    assert!(!directory.make_due_changes(900));
+    // The time asked for lies between those of the settings.
+    for (asked, given) in [(1, 60), (300, 300), (5_000, 1_000)] {
+        assert_eq!(refresh(&mut directory, &below, asked), Ok(given));
+    }
+    let before = directory.snapshot.position().unwrap();
+    assert_eq!(refresh(&mut directory, &below, 1_000), Ok(1_000));
+    assert!(directory.snapshot.position().unwrap() <= before + 1);
+    // The superior stays until nothing is below it.
+    let mut directory = directory.reopen();
+    assert_eq!(refresh(&mut directory, MEETING, 60), Ok(60));
+    assert!(!directory.make_due_changes(500));
+    assert!(directory.read(MEETING).is_some());
+    assert!(directory.make_due_changes(1_100));
+    assert!(directory.read(MEETING).is_none() && directory.read(&below).is_none());
+    assert!(directory.read(MEETINGS).is_some());
+    assert!(!directory.make_due_changes(100_000));
+}
+
+#[test]
+fn refreshes_are_refused_as_the_rfc_says() {
+    let mut directory = directory();
+    ok(add_dynamic(&mut directory, MEETING));
+    assert_eq!(code(refresh(&mut directory, PERSON, 60)), ResultCode::OBJECT_CLASS_VIOLATION);
+    let missing = format!("cn=none,{MEETINGS}");
+    assert_eq!(code(refresh(&mut directory, &missing, 60)), ResultCode::NO_SUCH_OBJECT);
+    for seconds in [0, 31_557_601] {
+        assert_eq!(code(refresh(&mut directory, MEETING, seconds)), ResultCode::SIZE_LIMIT_EXCEEDED);
+    }
+    let rules = [
+        "all: allow read, search, add to authenticated",
+        "a: allow write of entryTtl to user 'cn=ann,dc=example,dc=com'",
+    ];
+    let denied = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+    for (rules, ann, other) in [(&rules[..0], denied, denied), (&rules[..], ResultCode::SUCCESS, denied)] {
+        let administrator = directory.requester.clone();
+        directory.change_settings(|settings| {
+            settings.general.access_rules = rules.iter().map(|rule| (*rule).to_owned()).collect();
+        });
+        for (dn, expected) in [(PERSON, ann), (SUFFIX, other)] {
+            directory.requester =
+                identify(&directory.snapshot, &format!("dn:{dn}")).unwrap().unwrap().requester;
+            assert_eq!(code(refresh(&mut directory, MEETING, 60)), expected, "{dn} {rules:?}");
+        }
+        directory.requester = administrator;
+    }
+    // Who adds an entry may refresh it, also after the rules are gone.
+    directory.requester = identify(&directory.snapshot, &format!("dn:{PERSON}")).unwrap().unwrap().requester;
+    let own = format!("cn=own,{MEETINGS}");
+    ok(add_dynamic(&mut directory, &own));
+    directory.requester = crate::access::Requester::Administrator { dn: "cn=admin".to_owned() };
+    directory.change_settings(|settings| settings.general.access_rules.clear());
+    directory.requester = identify(&directory.snapshot, &format!("dn:{PERSON}")).unwrap().unwrap().requester;
+    assert_eq!(refresh(&mut directory, &own, 60), Ok(60));
+}
+
+#[test]
+fn settings_of_dynamic_entries_are_checked() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let refused = directory.try_change_settings(|of| of.general.dynamic_subtrees = vec![SUFFIX.to_owned()]);
+    let text = refused.unwrap_err().to_string();
+    assert!(text.contains("entryExpireTimestamp has no equality index"), "{text}");
+    for (min, max) in [(0, 10), (11, 10), (1, 31_557_601)] {
+        let refused = directory.try_change_settings(|of| {
+            (of.general.dynamic_ttl_min_seconds, of.general.dynamic_ttl_max_seconds) = (min, max);
+        });
+        assert!(refused.unwrap_err().to_string().contains("dynamic_ttl_min_seconds"), "{min} {max}");
+    }
+    let outcome = add_dynamic(&mut directory, "cn=m,dc=example,dc=com");
+    assert_eq!(outcome.code, ResultCode::OBJECT_CLASS_VIOLATION, "{}", outcome.diagnostic);
+}
