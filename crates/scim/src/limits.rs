@@ -1,5 +1,7 @@
 //! Bounds on what a client of SCIM can make the server hold or do.
 
+use std::time::Duration;
+
 /// Octets of the body of a request.
 pub const BODY_SIZE_MAX: usize = 1 << 20;
 
@@ -11,6 +13,10 @@ pub(crate) const PATCH_OPERATIONS_MAX: usize = 1000;
 
 /// Nesting of JSON.
 pub(crate) const JSON_DEPTH_MAX: usize = 16;
+
+/// Time after which the work for a request ends between two operations of LDAP. It is less than the time that HTTP
+/// leaves for an answer.
+pub(crate) const WORK_TIME: Duration = Duration::from_secs(20);
 
 /// Octets of a filter or of a path.
 pub(crate) const FILTER_SIZE_MAX: usize = 8192;

@@ -36,6 +36,17 @@ pub(crate) struct Stored {
     pub(crate) resource: Option<Value>,
 }
 
+/// Makes new attributes of the stored ones of a resource; `None` leaves them.
+type EditAttributes<'a> = dyn Fn(Map<String, Value>) -> Result<Option<Map<String, Value>>> + 'a;
+
+/// A change of a resource.
+struct Edit<'a> {
+    /// The version that the resource must have.
+    version: Option<&'a str>,
+    attributes: &'a EditAttributes<'a>,
+    members: &'a [MemberChange],
+}
+
 impl Resources<'_> {
     pub(crate) fn writer(&self) -> Writer<'_> {
         Writer { model: self.model, url: self.url }
@@ -100,8 +111,9 @@ impl Resources<'_> {
         let members = members_of(resource).map(|(attribute, _)| object.remove(attribute.name));
         let members = members.map(|members| MemberChange::Replace(member_ids(members)));
         let members: Vec<_> = members.into_iter().collect();
-        let change = |_: &mut Map<String, Value>| Ok(Some(object.clone()));
-        self.change(session, resource, id, version, &members, &change, Some(selection))
+        let attributes = |_| Ok(Some(object.clone()));
+        let edit = Edit { version, attributes: &attributes, members: &members };
+        self.change(session, resource, id, &edit, Some(selection))
     }
 
     /// Applies the operations of a PATCH. Of a group with many members, the answer contains the resource only if the
@@ -119,15 +131,16 @@ impl Resources<'_> {
     ) -> Result<Stored> {
         let mut operations = parse(body)?;
         let members = take_member_changes(resource, &mut operations)?;
-        let change = |object: &mut Map<String, Value>| {
+        let attributes = |mut object| {
             if operations.is_empty() {
                 return Ok(None);
             }
-            apply(resource, object, operations.clone())?;
-            Ok(Some(std::mem::take(object)))
+            apply(resource, &mut object, operations.clone())?;
+            Ok(Some(object))
         };
+        let edit = Edit { version, attributes: &attributes, members: &members };
         let is_shown = selection.is_stated() || self.is_small(session, resource, id)?;
-        self.change(session, resource, id, version, &members, &change, is_shown.then_some(selection))
+        self.change(session, resource, id, &edit, is_shown.then_some(selection))
     }
 
     /// Returns true for a user, and for a group with few members.
@@ -153,28 +166,25 @@ impl Resources<'_> {
         session.delete(&found.entry.dn, assertion.as_ref())
     }
 
-    /// Changes an entry to what `change` makes of its resource, and its members. If others change the entry at the same
-    /// time, begins again; with a stated version that is an error.
-    #[allow(clippy::too_many_arguments, reason = "one place for both kinds of changes")]
+    /// Changes an entry. If others change it at the same time, begins again; with a stated version that is an error.
     fn change(
         &self,
         session: &mut Session,
         resource: &ResourceType,
         id: &str,
-        version: Option<&str>,
-        members: &[MemberChange],
-        change: &dyn Fn(&mut Map<String, Value>) -> Result<Option<Map<String, Value>>>,
+        edit: &Edit<'_>,
         shown: Option<&Selection>,
     ) -> Result<Stored> {
         for _ in 0..ATTEMPTS_MAX {
             let found = self.find(session, resource, id, &Requested::of_change(resource))?;
-            let mut assertion = check_version(&found, version)?;
+            let mut assertion = check_version(&found, edit.version)?;
             let mut object = self.writer().attributes(resource, &found);
             strip_read_only(resource, &mut object);
             let mut changes = EntryChanges::default();
-            if let Some(object) = change(&mut object)? {
+            let is_disabled = object.get("active").is_some_and(|active| *active == false);
+            if let Some(object) = (edit.attributes)(object)? {
                 let wishes = wishes(resource, &object)?;
-                if disables(&wishes) && !session.has_policy(&found.entry.dn)? {
+                if !is_disabled && disables(&wishes) && !session.has_policy(&found.entry.dn)? {
                     return Err(without_policy());
                 }
                 let names = self.names_of(session, linked_ids(&wishes).into_iter())?;
@@ -183,7 +193,7 @@ impl Resources<'_> {
                     assertion = assertion_of(&found)?;
                 }
             }
-            for (position, change) in members.iter().enumerate() {
+            for (position, change) in edit.members.iter().enumerate() {
                 self.change_members(session, resource, &found.entry.dn, change, position == 0, &mut changes)?;
             }
             if changes.is_empty() {
@@ -191,7 +201,7 @@ impl Resources<'_> {
             }
             let EntryChanges { changes, renamed, .. } = &changes;
             match session.modify(&found.entry.dn, changes, renamed.as_ref(), assertion.as_ref()) {
-                Err(error) if error.status == 412 && version.is_none() => {}
+                Err(error) if error.status == 412 && edit.version.is_none() => {}
                 Err(error) => return Err(error),
                 Ok(()) => {
                     let dn = renamed.as_ref().map_or(&found.entry.dn, |renamed| &renamed.dn);

@@ -1,5 +1,7 @@
 //! One LDAP connection on behalf of one client: the bind, searches that follow links, and changes.
 
+use std::time::Instant;
+
 use client::{ClientError, Connection, Entry, Received};
 use ldap::{
     AddRequest, AttributesBuf, Authentication, BindRequest, ChangesBuf, Control, Controls, ControlsBuf,
@@ -11,7 +13,7 @@ use sasl::oauth::Bearer;
 
 use crate::credentials::Credentials;
 use crate::error::{Result, ScimError};
-use crate::limits::ANSWER_SIZE_MAX;
+use crate::limits::{ANSWER_SIZE_MAX, WORK_TIME};
 use crate::model::{ENTRY_UUID, OBJECT_CLASS};
 
 /// The operation of the password policy state that reports the policy.
@@ -20,6 +22,8 @@ const GET_POLICY: u32 = 0;
 /// A bound connection.
 pub(crate) struct Session {
     connection: Connection,
+    /// Time from which nothing more is begun.
+    end: Instant,
 }
 
 /// An entry with the ids of the entries that it names.
@@ -80,7 +84,11 @@ impl Session {
                 }
             }
         };
-        if outcome.is_success() { Ok(Session { connection }) } else { Err(ScimError::of_bind(&outcome)) }
+        if outcome.is_success() {
+            Ok(Session { connection, end: Instant::now() + WORK_TIME })
+        } else {
+            Err(ScimError::of_bind(&outcome))
+        }
     }
 
     /// Returns the only entry that a filter finds below a base.
@@ -135,12 +143,25 @@ impl Session {
         }
     }
 
+    /// # Errors
+    /// 503 if the time for the request is over.
+    fn check_time(&self) -> Result<()> {
+        if Instant::now() < self.end {
+            return Ok(());
+        }
+        Err(ScimError::new(
+            503,
+            "the time for this request is over: send what is not done in further requests",
+        ))
+    }
+
     fn search(
         &mut self,
         query: &Query<'_>,
         scope: Scope,
         controls: &mut ControlsBuf,
     ) -> Result<(Vec<Found>, Received)> {
+        self.check_time()?;
         let filter = FilterBuf::parse(query.filter).map_err(ClientError::Filter)?;
         let wanted = vec![ENTRY_UUID, OBJECT_CLASS];
         let specs = query.links.iter();

@@ -293,3 +293,132 @@ pub(crate) fn sort_attribute(resource: &ResourceType, path: &AttributePath) -> R
         _ => Err(refused()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::filter::parse_filter;
+    use crate::model::Model;
+    use crate::settings::ScimSettings;
+
+    fn model() -> Model {
+        Model::of(&ScimSettings::new("ou=people,dc=x".to_owned(), "ou=groups,dc=x".to_owned())).unwrap()
+    }
+
+    fn of_user(model: &Model, text: &str) -> Result<String> {
+        let mut find = |id: &str| Ok((!id.starts_with('0')).then(|| "uid=a\\2Cb (c),dc=x".to_owned()));
+        translate(&model.users, &parse_filter(text)?, &mut find)
+    }
+
+    #[test]
+    fn filters_of_ldap() {
+        let model = model();
+        let member = "10000000-0000-4000-8000-000000000000";
+        for (filter, expected) in [
+            (r#"userName eq "a*(b)\\c""#, r"(uid=a\2a\28b\29\5cc)"),
+            (r#"USERNAME Ne "a""#, "(!(uid=a))"),
+            (r#"title gt "a""#, "(&(title>=a)(!(title=a)))"),
+            (r#"title co """#, "(title=*)"),
+            (r#"title eq null"#, "(!(title=*))"),
+            (
+                r#"phoneNumbers eq "1" and (active ne true or not (name pr))"#,
+                "(&(|(telephoneNumber=1)(homePhone=1)(mobile=1)(facsimileTelephoneNumber=1)(pager=1))\
+                 (|(pwdAccountLockedTime=000001010000Z)(!(|(cn=*)(sn=*)(givenName=*)))))",
+            ),
+            (
+                r#"phoneNumbers[type eq "fax" or value sw "1"]"#,
+                "(|(|(telephoneNumber=1*))(|(homePhone=1*))(|(mobile=1*))(facsimileTelephoneNumber=*)(|(pager=1*)))",
+            ),
+            (
+                r#"phoneNumbers[not (type eq "fax") and type ne "pager" and type co "o" and value eq "1"]"#,
+                "(|(telephoneNumber=1)(homePhone=1)(mobile=1))",
+            ),
+            (r#"emails[type eq "home"]"#, "(|)"),
+            (r#"name[familyName eq "x" and givenName pr]"#, "(&(sn=x)(givenName=*))"),
+            (r#"addresses[type eq "work" and locality eq "Wien"]"#, "(l=Wien)"),
+            (r#"meta.lastModified ge "2026-11-27T08:30:00.5Z""#, "(modifyTimestamp>=20261127083000.5Z)"),
+            (r#"meta.resourceType eq "Group" or id pr"#, "(|(|)(&))"),
+            (r#"id eq "x""#, "(|)"),
+            (r#"not (id eq "x")"#, "(&)"),
+            (&format!("groups.value eq \"{member}\""), r"(memberOf=uid=a\5c2Cb \28c\29,dc=x)"),
+            (&format!("groups eq \"0{}\"", &member[1..]), "(|)"),
+        ] {
+            assert_eq!(of_user(&model, filter).as_deref(), Ok(expected), "{filter}");
+        }
+    }
+
+    /// Whatever is accepted is a filter of LDAP, and nothing panics.
+    #[test]
+    fn random_filters_are_valid_or_refused() {
+        const WORDS: [&str; 44] = [
+            "userName",
+            "emails",
+            "emails.value",
+            "emails.type",
+            "phoneNumbers",
+            "name",
+            "name.familyName",
+            "active",
+            "groups",
+            "meta.created",
+            "id",
+            "externalId",
+            "addresses",
+            "type",
+            "value",
+            "primary",
+            "nickName",
+            "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User:manager",
+            " eq ",
+            " ne ",
+            " co ",
+            " sw ",
+            " ew ",
+            " gt ",
+            " ge ",
+            " lt ",
+            " le ",
+            " pr",
+            " and ",
+            " or ",
+            "not ",
+            "(",
+            ")",
+            "[",
+            "]",
+            "\"a\"",
+            "\"\\u0000*)(\n\"",
+            "\"10000000-0000-4000-8000-000000000000\"",
+            "true",
+            "null",
+            "7",
+            "\"",
+            "\"work\"",
+            "\"2026-11-27T08:30:00Z\"",
+        ];
+        let (model, mut random) = (model(), fastrand::Rng::with_seed(7));
+        let mut accepted = 0;
+        for round in 0..200_000 {
+            let text: String = if round % 2 == 0 {
+                (0..random.usize(1..12)).map(|_| WORDS[random.usize(..WORDS.len())]).collect()
+            } else {
+                let comparison = |random: &mut fastrand::Rng| {
+                    let (name, operator) = (WORDS[random.usize(..18)], WORDS[random.usize(18..27)]);
+                    format!("{name}{operator}{}", WORDS[random.usize(35..44)])
+                };
+                let (one, other) = (comparison(&mut random), comparison(&mut random));
+                match random.usize(..4) {
+                    0 => one,
+                    1 => format!("not ({one} or {other})"),
+                    2 => format!("{one} and ({other})"),
+                    _ => format!("{}[{one} and {other}]", WORDS[random.usize(..18)]),
+                }
+            };
+            if let Ok(filter) = of_user(&model, &text) {
+                accepted += 1;
+                assert!(ldap::FilterBuf::parse(&filter).is_ok(), "{text}: {filter}");
+            }
+        }
+        assert!(accepted > 1000, "{accepted}");
+    }
+}

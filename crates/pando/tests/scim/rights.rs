@@ -2,8 +2,12 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
+use crate::support::Scratch;
+use crate::support::clients::run;
+use crate::support::pando::command;
 use crate::{Scim, USER, basic, id};
 
 #[test]
@@ -67,4 +71,80 @@ fn a_lock_without_effect_is_refused() {
         assert_eq!(answer.status, status, "{answer:?}");
     }
     assert_eq!(scim.get(&path).body["active"], true);
+}
+
+/// Prints the status of a request over TLS that trusts the server's certificate.
+const ASK: &str = r"
+import ssl, sys, urllib.error, urllib.request
+url, authority, token = sys.argv[1:]
+opener = urllib.request.build_opener(
+    urllib.request.ProxyHandler({}),
+    urllib.request.HTTPSHandler(context=ssl.create_default_context(cafile=authority)))
+try:
+    print(opener.open(urllib.request.Request(url, headers={'Authorization': 'Bearer ' + token})).status)
+except urllib.error.HTTPError as error:
+    print(error.code, error.read())
+";
+
+#[test]
+fn tokens_of_the_issuer_are_accepted() {
+    let scratch = Scratch::new("scim-tokens");
+    let issuer = Ed25519KeyPair::from_seed_unchecked(&[42; 32]).unwrap();
+    let encode = |octets: &[u8]| URL_SAFE_NO_PAD.encode(octets);
+    let x = encode(issuer.public_key().as_ref());
+    scratch
+        .write("keys.json", format!(r#"{{"keys":[{{"kty":"OKP","crv":"Ed25519","kid":"one","x":"{x}"}}]}}"#));
+    let table =
+        "[oauth]\nissuer = \"https://login.example.com\"\naudience = \"ldap\"\nkeys = \"keys.json\"\n";
+    let scim = Scim::start_with(scratch, table, true);
+    let mut admin = scim.ldap();
+    let mechanisms = [(ldap::ChangeOperation::Replace, "pandoSaslMechanism", &["OAUTHBEARER"][..])];
+    assert!(admin.modify("cn=config", &mechanisms).unwrap().is_success());
+    let person = [("objectClass", "inetOrgPerson"), ("uid", "idm"), ("cn", "idm"), ("sn", "idm")];
+    assert!(admin.add("uid=idm,ou=people,dc=example,dc=com", &person).unwrap().is_success());
+    let token = |audience: &str, name: &str| {
+        let claims = format!(
+            r#"{{"iss":"https://login.example.com","aud":"{audience}","exp":4102444800,"sub":"{name}"}}"#
+        );
+        let head = encode(br#"{"alg":"EdDSA","kid":"one"}"#);
+        let message = format!("{head}.{}", encode(claims.as_bytes()));
+        format!("{message}.{}", encode(issuer.sign(message.as_bytes()).as_ref()))
+    };
+    let url = format!("https://localhost:{}/scim/v2/Users?count=1", scim.at.port());
+    let authority = scim.scratch.join("data/tls/certificate.pem");
+    for (token, status) in [
+        (token("ldap", "idm"), "200"),
+        (token("web", "idm"), "401"),
+        (token("ldap", "none"), "401"),
+        (token("ldap", "idm") + "x", "401"),
+    ] {
+        run("/usr/bin/python3", &["-c", ASK, &url, authority.to_str().unwrap(), &token], "")
+            .expect_code(0)
+            .expect_output(status);
+    }
+}
+
+#[test]
+fn application_passwords_are_tokens() {
+    let scim = Scim::start("scim-application");
+    let mut admin = scim.ldap();
+    for (name, values) in
+        [("objectClass", &["device", "pandoPwdPolicy"][..]), ("pandoPwdAppPasswords", &["4"])]
+    {
+        let change = [(ldap::ChangeOperation::Replace, name, values)];
+        assert!(admin.modify("cn=policy,dc=example,dc=com", &change).unwrap().is_success(), "{name}");
+    }
+    let user = json!({ "schemas": [USER], "userName": "idm", "password": "geheim-1" });
+    let path = format!("/Users/{}", id(&scim.create("/Users", &user)));
+    let with = |text: String| {
+        let head = format!("Authorization: Bearer {}\r\n", URL_SAFE_NO_PAD.encode(text));
+        scim.ask_with("GET", &path, &head, b"").status
+    };
+    let data = scim.scratch.join("data");
+    let dn = "uid=idm,ou=people,dc=example,dc=com";
+    let added = command(&["account", "app-add", dn, "scim"], Some(&data)).expect_code(0);
+    let password = added.stdout.split_whitespace().last().unwrap();
+    assert_eq!(with(format!("idm:{password}")), 200);
+    assert_eq!(with(format!("{dn}:{password}")), 200);
+    assert_eq!(with(format!("idm:{password}x")), 401);
 }

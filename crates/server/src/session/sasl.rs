@@ -63,7 +63,7 @@ impl Session {
             external: self.external,
             clear_passwords: self.allows_clear(context),
             channel_binding: self.channel_bindings().is_some(),
-            bearer_tokens: self.is_secured() && context.settings.token_rules.is_some(),
+            bearer_tokens: self.has_tls() && context.settings.token_rules.is_some(),
             kerberos: self.kerberos_rules(context).is_some(),
             weakest_bind: self.rules(context).weakest_bind,
         }

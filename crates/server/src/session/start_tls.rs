@@ -95,6 +95,11 @@ impl Session {
         matches!(self.protection, Protection::Tls(..))
     }
 
+    /// Whether the client has TLS, to this connection or to the console.
+    pub(super) fn has_tls(&self) -> bool {
+        matches!(self.protection, Protection::Tls(..) | Protection::Console(_))
+    }
+
     /// Returns the subject of the client's certificate, if it sent one.
     pub(super) fn certificate_subject(&self) -> Option<&str> {
         if let Protection::Tls(tls) = &self.protection { tls.subject.as_deref() } else { None }
