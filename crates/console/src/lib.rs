@@ -23,6 +23,7 @@ mod origin;
 mod page;
 mod pages;
 mod places;
+mod rights;
 mod sessions;
 mod texts;
 mod trouble;

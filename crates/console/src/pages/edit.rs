@@ -17,6 +17,7 @@ use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
 use crate::form::{Change, changes, filled, inputs, request_changes};
 use crate::page::{Page, Signed};
+use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -41,7 +42,9 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
     let model = signed.talk(move |connection| {
         let schema = app.schema.get(connection);
         let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
-        Ok(model(&schema, &entry, &entry.attributes))
+        let mut model = model(&schema, &entry, &entry.attributes);
+        keep_writable(connection, &mut model)?;
+        Ok(model)
     });
     let model = model.await;
     signed.answer(model.map(|model| Page::new("edit.html", "edit.title", model)))
@@ -54,6 +57,18 @@ fn model(schema: &Schema, entry: &WholeEntry, present: &[Values]) -> Value {
         "inputs": inputs(schema, &entry.texts("objectClass"), present),
         "error": null,
     })
+}
+
+/// Leaves out the inputs of attributes that the requester may not write.
+fn keep_writable(connection: &mut Connection, model: &mut Value) -> Result<(), Trouble> {
+    let dn = model["dn"].as_str().unwrap_or_default().to_owned();
+    let Some(inputs) = model["inputs"].as_array_mut() else { return Ok(()) };
+    let rights = {
+        let names: Vec<&str> = inputs.iter().filter_map(|input| input["name"].as_str()).collect();
+        Rights::read(connection, &dn, &names)?
+    };
+    inputs.retain(|input| input["name"].as_str().is_some_and(|name| rights.can_write(name)));
+    Ok(())
 }
 
 fn csn(entry: &WholeEntry) -> Option<String> {
@@ -93,7 +108,9 @@ async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Respo
         let entry = ask::entry(connection, fields.text("dn"), &SELECTION)?;
         let entered = filled(&fields).into_iter();
         let entered = entered.map(|(description, values)| Values { description, values, next: None });
-        Ok(model(&schema, &entry, &entered.collect::<Vec<_>>()))
+        let mut model = model(&schema, &entry, &entered.collect::<Vec<_>>());
+        keep_writable(connection, &mut model)?;
+        Ok(model)
     });
     match model.await {
         Ok(mut model) => {

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use crate::ask::{self, WholeEntry, range, without_range};
 use crate::describe;
 use crate::fields::Fields;
+use crate::form::inputs;
 use crate::limits::VALUES_PER_PAGE;
 use crate::page::{Page, Signed};
+use crate::rights::Rights;
 use crate::trouble::Trouble;
 
 /// Attributes that are shown first, in this order.
@@ -75,7 +77,18 @@ fn model(
     sort(&mut entry);
     let attributes: Vec<Value> =
         entry.attributes.iter().map(|found| describe::attribute(schema, found)).collect();
+    let edited = inputs(schema, &classes, &entry.attributes);
+    let names = edited.iter().filter_map(|input| input["name"].as_str()).chain(["userPassword"]);
+    let rights = Rights::read(connection, &entry.dn, &names.collect::<Vec<_>>())?;
+    let can_edit =
+        edited.iter().any(|input| input["name"].as_str().is_some_and(|name| rights.can_write(name)));
     Ok(json!({
+        "can_edit": can_edit,
+        "can_add": rights.allows('a'),
+        "can_rename": rights.allows('n'),
+        "can_delete": rights.allows('d'),
+        "can_reset": rights.can_write("userPassword"),
+        "account": rights.account(),
         "dn": entry.dn,
         "parents": parents(&entry.dn),
         "operational": is_operational,

@@ -56,9 +56,10 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
         Err(trouble) => return Err(trouble),
     };
     let listed = figures.iter().flat_map(|figures| {
-        FIGURES
-            .iter()
-            .filter_map(|(name, place)| Some(json!({ "name": name, "value": figures.get(*place)? })))
+        FIGURES.iter().filter_map(|(name, place)| {
+            let value = figures.get(*place)?;
+            Some(json!({ "name": name, "value": value, "text": readable(name, value) }))
+        })
     });
     Ok(json!({
         "answers": true,
@@ -69,6 +70,20 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
         "building": figures.as_ref().map(building).unwrap_or_default(),
         "figures": listed.collect::<Vec<_>>(),
     }))
+}
+
+/// Returns a figure as people read it: sizes in GiB or MiB, times in days and hours.
+fn readable(name: &str, value: &str) -> String {
+    let Ok(number) = value.parse::<u64>() else { return value.to_owned() };
+    match name {
+        name if name.ends_with("_bytes") && number >= 1 << 30 => {
+            format!("{:.1} GiB", number as f64 / f64::from(1 << 30))
+        }
+        name if name.ends_with("_bytes") => format!("{:.1} MiB", number as f64 / f64::from(1 << 20)),
+        "uptime" if number >= 86_400 => format!("{} d {} h", number / 86_400, number / 3_600 % 24),
+        "uptime" => format!("{} h {} min", number / 3_600, number / 60 % 60),
+        _ => value.to_owned(),
+    }
 }
 
 /// Reads `cn=monitor`.
@@ -135,6 +150,18 @@ fn building(figures: &Figures) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn figures_have_units() {
+        let of = |name: &str, value: &str| readable(name, value);
+        assert_eq!(of("data_bytes", "3481600"), "3.3 MiB");
+        assert_eq!(of("disk_free_bytes", "18215886848"), "17.0 GiB");
+        assert_eq!(of("uptime", "100000"), "1 d 3 h");
+        assert_eq!(
+            (of("uptime", "3700"), of("version", "Pando 1")),
+            ("1 h 1 min".to_owned(), "Pando 1".to_owned())
+        );
+    }
 
     #[test]
     fn only_problems_need_attention() {

@@ -233,3 +233,31 @@ fn every_page_renders_as_html_and_json() {
     assert!(!pando.log().contains("cannot show"), "{}", pando.log());
     assert!(pando.stop().success());
 }
+
+/// Pages leave out what the requester may not do; the state of an account is shown to who may know it.
+#[test]
+fn pages_offer_what_the_requester_may_do() {
+    let scratch = Scratch::new("console-rights");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let of = |browser: &Browser, uid: &str| browser.json(&format!("/entry?dn={}", quoted(&person_dn(uid))));
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    for uid in ["anna", "bea"] {
+        let entry = of(&own, uid);
+        for right in ["can_edit", "can_delete", "can_rename"] {
+            assert_eq!(entry[right], false, "{right} of {uid}");
+        }
+        assert_eq!(entry["can_reset"], uid == "anna");
+        let form = own.json(&format!("/edit?dn={}", quoted(&person_dn(uid))));
+        assert_eq!(form["inputs"].as_array().unwrap().len(), 0);
+    }
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let entry = of(&browser, "bea");
+    for right in ["can_edit", "can_delete", "can_rename", "can_reset"] {
+        assert_eq!(entry[right], true, "{right}");
+    }
+    assert_eq!(entry["account"].as_array().unwrap().len(), 0);
+    replace(&mut administrator, &person_dn("bea"), "pwdAccountLockedTime", &["000001010000Z"]);
+    assert_eq!(of(&browser, "bea")["account"][0]["text"], "inactive", "{}", of(&browser, "bea")["account"]);
+    assert!(pando.stop().success());
+}

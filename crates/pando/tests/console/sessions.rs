@@ -179,3 +179,25 @@ fn a_reset_password_is_changed_first() {
     assert_eq!(browser.get("/search").status, 200);
     assert!(pando.stop().success());
 }
+
+/// One source has its share of sessions, and one user's next session ends the oldest.
+#[test]
+fn sign_ins_beyond_the_bound_are_refused() {
+    let scratch = Scratch::new("console-flood");
+    let (pando, mut administrator) = filled(&scratch);
+    // Eight sessions each.
+    let users: Vec<String> = (0..9).map(|number| format!("user{number}")).collect();
+    users.iter().for_each(|uid| add_person(&mut administrator, uid));
+    let mut browsers = Vec::new();
+    for uid in &users[..8] {
+        browsers.extend((0..8).map(|_| Browser::signed_in(&pando, uid, &format!("{uid}-secret"))));
+    }
+    assert_eq!(Browser::new(&pando).sign_in("user8", "user8-secret").status, 503);
+    assert_eq!(browsers[0].post("/sign-out", &[]).status, 303);
+    assert_eq!(Browser::new(&pando).sign_in("user1", "user1-secret").status, 200);
+    assert_eq!(browsers[8].get("/search").status, 303, "the oldest of the user");
+    assert_eq!(browsers[9].get("/search").status, 200);
+    // A wrong password is refused as such only while there is room.
+    assert!(matches!(Browser::new(&pando).sign_in("user8", "wrong").status, 401 | 503));
+    assert!(pando.stop().success());
+}

@@ -1,0 +1,148 @@
+//! Rights of the requester on an entry, and the state of its account, as the server reports them.
+//!
+//! Pages use them to leave out what would be refused. The server decides again when a change is sent.
+
+use client::{ClientError, Connection, Entry};
+use ldap::{
+    AccountUsability, Control, ControlsBuf, FilterBuf, Request, Response, Scope, SearchRequest, SelectionBuf,
+    oids,
+};
+use serde_json::{Value, json};
+
+/// Attributes whose rights the server reports in one answer.
+const ATTRIBUTES_MAX: usize = 100;
+
+/// Rights on the entry: v (browse), a (add), d (delete), n (rename).
+const OF_ENTRY: &str = "entryLevelRights";
+
+/// Rights on each attribute, such as `cn:rsc, mail:rscwo`: w and o (write), W and O (only join and leave).
+const OF_ATTRIBUTES: &str = "attributeLevelRights";
+
+/// Rights and state.
+#[derive(Debug, Default)]
+pub(crate) struct Rights {
+    /// Whether the server reported rights at all. If not, pages leave nothing out.
+    is_known: bool,
+    /// Letters of the rights on the entry, or `none`.
+    entry: String,
+    /// Names of attributes that may be written, in lower case.
+    writable: Vec<String>,
+    usability: Option<AccountUsability>,
+}
+
+impl Rights {
+    /// Asks for the rights on an entry and on these attributes. Blocks.
+    ///
+    /// # Errors
+    /// The server does not answer. A refusal gives rights that are not known.
+    pub(crate) fn read(connection: &mut Connection, dn: &str, names: &[&str]) -> Result<Rights, ClientError> {
+        let mut rights = Rights::default();
+        for names in names.chunks(ATTRIBUTES_MAX) {
+            rights.read_some(connection, dn, names)?;
+        }
+        Ok(rights)
+    }
+
+    fn read_some(
+        &mut self,
+        connection: &mut Connection,
+        dn: &str,
+        names: &[&str],
+    ) -> Result<(), ClientError> {
+        let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(names);
+        let request = SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
+        let own: &[u8] = &[];
+        let controls = ControlsBuf::from_iter([
+            Control { oid: oids::EFFECTIVE_RIGHTS, critical: false, value: Some(own) },
+            Control { oid: oids::ACCOUNT_USABILITY, critical: false, value: None },
+        ]);
+        let id = connection.send(Request::Search(request), controls.as_controls())?;
+        loop {
+            let received = connection.receive(id)?;
+            let message = received.message();
+            match message.response {
+                Response::SearchEntry(entry) => {
+                    let state = message.controls.find(oids::ACCOUNT_USABILITY);
+                    self.usability = state.and_then(|control| AccountUsability::decode(control.value?));
+                    self.take(&Entry::from(&entry));
+                }
+                response if response.result().is_some() => return Ok(()),
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self, entry: &Entry) {
+        for letters in entry.texts(OF_ENTRY) {
+            self.is_known = true;
+            self.entry = letters;
+        }
+        for list in entry.texts(OF_ATTRIBUTES) {
+            let parts = list.split(',').filter_map(|part| part.trim().rsplit_once(':'));
+            let writable =
+                parts.filter(|(_, letters)| letters.contains(['w', 'o', 'W', 'O']) && *letters != "none");
+            self.writable.extend(writable.map(|(name, _)| name.to_ascii_lowercase()));
+        }
+    }
+
+    /// Whether the requester has a right on the entry, by its letter: `a` to add entries below it, `d`, `n`.
+    pub(crate) fn allows(&self, right: char) -> bool {
+        !self.is_known || (self.entry != "none" && self.entry.contains(right))
+    }
+
+    /// Whether the requester may write this attribute of the entry.
+    pub(crate) fn can_write(&self, name: &str) -> bool {
+        let name = name.to_ascii_lowercase();
+        !self.is_known || self.writable.contains(&name)
+    }
+
+    /// Returns why the user of the entry cannot sign in, as texts with their numbers; empty if the user can, or if the
+    /// requester may not know.
+    pub(crate) fn account(&self) -> Vec<Value> {
+        let Some(AccountUsability::Unusable(state)) = self.usability else { return Vec::new() };
+        let mut all = Vec::new();
+        let mut push = |is_so: bool, text: &str, number: Option<u32>| {
+            if is_so {
+                all.push(json!({ "text": text, "number": number }));
+            }
+        };
+        push(state.is_inactive, "inactive", None);
+        push(state.locked.is_some(), "locked", state.locked.flatten());
+        push(state.is_expired, "expired", state.grace_left);
+        push(state.is_reset, "reset", None);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use client::Attribute;
+    use ldap::Unusable;
+
+    #[test]
+    fn reported_rights_are_understood() {
+        let attribute = |description: &str, value: &str| Attribute {
+            description: description.to_owned(),
+            values: vec![value.as_bytes().to_vec()],
+        };
+        let mut rights = Rights::default();
+        assert!(rights.allows('d') && rights.can_write("cn"), "unknown");
+        let attributes = vec![
+            attribute("cn", "Anna"),
+            attribute("entryLevelRights", "vdn"),
+            attribute("attributeLevelRights", "cn:rsc, mail:rscwo, member:rscW, sn:none"),
+        ];
+        rights.take(&Entry { dn: String::new(), attributes });
+        assert!(rights.allows('d') && rights.allows('n') && !rights.allows('a'));
+        assert!(rights.can_write("Mail") && rights.can_write("member"));
+        assert!(!rights.can_write("cn") && !rights.can_write("sn") && !rights.can_write("uid"));
+        rights.take(&Entry { dn: String::new(), attributes: vec![attribute("entryLevelRights", "none")] });
+        assert!(!rights.allows('n'));
+        assert!(rights.account().is_empty());
+        rights.usability =
+            Some(AccountUsability::Unusable(Unusable { locked: Some(Some(30)), ..Unusable::default() }));
+        assert_eq!(rights.account(), [json!({ "text": "locked", "number": 30 })]);
+    }
+}
