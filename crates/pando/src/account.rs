@@ -2,6 +2,8 @@
 
 mod apps;
 
+pub(crate) use apps::random_password;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 

@@ -30,6 +30,7 @@ use crate::generate::{self, GenerateArguments};
 use crate::group::{self, GroupArguments};
 use crate::import::{self, ImportArguments};
 use crate::index::{self, IndexArguments};
+use crate::init::{self, InitArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::passwd::{self, PasswdArguments};
@@ -55,6 +56,9 @@ pub(crate) enum Verb {
     /// Serve a directory until SIGTERM
     #[command(after_help = SERVE_HELP)]
     Serve(ServeArguments),
+    /// Set up a server: node file, settings, password and data
+    #[command(after_help = init::HELP)]
+    Init(InitArguments),
     /// Check the data of a directory, running or stopped, and repair it
     #[command(alias = "check", after_help = verify::HELP)]
     Verify(VerifyArguments),

@@ -25,6 +25,7 @@ mod generate;
 mod group;
 mod import;
 mod index;
+mod init;
 mod ldif;
 mod manual;
 mod migrate;
@@ -33,6 +34,7 @@ mod online;
 mod output;
 mod passwd;
 mod salvage;
+mod sample;
 mod search;
 mod serve;
 mod settings;
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
     }
     match verb {
         Verb::Serve(arguments) => serve::run(arguments),
+        Verb::Init(arguments) => init::run(&arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         #[cfg(feature = "kafka")]
         Verb::Cluster(arguments) => cluster::run(&arguments),

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use server::{Opened, ServeError, Server};
 
 use crate::arguments::ServeArguments;
-use crate::exit;
+use crate::{exit, sample};
 
 pub(crate) fn run(arguments: ServeArguments) -> ExitCode {
     let served = arguments
@@ -20,31 +20,14 @@ pub(crate) fn run(arguments: ServeArguments) -> ExitCode {
 }
 
 /// Prepares a directory before it is served.
-fn prepare(opened: &mut Opened, sample: bool) -> Result<(), ServeError> {
+fn prepare(opened: &mut Opened, loads_sample: bool) -> Result<(), ServeError> {
     if let Some(password) = opened.generated_password() {
         say(&format!("pando: the password of {} is {password}", opened.config().admin_dn));
         say("pando: it is not shown again; a hash of it is kept in the data directory");
     }
-    if sample { load_sample(opened) } else { Ok(()) }
-}
-
-/// Loads the sample organisation below the first suffix, if the directory is empty.
-fn load_sample(opened: &mut Opened) -> Result<(), ServeError> {
-    if !opened.directory().is_empty()? {
-        say("pando: the directory has entries, the sample is not loaded");
-        return Ok(());
+    if loads_sample {
+        say(&format!("pando: {}", sample::load(opened)?));
     }
-    let given = opened.config().suffixes.first().map(ToString::to_string);
-    let Some(suffix) = given.or_else(|| opened.directory().suffixes().into_iter().next()) else {
-        return Ok(());
-    };
-    let entries =
-        bench::sample::organisation(&suffix).map_err(|error| ServeError::Sample(error.to_string()))?;
-    let count = opened.load(entries.map(|entry| (entry.dn, entry.attributes)))?;
-    let password = bench::sample::PASSWORD;
-    say(&format!(
-        "pando: loaded a sample organisation of {count} entries below {suffix}; all passwords are {password:?}"
-    ));
     Ok(())
 }
 

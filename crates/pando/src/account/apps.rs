@@ -33,6 +33,13 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(octets)
 }
 
+/// Returns a random password of letters and digits that are not confused with each other.
+pub(crate) fn random_password() -> Result<String, String> {
+    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
+    let letters = random::<PASSWORD_SIZE>()?.map(|octet| ALPHABET.get(usize::from(octet % 32)).copied());
+    Ok(letters.into_iter().flatten().map(char::from).collect())
+}
+
 /// Generates, stores and prints a password.
 pub(super) fn add(
     connection: &mut Connection,
@@ -40,10 +47,8 @@ pub(super) fn add(
     name: &str,
     days: Option<u32>,
 ) -> Result<String, String> {
-    const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let option = option(name)?;
-    let letters = random::<PASSWORD_SIZE>()?.map(|octet| ALPHABET.get(usize::from(octet % 32)).copied());
-    let password: String = letters.into_iter().flatten().map(char::from).collect();
+    let password = random_password()?;
     let stored = hash(StorageScheme::Ssha512, password.as_bytes(), &random()?);
     let stored = String::from_utf8(stored).map_err(|error| error.to_string())?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();

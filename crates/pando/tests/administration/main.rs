@@ -9,6 +9,7 @@ mod support;
 mod audit;
 mod closed_pipe;
 mod container;
+mod init;
 mod listeners;
 mod local;
 mod manual;

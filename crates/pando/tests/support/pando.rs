@@ -41,6 +41,14 @@ impl Start {
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
+    /// Returns `pando serve` with nothing but a node file.
+    pub fn of_node(scratch: &Scratch, node: &Path) -> Start {
+        let mut command = Command::new(PROGRAM);
+        command.args(["serve", "--node"]).arg(node);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Start { command, log: scratch.join("pando.log"), is_log_closed: false }
+    }
+
     /// Adds arguments to the command line.
     pub fn arguments(mut self, arguments: &[&str]) -> Start {
         self.command.args(arguments);

@@ -1,0 +1,115 @@
+//! `pando init`: the files that it writes make a server that works.
+
+use crate::support;
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use client::Connection;
+use ldap::{ResultCode, Scope};
+use support::clients::Run;
+use support::pando::{Start, command};
+use support::{Pando, Scratch};
+
+fn init(folder: &Path, arguments: &[&str]) -> Run {
+    let all = [&["init", folder.to_str().unwrap(), "--yes", "--listen", "ldap://127.0.0.1:0"], arguments];
+    command(&all.concat(), None)
+}
+
+/// Serves what `pando init` wrote, with nothing but its node file.
+fn serve(scratch: &Scratch, folder: &Path) -> Pando {
+    Start::of_node(scratch, &folder.join("node.toml")).ready()
+}
+
+fn read(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+#[test]
+fn a_server_is_set_up_once() {
+    let scratch = Scratch::new("init");
+    let folder = scratch.join("pando");
+    let said = init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(0).stdout;
+    assert!(said.contains("pando serve --node") && said.contains("admin-password"), "{said}");
+    for name in ["node.toml", "settings.toml", "admin-password"] {
+        let mode = folder.join(name).metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{name}");
+    }
+    let password = read(&folder, "admin-password");
+    assert!(!said.contains(password.trim_end()), "the password is in its file alone");
+    let pando = serve(&scratch, &folder);
+    let mut admin = pando.connect();
+    assert!(admin.bind("cn=admin", password.trim_end()).unwrap().is_success());
+    let found = admin.search("dc=example,dc=org", Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    assert_eq!(found.entries.len(), 3, "{found:?}");
+    let node = folder.join("node.toml");
+    let node = node.to_str().unwrap();
+    command(&["user", "add", "--node", node, "anna"], None).expect_code(0);
+    init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(3);
+    drop(admin);
+    assert!(pando.stop().success());
+    // Again, with the same answers and with others.
+    init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(0).expect_output("stays as it is");
+    init(&folder, &["--suffix", "dc=example,dc=net"]).expect_code(2).expect_error("settings.toml exists");
+    init(&folder, &["--suffix", "nonsense"]).expect_code(2);
+    assert_eq!(read(&folder, "admin-password"), password);
+    command(
+        &[
+            "plan",
+            "--data",
+            folder.join("data").to_str().unwrap(),
+            folder.join("settings.toml").to_str().unwrap(),
+        ],
+        None,
+    )
+    .expect_code(0)
+    .expect_output("no change");
+}
+
+/// Returns the result of an anonymous read, and of a read by a user of the sample of another user's entry.
+fn reads(pando: &Pando) -> (bool, bool) {
+    let user = |uid: &str| format!("uid={uid},ou=people,dc=example,dc=com");
+    let sees = |connection: &mut Connection| {
+        connection.entry(&user("ahuber"), &["cn"]).unwrap().is_some_and(|entry| entry.text("cn").is_some())
+    };
+    let anonymous = sees(&mut pando.connect());
+    let mut bound = pando.connect();
+    let other = bound.search("", Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
+    assert!(other.outcome.is_success());
+    assert_eq!(bound.bind(&user("mrossi"), "password").unwrap().code, ResultCode::SUCCESS);
+    (anonymous, sees(&mut bound))
+}
+
+#[test]
+fn readers_are_as_chosen() {
+    for (readers, expected) in
+        [("anonymous", (true, true)), ("users", (false, true)), ("self", (false, false))]
+    {
+        let scratch = Scratch::new("init-readers");
+        let folder = scratch.join("pando");
+        init(&folder, &["--sample", "--readers", readers])
+            .expect_code(0)
+            .expect_output("sample organisation");
+        let pando = serve(&scratch, &folder);
+        assert_eq!(reads(&pando), expected, "{readers}");
+        assert!(pando.stop().success());
+    }
+}
+
+#[test]
+fn a_certificate_of_ones_own_is_named() {
+    let scratch = Scratch::new("init-tls");
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let certificate = scratch.write("certificate.pem", made.cert.pem());
+    let key = scratch.write("key.pem", made.signing_key.serialize_pem());
+    let folder = scratch.join("pando");
+    let tls = ["--certificate", certificate.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    init(&folder, &tls).expect_code(0);
+    let pando = serve(&scratch, &folder);
+    assert!(!folder.join("data/tls/authority.pem").exists());
+    assert!(pando.stop().success());
+    init(&scratch.join("other"), &["--certificate", "/nonexistent", "--key", "/nonexistent"]).expect_code(2);
+    let asked = command(&["init", scratch.join("third").to_str().unwrap()], None).expect_code(2);
+    asked.expect_error("no terminal");
+    assert!(!scratch.join("other").exists() && !scratch.join("third").exists());
+}
