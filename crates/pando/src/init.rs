@@ -56,7 +56,7 @@ pub(crate) struct InitArguments {
     /// File with the private key of the certificate, in PEM form
     #[arg(long, value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
-    /// Who may read the directory [default: users]
+    /// Readers of the directory [default: users]
     #[arg(long, value_enum, value_name = "WHO")]
     readers: Option<Readers>,
     /// Load a sample organisation of about 1,000 people

@@ -33,6 +33,7 @@ use crate::net::mailbox::{Address, LoopMessage, Mailbox};
 use crate::net::stream::Accepted;
 use crate::session::context::Context;
 use crate::session::positions::PositionWait;
+use crate::telemetry::readiness::Readiness;
 
 /// The token of the mailbox's waker. The token of a connection is its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
@@ -340,6 +341,16 @@ impl EventLoop {
         }
     }
 
+    /// Answers a probe if the loop can read the newest data: the suffixes and the position.
+    #[cold]
+    fn answer_probe(&mut self, readiness: &Readiness) {
+        let read = self.context.catch_up().and_then(|()| self.context.snapshot.position());
+        match read {
+            Ok(_) => readiness.answer(self.context.event_loop, Instant::now()),
+            Err(error) => tracing::error!(%error, "an event loop cannot read"),
+        }
+    }
+
     /// Requests a notice of the next commit, for connections that wait for a position or send changes. A commit may
     /// have occurred in between.
     fn look_for_commits(&mut self) {
@@ -478,6 +489,7 @@ impl EventLoop {
                 }
                 LoopMessage::Committed => self.turn_reached(),
                 LoopMessage::Settings(settings, _in_force) => self.context.settings = settings,
+                LoopMessage::Probe(readiness) => self.answer_probe(&readiness),
                 LoopMessage::Drain => self.drain_until = Some(self.context.now + DRAIN_TIMEOUT),
             }
         }

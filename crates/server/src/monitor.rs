@@ -29,6 +29,7 @@ use crate::telemetry::counters::{Counters, OperationTotal, operation_totals, tot
 use crate::telemetry::health::Health;
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::process::ProcessUsage;
+use crate::telemetry::readiness::Readiness;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::hash_pool::HashFigures;
@@ -68,6 +69,8 @@ pub(crate) struct Sources {
     /// Searches that listen for changes.
     pub(crate) listening: Arc<ListeningPlaces>,
     pub(crate) health: Arc<Health>,
+    /// Answers of the event loops to probes, if there is a listener for the metrics.
+    pub(crate) readiness: Option<Arc<Readiness>>,
     pub(crate) certificates: Arc<Certificates>,
     /// Bounds the age of data that this node returns; `None` if the settings set no bound.
     pub(crate) read_age: Option<Arc<ReadAge>>,
@@ -119,9 +122,16 @@ impl Monitor {
             "/metrics" if !knows_token => Page::NeedsToken,
             "/metrics" => Page::Metrics,
             "/live" => Page::Found("text/plain", "live\n".to_owned()),
-            "/ready" => match self.not_ready() {
+            "/ready" => match self.not_ready().or_else(|| self.refusal()) {
                 None => Page::Found("text/plain", "ready\n".to_owned()),
                 Some(reason) => Page::Unavailable(reason),
+            },
+            "/ready/read" => match (self.not_ready(), self.refusal()) {
+                (Some(reason), _) => Page::Unavailable(reason),
+                (None, Some(reason)) => {
+                    Page::Found("text/plain", format!("ready for reads only: {reason}\n"))
+                }
+                (None, None) => Page::Found("text/plain", "ready\n".to_owned()),
             },
             _ => Page::Unknown,
         }
@@ -135,7 +145,12 @@ impl Monitor {
         }
     }
 
-    /// Returns the reason to send requests to another server now, if there is one.
+    /// Returns the reason to send changes to another server now, if there is one.
+    fn refusal(&self) -> Option<String> {
+        self.sources.get()?.readiness.as_ref()?.refusal()
+    }
+
+    /// Returns the reason to send all requests to another server now, if there is one.
     fn not_ready(&self) -> Option<String> {
         let Some(sources) = self.sources.get() else { return Some("the server is starting".to_owned()) };
         if sources.acceptor.is_stopping() {
@@ -147,7 +162,9 @@ impl Monitor {
         {
             return Some(format!("this node follows its cluster no longer, and its data grows old: {role}"));
         }
-        sources.read_age.as_ref().and_then(|age| age.too_old(Instant::now()))
+        let now = Instant::now();
+        let silent = sources.readiness.as_ref().and_then(|readiness| readiness.silent(now));
+        silent.or_else(|| sources.read_age.as_ref().and_then(|age| age.too_old(now)))
     }
 
     fn operations(&self) -> Vec<OperationTotal> {

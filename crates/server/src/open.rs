@@ -14,6 +14,7 @@ mod shared;
 mod writer;
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use directory::{Directory, NodeSettings, OpenOptions, Writer, password};
 
@@ -31,6 +32,8 @@ use crate::net::listener::BoundPorts;
 use crate::session::context::Shared;
 use crate::stamp::{Random, new_stamp, readable_password};
 use crate::telemetry::health::Health;
+use crate::telemetry::readiness::Readiness;
+use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
 use crate::workers::{audit, backups, certificate_watch, logins, warm_up};
 
@@ -184,10 +187,13 @@ impl Opened {
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
         let (urls, addresses) = listening.addresses();
+        let readiness =
+            (metrics.as_ref()).map(|_| Arc::new(Readiness::new(listening.mailboxes.len(), Instant::now())));
         let sources = Sources {
             #[cfg(feature = "kafka")]
             cluster: node.as_ref().map(cluster::Node::figures),
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
+            readiness: readiness.clone(),
             ..sources(&shared, &listening)
         };
         monitor.attach(sources);
@@ -198,6 +204,9 @@ impl Opened {
         }
         services.add(writer::start(writer, node, &config, &shared, listening.control())?);
         services.add(certificate_watch::start(&certificates)?);
+        if let Some(readiness) = readiness {
+            services.add(readiness::start(probed(readiness, &shared, &listening))?);
+        }
         if let Some(metrics) = metrics {
             services.add(metrics.start()?);
         }
@@ -218,12 +227,23 @@ impl Opened {
     }
 }
 
+/// Returns the sources of the thread for the page `/ready`.
+fn probed(readiness: Arc<Readiness>, shared: &Shared, listening: &Listening) -> Probed {
+    Probed {
+        readiness,
+        mailboxes: Arc::clone(&listening.mailboxes),
+        health: Arc::clone(&shared.health),
+        directory: Arc::clone(&shared.directory),
+    }
+}
+
 /// Returns the sources of the monitor that every server has.
 fn sources(shared: &Shared, listening: &Listening) -> Sources {
     Sources {
         #[cfg(feature = "kafka")]
         cluster: None,
         backup: None,
+        readiness: None,
         generation: shared.generation,
         counters: Arc::clone(&listening.counters),
         acceptor: listening.control(),

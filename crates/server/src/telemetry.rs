@@ -7,4 +7,5 @@ pub(crate) mod index_advice;
 pub(crate) mod latency;
 pub(crate) mod operation_event;
 pub(crate) mod process;
+pub(crate) mod readiness;
 pub(crate) mod seldom;

@@ -18,6 +18,7 @@ pub(crate) mod pass_through;
 pub(crate) mod policy_watch;
 pub(crate) mod read_age;
 pub(crate) mod read_ahead;
+pub(crate) mod readiness;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;
 pub(crate) mod scan_shares;

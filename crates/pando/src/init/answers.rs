@@ -9,10 +9,10 @@ use serde_json::Value;
 
 use super::InitArguments;
 
-/// Who may read the directory.
+/// Readers of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Readers {
-    /// Everybody, also without a bind
+    /// All clients, also without a bind
     Anonymous,
     /// Users who have bound
     Users,
@@ -164,7 +164,7 @@ admin_password_file = \"admin-password\"
         let suffix = quoted(&self.suffix);
         let readers = match self.readers {
             Readers::Anonymous => {
-                "# Everybody reads, also without a bind, and never passwords. Rules in access_rules replace this.\n\
+                "# All clients read, also without a bind, and never passwords. Rules in access_rules replace this.\n\
                  anonymous_read = true\n"
             }
             Readers::Users => {

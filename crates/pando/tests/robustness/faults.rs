@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use client::{Connection, Outcome};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use powercut::{Fault, FaultCall};
+use support::metrics;
 use support::pando::Start;
 use support::tree::plant;
 use support::{DEADLINE, Pando, SUFFIX, Scratch};
@@ -47,7 +48,10 @@ impl Trial {
     /// Starts a server with the sample tree and a fault that occurs while the switch is on.
     fn start(&self, fault: Fault) -> (Pando, Connection) {
         let faults = [fault.only_while(&self.switch())];
-        let start = Start::new(&self.scratch).environment("NOTIFY_SOCKET", self.scratch.join("notify"));
+        let node = self.scratch.write("node.toml", metrics::NODE_FILE);
+        let start = Start::new(&self.scratch)
+            .arguments(&["--node", node.to_str().unwrap()])
+            .environment("NOTIFY_SOCKET", self.scratch.join("notify"));
         let pando = start.with_faults(&faults, &self.scratch.join("faults")).ready();
         let mut admin = pando.administrator();
         plant(&mut admin);
@@ -93,6 +97,10 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     let monitored = admin.entry("cn=Writes Stopped Cause,cn=Log,cn=monitor", &["monitoredInfo"]).unwrap();
     let monitored = monitored.unwrap().text("monitoredInfo").unwrap();
     assert!(monitored.contains(cause), "{monitored}");
+    let text = metrics::wait_for_ready(&pando, 503);
+    assert!(text.contains(cause), "{text}");
+    let (status, text) = metrics::page(&pando, "/ready/read");
+    assert!(status == 200 && text.contains("for reads only") && text.contains(cause), "{text}");
     assert_eq!(code_of(pando.stop()), 1);
     let log = std::fs::read_to_string(trial.scratch.join("pando.log")).unwrap();
     assert!(log.contains("ERROR stopped error=changes were stopped: "), "{log}");

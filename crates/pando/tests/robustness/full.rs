@@ -11,6 +11,7 @@ use client::Outcome;
 use ldap::{ResultCode, Scope};
 use powercut::PowerCut;
 use support::interrupted::must;
+use support::metrics;
 use support::pando::Start;
 use support::writers::Writer;
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
@@ -53,7 +54,9 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
         println!("round {round}: room for {bytes} bytes");
         std::fs::write(&room, bytes.to_string()).unwrap();
         let plan = PowerCut::new(&data, &scratch.join("journal")).room(&room);
-        let pando = Start::new(&scratch).with(&plan).ready();
+        let node = scratch.write("node.toml", metrics::NODE_FILE);
+        let arguments = ["--node", node.to_str().unwrap()];
+        let pando = Start::new(&scratch).arguments(&arguments).with(&plan).ready();
         let logged_before = pando.log().len();
         for refusal in write_until_refused(&mut writers, &pando) {
             assert_eq!(refusal.code, ResultCode::UNWILLING_TO_PERFORM, "{refusal:?}");
@@ -65,10 +68,13 @@ fn a_full_disk_refuses_changes_and_nothing_else() {
         assert!(log.contains("changes are refused until there is room"), "{log}");
         assert!(log.contains(&format!("the disk of {} is full", Pando::data(&scratch).display())), "{log}");
 
+        let text = metrics::wait_for_ready(&pando, 503);
+        assert!(text.contains("the disk is full"), "{text}");
         if random.bool() {
             // Room is made, and changes go on.
             std::fs::write(&room, PLENTY).unwrap();
             write_some(&mut writers, &pando, 60);
+            metrics::wait_for_ready(&pando, 200);
             check_all(&mut writers, &pando);
             assert!(pando.log()[logged_before..].contains("the disk has room again"), "{}", pando.log());
         }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::time::Instant;
 
 use super::{DEADLINE, Pando};
 
@@ -9,7 +10,7 @@ use super::{DEADLINE, Pando};
 #[track_caller]
 pub fn address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
-    let (_, rest) = log.split_once("metrics at ").expect("a line about metrics");
+    let (_, rest) = log.rsplit_once("metrics at ").expect("a line about metrics");
     let url = rest.split_whitespace().next().unwrap();
     url.split('/').nth(2).unwrap().parse().unwrap()
 }
@@ -31,6 +32,23 @@ pub fn page(pando: &Pando, path: &str) -> (u16, String) {
     let answer = exchange(address(pando), request.as_bytes()).unwrap();
     let (head, text) = answer.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{answer:?}"));
     (head.split(' ').nth(1).unwrap().parse().unwrap(), text.to_owned())
+}
+
+/// Node file of a server with the listener of the metrics on a free port.
+pub const NODE_FILE: &str = "[metrics]\nlisten = \"127.0.0.1:0\"\n";
+
+/// Waits until `/ready` has this status, and returns the text.
+#[track_caller]
+pub fn wait_for_ready(pando: &Pando, status: u16) -> String {
+    let begun = Instant::now();
+    loop {
+        let (found, text) = page(pando, "/ready");
+        if found == status {
+            return text;
+        }
+        assert!(begun.elapsed() < DEADLINE, "/ready is {found}: {text}");
+        std::thread::yield_now();
+    }
 }
 
 /// Returns the value of a metric, by its name and labels.

@@ -10,6 +10,7 @@ use store::PageNumber;
 use crate::config::OnlineSettings;
 use crate::kerberos::KerberosTurn;
 use crate::net::stream::Accepted;
+use crate::telemetry::readiness::Readiness;
 
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
@@ -128,6 +129,8 @@ pub(crate) enum LoopMessage {
     Committed,
     /// New settings. The loop drops the sender when they are in force, which the other end observes.
     Settings(Arc<OnlineSettings>, Sender<()>),
+    /// Read something, and note it: the probe of the page `/ready`.
+    Probe(Arc<Readiness>),
     /// Finish the outstanding operations, then stop.
     Drain,
 }

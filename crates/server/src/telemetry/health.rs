@@ -15,7 +15,7 @@ use ldap::{MessageId, ResultCode};
 use sd_notify::NotifyState;
 use store::{Event, Observer, StoreError};
 
-use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX};
+use crate::limits::{FAULT_LINES_INTERVAL, FAULT_LINES_MAX, FULL_DISK_NOTED};
 
 /// The faults of the server. All its threads share it.
 #[derive(Debug, Default)]
@@ -23,6 +23,8 @@ pub(crate) struct Health {
     /// Cause for which changes have stopped until a restart.
     stopped: OnceLock<String>,
     faults: Mutex<BTreeMap<ServerFault, LoggedFaults>>,
+    /// Time of the latest change that was refused because the disk is full.
+    full: Mutex<Option<Instant>>,
 }
 
 /// Log entries of one kind of fault in the current interval.
@@ -80,6 +82,18 @@ impl Health {
                 }
             }
         }
+    }
+
+    /// Notes that a change was refused because the disk is full, or made.
+    pub(crate) fn note_full(&self, full: Option<&StoreError>) {
+        *self.full.lock().unwrap_or_else(PoisonError::into_inner) = full.map(|_| Instant::now());
+    }
+
+    /// Returns true if a full disk refused a change a short time ago. Later the next change has to show whether there
+    /// is room: nothing else reports a quota.
+    pub(crate) fn is_full(&self, now: Instant) -> bool {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        full.is_some_and(|since| now.saturating_duration_since(since) < FULL_DISK_NOTED)
     }
 
     /// Logs that an operation failed by a fault of the server. `text` must not hold values of entries; no text of a

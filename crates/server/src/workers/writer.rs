@@ -544,6 +544,9 @@ impl DiskWatch<'_> {
         if full.is_some() != self.is_full {
             self.health.disk_full(full);
         }
+        if full.is_some() || self.is_full {
+            self.health.note_full(full);
+        }
         self.is_full = full.is_some();
     }
 }

@@ -1,0 +1,69 @@
+//! The thread that looks every second whether the server can read and change.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+
+use directory::Directory;
+
+use crate::limits::READINESS_INTERVAL;
+use crate::net::mailbox::{LoopMessage, Mailbox};
+use crate::telemetry::health::Health;
+use crate::telemetry::readiness::Readiness;
+use crate::workers::service::Service;
+
+/// Sources of the thread.
+pub(crate) struct Probed {
+    pub(crate) readiness: Arc<Readiness>,
+    pub(crate) mailboxes: Arc<[Mailbox]>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) directory: Arc<Directory>,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(probed: Probed) -> io::Result<Service> {
+    let (stop, stopped) = channel();
+    Service::start("pando-readiness", move || run(&probed, &stopped), move || drop(stop))
+}
+
+/// Looks at intervals, until the other end of `stop` is dropped.
+fn run(probed: &Probed, stop: &Receiver<()>) {
+    let Probed { readiness, mailboxes, .. } = probed;
+    loop {
+        let now = Instant::now();
+        for (number, mailbox) in mailboxes.iter().enumerate() {
+            if readiness.ask(number, now) {
+                mailbox.post(LoopMessage::Probe(Arc::clone(readiness)));
+            }
+        }
+        readiness.set_refusal(probed.refusal());
+        if stop.recv_timeout(READINESS_INTERVAL) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+    }
+}
+
+impl Probed {
+    /// Returns the reason that changes are refused now.
+    fn refusal(&self) -> Option<String> {
+        if let Some(cause) = self.health.changes_stopped() {
+            return Some(format!("no change is made until a restart: {cause}"));
+        }
+        let facts = match self.directory.facts() {
+            Ok(facts) => facts,
+            Err(error) => return Some(format!("the store gives no figures: {error}")),
+        };
+        if facts.writes_stopped {
+            return Some("no change is made until a restart".to_owned());
+        }
+        if facts.disk_free_bytes < facts.disk_reserve_bytes {
+            let [free, reserve] = [facts.disk_free_bytes, facts.disk_reserve_bytes].map(|bytes| bytes >> 20);
+            return Some(format!("the disk is full: {free} MiB are free, changes need {reserve} MiB"));
+        }
+        (self.health.is_full(Instant::now())).then(|| "the disk is full: it refused a change".to_owned())
+    }
+}
