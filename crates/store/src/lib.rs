@@ -31,6 +31,8 @@
 //!   batch --commit--> redo (one sync) --> overlay, seen by views --checkpoint--> lmdb --> redo trimmed
 //! ```
 //!
+//! [`RankedKeys`] are sorted sets in a plain map that know the key at a place and the place of a key.
+//!
 //! For whole stores there are also:
 //!
 //! ```text
@@ -91,6 +93,7 @@ mod open;
 mod options;
 mod overlay;
 mod pending;
+mod ranked;
 mod read;
 mod redo;
 mod salvage;
@@ -124,6 +127,7 @@ pub use maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 pub use open::read_only::ReadOnlyStore;
 pub use open::{Facts, Store, has_data_file, make_data_directory, move_data_file};
 pub use options::{Event, Observer, Options};
+pub use ranked::RankedKeys;
 pub use read::Read;
 pub use read::ids::IdCursor;
 pub use read::log_scan::LogScan;
