@@ -65,7 +65,7 @@ pub use external::{BindStrength, ExternalIdentity, Offered};
 use ldap::ResultCode;
 pub use request_context::RequestContext;
 pub(crate) use rights_cache::RightsCache;
-pub(crate) use rule_rights::{Newcomer, Walk};
+pub(crate) use rule_rights::{Newcomer, Readable, Walk};
 pub(crate) use sources::{Sources, Touch, touches};
 pub(crate) use values_allowed::{ValuesAllowed, is_membership, type_of};
 

@@ -14,6 +14,7 @@ mod normal_value;
 mod rule_filter;
 mod schema_texts;
 mod secret;
+pub(crate) mod sort_orders;
 pub(crate) mod uniqueness;
 pub(crate) mod value_limits;
 mod virtual_attribute;
@@ -42,6 +43,7 @@ use crate::model::password_policy::PolicyTable;
 use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, META, NodeFlags};
 use crate::model::schema_times::SchemaTimes;
 use crate::model::settings::{StoredSettings, SuffixNumber};
+use crate::model::sort_order::SortOrderRow;
 use crate::model::virtual_entries::VirtualEntry;
 use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
@@ -53,6 +55,7 @@ pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 pub(crate) use schema_texts::{schema_of, without_effect};
 pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
+use sort_orders::SortOrder;
 use uniqueness::Uniqueness;
 use value_limits::ValueLimit;
 pub use virtual_attribute::VirtualAttribute;
@@ -241,6 +244,8 @@ pub struct Catalog {
     pub(crate) value_limits: Arc<[ValueLimit]>,
     /// Rules by which entries join groups.
     pub(crate) auto_members: Arc<[AutoMemberRule]>,
+    /// Sort orders that have rows, by number.
+    pub(crate) sort_orders: Arc<[SortOrder]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
     /// Groups that describe their members by a search.
@@ -280,6 +285,7 @@ pub(crate) const META_CLASS_SET: u8 = b'C';
 pub(crate) const META_SUFFIX: u8 = b'S';
 pub(crate) const META_INDEX: u8 = b'I';
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
+pub(crate) const META_SORT_ORDER: u8 = b'O';
 
 fn octet_string(text: &str) -> Box<[u8]> {
     let mut out = Vec::with_capacity(ber::element_len(text.len()));
@@ -327,6 +333,7 @@ impl Catalog {
             next_numbers: Arc::default(),
             value_limits: Arc::default(),
             auto_members: Arc::default(),
+            sort_orders: Arc::default(),
             policies: Arc::default(),
             dynamic_groups: Arc::default(),
             administrator: None,
@@ -493,6 +500,7 @@ impl Catalog {
             catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
         }
         catalog.set_settings(self.settings.clone());
+        catalog.set_sort_orders(self.sort_orders.iter().map(|order| (order.number, order.row.clone())));
         catalog.schema_times = self.schema_times.clone();
         catalog.administrator = self.administrator.clone();
         catalog.index_version = self.index_version;
@@ -518,6 +526,12 @@ impl Catalog {
         let read = |text: &String| AutoMemberRule::read(text, &self.schema, &self.secrets).ok();
         self.auto_members = settings.general.auto_members.iter().filter_map(read).collect();
         self.settings = settings;
+    }
+
+    /// Replaces the sort orders.
+    fn set_sort_orders(&mut self, rows: impl Iterator<Item = (u32, SortOrderRow)>) {
+        let types = (&*self.schema, &self.secrets);
+        self.sort_orders = rows.map(|(number, row)| SortOrder::of(number, row, types)).collect();
     }
 
     /// Returns an unused suffix number.
@@ -584,6 +598,10 @@ impl Catalog {
             let row = IndexRow::decode(bytes).ok_or(OpenError::damaged("index"))?;
             self.set_index(AttrId(number), row.index, version);
         }
+        let rows = meta_rows(read, META_SORT_ORDER)?.into_iter();
+        let rows = rows.map(|(number, bytes)| Some((number, SortOrderRow::decode(bytes)?)));
+        let rows: Option<Vec<_>> = rows.collect();
+        self.set_sort_orders(rows.ok_or(OpenError::damaged("sort order"))?.into_iter());
         self.index_version = version;
         Ok(())
     }

@@ -11,6 +11,7 @@ mod covering;
 mod matcher;
 mod memberships;
 pub(crate) mod prefilter;
+mod same;
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterKind, Substrings};
 use schema::{AttributeDescription, ClassId, MatchingRule, RuleAssertion, Schema, SubstringAssertion};

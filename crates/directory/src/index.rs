@@ -8,12 +8,16 @@
 //!
 //! - [`keys`]: index rows of a value
 //! - [`maintenance`]: building and removing the rows of all entries, slice by slice
+//! - `sort_orders`: rows of sort orders, by the keys that `sort_key` makes
 //!
 //! Links have no such index: `linked` and `dangling` always answer for them. Nor have object classes: every entry is
 //! in the posting of its class set.
 
 pub mod keys;
 pub mod maintenance;
+pub(crate) mod slice;
+pub(crate) mod sort_key;
+pub(crate) mod sort_orders;
 #[cfg(test)]
 mod tests;
 

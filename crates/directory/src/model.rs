@@ -30,6 +30,7 @@ pub(crate) mod sasl_keys;
 pub(crate) mod sasl_mechanisms;
 pub(crate) mod schema_times;
 pub(crate) mod settings;
+pub(crate) mod sort_order;
 pub(crate) mod stamp;
 pub(crate) mod storage_scheme;
 pub mod tombstone;

@@ -434,7 +434,8 @@ fn indexes(directory: &Directory) -> Group {
             Phase::Building => Value::Progress(part.built_to, part.last_entry),
             _ => Value::Text("removing".to_owned()),
         };
-        group.add(format!("{} {}", part.attribute, part.part.name()), "How much of an index is built", value);
+        let of = part.part.map_or("order", |part| part.name());
+        group.add(format!("{} {of}", part.attribute), "How much of an index is built", value);
     }
     group
 }

@@ -55,7 +55,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
     for setting in &GENERAL {
         let value = match setting.value(&stated.general) {
             SettingValue::Switch(_) => SettingValue::Switch(rng.bool()),
-            SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..))),
+            SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..=100))),
             SettingValue::Word(_) => {
                 let words = match setting.key {
                     "administrator" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"].map(str::to_owned),
@@ -90,6 +90,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
                     "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
                     "next_numbers" | "value_limits" | "auto_members" => continue,
+                    "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
                     "unique" if !has_index => continue,
                     "unique" => [
                         "a: cn",

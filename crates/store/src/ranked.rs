@@ -10,13 +10,13 @@
 //! ```
 //!
 //! Integers are big-endian. A segment of level 1 consists of members, one of a higher level of segments of the level
-//! below: `children` is their number, and `count` that of the members in all of them. It begins at the member in its key,
-//! which need not be in the set any more, and ends where the next one of its level begins. The first segment of each
-//! level has an empty member in its key. A segment of a level also begins where one of each lower level does.
+//! below: `children` is their number, and `count` that of the members in all of them. It begins at the member in its
+//! key, which need not be in the set any more, and ends before the next one of its level. The first segment of each
+//! level has an empty member in its key. Each beginning of a segment is one of a segment of every lower level, too.
 //!
-//! A segment that has more than [`CHILDREN_MAX`] children is split, and one that has few is merged with a neighbor below
-//! the same segment. A change therefore writes one row for the member and one for each level, a few more now and then.
-//! Where segments begin depends on the history of the set; its members and their ranks do not.
+//! A segment that has more than [`CHILDREN_MAX`] children is split, and one that has few is merged with a neighbor
+//! below the same segment. A change therefore writes one row for the member and one for each level, and a few more if
+//! segments change. The segments depend on the history of the set; its members and their ranks do not.
 
 use std::ops::Bound;
 
@@ -338,7 +338,7 @@ impl RankedKeys {
         Err(self.damaged(read))
     }
 
-    /// Returns the segment of a level to which `member` belongs, and where it begins: an empty one if there is none yet.
+    /// Returns the segment of a level to which `member` belongs, with its beginning: an empty one if there is none yet.
     fn segment(&self, read: &Read, level: u8, member: &[u8]) -> Result<(Vec<u8>, Segment)> {
         self.segment_near(read, level, Bound::Included(member))
     }

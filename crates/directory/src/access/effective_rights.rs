@@ -5,10 +5,10 @@ use std::sync::Arc;
 use ldap::ResultCode;
 use schema::TypeId;
 
-use super::rule_rights::{Newcomer, RuleRights, Walk};
+use super::rule_rights::{Newcomer, Readable, RuleRights, Walk};
 use super::sources::Sources;
 use super::{EntryRights, RequestContext, Requester, denied};
-use crate::catalog::access_rules::AccessRules;
+use crate::catalog::access_rules::{AccessRules, TypeSet};
 use crate::catalog::{Catalog, Secrecy, Shown, is_user_password};
 use crate::filter::{Compiler, GroupsOf, Matcher, MemberUse, Memberships};
 use crate::model::access_rule::RESET;
@@ -382,6 +382,17 @@ impl EffectiveRights {
         match &self.rules {
             Some(rules) if id != EntryId::ROOT => Ok(rules.at_entry(state, id)?.may_browse()),
             _ => Ok(true),
+        }
+    }
+
+    /// Returns where, at and below `base`, the requester may certainly read all values of these types.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn readable(&self, state: TreeState<'_>, base: EntryId, types: &TypeSet) -> Result<Readable> {
+        match &self.rules {
+            Some(rules) => rules.readable(state, base, types),
+            None => Ok(Readable::Everywhere),
         }
     }
 

@@ -6,6 +6,8 @@
 //! A right is granted if at least one rule allows it and no rule denies it. Everything else is denied. The
 //! administrator has no such rights, because no rule applies to it.
 
+mod throughout;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use foldhash::fast::RandomState;
@@ -27,6 +29,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKED, LINKS, link_key};
 use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
+pub(crate) use throughout::Readable;
 
 /// Its keys are ids and sets of rules, which clients cannot choose.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;

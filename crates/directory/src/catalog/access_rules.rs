@@ -27,6 +27,12 @@ impl TypeSet {
         self.0.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
     }
 
+    /// Returns true if the set contains all types of the other one.
+    pub(crate) fn has_all(&self, others: &TypeSet) -> bool {
+        let own = self.0.iter().copied().chain(std::iter::repeat(0));
+        others.0.iter().zip(own).all(|(others, own)| others & !own == 0)
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.0.iter().all(|bits| *bits == 0)
     }

@@ -40,6 +40,11 @@ impl Covering {
         }
     }
 
+    /// Returns true if an entry is the base.
+    pub(crate) fn has_as_base(&self, id: EntryId) -> bool {
+        self.base == Some(id)
+    }
+
     /// Returns true if an entry matches the filter.
     pub(crate) fn matches(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         let Some(filter) = &self.filter else { return Ok(true) };

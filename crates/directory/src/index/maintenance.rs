@@ -16,14 +16,15 @@ use std::sync::Arc;
 
 use store::{Batch, Direction, Read};
 
-use super::gram_rule;
 use super::keys::{RowKey, rows_of};
+pub use super::slice::SliceBudget;
+use super::slice::{first_phase, key_id};
+use super::{gram_rule, sort_orders};
 use crate::catalog::{Catalog, META_INDEX, META_INDEX_VERSION, index_version, meta_key};
 use crate::model::entry::{EntryRow, StoredEntry};
 use crate::model::index_definition::{IndexKinds, IndexPart, IndexParts, IndexRow, Phase};
-use crate::model::limits::{INDEX_SLICE_ENTRIES_MAX, INDEX_SLICE_ROWS_MAX};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, ENTRIES, EntryId, META, NODES};
+use crate::model::rows::{AttrId, ENTRIES, EntryId, META};
 use crate::tree::{damaged_row, stored_values};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -31,28 +32,13 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Entries read, or rows built or removed, between two calls of `maybe_yield`.
 const YIELD_INTERVAL_ROWS: usize = 16;
 
-/// Limits of one slice.
-#[derive(Clone, Copy, Debug)]
-pub struct SliceBudget {
-    /// Maximum number of entries whose rows are built.
-    pub entries_max: usize,
-    /// Maximum number of rows built (slightly more if an entry has many) or removed.
-    pub rows_max: usize,
-}
-
-impl Default for SliceBudget {
-    fn default() -> SliceBudget {
-        SliceBudget { entries_max: INDEX_SLICE_ENTRIES_MAX, rows_max: INDEX_SLICE_ROWS_MAX }
-    }
-}
-
 /// Progress of an index part that is being built or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexProgress {
-    /// Name of the attribute type.
+    /// Name of the attribute type, or of the sort order.
     pub attribute: String,
-    /// The part.
-    pub part: IndexPart,
+    /// The part; `None` for a sort order.
+    pub part: Option<IndexPart>,
     /// [`Phase::Building`] or [`Phase::Clearing`].
     pub phase: Phase,
     /// While building: the highest entry id whose rows exist.
@@ -74,8 +60,16 @@ pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
             let phase = row.index.phase(part);
             if matches!(phase, Phase::Building | Phase::Clearing) {
                 let attribute = catalog.attribute(base).name.clone();
-                all.push(IndexProgress { attribute, part, phase, built_to: row.built_to(part), last_entry });
+                let (part, built_to) = (Some(part), row.built_to(part));
+                all.push(IndexProgress { attribute, part, phase, built_to, last_entry });
             }
+        }
+    }
+    for order in catalog.sort_orders.iter() {
+        let (phase, built_to) = (order.row.phase, order.row.built_to);
+        if matches!(phase, Phase::Building | Phase::Clearing) {
+            let attribute = order.name().to_owned();
+            all.push(IndexProgress { attribute, part: None, phase, built_to, last_entry });
         }
     }
     Ok(all)
@@ -117,7 +111,9 @@ pub(crate) fn complete(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, work: 
 
 /// Returns true if rows remain to be built or removed.
 pub fn is_pending(catalog: &Catalog) -> bool {
-    catalog.attributes().iter().any(|def| def.index.has_work())
+    let has_orders =
+        [Phase::Building, Phase::Clearing].iter().any(|phase| sort_orders::has_phase(catalog, *phase));
+    has_orders || catalog.attributes().iter().any(|def| def.index.has_work())
 }
 
 /// Returns true if the next slice builds rows; otherwise it removes some and frees space.
@@ -128,6 +124,7 @@ pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
 fn has_part(catalog: &Catalog, phase: Phase) -> bool {
     let mut all = catalog.attributes().iter();
     all.any(|def| IndexPart::ALL.into_iter().any(|part| def.index.phase(part) == phase))
+        || sort_orders::has_phase(catalog, phase)
 }
 
 /// Returns the attributes without options that have an index, or remaining rows of one.
@@ -188,11 +185,6 @@ pub(crate) fn define(
     put_row(batch, catalog, base, &row)
 }
 
-/// Without entries there is nothing to build.
-fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
-    Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
-}
-
 /// Does some of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
 /// microseconds.
 ///
@@ -215,7 +207,7 @@ pub fn run_slice(
         }
     }
     if bases.is_empty() {
-        return Ok(false);
+        return sort_orders::run_slice(batch, catalog, budget, maybe_yield);
     }
     slice.build(&bases)?;
     Ok(true)
@@ -365,8 +357,7 @@ pub(crate) fn entry_rows(
     bytes: &[u8],
     out: &mut Vec<RowKey>,
 ) -> Result<EntryId> {
-    let id = key.try_into().map(u64::from_be_bytes).map(EntryId);
-    let id = id.map_err(|_| OperationError::Damaged("key of entries".to_owned()))?;
+    let id = key_id(key)?;
     let row = EntryRow::decode(bytes).ok_or_else(|| damaged_row("entries", id))?;
     let parts_of = |attribute: AttrId| {
         let base = catalog.attribute(attribute).base;

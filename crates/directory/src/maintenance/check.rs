@@ -12,6 +12,7 @@ mod compare;
 mod expected;
 mod kept;
 mod repair;
+mod sort_orders;
 #[cfg(test)]
 mod tests;
 
@@ -117,6 +118,7 @@ pub fn check_all(
     let expected = expected::derive(state, options, &mut report)?;
     compare::compare(state, expected, &mut report)?;
     kept::check(state, &mut report)?;
+    sort_orders::check(state, &mut report)?;
     Ok(report.checked)
 }
 

@@ -21,6 +21,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 /// Entries between two reports.
 const ENTRIES_PER_REPORT: usize = 100_000;
+/// Entries whose keys of sort orders are written at once.
+const ENTRIES_PER_SLICE: usize = 20_000;
 /// Approximate number of ids collected before they are written.
 const IDS_MAX: usize = 4_096;
 
@@ -44,14 +46,26 @@ pub fn build_indexes(
     }
     let work = maintenance::work(snapshot.state().read, snapshot.state().catalog)?;
     if work.is_empty() {
-        return Ok(());
+        drop(snapshot);
+        return build_orders(writer, &mut report);
     }
     let rows = rows(&snapshot, &work, folder, memory_bytes, &mut report)?;
     drop(snapshot);
     let mut inserter = writer.insert_sets()?;
     insert(SortedRows::merge(vec![rows])?, &mut inserter)?;
     inserter.finish()?;
-    writer.complete_indexes(&work)
+    writer.complete_indexes(&work)?;
+    build_orders(writer, &mut report)
+}
+
+/// Builds the sort orders, in larger slices than a server does.
+fn build_orders(writer: &mut Writer, report: &mut dyn FnMut(&IndexProgress)) -> Result<()> {
+    let budget = SliceBudget { entries_max: ENTRIES_PER_SLICE, ..SliceBudget::default() };
+    while writer.maintenance_pending() {
+        writer.index_progress()?.iter().for_each(&mut *report);
+        writer.run_maintenance_slice(&budget, &mut || ())?;
+    }
+    Ok(())
 }
 
 /// Computes the rows of all entries.

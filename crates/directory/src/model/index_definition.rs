@@ -181,7 +181,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    const fn number(self) -> u8 {
+    pub(crate) const fn number(self) -> u8 {
         match self {
             Phase::Absent => 0,
             Phase::Building => 1,
@@ -190,7 +190,7 @@ impl Phase {
         }
     }
 
-    const fn of(number: u8) -> Option<Phase> {
+    pub(crate) const fn of(number: u8) -> Option<Phase> {
         match number {
             0 => Some(Phase::Absent),
             1 => Some(Phase::Building),

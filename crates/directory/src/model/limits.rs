@@ -219,8 +219,12 @@ pub const MESSAGE_BYTES_MAX: usize = if cfg!(test) { 4 << 20 } else { ber::CONTE
 /// whose page or size limit returns fewer entries keeps no more keys than these.
 pub const SORT_BYTES_MAX: usize = if cfg!(test) { 64 << 10 } else { 32 << 20 };
 
-/// Octets of a value's normal form that sorting compares. Values that are equal up to there are in order of ids.
-pub const SORT_VALUE_MAX: usize = 512;
+/// Octets that sorting compares, of the normal forms of all sort keys together. Entries that are equal up to there are
+/// in order of ids. With the id, they fit into the key of a row of a sort order.
+pub const SORT_KEY_MAX: usize = 480;
+
+/// Maximum number of sort orders.
+pub const SORT_ORDERS_MAX: usize = 20;
 
 /// Maximum number of values of an entry among which the least one is searched for when they are not stored in order.
 /// A search that meets an entry with more is not sorted.

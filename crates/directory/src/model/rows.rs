@@ -59,6 +59,7 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "classes", kind: MapKind::IdSet },
     MapSpec { name: "pieces", kind: MapKind::IdSet },
     MapSpec { name: "deleted", kind: MapKind::Plain },
+    MapSpec { name: "orders", kind: MapKind::Plain },
 ];
 
 /// Returns the description of a map.
@@ -97,6 +98,8 @@ pub const CLASSES: MapId = MapId::new(9);
 pub const PIECES: MapId = MapId::new(10);
 /// Deleted entries that are kept: see [`crate::model::tombstone`].
 pub const DELETED: MapId = MapId::new(11);
+/// Number of a sort order -> the keys of its entries, with counts: see [`store::RankedKeys`].
+pub const ORDERS: MapId = MapId::new(12);
 
 /// Flags of an entry that name resolution and search treat specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

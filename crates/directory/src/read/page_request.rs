@@ -1,8 +1,8 @@
 //! The page that a search request asks for (RFC 2696).
 
-use ldap::{PagedResults, SORT_KEYS_MAX};
+use ldap::PagedResults;
 
-use crate::model::limits::SORT_VALUE_MAX;
+use crate::model::limits::SORT_KEY_MAX;
 
 /// Octets of a cookie before its seal.
 pub(super) const POSITION_SIZE: usize = 17;
@@ -15,10 +15,10 @@ pub(super) type CookieBytes = [u8; COOKIE_SIZE];
 
 const COOKIE_SIZE: usize = POSITION_SIZE + SEAL_SIZE;
 
-/// Maximum length of a cookie, which may hold a key with the maximum number of sort keys.
-const COOKIE_SIZE_MAX: usize = 16 << 10;
+/// Maximum length of a cookie, which may hold a sort key.
+const COOKIE_SIZE_MAX: usize = 1 << 10;
 
-const _: () = assert!(SORT_KEYS_MAX * (2 * SORT_VALUE_MAX + 3) + 64 < COOKIE_SIZE_MAX);
+const _: () = assert!(SORT_KEY_MAX + 64 < COOKIE_SIZE_MAX);
 
 /// The page that a request asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]

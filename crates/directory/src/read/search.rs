@@ -19,10 +19,10 @@
 //! 4. `scanner` examines `candidates` in slices: `scope` and `matcher` decide which are results, `result` writes them,
 //!    `stream` those too large for a buffer, with an `attribute_stream`
 //!
-//! `sorting` holds results until they can be sent in order, `usability` reports for each result whether its password
-//! can be used, `paging` returns one page at a time, `parts` lets several threads scan, `explain` describes the plan,
-//! `again` compares the entries that access rules show, `sync` reports changes since an earlier search, and `follow`
-//! those that occur later.
+//! `sorting` holds results until they can be sent in order, or `ordered` finds them in a sort order. `usability`
+//! reports for each result whether its password can be used, `paging` returns one page at a time, `parts` lets several
+//! threads scan, `explain` describes the plan, `again` compares the entries that access rules show, `sync` reports
+//! changes since an earlier search, and `follow` those that occur later.
 
 mod again;
 mod assertion;
@@ -39,6 +39,8 @@ mod entry_copy;
 mod explain;
 mod feed;
 mod matched;
+mod order_walk;
+mod ordered;
 mod outside;
 mod paging;
 mod parts;
@@ -214,6 +216,11 @@ impl Search {
         if let Some(page) = paging.as_deref() {
             // The setting limits each page. Over all pages a client receives as many entries as it requests.
             work.turn_to(page, rights.size_limit(page.room()), snapshot)?;
+        }
+        if order.is_some()
+            && let Work::Tree(search) = &mut work
+        {
+            search.use_order(snapshot)?;
         }
         Ok(Search {
             id,
@@ -455,7 +462,10 @@ impl Search {
         if !scanner.knows_schema(snapshot) {
             return Ok(None);
         }
-        let explanation = explain::explain(snapshot.state(), &scanner.filter, &scanner.plan)?;
+        let mut explanation = explain::explain(snapshot.state(), &scanner.filter, &scanner.plan)?;
+        if search.walks_order() {
+            explanation.source = CandidateSource::Order;
+        }
         Ok(Some(Explanation {
             examined_count: search.tally.examined_count,
             returned_count: search.tally.entries_sent,

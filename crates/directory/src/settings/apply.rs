@@ -9,7 +9,7 @@ use crate::catalog::{
     Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
     meta_key, schema_of,
 };
-use crate::index::maintenance;
+use crate::index::{maintenance, sort_orders};
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
 use crate::model::rows::META;
@@ -88,7 +88,10 @@ pub(crate) fn apply_rest(
     settings.position = position;
     batch.put(META, META_SETTINGS, &settings.encode())?;
     Arc::make_mut(catalog).set_settings(settings);
-    Ok(())
+    match &record.general {
+        Some(general) => sort_orders::define(batch, catalog, &general.sort_orders),
+        None => Ok(()),
+    }
 }
 
 fn apply_suffixes(

@@ -6,10 +6,11 @@ use super::{DirectorySettings, GeneralSettings, SettingsProblem};
 use crate::catalog::Secrets;
 use crate::catalog::auto_members::AutoMemberRule;
 use crate::catalog::next_numbers::NextNumberRule;
+use crate::catalog::sort_orders::SortOrderRule;
 use crate::catalog::uniqueness::UniqueRule;
 use crate::catalog::value_limits::ValueLimit;
 use crate::model::index_definition::IndexPart;
-use crate::model::limits::VALUE_RULES_MAX;
+use crate::model::limits::{SORT_ORDERS_MAX, VALUE_RULES_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
@@ -26,9 +27,10 @@ struct RuleSetting {
     texts: fn(&GeneralSettings) -> &[String],
     /// Returns the name of a rule, and the types that need an index.
     read: fn(&str, &Schema, &Secrets) -> RuleNeeds,
+    count_max: usize,
 }
 
-const SETTINGS: [RuleSetting; 4] = [
+const SETTINGS: [RuleSetting; 5] = [
     RuleSetting {
         key: "unique",
         noun: "uniqueness rule",
@@ -36,6 +38,7 @@ const SETTINGS: [RuleSetting; 4] = [
         read: |text, schema, secrets| {
             UniqueRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
         },
+        count_max: VALUE_RULES_MAX,
     },
     RuleSetting {
         key: "next_numbers",
@@ -44,6 +47,7 @@ const SETTINGS: [RuleSetting; 4] = [
         read: |text, schema, secrets| {
             NextNumberRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
         },
+        count_max: VALUE_RULES_MAX,
     },
     RuleSetting {
         key: "value_limits",
@@ -52,6 +56,16 @@ const SETTINGS: [RuleSetting; 4] = [
         read: |text, schema, secrets| {
             ValueLimit::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
         },
+        count_max: VALUE_RULES_MAX,
+    },
+    RuleSetting {
+        key: "sort_orders",
+        noun: "sort order",
+        texts: |of| &of.sort_orders,
+        read: |text, schema, secrets| {
+            SortOrderRule::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
+        },
+        count_max: SORT_ORDERS_MAX,
     },
     RuleSetting {
         key: "auto_members",
@@ -60,6 +74,7 @@ const SETTINGS: [RuleSetting; 4] = [
         read: |text, schema, secrets| {
             AutoMemberRule::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
         },
+        count_max: VALUE_RULES_MAX,
     },
 ];
 
@@ -98,14 +113,14 @@ pub(super) fn check(
 }
 
 fn check_setting(
-    RuleSetting { key, noun, texts, read }: &RuleSetting,
+    RuleSetting { key, noun, texts, read, count_max }: &RuleSetting,
     settings: &DirectorySettings,
     (schema, secrets): (&Schema, &Secrets),
     problems: &mut Vec<SettingsProblem>,
 ) {
     let texts = texts(&settings.general);
-    if texts.len() > VALUE_RULES_MAX {
-        let what = format!("there are {} rules, but at most {VALUE_RULES_MAX} are allowed", texts.len());
+    if texts.len() > *count_max {
+        let what = format!("there are {} rules, but at most {count_max} are allowed", texts.len());
         problems.push(SettingsProblem::key(*key, what));
         return;
     }
@@ -149,7 +164,7 @@ pub(super) fn check_indexes(
         return Ok(problems);
     }
     let catalog = state.catalog;
-    for RuleSetting { key, noun, texts, read } in changed {
+    for RuleSetting { key, noun, texts, read, .. } in changed {
         for (number, text) in texts(after).iter().enumerate() {
             for type_id in read(text, schema, secrets).map(|(_, types)| types).unwrap_or_default() {
                 let name = schema.type_by_id(type_id).name();

@@ -17,6 +17,7 @@ use crate::catalog::{
     Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
     META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
 };
+use crate::index::sort_orders::{self, Cause};
 use crate::links;
 use crate::model::entry::StoredEntry;
 use crate::model::open_error::OpenError;
@@ -55,6 +56,9 @@ pub fn apply(
             return stamp(batch, catalog, record);
         }
         apply_schema(batch, catalog, settings)?;
+        if settings.schema.is_some() {
+            sort_orders::rebuild_all(batch, catalog)?;
+        }
         apply_schema_times(batch, catalog, record.csn, settings)?;
     }
     allocate(batch, catalog, record)?;
@@ -70,7 +74,12 @@ pub fn apply(
             apply_delete(batch, catalog, position, delete)?;
         }
         Change::DeleteTree(tree) => apply_delete_tree(batch, catalog, (position, record), tree)?,
-        Change::ModifyDn(rename) => apply_modify_dn(batch, catalog, position, rename)?,
+        Change::ModifyDn(rename) => {
+            let before = sort_orders::bases(batch, catalog, rename.id)?;
+            apply_modify_dn(batch, catalog, position, rename)?;
+            let after = sort_orders::bases(batch, catalog, rename.id)?;
+            sort_orders::follow_tree(batch, catalog, &before, &after)?;
+        }
         Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
         Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
         Change::Undelete(undelete) => apply_undelete(batch, catalog, position, undelete)?,
@@ -190,8 +199,10 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
     }
     let place = EntryNode { parent: add.parent, rdn: &add.rdn, class_set: add.class_set, flags: add.flags };
     let own_name = normal_rdn(catalog, add.parent, &add.rdn)?;
+    let places = sort_orders::places(batch, catalog, add.id, Cause::Place)?;
     put_node(batch, catalog, add.id, None, &place, &own_name)?;
     whole_entry::put(batch, catalog, position, add)?;
+    sort_orders::follow(batch, catalog, add.id, places)?;
     if batch.row_count(DANGLING)? == 0 {
         return Ok(());
     }
@@ -204,14 +215,20 @@ fn apply_add(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: &Add)
 fn apply_modify(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, modify: &Modify) -> Result<()> {
     let Some(entry) = load_older(batch, modify.id, position)? else { return Ok(()) };
     let row = node(batch, modify.id)?.ok_or_else(|| damaged_row("nodes", modify.id))?;
-    if row.class_set != modify.class_set || row.flags != modify.flags {
+    let is_reclassified = row.class_set != modify.class_set || row.flags != modify.flags;
+    let places = match is_reclassified {
+        true => sort_orders::places(batch, catalog, modify.id, Cause::Classes)?,
+        false => sort_orders::places(batch, catalog, modify.id, Cause::Values(&modify.changes))?,
+    };
+    if is_reclassified {
         let old = OldNode::of(modify.id, &row)?;
         let (parent, rdn) = (old.parent, old.rdn.clone());
         let place = EntryNode { parent, rdn: &rdn, class_set: modify.class_set, flags: modify.flags };
         let name = normal_rdn(catalog, parent, &rdn)?;
         put_node(batch, catalog, modify.id, Some(old), &place, &name)?;
     }
-    change_values(batch, catalog, position, modify.id, entry, &modify.changes)
+    change_values(batch, catalog, position, modify.id, entry, &modify.changes)?;
+    sort_orders::follow(batch, catalog, modify.id, places)
 }
 
 fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rename: &ModifyDn) -> Result<()> {
@@ -221,15 +238,21 @@ fn apply_modify_dn(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, rena
     let old = OldNode::of(rename.id, &row)?;
     let place = EntryNode { parent: rename.parent, rdn: &rename.rdn, class_set, flags };
     let name = normal_rdn(catalog, rename.parent, &rename.rdn)?;
+    let places = sort_orders::places(batch, catalog, rename.id, Cause::Place)?;
     put_node(batch, catalog, rename.id, Some(old), &place, &name)?;
     change_values(batch, catalog, position, rename.id, entry, &rename.changes)?;
+    sort_orders::follow(batch, catalog, rename.id, places)?;
     let name = normal_dn(batch, catalog, rename.id)?;
     links::attach_subtree(batch, catalog, position, &name)
 }
 
 fn apply_delete(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
+    let places = sort_orders::places(batch, catalog, delete.id, Cause::Place)?;
     match whole_entry::remove(batch, catalog, position, delete.id)? {
-        Removal::Done => remove_node(batch, catalog, delete.id)?,
+        Removal::Done => {
+            remove_node(batch, catalog, delete.id)?;
+            sort_orders::follow(batch, catalog, delete.id, places)?;
+        }
         Removal::Missing => {}
         Removal::CameBack => return Ok(()),
     }
@@ -284,6 +307,11 @@ fn apply_undelete(
             add.parent = undelete.parent;
         }
         apply_add(batch, catalog, position, &add)?;
+    }
+    for id in &undelete.entries {
+        // An entry may have come before the base of an order.
+        let places = sort_orders::places(batch, catalog, *id, Cause::Place)?;
+        sort_orders::follow(batch, catalog, *id, places)?;
     }
     for (id, old_dn, named_by) in named {
         for named_by in named_by {

@@ -112,6 +112,13 @@ fn change_settings(directory: &mut TestDirectory, rng: &mut Rng) {
     directory.change_settings(|settings| {
         settings.general.size_limit = rng.u32(..);
         settings.general.anonymous_read = rng.bool();
+        let orders = [
+            "names: sn, cn",
+            "units: ou in 'dc=example,dc=com' matching '(objectClass=organizationalUnit)'",
+            "described: description matching '(&(description=*)(!(sn=a)))'",
+        ];
+        let orders = orders.into_iter().filter(|_| rng.bool()).map(str::to_owned);
+        settings.general.sort_orders = orders.collect();
         let suffix = format!("o={}", rng.u32(0..4));
         match settings.suffixes.iter().position(|dn| *dn == suffix) {
             Some(place) => drop(settings.suffixes.remove(place)),

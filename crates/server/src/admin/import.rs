@@ -30,6 +30,7 @@ use directory::import::{
     RandomSource, Refusal, RefusedIds, Resolution, RowBlock, Rows, SortedRows, Sorters, Statistics, Text,
     resolve,
 };
+use directory::index_build::build_indexes;
 use directory::settings::SettingsError;
 use store::StoreError;
 
@@ -38,6 +39,7 @@ use crate::admin::settings::{self, SettingsFile};
 use crate::admin::verify::open_read_only;
 use crate::config::Config;
 use crate::error::ServeError;
+use crate::limits::INDEX_BUILD_MEMORY;
 use crate::open::Opened;
 use crate::stamp::{Random, now_micros};
 use early_sync::EarlySync;
@@ -171,13 +173,17 @@ pub fn import(
     let memory = how.memory.max(MEMORY_MIN);
     let run = Run { job: &job, sources: &sources, data: &data, memory, threads, spares: &spares };
     let mut imported = run.run(builder, rejects, generation)?;
-    look_at_rules(&imported_to, &mut imported)?;
+    if look_at_rules(&imported_to, &mut imported)? {
+        let mut opened = Opened::open_for_reading(imported_to)?;
+        build_indexes(opened.writer().0, &data, INDEX_BUILD_MEMORY, |_| ())?;
+    }
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
 }
 
 /// Checks the policies of the imported data, and the rules for entries and values. A problem does not undo the import.
-fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<(), ServeError> {
+/// Returns true if there are sort orders to build.
+fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<bool, ServeError> {
     let directory = open_read_only(config)?;
     let state = directory.state();
     imported.policy_notices = directory::settings::policy_notices(state)?;
@@ -188,7 +194,7 @@ fn look_at_rules(config: &Config, imported: &mut Imported) -> Result<(), ServeEr
         Err(SettingsError::Operation(error)) => return Err(error.into()),
         Err(other) => imported.policy_fault = Some(other.to_string()),
     }
-    Ok(())
+    Ok(!settings.general.sort_orders.is_empty())
 }
 
 /// Import in progress.

@@ -86,11 +86,12 @@ fn report(writer: &Writer) {
 /// Returns index work in progress, as text for people.
 pub fn progress_text(progress: &IndexProgress) -> String {
     let IndexProgress { attribute, part, built_to, last_entry, .. } = progress;
-    let name = part.name();
+    let what = match part {
+        Some(part) => format!("{} of the index on {attribute}", part.name()),
+        None => format!("the sort order {attribute}"),
+    };
     match progress.phase {
-        Phase::Building => {
-            format!("building {name} of the index on {attribute}: entry {built_to} of {last_entry}")
-        }
-        _ => format!("removing {name} of the index on {attribute}"),
+        Phase::Building => format!("building {what}: entry {built_to} of {last_entry}"),
+        _ => format!("removing {what}"),
     }
 }

@@ -19,11 +19,11 @@ use super::resolve::{NameOutcome, Resolution};
 use super::sorters::{Destination, RowBlock, Sorters, destination};
 use crate::catalog::{
     self, AttributeAllocation, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_GENERATION, META_INDEX,
-    META_LAST_CSN, META_LAST_ENTRY, last_csn, meta_key,
+    META_LAST_CSN, META_LAST_ENTRY, META_SORT_ORDER, last_csn, meta_key,
 };
 use crate::database::SERVER_NUMBER;
 use crate::model::csn::Csn;
-use crate::model::index_definition::IndexRow;
+use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::origin::Origin;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Record};
@@ -31,6 +31,7 @@ use crate::model::rows::{
     COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
     value_counter,
 };
+use crate::model::sort_order::SortOrderRow;
 use crate::tree::structure::Misplaced;
 
 type Result<T> = std::result::Result<T, ImportError>;
@@ -236,6 +237,11 @@ impl Builder {
                 let index = def.index.rebuilt();
                 put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
             }
+        }
+        // Sort orders are built afterwards, from the entries.
+        for order in catalog.sort_orders.iter() {
+            let row = SortOrderRow::of(&order.row.text, Phase::Building);
+            put(&meta_key(META_SORT_ORDER, order.number), &row.encode());
         }
         put(META_GENERATION, &generation);
         put(META_LAST_ENTRY, &self.last_id.0.to_be_bytes());

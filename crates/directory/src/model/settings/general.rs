@@ -25,6 +25,8 @@ pub struct GeneralSettings {
     pub identity_attributes: Vec<String>,
     /// Realm of DIGEST-MD5; empty for none, and then the mechanism is not offered.
     pub sasl_realm: String,
+    /// Sort orders: entries that are kept in the order of some attributes.
+    pub sort_orders: Vec<String>,
     /// Access rules; if there are none, the built-in ones apply.
     pub access_rules: Vec<String>,
     /// Expectations: what access rules must allow and deny.
@@ -84,6 +86,7 @@ impl Default for GeneralSettings {
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
             identity_attributes: vec!["uid".to_owned()],
             sasl_realm: String::new(),
+            sort_orders: Vec::new(),
             access_rules: Vec::new(),
             access_expectations: Vec::new(),
             password_policy: String::new(),
@@ -194,7 +197,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 29] = [
+pub const GENERAL: [GeneralSetting; 30] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -238,6 +241,12 @@ pub const GENERAL: [GeneralSetting; 29] = [
         attribute: "pandoIdentityAttribute",
         help: "attributes with an equality index that identify users who bind by SASL with a name",
         access: words!(identity_attributes, "uid"),
+    },
+    GeneralSetting {
+        key: "sort_orders",
+        attribute: "pandoSortOrder",
+        help: "entries that are kept in the order of some attributes, for sorted searches and list views",
+        access: words!(sort_orders, "names: sn, givenName in 'ou=people,dc=example,dc=com'"),
     },
     GeneralSetting {
         key: "sasl_realm",
@@ -504,7 +513,8 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 13] = [
+const ADDED: [&str; 14] = [
+    "sort_orders",
     "secret_attributes",
     "nested_member_of",
     "unique",

@@ -45,6 +45,8 @@ pub enum CandidateSource {
     Place,
     /// Indexes.
     Indexes,
+    /// A sort order.
+    Order,
 }
 
 /// A term of the filter.
@@ -82,6 +84,9 @@ impl fmt::Display for Explanation {
             CandidateSource::Scan => writeln!(f, "scan of all {} entries", self.entry_count)?,
             CandidateSource::Place => {
                 writeln!(f, "the entries at and below the base: {candidates} of {}", self.entry_count)?;
+            }
+            CandidateSource::Order => {
+                writeln!(f, "in a sort order: {candidates} candidates of {} entries", self.entry_count)?;
             }
             CandidateSource::Indexes => {
                 writeln!(f, "by indexes: {candidates} candidates of {} entries", self.entry_count)?;

@@ -186,6 +186,12 @@ impl Scanner {
         self.is_part = true;
     }
 
+    /// Keeps the plan as an estimate: from now on given entries are examined.
+    pub(super) fn looks_at_given_entries(&mut self) {
+        self.plan.gathering = None;
+        self.is_part = true;
+    }
+
     /// Continues to gather the ids of candidates. Returns true when all are gathered.
     pub(super) fn gather(&mut self, state: TreeState<'_>, budget: u32) -> Result<bool, OperationError> {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)

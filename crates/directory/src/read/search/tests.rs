@@ -13,6 +13,7 @@ mod large;
 mod list_view;
 mod matched;
 mod monitor;
+mod ordered;
 mod pages;
 mod parts;
 mod persistent;

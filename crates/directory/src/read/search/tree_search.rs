@@ -462,7 +462,8 @@ impl TreeSearch {
     /// counts as that plan.
     pub(super) fn costly_candidates(&self) -> Option<u64> {
         let Scanner { filter, plan, .. } = &self.scanner;
-        let is_costly = self.is_sorted() || (!self.scans_for_page && explain::is_unindexed(filter, plan));
+        let sorts = self.is_sorted() && !self.examines_results_only();
+        let is_costly = sorts || (!self.scans_for_page && explain::is_unindexed(filter, plan));
         (is_costly && !self.is_listening()).then_some(plan.candidate_count)
     }
 

@@ -6,6 +6,7 @@
 //! the length of the list, all keys are kept.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use ldap::{ListViewResult, ResultCode};
 
@@ -135,15 +136,37 @@ impl Window {
         (Some(key.len()), gone)
     }
 
-    /// Reduces `keys` to those to send, when all `count` results are known.
-    pub(super) fn settle(&mut self, keys: &mut BTreeSet<Key>, count: u64) {
-        let position = match self.target {
+    /// Finds the part of a list of `count` results that is known already: the numbers of its results, from 0 on. `rank`
+    /// returns the number of results with lesser keys.
+    pub(super) fn place_in<E>(
+        &mut self,
+        count: u64,
+        rank: impl FnOnce(&[u8]) -> Result<u64, E>,
+    ) -> Result<Range<u64>, E> {
+        if let Target::Behind(target) = &self.target {
+            self.lower_count = rank(target)?;
+        }
+        let position = self.position(count);
+        self.place = Some((position, count));
+        let target = position.saturating_sub(1);
+        let start = target.saturating_sub(self.before as u64);
+        Ok(start..target.saturating_add(self.after as u64).saturating_add(1).min(count))
+    }
+
+    /// Returns the position of the target in a list of `count` results.
+    fn position(&self, count: u64) -> u64 {
+        match self.target {
             Target::First => count.min(1),
             Target::Last => count,
             Target::Behind(_) => self.lower_count + 1,
             Target::At(number) => number.min(count),
             Target::Share(number, of) => share(number, of, count),
-        };
+        }
+    }
+
+    /// Reduces `keys` to those to send, when all `count` results are known.
+    pub(super) fn settle(&mut self, keys: &mut BTreeSet<Key>, count: u64) {
+        let position = self.position(count);
         self.place = Some((position, count));
         match self.target {
             Target::First => {}

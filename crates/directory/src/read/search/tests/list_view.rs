@@ -31,13 +31,18 @@ pub(super) fn ask(
 ) -> (Found, Option<ListViewResult>) {
     let question = Question { controls, ..Question::everywhere(filter) };
     let messages = question.answer(directory, false).unwrap();
-    let (mut last, mut rest) = (&messages[..], &messages[..]);
+    (received(&messages), response(&messages))
+}
+
+/// Returns the list view response of the last message.
+pub(super) fn response(messages: &[u8]) -> Option<ListViewResult> {
+    let (mut last, mut rest) = (messages, messages);
     while let Some(length) = ldap::frame_len(rest).unwrap() {
         (last, rest) = rest.split_at(length);
     }
     let done = ResponseMessage::decode(last, &DecodeLimits::default()).unwrap();
     let told = done.controls.find(oids::VLV_RESPONSE);
-    (received(&messages), told.map(|control| ListViewResult::decode(control.value.unwrap()).unwrap()))
+    told.map(|control| ListViewResult::decode(control.value.unwrap()).unwrap())
 }
 
 /// Every part of a list has the expected entries, however it is requested.

@@ -87,8 +87,11 @@ pub(super) fn least(entry: &crate::testing::Entry, attribute: &str) -> (bool, i6
 }
 
 /// Returns the expected results: those of the plain search, sorted.
-fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
+pub(super) fn expected(plain: &Found, keys: &[&str]) -> Vec<String> {
     let mut entries: Vec<_> = plain.entries.iter().collect();
+    if keys[0].starts_with('-') {
+        entries.reverse();
+    }
     entries.sort_by(|a, b| {
         let by = keys.iter().map(|key| {
             let name = key.trim_start_matches('-');

@@ -7,8 +7,9 @@ use crate::catalog::Catalog;
 use crate::model::outcome::OperationError;
 use crate::read::controls::{ListViewOptions, SortOptions};
 use crate::read::search::budget::Budget;
+use crate::read::search::ordered::OrderedSearch;
 use crate::read::search::plan::Plan;
-use crate::read::search::scanner::Reached;
+use crate::read::search::scanner::{Reached, Scanner};
 use crate::read::search::sorting::{SortOutcome, Sorting};
 use crate::read::search::window::{WINDOW_TOO_LARGE, WindowError};
 use crate::snapshot::Snapshot;
@@ -46,6 +47,34 @@ impl TreeSearch {
         catalog: &Catalog,
     ) -> std::result::Result<(), WindowError> {
         self.sorting.as_mut().map_or(Ok(()), |sorting| sorting.show(asked, catalog))
+    }
+
+    /// Takes the results from a sort order, if one serves better than sorting. Call it when page and part are known.
+    ///
+    /// # Errors
+    /// The store failed.
+    #[cold]
+    pub(in crate::read::search) fn use_order(&mut self, snapshot: &Snapshot) -> Result<()> {
+        let Some(sorting) = self.sorting.as_deref_mut() else { return Ok(()) };
+        let Scanner { rights, filter, scope, plan, .. } = &self.scanner;
+        let (state, size_limit) = (snapshot.state(), self.tally.size_limit);
+        let search = OrderedSearch { state, rights, scope, filter, plan, size_limit };
+        if let Some(walk) = search.walk(sorting)? {
+            (sorting.walk, sorting.is_complete) = (Some(walk), true);
+            self.scanner.looks_at_given_entries();
+        }
+        Ok(())
+    }
+
+    /// Returns true if the results come from a sort order.
+    pub(in crate::read::search) fn walks_order(&self) -> bool {
+        self.sorting.as_ref().is_some_and(|sorting| sorting.walk.is_some())
+    }
+
+    /// Returns true if the results are the entries of a sort order.
+    pub(super) fn examines_results_only(&self) -> bool {
+        let walk = self.sorting.as_ref().and_then(|sorting| sorting.walk.as_ref());
+        walk.is_some_and(|walk| walk.is_exact)
     }
 
     /// Returns the response for that part, once it is known.
@@ -113,7 +142,7 @@ impl TreeSearch {
         budget: &Budget,
     ) -> Result<Option<ResultCode>> {
         let Some(sorting) = &mut self.sorting else { return Ok(None) };
-        let ids = sorting.next_ids();
+        let ids = sorting.next_ids(snapshot.state())?;
         if ids.is_empty() {
             if sorting.is_cut {
                 return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED));
@@ -121,15 +150,20 @@ impl TreeSearch {
             self.check_base(snapshot.state())?;
             return Ok(Some(ResultCode::SUCCESS));
         }
-        // The results were counted when they were found.
         let counted = (self.tally.examined_count, self.tally.rejected_count);
         let found = std::mem::replace(&mut self.scanner.plan, Plan::in_order(ids));
         let reached = self.scanner.examine(snapshot, (0, u64::MAX), budget, out, &mut self.tally);
         self.scanner.plan = found;
         let looked_at = self.tally.examined_count - counted.0;
-        (self.tally.examined_count, self.tally.rejected_count) = counted;
-        sorting.done(usize::try_from(looked_at).unwrap_or(usize::MAX));
-        match reached? {
+        if sorting.walk.is_none() {
+            // The results were counted when they were found.
+            (self.tally.examined_count, self.tally.rejected_count) = counted;
+        }
+        let reached = reached?;
+        // A result for which there is no room belongs to the next page.
+        let done = looked_at - u64::from(matches!(reached, Reached::Full(_)));
+        sorting.done(usize::try_from(done).unwrap_or(usize::MAX));
+        match reached {
             Reached::Budget(_) | Reached::RangeEnd(_) | Reached::End => Ok(None),
             Reached::Giant(id) => self.begin_stream(snapshot, id).map(|()| None),
             Reached::Full(_) => Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED)),

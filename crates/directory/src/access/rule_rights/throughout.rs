@@ -1,0 +1,61 @@
+//! Rights over attributes that are the same at all entries of a subtree, as the rules alone show.
+//!
+//! Results may come from a sort order, which has the values of all entries, only if the requester may read these values
+//! at each entry that it may see. Otherwise the place of an entry would reveal a hidden value.
+
+use super::{Result, RuleRights};
+use crate::access::asker::Condition;
+use crate::catalog::access_rules::TypeSet;
+use crate::model::access_rule::{BROWSE, READ, Reach, SEARCH};
+use crate::model::rows::EntryId;
+use crate::tree::TreeState;
+
+/// Entries of a subtree at which all values of some types may be read, and used in filters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Readable {
+    /// Unknown: the rights differ from entry to entry.
+    Somewhere,
+    /// At each entry that the requester may see.
+    WhereSeen,
+    /// At each entry; it may see them all.
+    Everywhere,
+}
+
+impl RuleRights {
+    /// Returns where, at and below `base`, the requester may certainly read all values of these types.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(crate) fn readable(&self, state: TreeState<'_>, base: EntryId, types: &TypeSet) -> Result<Readable> {
+        let (mut is_granted, mut may_hide, mut goes_with_sight) = (false, false, true);
+        for mine in &self.mine {
+            let Some(rule) = self.rules.rules.get(mine.rule) else { continue };
+            if mine.is_deny {
+                may_hide |= rule.rights.has(BROWSE);
+                let takes = rule.rights.has(READ.with(SEARCH)) && !rule.types.and(types).is_empty();
+                if takes && !rule.rights.has(BROWSE) {
+                    return Ok(Readable::Somewhere);
+                }
+                continue;
+            }
+            let is_whole = mine.values.is_none() && rule.rights.has(READ) && rule.types.has_all(types);
+            let is_everywhere = mine.but.is_empty()
+                && mine.filter.is_none()
+                && mine.condition == Condition::Always
+                && match mine.place {
+                    None => true,
+                    Some((Reach::In, top)) => state.is_at_or_below(base, top)?,
+                    Some((Reach::Below, top)) => base != top && state.is_at_or_below(base, top)?,
+                    Some((Reach::At | Reach::Children, _)) => false,
+                };
+            is_granted |= is_whole && is_everywhere;
+            goes_with_sight &= is_whole || !rule.rights.has(BROWSE);
+        }
+        Ok(match (is_granted, may_hide) {
+            (true, false) => Readable::Everywhere,
+            (true, true) => Readable::WhereSeen,
+            (false, _) if goes_with_sight => Readable::WhereSeen,
+            (false, _) => Readable::Somewhere,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! Sort orders of the settings, with resolved names: entries that are kept in the order of some attributes, so that
+//! sorted searches need not sort them.
+
+use schema::{Schema, TypeId};
+
+use super::VirtualAttribute;
+use super::access_rules::TypeSet;
+use super::covered_entries::{CoveredEntries, types_of};
+use super::is_link_type;
+use super::secret::Secrets;
+use crate::model::rule_tokens::{Parser, named, tokens};
+use crate::model::sort_order::SortOrderRow;
+
+/// Definition of a sort order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SortOrderRule {
+    pub(crate) name: String,
+    /// Types to sort by, the most significant first; at least one.
+    pub(crate) types: Vec<TypeId>,
+    /// The entries in the order.
+    pub(crate) covered: CoveredEntries,
+    /// Types whose values decide where an entry is in the order, and whether it is.
+    pub(crate) watched: TypeSet,
+}
+
+/// A sort order, and the state of its rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SortOrder {
+    /// Number of its rows.
+    pub(crate) number: u32,
+    pub(crate) row: SortOrderRow,
+    /// `None` if the text cannot be read. Settings are checked before they are accepted, so another program wrote it.
+    pub(crate) rule: Option<SortOrderRule>,
+}
+
+impl SortOrderRule {
+    /// Compiles a definition: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
+    ///
+    /// # Errors
+    /// The text says what is wrong with it.
+    pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<SortOrderRule, String> {
+        let (name, rest) = named(text, "names: sn, givenName in 'ou=people,dc=example,dc=com'")?;
+        let tokens = tokens(rest)?;
+        let mut parser = Parser { tokens: &tokens };
+        let types = types_of(&mut parser, schema, |known, before| {
+            let name = known.name();
+            let what = if before.contains(&known.id) {
+                "is given twice"
+            } else if secrets.has(known.id) {
+                "is a secret: the order would reveal its values"
+            } else if is_link_type(known) {
+                "names other entries, whose changes would change the order"
+            } else if VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0" {
+                "is computed on demand"
+            } else if known.ordering.or(known.equality).is_none_or(|rule| !rule.is_order_preserving()) {
+                "has no rule to sort by"
+            } else {
+                return Ok(());
+            };
+            Err(format!("{name} {what}"))
+        })?;
+        if types.len() > ldap::SORT_KEYS_MAX {
+            return Err(format!(
+                "there are {} attributes, but at most {} are allowed",
+                types.len(),
+                ldap::SORT_KEYS_MAX
+            ));
+        }
+        let covered = CoveredEntries::read(&parser.covered_entries()?, (schema, secrets))?;
+        let mut watched = covered.tests.clone();
+        types.iter().flat_map(|of| schema.subtypes(*of)).for_each(|type_id| watched.insert(*type_id));
+        Ok(SortOrderRule { name: name.to_owned(), types, covered, watched })
+    }
+}
+
+impl SortOrder {
+    pub(crate) fn of(number: u32, row: SortOrderRow, (schema, secrets): (&Schema, &Secrets)) -> SortOrder {
+        let rule = SortOrderRule::read(&row.text, schema, secrets).ok();
+        SortOrder { number, row, rule }
+    }
+
+    /// Returns the name for administrators.
+    pub(crate) fn name(&self) -> &str {
+        self.rule.as_ref().map_or(&self.row.text, |rule| &rule.name)
+    }
+
+    /// Returns the definition, if changes of entries change the rows of the order.
+    pub(crate) fn maintained(&self) -> Option<&SortOrderRule> {
+        self.rule.as_ref().filter(|_| self.row.is_maintained())
+    }
+}

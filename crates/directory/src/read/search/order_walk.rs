@@ -1,0 +1,67 @@
+//! Traversal of a sort order, some keys at a time.
+
+use std::ops::Bound;
+
+use ldap::ResultCode;
+use store::Direction;
+
+use crate::catalog::sort_orders::{SortOrder, SortOrderRule};
+use crate::index::sort_orders::rows_of;
+use crate::model::index_definition::Phase;
+use crate::model::outcome::OperationError;
+use crate::tree::TreeState;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Position of a search in a sort order.
+pub(super) struct Walk {
+    pub(super) number: u32,
+    pub(super) is_reversed: bool,
+    /// Bound before the first result.
+    pub(super) start: Bound<Vec<u8>>,
+    /// Number of keys to take.
+    pub(super) left: u64,
+    /// Whether the entries of the order are exactly the results, so that none is examined in vain.
+    pub(super) is_exact: bool,
+}
+
+impl Walk {
+    /// Returns the next keys, after `last` if there is one.
+    ///
+    /// # Errors
+    /// busy if the order is gone; the store failed.
+    pub(super) fn next_keys(
+        &mut self,
+        state: TreeState<'_>,
+        last: Option<&[u8]>,
+        keys_max: usize,
+    ) -> Result<Vec<Box<[u8]>>> {
+        if !complete(state).any(|(order, _)| order.number == self.number) {
+            return Err(OperationError::refused(
+                ResultCode::BUSY,
+                "the sort order was dropped while this search ran: ask again",
+            ));
+        }
+        let last = last.map(|last| Bound::Excluded(self.turned(last)));
+        let near = last.as_ref().unwrap_or(&self.start).as_ref().map(Vec::as_slice);
+        let direction = if self.is_reversed { Direction::Backward } else { Direction::Forward };
+        let count = usize::try_from(self.left).unwrap_or(usize::MAX).min(keys_max);
+        let rows = rows_of(self.number);
+        let keys = rows.members(state.read, near, direction).take(count);
+        let keys: Vec<Box<[u8]>> =
+            keys.map(|key| Ok(self.turned(key?).into_boxed_slice())).collect::<Result<_>>()?;
+        self.left -= keys.len() as u64;
+        Ok(keys)
+    }
+
+    /// Converts a key of the order to one of the results, or back.
+    pub(super) fn turned(&self, key: &[u8]) -> Vec<u8> {
+        key.iter().map(|octet| if self.is_reversed { !octet } else { *octet }).collect()
+    }
+}
+
+/// Returns the orders that have all of their rows.
+pub(super) fn complete<'s>(state: TreeState<'s>) -> impl Iterator<Item = (&'s SortOrder, &'s SortOrderRule)> {
+    let orders = state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete);
+    orders.filter_map(|order| Some((order, order.rule.as_ref()?)))
+}

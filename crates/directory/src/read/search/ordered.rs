@@ -1,0 +1,194 @@
+//! Sorted results from a sort order: a traversal of its rows in place of collecting and sorting.
+//!
+//! An order can serve a search if it has the requested sort keys, or exactly their reverse, contains every entry that
+//! the search may find, and puts each of them where the requester would: it may read the sorted values at every entry
+//! that it may see. The traversal examines the entries as any search does, one after another, until enough are found.
+//! It is chosen if it is likely to examine fewer than there are candidates.
+//!
+//! A part of a list also needs the number of results before and in it. It comes from the order only if the entries of
+//! the order are exactly the results: the same filter and place, and the requester may see all of them.
+
+use std::ops::Bound;
+
+use ldap::Scope;
+use schema::AttributeDescription;
+
+use super::order_walk::{Walk, complete};
+use super::permitted::filter_types;
+use super::plan::Plan;
+use super::scope::SearchScope;
+use super::sorting::Sorting;
+use crate::access::{EffectiveRights, Readable};
+use crate::catalog::access_rules::TypeSet;
+use crate::catalog::sort_orders::SortOrderRule;
+use crate::filter::Term;
+use crate::index::sort_key::sort_rule;
+use crate::index::sort_orders::{ReadyOrder, rows_of};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{CLASSES, EntryId, NODES, NodeFlags, children_counter, class_key, subtree_counter};
+use crate::tree::TreeState;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Factor by which examining an entry of an order is cheaper than a candidate that is kept, sorted and examined again.
+const WALK_ADVANTAGE: u64 = 2;
+
+/// Parts of a search on which the choice of an order depends.
+pub(super) struct OrderedSearch<'s> {
+    pub(super) state: TreeState<'s>,
+    pub(super) rights: &'s EffectiveRights,
+    pub(super) scope: &'s SearchScope,
+    pub(super) filter: &'s Term,
+    pub(super) plan: &'s Plan,
+    /// Maximum number of results, 0 for any.
+    pub(super) size_limit: u32,
+}
+
+impl OrderedSearch<'_> {
+    /// Finds an order for the results, and their beginning in it. Returns `None` if they are to be sorted.
+    pub(super) fn walk(&self, sorting: &mut Sorting) -> Result<Option<Walk>> {
+        let SearchScope { kind, aliased, extras, subentries, .. } = self.scope;
+        if *kind == Scope::BaseObject
+            || *subentries == Some(true)
+            || !aliased.is_empty()
+            || !extras.is_empty()
+        {
+            return Ok(None);
+        }
+        for (order, rule) in complete(self.state) {
+            let Some(is_reversed) = self.direction(rule, sorting) else { continue };
+            let Some(ready) = self.ready(rule)? else { continue };
+            let is_exact = self.filter.is_implied_by(ready.covering.filter.as_ref())
+                && self.is_whole_place(rule, &ready)?
+                && self.sees_all(rule)?;
+            let (number, start) = (order.number, Bound::Unbounded);
+            let walk = Walk { number, is_reversed, start, left: u64::MAX, is_exact };
+            let walk = match sorting.window.is_some() {
+                true if is_exact => Some(self.part(walk, sorting)?),
+                true => None,
+                false => self.beginning(walk, sorting)?,
+            };
+            if walk.is_some() {
+                return Ok(walk);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns whether the results are in the reverse of an order; `None` if they are in another order.
+    fn direction(&self, rule: &SortOrderRule, sorting: &Sorting) -> Option<bool> {
+        let schema = &self.state.catalog.schema;
+        let is_reversed = sorting.by.first()?.is_reversed;
+        let is_same = sorting.by.len() == rule.types.len()
+            && sorting.by.iter().zip(&rule.types).all(|(by, type_id)| {
+                by.description == AttributeDescription::of(*type_id)
+                    && Some(by.rule) == sort_rule(schema.type_by_id(*type_id))
+                    && by.is_reversed == is_reversed
+            });
+        is_same.then_some(is_reversed)
+    }
+
+    /// Returns the order if it contains all results, in places that reveal nothing.
+    fn ready(&self, rule: &SortOrderRule) -> Result<Option<ReadyOrder>> {
+        let (state, base) = (self.state, self.scope.base);
+        let ready = ReadyOrder::of(state, rule)?;
+        let mut types = TypeSet::default();
+        let sorted = rule.types.iter().flat_map(|of| state.catalog.schema.subtypes(*of));
+        sorted.for_each(|type_id| types.insert(*type_id));
+        let serves = self.filter.implies(ready.covering.filter.as_ref())
+            && ready.covering.has_in_base(state, base)?
+            && self.rights.readable(state, base, &types)? >= Readable::WhereSeen;
+        Ok(serves.then_some(ready))
+    }
+
+    /// Returns the beginning of the results, or of the page, if that costs less than sorting.
+    fn beginning(&self, mut walk: Walk, sorting: &Sorting) -> Result<Option<Walk>> {
+        let count = rows_of(walk.number).count(self.state.read)?;
+        let candidates = self.plan.candidate_count;
+        let wanted = match self.size_limit {
+            0 => u64::MAX,
+            limit => u64::from(limit) + 1,
+        };
+        let examined = wanted.saturating_mul(count / candidates.max(1) + 1).min(count);
+        if examined > candidates.saturating_mul(WALK_ADVANTAGE) {
+            return Ok(None);
+        }
+        if let Some(after) = &sorting.after {
+            walk.start = Bound::Excluded(walk.turned(after));
+        }
+        Ok(Some(walk))
+    }
+
+    /// Returns the beginning of a part of the list.
+    fn part(&self, mut walk: Walk, sorting: &mut Sorting) -> Result<Walk> {
+        walk.left = 0;
+        let Some(window) = sorting.window.as_deref_mut() else { return Ok(walk) };
+        let (read, rows) = (self.state.read, rows_of(walk.number));
+        let count = rows.count(read)?;
+        let part = window.place_in(count, |target| {
+            let target = walk.turned(target);
+            match walk.is_reversed {
+                false => rows.rank(read, &target),
+                // Keys that begin with the target are not before it.
+                true => match after_all(target) {
+                    Some(end) => Ok(count - rows.rank(read, &end)?),
+                    None => Ok(0),
+                },
+            }
+        })?;
+        let first = if walk.is_reversed { count.checked_sub(part.start + 1) } else { Some(part.start) };
+        if let Some(first) = first.map(|first| rows.at(read, first)).transpose()?.flatten() {
+            walk.start = Bound::Included(first.to_vec());
+            walk.left = part.end.saturating_sub(part.start);
+        }
+        Ok(walk)
+    }
+
+    /// Returns true if all entries of the order are in the scope.
+    fn is_whole_place(&self, rule: &SortOrderRule, ready: &ReadyOrder) -> Result<bool> {
+        let (state, base, kind) = (self.state, self.scope.base, self.scope.kind);
+        if has_signposts(state)? {
+            return Ok(false);
+        }
+        let below = |of: EntryId| state.read.count(&subtree_counter(of));
+        let is_top = match &rule.covered.base {
+            Some(_) => ready.covering.has_as_base(base),
+            None if base == EntryId::ROOT => true,
+            None => u64::try_from(below(base)? + 1).ok() == Some(state.read.row_count(NODES)?),
+        };
+        let is_deep =
+            kind != Scope::SingleLevel || state.read.count(&children_counter(base))? == below(base)?;
+        let has_base = kind == Scope::WholeSubtree || base == EntryId::ROOT;
+        Ok(is_top && is_deep && (has_base || ready.key(state, base, &mut Default::default())?.is_none()))
+    }
+
+    /// Returns true if the requester sees each entry of the order, and may test the filter there.
+    fn sees_all(&self, rule: &SortOrderRule) -> Result<bool> {
+        let asked = filter_types(self.filter, self.state.catalog);
+        let mut types = rule.watched.clone();
+        asked.types.iter().for_each(|type_id| types.insert(*type_id));
+        let readable = self.rights.readable(self.state, self.scope.base, &types)?;
+        Ok(asked.hops.is_empty() && readable == Readable::Everywhere)
+    }
+}
+
+/// Returns true if there are aliases or referrals: whether they, and entries below them, are results depends on the
+/// request.
+fn has_signposts(state: TreeState<'_>) -> Result<bool> {
+    let is_signpost = |flags: NodeFlags| flags.is_alias() || flags.is_referral();
+    if is_signpost(state.catalog.class_set_flags()) {
+        for (id, _) in state.catalog.numbered_class_sets().filter(|(_, set)| is_signpost(set.flags)) {
+            if state.read.ids(CLASSES, &class_key(id))?.estimate() > 0 {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+/// Returns the least key that is greater than all keys that begin with these octets; `None` if there is none.
+fn after_all(mut beginning: Vec<u8>) -> Option<Vec<u8>> {
+    while beginning.pop_if(|last| *last == u8::MAX).is_some() {}
+    *beginning.last_mut()? += 1;
+    Some(beginning)
+}
