@@ -37,8 +37,11 @@ pub(crate) fn router(app: Arc<App>) -> Router {
     router.layer(from_fn(refuse_other_origins)).with_state(app)
 }
 
-/// Returns the pages: path, methods, handlers. The OpenAPI description has the same.
-fn pages() -> Vec<(&'static str, &'static [&'static str], MethodRouter<Arc<App>>)> {
+/// Path, methods and handlers of a page.
+type PageRoute = (&'static str, &'static [&'static str], MethodRouter<Arc<App>>);
+
+/// Returns the pages. The OpenAPI description has the same.
+fn pages() -> Vec<PageRoute> {
     const READ: &[&str] = &["get"];
     const SEND: &[&str] = &["post"];
     const BOTH: &[&str] = &["get", "post"];

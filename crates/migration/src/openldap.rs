@@ -108,8 +108,8 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
 /// Whether an entry has definitions of the schema. slapd's own, in the entry above, are shipped with Pando.
 fn is_schema(entry: &ConfigEntry) -> bool {
     let is_numbered = entry.dn.to_ascii_lowercase().starts_with("cn={");
-    entry.says("objectclass", "olcSchemaConfig") && is_numbered
-        || (is_numbered && entry.first("olcattributetypes").is_some())
+    is_numbered
+        && (entry.says("objectclass", "olcSchemaConfig") || entry.first("olcattributetypes").is_some())
 }
 
 /// Whether a database holds the log of the overlay accesslog.

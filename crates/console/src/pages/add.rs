@@ -62,8 +62,8 @@ fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static 
         return Some((kind.class.to_owned(), kind.rdn.to_owned(), kind.featured));
     }
     let class = schema.object_class(fields.given("class")?)?;
-    let rdn = class.all_must.iter().map(|id| schema.type_by_id(*id).name());
-    let rdn = rdn.filter(|name| *name != "objectClass").next().unwrap_or("cn");
+    let mut required = class.all_must.iter().map(|id| schema.type_by_id(*id).name());
+    let rdn = required.find(|name| *name != "objectClass").unwrap_or("cn");
     let rdn = fields.given("rdn").unwrap_or(rdn);
     Some((class.name().to_owned(), rdn.to_owned(), &[]))
 }

@@ -150,7 +150,7 @@ fn unique(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
                     &domain.place,
                     &[attribute],
                     base,
-                    &url.filter.as_deref().unwrap_or_default(),
+                    url.filter.as_deref().unwrap_or_default(),
                 );
             }
         }
