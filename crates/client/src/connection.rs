@@ -276,6 +276,13 @@ impl Connection {
         self.read_message()
     }
 
+    /// Returns true if a whole message was received and not returned yet, so that
+    /// [`receive_any`](Self::receive_any) does not wait.
+    pub fn has_message(&self) -> bool {
+        let unread = self.input.get(self.consumed..).unwrap_or_default();
+        ldap::frame_len(unread).is_ok_and(|len| len.is_some_and(|len| len <= unread.len()))
+    }
+
     /// Returns all messages for this id up to and including its final response.
     pub fn reply(&mut self, id: MessageId) -> Result<Reply, ClientError> {
         let mut messages = Vec::new();

@@ -48,6 +48,10 @@ pub(crate) const CHANGED_TIME: &str = AccountAttribute::ChangedTime.name();
 pub(crate) const LOCKED_TIME: &str = AccountAttribute::LockedTime.name();
 pub(crate) const FAILURE_TIME: &str = AccountAttribute::FailureTime.name();
 pub(crate) const HISTORY: &str = "pwdHistory";
+/// State of passwords that a copy of the entry on another server takes over. Failed and successful binds are counted by
+/// each server.
+pub(crate) const COPIED_STATE: [&str; 7] =
+    [CHANGED_TIME, HISTORY, RESET, LOCKED_TIME, SCRAM_KEYS, AUTH_PASSWORD, TOTP_SECRET];
 pub(crate) const GRACE_USE_TIME: &str = AccountAttribute::GraceUseTime.name();
 pub(crate) const RESET: &str = AccountAttribute::Reset.name();
 pub(crate) const POLICY_SUBENTRY: &str = AccountAttribute::PolicySubentry.name();

@@ -273,6 +273,8 @@ pub(crate) const META_SCHEMA: &[u8] = b"schema";
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 /// Prefix of the keys of a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
+/// State of the copy of another server's tree; see [`crate::Directory::follow_state`].
+pub(crate) const META_FOLLOW: &[u8] = b"follow";
 
 /// Returns the key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {

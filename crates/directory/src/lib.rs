@@ -44,8 +44,8 @@ mod testing;
 pub use access::{RequestContext, Requester};
 pub use database::{OpenOptions, ReadOnlyDirectory, WriteBatch, Writer, data_formats, replicated};
 pub use maintenance::{
-    backup, check, content_diff, digest, export, import, index_build, ldif_check, ldif_diff, rehearse,
-    salvage, violations,
+    backup, check, content_diff, digest, export, follow, import, index_build, ldif_check, ldif_diff,
+    rehearse, salvage, violations,
 };
 pub use model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
 pub use model::open_error::OpenError;
@@ -59,7 +59,7 @@ pub use read::{
     access_question, bind, compare, controls, deleted, identity, log_changes, password_state, read_ahead,
     search,
 };
-pub use settings::{DirectorySettings, NodeSettings, Settings};
+pub use settings::{DirectorySettings, FollowedTree, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};
 pub use write::dynamic_entries;

@@ -7,6 +7,7 @@ pub mod digest;
 mod duplicates;
 mod entry_uuid;
 pub mod export;
+pub mod follow;
 pub mod import;
 pub mod index_build;
 pub mod ldif_check;

@@ -30,8 +30,8 @@ use crate::catalog::{Catalog, DEFAULT_INDEXES, without_effect};
 use crate::index::possible_kinds;
 use crate::model::index_definition::IndexKinds;
 pub use crate::model::settings::{
-    GENERAL, GeneralSetting, GeneralSettings, NodeSettings, SettingPath, SettingValue, Settings,
-    SettingsProblem, SettingsRecord, SuffixNumber,
+    FollowedTree, GENERAL, GeneralSetting, GeneralSettings, NodeSettings, SettingPath, SettingValue,
+    Settings, SettingsProblem, SettingsRecord, SuffixNumber,
 };
 pub use check::{CheckedSettings, check};
 pub use decide::{SettingsDecision, SettingsError, decide, notes, notes_of_new, policy_notices};

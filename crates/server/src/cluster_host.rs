@@ -115,6 +115,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
+        // The settings allow no node to follow another server.
+        ToWrite::Follow(_) => (LocalWork::Message(Vec::new()), None),
     };
     let queue = Arc::clone(queue);
     let reply = move |answer: Answer| {

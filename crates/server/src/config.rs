@@ -9,6 +9,7 @@ pub mod backup;
 mod cluster;
 pub mod console;
 mod exposed;
+pub(crate) mod follow;
 pub mod kerberos;
 pub mod limit_tables;
 pub mod metrics;
@@ -37,11 +38,13 @@ use zeroize::Zeroize as _;
 use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
 use crate::config::console::ConsoleSettings;
+use crate::config::follow::FollowKeys;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
 use crate::config::values::{DnText, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
+pub use follow::{FollowIdentity, FollowSettings};
 pub(crate) use online::ListenerIndex;
 pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
 pub use pass_through::{PassThroughSettings, Verifier};
@@ -107,6 +110,9 @@ pub enum ConfigError {
          saslauthd, which may have a service"
     )]
     PassThroughInPart,
+    /// The table `[follow]` has keys that contradict each other, or lacks some.
+    #[error("the table [follow] of the node file: {0}")]
+    Follow(&'static str),
     /// The table `[kerberos]` has keys, but no keytab.
     #[error("[kerberos] needs keytab, the file with the key of the server's principal")]
     KerberosWithoutKeytab,
@@ -258,6 +264,8 @@ pub struct Config {
     pub cluster: Option<ClusterSettings>,
     /// Service that verifies passwords kept elsewhere.
     pub pass_through: Option<PassThroughSettings>,
+    /// The server whose tree this one copies.
+    pub follow: Option<FollowSettings>,
 }
 
 /// Files of passwords that attackers try first: the table `[bad_passwords]`.
@@ -330,6 +338,13 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
 }
 
+fn follow(table: Option<FollowKeys>, is_node: bool) -> Result<Option<FollowSettings>, ConfigError> {
+    if table.is_some() && is_node {
+        return Err(ConfigError::Follow("a node of a cluster follows the cluster alone"));
+    }
+    table.map(FollowSettings::of).transpose()
+}
+
 impl Config {
     /// Returns the defaults, with that data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
@@ -356,6 +371,7 @@ impl Config {
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
             pass_through: None,
+            follow: None,
             audit: AuditSettings::default(),
             backup: None,
             metrics: None,
@@ -423,6 +439,7 @@ impl Config {
             tls: TlsSettings::of(file.tls)?,
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
+            follow: follow(file.follow, file.cluster.is_some())?,
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
@@ -479,6 +496,7 @@ impl Config {
             ("user or group", self.run_as != new.run_as, false),
             ("suffixes", self.suffixes != new.suffixes, false),
             ("pass_through", self.pass_through != new.pass_through, false),
+            ("follow", self.follow != new.follow, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
             ("backup", self.backup != new.backup, false),

@@ -556,6 +556,35 @@ pub const TLS_HANDSHAKE_SIZE_MAX: usize = 64 << 10;
 /// Largest file of certificates or keys, in octets.
 pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
 
+/// Changes of a followed server that are made together, and their octets in memory.
+pub const FOLLOW_BATCH_CHANGES: usize = 512;
+/// See [`FOLLOW_BATCH_CHANGES`].
+pub const FOLLOW_BATCH_BYTES: usize = 1 << 20;
+
+/// Octets of changes of a followed server that wait for others, such as entries that come before their superiors.
+pub const FOLLOW_WAITING_BYTES_MAX: usize = 256 << 20;
+
+/// Octets of entries of a followed server that are kept until their group of changes ends, because they name others.
+pub const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
+
+/// Entries of a followed server that are remembered and logged as not copied; further ones are only counted.
+pub const FOLLOW_REJECTED_MAX: usize = 10_000;
+
+/// Longest time without a message of the followed server before it is asked for one, and again until the connection
+/// counts as broken.
+pub const FOLLOW_SILENCE: Duration = Duration::from_secs(60);
+
+/// Longest wait for the followed server's network at each step of a connection.
+pub const FOLLOW_CONNECT: Duration = Duration::from_secs(30);
+
+/// Shortest and longest pause before the next connection to the followed server.
+pub const FOLLOW_RETRY_MIN: Duration = Duration::from_millis(250);
+/// See [`FOLLOW_RETRY_MIN`].
+pub const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// Interval at which a wait for the followed server looks whether the server stops.
+pub const FOLLOW_LOOK: Duration = Duration::from_millis(250);
+
 /// Interval between checks of the certificate files.
 pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
 

@@ -32,6 +32,7 @@ use crate::telemetry::process::ProcessUsage;
 use crate::telemetry::readiness::Readiness;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
+use crate::workers::follow::FollowFigures;
 use crate::workers::hash_pool::HashFigures;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
@@ -78,6 +79,8 @@ pub(crate) struct Sources {
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// State of the backup, if there is one.
     pub(crate) backup: Option<Arc<BackupFigures>>,
+    /// State of the copy of another server's tree, if there is one.
+    pub(crate) follow: Option<Arc<FollowFigures>>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -191,6 +194,7 @@ impl Monitor {
         groups.extend(storage(sources));
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
+        groups.extend(sources.follow.as_deref().map(follow));
         #[cfg(feature = "kafka")]
         groups.extend(sources.cluster.as_deref().map(|figures| cluster::group(figures, &sources.directory)));
         groups
@@ -379,6 +383,25 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let lacking = newest_position(directory).saturating_sub(position);
     group.level("Changes Since", "Changes that the backup lacks", lacking);
     group.add("Failing", "Why nothing is added to the backup", Value::Fault(error.map_or(Ok("no"), Err)));
+    group
+}
+
+/// Returns figures of the copy of another server's tree.
+fn follow(figures: &FollowFigures) -> Group {
+    let mut group = Group::new("Follow");
+    let state = figures.get();
+    let stage = state.stage.word();
+    group.add("State", "Stage of the copy", Value::State(stage, stage.to_owned()));
+    group.count("Changes", "Changes of the source that were made here", load(&figures.changes));
+    group.level("Rejected", "Entries of the source that are not copied", load(&figures.rejected));
+    group.count("Connections", "Connections to the source", load(&figures.connections));
+    group.text("Cookie", "The source's name of the last change", String::from_utf8_lossy(&state.cookie));
+    if state.committed > 0 {
+        group.time("Last Change", "When the copy last changed", state.committed);
+    }
+    let help = "Microseconds from the newest change at the source until it was durable here";
+    group.level("Delay", help, state.delay_micros);
+    group.add("Failing", "Why the source is not followed", Value::Fault(state.error.map_or(Ok("no"), Err)));
     group
 }
 

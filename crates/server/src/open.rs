@@ -35,7 +35,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::readiness::Readiness;
 use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
-use crate::workers::{audit, backups, certificate_watch, logins, warm_up};
+use crate::workers::{audit, backups, certificate_watch, follow, logins, warm_up};
 
 /// An open data directory that is not served yet.
 pub struct Opened {
@@ -186,6 +186,7 @@ impl Opened {
             })
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
+        let follow = config.follow.as_ref().map(|settings| (settings, Arc::default()));
         let (urls, addresses) = listening.addresses();
         let readiness =
             (metrics.as_ref()).map(|_| Arc::new(Readiness::new(listening.mailboxes.len(), Instant::now())));
@@ -194,6 +195,7 @@ impl Opened {
             cluster: node.as_ref().map(cluster::Node::figures),
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
             readiness: readiness.clone(),
+            follow: follow.as_ref().map(|(_, figures)| Arc::clone(figures)),
             ..sources(&shared, &listening)
         };
         monitor.attach(sources);
@@ -218,6 +220,9 @@ impl Opened {
         }
         if config.warm_up_bytes > 0 {
             services.add(warm_up::start(&directory, config.warm_up_bytes)?);
+        }
+        if let Some((settings, figures)) = follow {
+            services.add(follow::start(settings, &directory, &shared.writes, figures)?);
         }
         services.add(logins::start(&shared.logins, &shared.writes, &directory)?);
         let online = config.online.clone();
@@ -244,6 +249,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         cluster: None,
         backup: None,
         readiness: None,
+        follow: None,
         generation: shared.generation,
         counters: Arc::clone(&listening.counters),
         acceptor: listening.control(),

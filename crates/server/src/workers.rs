@@ -9,6 +9,7 @@ pub(crate) mod certificate_watch;
 pub(crate) mod changed_passwords;
 pub(crate) mod delays;
 pub(crate) mod due_changes;
+pub(crate) mod follow;
 pub(crate) mod guesses;
 pub(crate) mod hash_pool;
 mod hash_queue;

@@ -214,9 +214,9 @@ impl Writer {
 pub struct WriteBatch<'w> {
     pub(super) batch: Batch<'w>,
     directory: &'w Directory,
-    catalog: Arc<Catalog>,
+    pub(super) catalog: Arc<Catalog>,
     committed: &'w mut Arc<Catalog>,
-    settings: Arc<Settings>,
+    pub(super) settings: Arc<Settings>,
     /// Set while the disk is nearly full.
     full: Option<StoreError>,
     /// Reason why rows could not be written. An operation may be half applied, so the batch must be dropped.
@@ -316,6 +316,9 @@ impl WriteBatch<'_> {
         if self.refuses_trees && controls.tree_delete() {
             let text = "a node of the cluster runs a version without tree delete; update all nodes first";
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
+        }
+        if self.settings.node.followed.is_some() && !controls.follows_source() {
+            self.check_not_followed(request)?;
         }
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), context, request, controls, stamp, csn)?;
@@ -464,6 +467,7 @@ impl WriteBatch<'_> {
         stamp: &Stamp,
     ) -> Result<UndeleteAnswer, Outcome> {
         self.check_room()?;
+        self.check_follows_none()?;
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();
         let deciding = Deciding { state: self.state(), context, controls: &controls, stamp, csn };

@@ -35,7 +35,7 @@ mod large;
 mod prepare;
 mod resolve;
 mod sorters;
-mod vendor;
+pub(super) mod vendor;
 
 pub use build::{Builder, RefusedIds};
 pub(super) use id_blocks::IdMerger;

@@ -19,11 +19,27 @@ pub struct NodeSettings {
     pub admin_password: Option<Vec<u8>>,
     /// Whether anonymous clients of this node may read the tree, whatever the directory's settings say.
     pub anonymous_read: bool,
+    /// The tree that is a copy of another server's.
+    pub followed: Option<FollowedTree>,
+}
+
+/// A tree that is a copy of another server's: clients cannot change it here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowedTree {
+    /// DN of its top entry.
+    pub base: String,
+    /// URL of the other server, for referrals; `None` if clients cannot reach it.
+    pub referral: Option<String>,
 }
 
 impl Default for NodeSettings {
     fn default() -> NodeSettings {
-        NodeSettings { admin_dn: "cn=admin".to_owned(), admin_password: None, anonymous_read: false }
+        NodeSettings {
+            admin_dn: "cn=admin".to_owned(),
+            admin_password: None,
+            anonymous_read: false,
+            followed: None,
+        }
     }
 }
 

@@ -349,6 +349,8 @@ pub struct SeldomControls {
     pub no_operation: bool,
     /// The change may give operational attributes and change the structural class (draft-zeilenga-ldap-relax).
     pub relaxes_rules: bool,
+    /// The change repeats one of the server that this one follows. No client can request it.
+    pub follows_source: bool,
     /// The request belongs to a transaction, which its value names (RFC 5805).
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
@@ -456,6 +458,19 @@ impl RequestControls {
     /// Returns true if the change may give operational attributes and change the structural class.
     pub(crate) fn relaxes_rules(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.relaxes_rules)
+    }
+
+    /// Returns the controls of a change that repeats one of the server that this one follows.
+    pub(crate) fn of_follower() -> RequestControls {
+        let seldom =
+            SeldomControls { relaxes_rules: true, follows_source: true, ..SeldomControls::default() };
+        let seldom = Some(Box::new(seldom));
+        RequestControls { manage_dsa_it: true, seldom, ..RequestControls::default() }
+    }
+
+    /// Returns true if the change repeats one of the server that this one follows.
+    pub(crate) fn follows_source(&self) -> bool {
+        self.seldom.as_ref().is_some_and(|seldom| seldom.follows_source)
     }
 
     /// Returns true if the request belongs to a transaction.

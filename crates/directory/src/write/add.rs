@@ -70,7 +70,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())
     })?;
     let place = find_place(deciding, rights, &dn, &name)?;
-    password_rules::added(&deciding, &mut entry, place.parent)?;
+    if !controls.follows_source() {
+        password_rules::added(&deciding, &mut entry, place.parent)?;
+    }
     dynamic_entries::added(&deciding, &mut entry, &class_set, place.parent)?;
     if controls.relaxes_rules() {
         relaxed::stamp_new(&deciding, &mut entry)?;

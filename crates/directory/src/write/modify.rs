@@ -91,8 +91,9 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let is_password = |change: &ReadChange<'_>| {
         is_any_password(change) && PasswordKind::of(&change.description.options) == PasswordKind::Own
     };
-    let has_password = changes.iter().any(is_password);
-    let passwords = has_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
+    let checks_password = !controls.follows_source() && changes.iter().any(is_password);
+    let passwords =
+        checks_password.then(|| password_rules::passwords(&mut entry, state.catalog)).transpose()?;
     for change in &changes {
         // Naming the old password proves that the user knows it, so a wrong one must fail.
         let is_lenient = controls.permissive_modify && !is_any_password(change);
@@ -110,13 +111,13 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         let change = OwnPasswordChange { before: &before, with_old, only_adds };
         password_rules::changed(&deciding, &mut entry, target.id, change)?;
     }
-    let adds_app = |change: &ReadChange<'_>| {
-        is_any_password(change) && is_of_app(change) && change.operation != ChangeOperation::Delete
-    };
-    if changes.iter().any(|change| adds_app(change) && change.values.len() > 0) {
+    let adds_app = |change: &ReadChange<'_>| is_any_password(change) && is_of_app(change) && adds(change);
+    if !controls.follows_source() && changes.iter().any(adds_app) {
         password_rules::check_app_passwords(&deciding, &mut entry, target.id)?;
     }
-    password_rules::unlocked(&mut entry, state.catalog)?;
+    if !controls.follows_source() {
+        password_rules::unlocked(&mut entry, state.catalog)?;
+    }
     check_naming(state, &mut entry, &dn, &target)?;
     let class_set = check_classes(deciding, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
@@ -134,6 +135,11 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
         changes: entry.changes(&mut allocations),
     };
     Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
+}
+
+/// Returns true if a change gives values.
+fn adds(change: &ReadChange<'_>) -> bool {
+    change.operation != ChangeOperation::Delete && change.values.len() > 0
 }
 
 /// Access rules for the requester's change of an entry.

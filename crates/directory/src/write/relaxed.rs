@@ -4,12 +4,15 @@
 //! An add may give entryUUID, which later changes may not: consumers of changes know an entry by it. Add and modify
 //! may give the creator, the modifier and both times. The result must be one that the server could have made: times in
 //! order and not in the future, and no entryUUID twice.
+//!
+//! A change that repeats one of another server may also give the state of passwords, and times of that server's clock.
 
 use ldap::{ResultCode, oids};
 use schema::{AttributeDescription, AttributeType, generalized_micros};
 use uuid::Uuid;
 
 use crate::access::EffectiveRights;
+use crate::accounts::COPIED_STATE;
 use crate::catalog::{AttributeDef, ClassSet, check_modifiable, normal_value};
 use crate::index::IndexPart;
 use crate::model::outcome::OperationError;
@@ -28,7 +31,7 @@ const CREATE_TIMESTAMP: &str = "createTimestamp";
 const MODIFY_TIMESTAMP: &str = "modifyTimestamp";
 
 /// Attributes that a client may give, in addition to entryUUID.
-const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
+pub(crate) const GIVEN: [&str; 4] = ["creatorsName", CREATE_TIMESTAMP, "modifiersName", MODIFY_TIMESTAMP];
 
 /// Checks that the requester may use the control, if the request has it.
 ///
@@ -56,6 +59,9 @@ pub(crate) fn check_attribute(
     if deciding.controls.relaxes_rules() && description.options.is_empty() {
         let name = attribute_type.name();
         if GIVEN.contains(&name) || (name == ENTRY_UUID && is_add) {
+            return Ok(());
+        }
+        if deciding.controls.follows_source() && COPIED_STATE.contains(&name) {
             return Ok(());
         }
         if name == ENTRY_UUID {
@@ -99,7 +105,8 @@ pub(crate) fn stamp_changed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_
 fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Result<()> {
     let is_touched =
         GIVEN.map(|name| described(deciding, name).is_some_and(|(of, _)| entry.has_touched(of.id)));
-    if is_touched == [false; 4] {
+    let is_copied = deciding.controls.follows_source();
+    if is_touched == [false; 4] && !is_copied {
         return entry.stamp_change(deciding);
     }
     for name in ["creatorsName", CREATE_TIMESTAMP] {
@@ -111,8 +118,10 @@ fn stamp_relaxed(deciding: &Deciding<'_>, entry: &mut WorkingEntry<'_>) -> Resul
         }
     }
     for (description, value) in deciding.change() {
-        let is_given = entry.has_touched(description.type_id) && entry.value_count(&description)? > 0;
-        if !is_given {
+        // A copied change without them leaves them as they are at the source.
+        let name = deciding.state.catalog.schema.type_by_id(description.type_id).name();
+        let is_given = entry.has_touched(description.type_id) || (is_copied && GIVEN.contains(&name));
+        if !(is_given && entry.value_count(&description)? > 0) {
             entry.set_by_server(&description, value)?;
         }
     }
@@ -184,6 +193,9 @@ fn check_times(
     deciding: &Deciding<'_>,
     mut value: impl FnMut(&AttributeDescription) -> Result<Option<Vec<u8>>>,
 ) -> Result<()> {
+    if deciding.controls.follows_source() {
+        return Ok(());
+    }
     let mut time = |name: &str| -> Result<i64> {
         let Some((_, description)) = described(deciding, name) else { return Ok(0) };
         Ok(value(&description)?.and_then(|value| generalized_micros(&value)).unwrap_or_default())

@@ -8,6 +8,7 @@ mod support;
 
 mod backup;
 mod dynamic;
+mod follow;
 mod generate;
 mod import;
 mod indexes;

@@ -35,12 +35,17 @@ impl Config {
                 self.metrics.as_ref().and_then(|metrics| metrics.token_file.clone()),
             ),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
+            (
+                "the secret of follow",
+                self.follow.as_ref().and_then(|follow| follow.secret_file()).map(Path::to_owned),
+            ),
             ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
             ("the data", Some(self.data.clone())),
         ];
         let trusted = [
             ("the authorities of clients", tls.client_authorities.clone()),
             ("the authorities of pass_through", pass_through),
+            ("the authorities of follow", self.follow.as_ref().and_then(|follow| follow.authorities.clone())),
             ("the keys of oauth", self.online.token_key_file.clone()),
         ];
         let brokers = self.cluster.iter().flat_map(|cluster| &cluster.secret_files);

@@ -22,6 +22,7 @@ use crate::config::audit::AuditKeys;
 use crate::config::backup::BackupKeys;
 use crate::config::cluster::ClusterKeys;
 use crate::config::console::ConsoleKeys;
+use crate::config::follow::FollowKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
 use crate::config::metrics::MetricsKeys;
@@ -74,6 +75,7 @@ pub(crate) struct NodeFile {
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
+    pub(crate) follow: Option<FollowKeys>,
     pub(crate) cluster: Option<ClusterKeys>,
 }
 
@@ -270,6 +272,7 @@ impl NodeFile {
             &mut file.kerberos.keytab,
         ]);
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
+        let paths = paths.chain(file.follow.iter_mut().flat_map(FollowKeys::paths));
         for path in paths {
             *path = directory.join(&*path);
         }
@@ -287,7 +290,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         match (name, value.get_ref()) {
             (
                 "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "console"
-                | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through",
+                | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -383,6 +386,7 @@ mod tests {
             ("bad_passwords", keys_of::<BadPasswordFiles>()),
             ("cluster", keys_of::<ClusterKeys>()),
             ("console", keys_of::<ConsoleKeys>()),
+            ("follow", keys_of::<FollowKeys>()),
             ("kerberos", keys_of::<KerberosKeys>()),
             ("limit", keys_of::<LimitTableKeys>()),
             ("limits", keys_of::<LimitKeys>()),

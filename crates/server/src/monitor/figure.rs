@@ -29,10 +29,6 @@ pub(super) enum Value {
     /// A fault, or the text shown without one.
     Fault(Result<&'static str, String>),
     /// One of a few states: its word, and its text for people.
-    #[cfg_attr(
-        not(any(feature = "kafka", test)),
-        expect(dead_code, reason = "only nodes of a cluster have states")
-    )]
     State(&'static str, String),
     /// Number done, and total number.
     Progress(u64, u64),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use directory::{DirectorySettings, NodeSettings, password};
 use schema::{Schema, SchemaBuilder};
 
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, ConfigError, FollowSettings};
 use crate::error::ServeError;
 use crate::stamp::Random;
 
@@ -45,6 +45,7 @@ pub fn node_settings(config: &Config) -> NodeSettings {
         admin_dn: config.admin_dn.as_str().to_owned(),
         admin_password: None,
         anonymous_read: config.anonymous_read,
+        followed: config.follow.as_ref().map(FollowSettings::tree),
     }
 }
 

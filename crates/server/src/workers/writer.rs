@@ -10,6 +10,7 @@
 //! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
 //! with the reason, and reading goes on.
 
+mod following;
 #[cfg(feature = "kafka")]
 mod for_cluster;
 mod transaction;
@@ -41,6 +42,7 @@ use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::settings_change;
+pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
 
 /// Bytes that a request to record an attempt takes in the queue.
@@ -73,6 +75,8 @@ pub(crate) enum ToWrite {
     /// Record the attempts on an account in [`Attempts`], the use of a grace login at this time, and that of a
     /// time-based code of this step.
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
+    /// Repeat these changes of the server that this one follows.
+    Follow(Arc<FollowedChanges>),
 }
 
 impl ToWrite {
@@ -81,6 +85,7 @@ impl ToWrite {
             ToWrite::Message(message) => message.len(),
             ToWrite::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
             ToWrite::Account { .. } => size_of::<ToWrite>(),
+            ToWrite::Follow(changes) => changes.bytes(),
         }
     }
 }
@@ -577,6 +582,7 @@ fn execute(
         ToWrite::Account { id, grace, totp_step } => {
             record_account(batch, attempts, *id, (*grace, *totp_step), random).into()
         }
+        ToWrite::Follow(changes) => changes.execute(batch, random).into(),
     }
 }
 
@@ -689,6 +695,10 @@ fn all_failed(count: usize) -> Vec<Answer> {
 fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
     for (request, answer) in batch.iter().zip(outcomes) {
+        if let ToWrite::Follow(changes) = &request.change {
+            changes.answer(answer.outcome);
+            continue;
+        }
         let address = request.address;
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
             of_loop.push(answer.to(address));

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 /// Handling of an attribute of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Vendor {
+pub(in crate::maintenance) enum Vendor {
     /// The identifier of the entry, used as entryUUID.
     Identifier,
     /// Whether the account is disabled.
@@ -22,7 +22,7 @@ pub(super) enum Vendor {
 
 /// Form in which a value says that an account is disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Disabled {
+pub(in crate::maintenance) enum Disabled {
     /// The value is TRUE.
     Boolean,
     /// Bit 2 is set (userAccountControl).
@@ -126,7 +126,7 @@ pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
 }
 
 /// Returns the handling of an attribute that the schema does not define.
-pub(super) fn vendor(name: &str) -> Option<Vendor> {
+pub(in crate::maintenance) fn vendor(name: &str) -> Option<Vendor> {
     let converted = CONVERTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     let left_out =
         || left_out_names().any(|known| known.eq_ignore_ascii_case(name)).then_some(Vendor::LeftOut);
@@ -134,7 +134,7 @@ pub(super) fn vendor(name: &str) -> Option<Vendor> {
 }
 
 /// Returns true if a value says that the account is disabled.
-pub(super) fn is_disabled(form: Disabled, value: &[u8]) -> bool {
+pub(in crate::maintenance) fn is_disabled(form: Disabled, value: &[u8]) -> bool {
     let value = value.trim_ascii();
     match form {
         Disabled::Boolean => value.eq_ignore_ascii_case(b"true"),

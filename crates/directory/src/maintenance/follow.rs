@@ -1,0 +1,543 @@
+//! Repeats the changes of another server: makes the entry with an entryUUID equal to the one there.
+//!
+//! The other server sends whole entries, by content synchronization (RFC 4533). An entry that exists is renamed if its
+//! name differs, and only attributes that differ are changed; so an entry that is sent again makes no record. The
+//! changes are ordinary ones, with the rights of the administrator and without the policies that the other server has
+//! applied.
+//!
+//! Not copied: computed attributes, the state that each server keeps by itself (entryCSN, failed and successful binds),
+//! and attributes of other servers that have no meaning here.
+
+use std::collections::HashSet;
+use std::ops::{Bound, ControlFlow};
+
+use ldap::{
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DeleteRequest, Dn, ModifyDnRequest,
+    ModifyRequest, Request, ResultCode, SyncUuid,
+};
+use schema::{AttributeDescription, Schema, TypeId};
+use store::Direction;
+use uuid::Uuid;
+
+use super::import::vendor::{Vendor, is_disabled, vendor};
+use crate::access::{RequestContext, Requester};
+use crate::accounts::{COPIED_STATE, LOCKED_TIME};
+use crate::catalog::{VirtualAttribute, is_user_password, normal_value};
+use crate::database::WriteBatch;
+use crate::index::IndexPart;
+use crate::model::entry::{Content, EntryRow, InlineValue};
+use crate::model::name::{NormalName, parse_dn};
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::rows::{ENTRIES, EntryId, INDEX, index_key};
+use crate::model::stamp::Stamp;
+use crate::password::{self, StorageScheme, is_hashed};
+use crate::read::bind::stored_passwords;
+use crate::read::controls::RequestControls;
+use crate::snapshot::Snapshot;
+use crate::tree::stored_values::for_each_value;
+use crate::tree::{Found, TreeState, damaged_row, entry_row};
+use crate::write::relaxed::GIVEN;
+
+/// An entry of the other server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceEntry {
+    /// Its entryUUID.
+    pub uuid: SyncUuid,
+    /// Its DN.
+    pub dn: String,
+    /// Its attributes.
+    pub attributes: Vec<SourceAttribute>,
+}
+
+/// An attribute of a [`SourceEntry`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourceAttribute {
+    /// The attribute description.
+    pub description: String,
+    /// The values.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// A change of the other server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SourceChange {
+    /// The entry is now this.
+    Entry(SourceEntry),
+    /// The entry is gone.
+    Delete(SyncUuid),
+}
+
+/// More values than this are not replaced, but added and deleted one by one.
+const REPLACED_VALUES_MAX: usize = 64;
+
+/// Value of the attribute of an account that is locked until an administrator unlocks it.
+const LOCKED_FOR_EVER: &[u8] = b"000001010000Z";
+
+impl SourceEntry {
+    /// Removes attributes that are not copied: those named in `leave_out`, computed ones, and those without a meaning
+    /// here. Clear passwords are replaced by the stored form that the local entry has of them, or by a new one. Returns
+    /// true if values name other entries: see [`follow`].
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn adapt(
+        &mut self,
+        snapshot: &Snapshot,
+        leave_out: &[String],
+        salt: &mut dyn FnMut() -> [u8; 16],
+    ) -> Result<bool> {
+        let state = snapshot.state();
+        let schema = &*state.catalog.schema;
+        let mut is_locked = false;
+        self.attributes.retain(|attribute| {
+            let name = attribute.description.split(';').next().unwrap_or_default();
+            if leave_out.iter().any(|left| left.eq_ignore_ascii_case(name)) {
+                return false;
+            }
+            match schema.parse_description(&attribute.description) {
+                Ok(description) => is_copied(schema, description.type_id),
+                // Other attributes are refused with the entry, so that nothing is lost unseen.
+                Err(_) => match vendor(name) {
+                    Some(Vendor::Disabled(form)) => {
+                        is_locked |= attribute.values.iter().any(|value| is_disabled(form, value));
+                        false
+                    }
+                    Some(_) => false,
+                    None => true,
+                },
+            }
+        });
+        if is_locked {
+            let (description, values) = (LOCKED_TIME.to_owned(), vec![LOCKED_FOR_EVER.to_vec()]);
+            self.attributes.push(SourceAttribute { description, values });
+        }
+        self.hash_passwords(state, salt)?;
+        let is_link = |attribute: &SourceAttribute| {
+            let description = schema.parse_description(&attribute.description);
+            description.is_ok_and(|description| state.catalog.type_facts(description.type_id).is_link)
+        };
+        Ok(self.attributes.iter().any(is_link))
+    }
+
+    fn hash_passwords(&mut self, state: TreeState<'_>, salt: &mut dyn FnMut() -> [u8; 16]) -> Result<()> {
+        let schema = &*state.catalog.schema;
+        let scheme = state.settings.general.password_scheme;
+        if scheme == StorageScheme::Clear {
+            return Ok(());
+        }
+        for attribute in &mut self.attributes {
+            let description = schema.parse_description(&attribute.description);
+            if !description.is_ok_and(|description| is_user_password(schema, description.type_id)) {
+                continue;
+            }
+            for value in attribute.values.iter_mut().filter(|value| !is_hashed(value)) {
+                let known = match entry_of(state, &self.uuid)? {
+                    Some(id) => stored_passwords(state, id)?,
+                    None => Vec::new(),
+                };
+                let known = known.into_iter().find(|stored| password::verify(stored, value));
+                *value = known.unwrap_or_else(|| password::hash(scheme, value, &salt()));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if values of a type come from the other server.
+fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
+    let attribute_type = schema.type_by_id(type_id);
+    let name = attribute_type.name();
+    VirtualAttribute::of(attribute_type).is_none()
+        && (!attribute_type.no_user_modification || GIVEN.contains(&name) || COPIED_STATE.contains(&name))
+}
+
+/// Makes a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
+/// notAllowedOnNonLeaf if the entry to be deleted has subordinates: another change may have to be made first.
+///
+/// Sets `renames` if an entry was renamed. A value that names an entry follows its name here. If it was received with
+/// the entry's new name before the rename was made, it names another entry: such entries have to be made equal again.
+pub fn follow(
+    batch: &mut WriteBatch<'_>,
+    change: &SourceChange,
+    stamp: &Stamp,
+    renames: &mut bool,
+) -> Outcome {
+    let made = match change {
+        SourceChange::Entry(entry) => follow_entry(batch, entry, stamp, renames),
+        SourceChange::Delete(uuid) => follow_delete(batch, uuid, stamp),
+    };
+    made.unwrap_or_else(Outcome::from)
+}
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+fn follow_delete(batch: &mut WriteBatch<'_>, uuid: &SyncUuid, stamp: &Stamp) -> Result<Outcome> {
+    let Some(id) = entry_of(batch.state(), uuid)? else { return Ok(Outcome::success()) };
+    let dn = dn(batch.state(), id)?;
+    Ok(execute(batch, &Request::Delete(DeleteRequest { entry: &dn }), stamp))
+}
+
+fn follow_entry(
+    batch: &mut WriteBatch<'_>,
+    entry: &SourceEntry,
+    stamp: &Stamp,
+    renames: &mut bool,
+) -> Result<Outcome> {
+    let Some(id) = entry_of(batch.state(), &entry.uuid)? else {
+        return in_free_place(batch, entry, (stamp, renames), &mut add);
+    };
+    let name = NormalName::of(&parse_dn(&entry.dn)?, &batch.state().catalog.schema);
+    let present = dn(batch.state(), id)?;
+    if NormalName::of(&parse_dn(&present)?, &batch.state().catalog.schema).key != name.key {
+        let moved = in_free_place(batch, entry, (stamp, renames), &mut |batch, entry, stamp| {
+            Ok(rename(batch, &present, &parse_dn(&entry.dn)?, stamp))
+        })?;
+        if moved.code != ResultCode::SUCCESS {
+            return Ok(moved);
+        }
+        *renames = true;
+    }
+    let changes = differences(batch.state(), id, entry)?;
+    if changes.as_changes().is_empty() {
+        return Ok(Outcome::success());
+    }
+    let object = dn(batch.state(), id)?;
+    let modify = ModifyRequest { object: &object, changes: changes.as_changes() };
+    Ok(execute(batch, &Request::Modify(modify), stamp))
+}
+
+fn dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
+    state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
+}
+
+fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> Outcome {
+    let requester = Requester::Administrator { dn: batch.state().settings.node.admin_dn.clone() };
+    let context = RequestContext::new(&requester, None);
+    batch.execute(&context, request, &RequestControls::of_follower(), stamp)
+}
+
+type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
+
+/// Carries out a step that gives the entry its name. If another entry has that name, it is first renamed: its new name,
+/// or that it is gone, is yet to come.
+fn in_free_place(
+    batch: &mut WriteBatch<'_>,
+    entry: &SourceEntry,
+    (stamp, renames): (&Stamp, &mut bool),
+    step: Step<'_>,
+) -> Result<Outcome> {
+    let outcome = step(batch, entry, stamp)?;
+    if outcome.code != ResultCode::ENTRY_ALREADY_EXISTS || !set_aside(batch, &entry.dn, stamp)? {
+        return Ok(outcome);
+    }
+    *renames = true;
+    step(batch, entry, stamp)
+}
+
+/// Renames the entry of this name to one that no other has. Returns false if it cannot be renamed.
+fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bool> {
+    let parsed = parse_dn(name)?;
+    let Some(attribute) = parsed.rdn().and_then(|rdn| rdn.avas.first().map(|ava| ava.attribute.to_owned()))
+    else {
+        return Ok(false);
+    };
+    let rdn = format!("{attribute}={}", Uuid::from_bytes(stamp.uuid).hyphenated());
+    let superior = parsed.text_from(1);
+    let rename =
+        ModifyDnRequest { entry: name, new_rdn: &rdn, delete_old_rdn: true, new_superior: Some(superior) };
+    Ok(execute(batch, &Request::ModifyDn(rename), stamp).code == ResultCode::SUCCESS)
+}
+
+/// Renames an entry. The values of the old name stay where that is possible: those that are gone are removed with the
+/// other differences.
+fn rename(batch: &mut WriteBatch<'_>, entry: &str, to: &Dn<'_>, stamp: &Stamp) -> Outcome {
+    let superior = to.text_from(1);
+    let own = to.text().strip_suffix(superior).unwrap_or(to.text()).trim_end_matches(' ');
+    let new_rdn = own.strip_suffix([',', ';']).unwrap_or(own);
+    let request = |delete_old_rdn| ModifyDnRequest {
+        entry,
+        new_rdn,
+        delete_old_rdn,
+        new_superior: (!superior.is_empty()).then_some(superior),
+    };
+    let outcome = execute(batch, &Request::ModifyDn(request(false)), stamp);
+    match outcome.code {
+        ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT | ResultCode::ENTRY_ALREADY_EXISTS => outcome,
+        _ => execute(batch, &Request::ModifyDn(request(true)), stamp),
+    }
+}
+
+fn add(batch: &mut WriteBatch<'_>, entry: &SourceEntry, stamp: &Stamp) -> Result<Outcome> {
+    let mut attributes = AttributesBuf::new();
+    let uuid = Uuid::from_bytes(entry.uuid).hyphenated().to_string();
+    attributes.push(ENTRY_UUID, [uuid]);
+    for SourceAttribute { description, values } in &entry.attributes {
+        attributes.push(description, values);
+    }
+    let request = AddRequest { entry: &entry.dn, attributes: attributes.as_attributes() };
+    Ok(execute(batch, &Request::Add(request), stamp))
+}
+
+const ENTRY_UUID: &str = "entryUUID";
+
+/// Returns the changes that make the attributes of the entry `id` those of the other server.
+fn differences(state: TreeState<'_>, id: EntryId, entry: &SourceEntry) -> Result<ChangesBuf> {
+    let schema = &*state.catalog.schema;
+    let mut changes = ChangesBuf::new();
+    let row = entry_row(state.read, id)?;
+    let parsed: Vec<Option<AttributeDescription>> = entry
+        .attributes
+        .iter()
+        .map(|attribute| schema.parse_description(&attribute.description).ok())
+        .collect();
+    for stored in row.attributes() {
+        let own = &state.catalog.attribute(stored.id).description;
+        let place = parsed.iter().position(|other| other.as_ref() == Some(own));
+        let Some(given) = place.and_then(|place| entry.attributes.get(place)) else {
+            let name = schema.type_by_id(own.type_id).name();
+            if is_copied(schema, own.type_id) && !GIVEN.contains(&name) {
+                let none: [&[u8]; 0] = [];
+                changes.push(ChangeOperation::Replace, &own.returned_name(schema), none);
+            }
+            continue;
+        };
+        let mut present = Vec::new();
+        for_each_value(state, id, &stored, &mut |value| {
+            present.push(value.to_vec());
+            ControlFlow::Continue(())
+        })?;
+        change_values(state, own, (&present, given), &mut changes);
+    }
+    for (attribute, description) in entry.attributes.iter().zip(&parsed) {
+        let is_stored = description.as_ref().is_some_and(|description| {
+            let known = state.catalog.attribute_id(description.type_id, &description.options);
+            known.is_some_and(|known| row.find(known).is_some())
+        });
+        if !is_stored {
+            changes.push(ChangeOperation::Replace, &attribute.description, &attribute.values);
+        }
+    }
+    Ok(changes)
+}
+
+fn change_values(
+    state: TreeState<'_>,
+    description: &AttributeDescription,
+    (present, given): (&[Vec<u8>], &SourceAttribute),
+    changes: &mut ChangesBuf,
+) {
+    let name = &given.description;
+    let (before, after): (HashSet<&[u8]>, HashSet<&[u8]>) =
+        (present.iter().map(Vec::as_slice).collect(), given.values.iter().map(Vec::as_slice).collect());
+    if before == after {
+        return;
+    }
+    if before.len().max(after.len()) <= REPLACED_VALUES_MAX {
+        return changes.push(ChangeOperation::Replace, name, &given.values);
+    }
+    let Some(id) = state.catalog.attribute_id(description.type_id, &description.options) else { return };
+    let (def, schema) = (state.catalog.attribute(id), &*state.catalog.schema);
+    let keys = |values: &HashSet<&[u8]>| -> HashSet<Vec<u8>> {
+        values.iter().map(|value| normal_value(schema, def, value)).collect()
+    };
+    let (old_keys, new_keys) = (keys(&before), keys(&after));
+    let lacking = |values: &HashSet<&[u8]>, keys: &HashSet<Vec<u8>>| -> Vec<Vec<u8>> {
+        let lacking = values.iter().filter(|value| !keys.contains(&normal_value(schema, def, value)));
+        lacking.map(|value| value.to_vec()).collect()
+    };
+    let (gone, come) = (lacking(&before, &new_keys), lacking(&after, &old_keys));
+    if !gone.is_empty() {
+        changes.push(ChangeOperation::Delete, name, gone);
+    }
+    if !come.is_empty() {
+        changes.push(ChangeOperation::Add, name, come);
+    }
+}
+
+/// Returns the entry with an entryUUID.
+fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
+    let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
+    let Some(id) = type_id.and_then(|id| state.catalog.attribute_id(id, "")) else { return Ok(None) };
+    let def = state.catalog.attribute(id);
+    if !def.index.answers(IndexPart::Values) {
+        let text = "entryUUID needs an index for equality, to follow another server";
+        return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
+    }
+    let text = Uuid::from_bytes(*uuid).hyphenated().to_string();
+    let normal = normal_value(&state.catalog.schema, def, text.as_bytes());
+    let mut found = Vec::new();
+    state.read.ids(INDEX, &index_key(def.id, &normal))?.next_block(&mut found, 1)?;
+    Ok(found.first().copied().map(EntryId))
+}
+
+/// Returns the entryUUIDs of the entries at and below `base` that are not in `known`, the youngest entry first.
+///
+/// # Errors
+/// The store failed.
+pub fn others_below(
+    snapshot: &Snapshot,
+    base: &str,
+    is_known: &dyn Fn(&SyncUuid) -> bool,
+) -> Result<Vec<SyncUuid>> {
+    let state = snapshot.state();
+    let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
+    let Some(attribute) = type_id.and_then(|id| state.catalog.attribute_id(id, "")) else {
+        return Ok(Vec::new());
+    };
+    let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
+    let Found::Entry(base, _) = state.find(&name)? else { return Ok(Vec::new()) };
+    let mut others = Vec::new();
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    for row in state.read.scan(ENTRIES, all, Direction::Forward) {
+        let (key, value) = row?;
+        let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
+        let row = EntryRow::decode(value).ok_or_else(|| damaged_row("entries", id))?;
+        let Some(Content::Inline(values)) = row.find(attribute).map(|found| found.content) else { continue };
+        let Some(InlineValue::Here(text)) = values.iter().next() else { continue };
+        let Ok(uuid) = Uuid::try_parse_ascii(text).map(Uuid::into_bytes) else { continue };
+        if !is_known(&uuid) && state.is_at_or_below(id, base)? {
+            others.push(uuid);
+        }
+    }
+    others.reverse();
+    Ok(others)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{SUFFIX, TestDirectory};
+
+    fn entry(number: u8, dn: &str, attributes: &[(&str, &[&str])]) -> SourceChange {
+        let attributes = attributes.iter().map(|(description, values)| SourceAttribute {
+            description: (*description).to_owned(),
+            values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
+        });
+        SourceChange::Entry(SourceEntry {
+            uuid: [number; 16],
+            dn: dn.to_owned(),
+            attributes: attributes.collect(),
+        })
+    }
+
+    const PERSON: &[(&str, &[&str])] = &[
+        ("objectClass", &["top", "person", "organizationalPerson", "inetOrgPerson"]),
+        ("sn", &["x"]),
+        ("cn", &["one", "two"]),
+        ("userPassword", &["{SSHA}x"]),
+        ("createTimestamp", &["20200101000000Z"]),
+        ("modifyTimestamp", &["20990101000000Z"]),
+        ("modifiersName", &["cn=there"]),
+        ("pwdHistory", &["20200101000000Z#1.3.6.1.4.1.1466.115.121.1.40#7#{SSHA}y"]),
+    ];
+
+    fn unit(number: u8, dn: &str) -> SourceChange {
+        entry(number, dn, &[("objectClass", &["organizationalUnit"]), ("ou", &["x"])])
+    }
+
+    fn start() -> TestDirectory {
+        let mut directory = TestDirectory::with_suffix_entry();
+        directory.define_index("entryUUID", "equality");
+        directory.finish_indexes();
+        directory
+    }
+
+    /// Makes a change, and returns its result code and whether it renamed an entry.
+    fn make(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
+        let stamp = directory.stamp();
+        let mut renames = false;
+        let mut batch = directory.writer.begin().unwrap();
+        let outcome = follow(&mut batch, change, &stamp, &mut renames);
+        batch.commit().unwrap();
+        directory.snapshot.renew().unwrap();
+        (outcome.code, renames)
+    }
+
+    #[track_caller]
+    fn makes(directory: &mut TestDirectory, change: &SourceChange) {
+        assert_eq!(make(directory, change).0, ResultCode::SUCCESS);
+    }
+
+    #[test]
+    fn an_entry_that_is_sent_again_makes_no_record() {
+        let mut directory = start();
+        let person = entry(1, "cn=one,dc=example,dc=com", PERSON);
+        makes(&mut directory, &person);
+        let position = directory.snapshot.position().unwrap();
+        makes(&mut directory, &person);
+        assert_eq!(directory.snapshot.position().unwrap(), position);
+        let found = directory.read("cn=one,dc=example,dc=com").unwrap();
+        for (name, values) in PERSON.iter().filter(|(name, _)| *name != "objectClass") {
+            assert_eq!(found.texts(name), *values, "{name}");
+        }
+    }
+
+    #[test]
+    fn other_attributes_keep_the_times_of_the_source() {
+        let mut directory = start();
+        makes(&mut directory, &entry(1, "cn=one,dc=example,dc=com", PERSON));
+        let changed: Vec<_> =
+            PERSON.iter().filter(|(name, _)| *name != "cn").copied().chain([("cn", &["two"][..])]).collect();
+        makes(&mut directory, &entry(1, "cn=two,dc=example,dc=com", &changed));
+        let found = directory.read("cn=two,dc=example,dc=com").unwrap();
+        assert_eq!(
+            (found.texts("cn"), found.texts("modifiersName")),
+            (vec!["two".to_owned()], vec!["cn=there".to_owned()])
+        );
+    }
+
+    #[test]
+    fn entries_may_exchange_their_names() {
+        let mut directory = start();
+        let at = |number, name: &str| entry(number, &format!("cn={name},dc=example,dc=com"), PERSON);
+        makes(&mut directory, &at(1, "one"));
+        makes(&mut directory, &at(2, "two"));
+        let (one, two) = ("cn=one,dc=example,dc=com", "cn=two,dc=example,dc=com");
+        let before = directory.read(one).unwrap().texts("entryUUID");
+        assert_eq!(make(&mut directory, &at(1, "two")), (ResultCode::SUCCESS, true));
+        assert_eq!(make(&mut directory, &at(2, "one")), (ResultCode::SUCCESS, true));
+        assert_eq!(directory.read(two).unwrap().texts("entryUUID"), before);
+        assert_eq!(directory.read(one).unwrap().texts("cn"), ["one", "two"]);
+        assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn changes_that_come_too_early_say_so() {
+        let mut directory = start();
+        let below = unit(2, "ou=x,ou=above,dc=example,dc=com");
+        assert_eq!(make(&mut directory, &below).0, ResultCode::NO_SUCH_OBJECT);
+        makes(&mut directory, &unit(1, "ou=above,dc=example,dc=com"));
+        makes(&mut directory, &below);
+        assert_eq!(
+            make(&mut directory, &SourceChange::Delete([1; 16])).0,
+            ResultCode::NOT_ALLOWED_ON_NON_LEAF
+        );
+        let others = others_below(&directory.snapshot, SUFFIX, &|uuid| uuid == &[1; 16]).unwrap();
+        assert_eq!(others.first(), Some(&[2; 16]));
+        makes(&mut directory, &SourceChange::Delete([2; 16]));
+        makes(&mut directory, &SourceChange::Delete([1; 16]));
+        makes(&mut directory, &SourceChange::Delete([1; 16]));
+    }
+
+    #[test]
+    fn attributes_without_a_meaning_here_are_left_out() {
+        let directory = start();
+        let given: &[(&str, &[&str])] = &[
+            ("cn", &["one"]),
+            ("entryCSN", &["x"]),
+            ("memberOf", &["cn=x"]),
+            ("nsAccountLock", &["TRUE"]),
+            ("aci", &["x"]),
+            ("title", &["x"]),
+            ("pwdFailureTime", &["20200101000000Z"]),
+            ("shoeSize", &["x"]),
+            ("userPassword", &["clear", "{SSHA}x"]),
+        ];
+        let SourceChange::Entry(mut source) = entry(1, "cn=one,dc=example,dc=com", given) else { panic!() };
+        assert!(!source.adapt(&directory.snapshot, &["TITLE".to_owned()], &mut || [7; 16]).unwrap());
+        let names: Vec<&str> = source.attributes.iter().map(|of| of.description.as_str()).collect();
+        assert_eq!(names, ["cn", "shoeSize", "userPassword", "pwdAccountLockedTime"]);
+        assert!(is_hashed(&source.attributes[2].values[0]));
+        assert_eq!(source.attributes[2].values[1], b"{SSHA}x");
+    }
+}

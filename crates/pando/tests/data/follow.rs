@@ -1,0 +1,252 @@
+//! A copy of another server's tree, which is kept up to date: from Debian's slapd, and from Pando.
+
+use crate::support;
+
+use std::net::SocketAddr;
+
+use bench::peers::Amendments;
+use client::Connection;
+use ldap::{ChangeOperation, ResultCode, Scope};
+use support::cluster::until;
+use support::pando::{Start, command};
+use support::slapd::Slapd;
+use support::tree::{add, add_person, person_dn, plant, replace};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
+
+/// Starts a server in `scratch` that follows the one at this address.
+fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let node = format!(
+        "[follow]\nurl = \"ldap://{source}\"\nbase = \"{SUFFIX}\"\nbind_dn = \"{ADMIN_DN}\"\npassword_file = \"{}\"\n",
+        password.display()
+    );
+    let node = scratch.write("node.toml", node);
+    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+}
+
+/// Waits until both servers have the same entries, apart from these attributes.
+#[track_caller]
+fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
+    let password = scratch.join("password");
+    let (source, copy) = (format!("ldap://{source}"), format!("ldap://{}", copy.address()));
+    let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
+    let leave_out: Vec<&str> = leave_out.iter().flat_map(|name| ["--leave-out", name]).collect();
+    let base = ["--base", SUFFIX];
+    let compare = [&["compare", &source, &copy], &bind[..], &base, &leave_out].concat();
+    let mut last = String::new();
+    let equal = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        until("an equal copy", || {
+            let run = command(&compare, None);
+            last = format!("{}{}", run.stdout, run.stderr);
+            run.stderr
+                .contains("0 with other values, 0 only in the first, 0 only in the second")
+                .then_some(())
+        })
+    }));
+    assert!(equal.is_ok(), "{last}");
+}
+
+/// Returns a figure of `cn=Follow,cn=monitor`.
+fn figure(pando: &Pando, name: &str) -> String {
+    let dn = format!("cn={name},cn=Follow,cn=monitor");
+    let entry = pando.administrator().entry(&dn, &["monitorCounter", "monitoredInfo"]).unwrap().unwrap();
+    entry.text("monitorCounter").or_else(|| entry.text("monitoredInfo")).unwrap()
+}
+
+/// Makes changes at random: people, groups and units that are added, changed, renamed, moved and deleted.
+struct Changes {
+    random: fastrand::Rng,
+    connection: Connection,
+    count: u32,
+    /// Whether values that name entries follow their names at the source, which slapd does not replicate, and whether
+    /// two people may exchange their names.
+    links_follow: bool,
+}
+
+impl Changes {
+    fn of(&mut self, class: &str) -> Vec<String> {
+        // Others name anna, below a unit that stays.
+        let filter = format!("(&(objectClass={class})(!(uid=anna)))");
+        let found = self.connection.search(SUFFIX, Scope::WholeSubtree, &filter, &["1.1"]);
+        found.unwrap().entries.into_iter().map(|entry| entry.dn).collect()
+    }
+
+    fn one(&mut self, class: &str) -> Option<String> {
+        let all = self.of(class);
+        self.random.choice(all)
+    }
+
+    /// Makes a change, which may be refused.
+    fn make(&mut self) {
+        self.count += 1;
+        let (number, kind) = (self.count, self.random.u8(..12));
+        let Some(unit) = self.one("organizationalUnit") else { return };
+        let Some(person) = self.one("inetOrgPerson") else { return };
+        let named = if self.links_follow { person.clone() } else { person_dn("anna") };
+        let connection = &mut self.connection;
+        let outcome = match kind {
+            0 => connection.add(&format!("ou=u{number},{unit}"), &[("objectClass", "organizationalUnit")]),
+            1 | 2 => {
+                let attributes =
+                    [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "y"), ("manager", &named)];
+                connection.add(&format!("uid=p{number},{unit}"), &attributes)
+            }
+            3 => connection.delete(&person),
+            4 => {
+                let title = format!("title {number}");
+                connection.modify(&person, &[(ChangeOperation::Replace, "title", &[&title, "x"])])
+            }
+            5 => connection.modify(&person, &[(ChangeOperation::Replace, "title", &[])]),
+            6 => connection.modify_dn(&person, &format!("uid=r{number}"), Some(&unit)),
+            7 => {
+                let units =
+                    self.of("organizationalUnit").into_iter().filter(|dn| !dn.starts_with("ou=people"));
+                let Some(moved) = self.random.choice(units.collect::<Vec<_>>()) else { return };
+                self.connection.modify_dn(&moved, &format!("ou=m{number}"), Some(&unit))
+            }
+            8 | 9 => {
+                let Some(group) = self.one("groupOfNames") else { return };
+                let operation = if kind == 8 { ChangeOperation::Add } else { ChangeOperation::Delete };
+                self.connection.modify(&group, &[(operation, "member", &[&named])])
+            }
+            10 => {
+                let attributes =
+                    [("objectClass", "groupOfNames"), ("member", named.as_str()), ("member", SUFFIX)];
+                connection.add(&format!("cn=g{number},{unit}"), &attributes)
+            }
+            _ if self.links_follow => self.exchange(&person),
+            _ => connection.modify(&person, &[(ChangeOperation::Replace, "sn", &["Z"])]),
+        };
+        outcome.unwrap();
+    }
+
+    fn exchange(&mut self, first: &str) -> Result<client::Outcome, client::ClientError> {
+        let second = self.one("inetOrgPerson").unwrap();
+        let split =
+            |dn: &str| dn.split_once(',').map(|(rdn, above)| (rdn.to_owned(), above.to_owned())).unwrap();
+        let ((first_rdn, first_above), (second_rdn, second_above)) = (split(first), split(&second));
+        self.connection.modify_dn(first, "uid=between", Some(&first_above))?;
+        self.connection.modify_dn(&second, &first_rdn, Some(&first_above))?;
+        self.connection.modify_dn(&format!("uid=between,{first_above}"), &second_rdn, Some(&second_above))
+    }
+}
+
+fn plant_more(connection: &mut Connection) {
+    plant(connection);
+    // The group of `plant` has members that are renamed.
+    assert!(connection.delete(&format!("cn=staff,ou=groups,{SUFFIX}")).unwrap().is_success());
+    (0..20).for_each(|number| add_person(connection, &format!("p{number}")));
+}
+
+fn source_changes(connection: Connection, links_follow: bool) -> Changes {
+    Changes { random: fastrand::Rng::with_seed(seed()), connection, count: 100, links_follow }
+}
+
+#[test]
+fn a_copy_follows_slapd_through_kills() {
+    let (scratch, folder) = (Scratch::new("follow-slapd"), Scratch::new("follow-slapd-source"));
+    let rules = "access to * by * write\noverlay syncprov\nsyncprov-sessionlog 100\n";
+    let global = "moduleload syncprov\nattributetype ( 1.3.6.1.4.1.99999.1 NAME 'shoeSize' SYNTAX \
+                  1.3.6.1.4.1.1466.115.121.1.15 )\nobjectclass ( 1.3.6.1.4.1.99999.2 NAME 'shoeOwner' SUP top \
+                  AUXILIARY MAY shoeSize )\n";
+    let (global, rules) = (global.to_owned(), Some(rules.to_owned()));
+    let slapd =
+        Slapd::amended(&folder, &["entryUUID"], Amendments { global, rules, ..Amendments::default() });
+    let mut theirs = Connection::open(slapd.address()).unwrap();
+    assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    plant_more(&mut theirs);
+    // slapd has passwords in clear.
+    let not_compared = ["userPassword"];
+    let mut copy = follower(&scratch, slapd.address());
+    equal(&scratch, slapd.address(), &copy, &not_compared);
+    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    let mut changes = source_changes(theirs, false);
+    for round in 0..rounds(3) {
+        (0..20).for_each(|_| changes.make());
+        copy.kill();
+        (0..40).for_each(|_| changes.make());
+        copy = follower(&scratch, slapd.address());
+        until("a connection", || (figure(&copy, "State") == "following").then_some(()));
+        (0..20).for_each(|_| changes.make());
+        equal(&scratch, slapd.address(), &copy, &not_compared);
+        assert_eq!(figure(&copy, "Rejected"), "0", "round {round}");
+    }
+    // What does not fit the schema here is counted and named, and copied once it fits.
+    let mut theirs = changes.connection;
+    let shoes = format!("uid=shoes,{SUFFIX}");
+    let attributes = [
+        ("objectClass", "inetOrgPerson"),
+        ("objectClass", "shoeOwner"),
+        ("cn", "x"),
+        ("sn", "y"),
+        ("shoeSize", "44"),
+    ];
+    add(&mut theirs, &shoes, &attributes);
+    until("a rejected entry", || (figure(&copy, "Rejected") == "1").then_some(()));
+    assert!(copy.log().contains(&format!("entry=\"{shoes}\"")), "{}", copy.log());
+    let without = [
+        (ChangeOperation::Delete, "objectClass", &["shoeOwner"][..]),
+        (ChangeOperation::Delete, "shoeSize", &[]),
+    ];
+    assert!(theirs.modify(&shoes, &without).unwrap().is_success());
+    equal(&scratch, slapd.address(), &copy, &not_compared);
+    assert_eq!(figure(&copy, "Rejected"), "0");
+}
+
+#[test]
+fn a_copy_follows_pando_through_kills_of_both() {
+    let (scratch, folder) = (Scratch::new("follow-pando"), Scratch::new("follow-pando-source"));
+    let mut source = Pando::start(&folder);
+    let address = source.address();
+    plant_more(&mut source.administrator());
+    let mut copy = follower(&scratch, address);
+    equal(&scratch, address, &copy, &[]);
+    let mut changes = source_changes(source.administrator(), true);
+    for round in 0..rounds(3) {
+        (0..20).for_each(|_| changes.make());
+        copy.kill();
+        (0..30).for_each(|_| changes.make());
+        copy = follower(&scratch, address);
+        (0..20).for_each(|_| changes.make());
+        if round % 2 == 0 {
+            source.kill();
+            let listen = format!("ldap://{address}");
+            source = Start::new(&folder).arguments(&["--listen", &listen]).ready();
+            changes.connection = Connection::open(address).unwrap();
+            assert!(changes.connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+            (0..20).for_each(|_| changes.make());
+        }
+        equal(&scratch, address, &copy, &[]);
+        assert_eq!(
+            (figure(&copy, "Rejected"), figure(&copy, "State")),
+            ("0".to_owned(), "following".to_owned())
+        );
+    }
+    command(&["verify", "--data", Pando::data(&scratch).to_str().unwrap()], None).expect_code(0);
+}
+
+#[test]
+fn clients_are_referred_to_the_source() {
+    let (scratch, folder) = (Scratch::new("follow-referral"), Scratch::new("follow-referral-source"));
+    let source = Pando::start(&folder);
+    plant(&mut source.administrator());
+    let copy = follower(&scratch, source.address());
+    equal(&scratch, source.address(), &copy, &[]);
+    let mut admin = copy.administrator();
+    let anna = person_dn("anna");
+    let refused = |outcome: client::Outcome| {
+        assert_eq!(outcome.code, ResultCode::REFERRAL, "{outcome:?}");
+        let url = outcome.referrals.first().unwrap();
+        assert!(url.starts_with(&format!("ldap://{}/", source.address())), "{url}");
+    };
+    refused(admin.delete(&anna).unwrap());
+    refused(admin.modify(&anna, &[(ChangeOperation::Replace, "title", &["x"])]).unwrap());
+    refused(admin.modify_dn(&anna, "uid=other", None).unwrap());
+    refused(admin.add(&format!("ou=new,{SUFFIX}"), &[("objectClass", "organizationalUnit")]).unwrap());
+    replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["60"]);
+    assert_eq!(support::tree::bind(&copy, "anna", "anna-secret"), ResultCode::SUCCESS);
+    // Without the table, the copy is a directory of its own.
+    copy.stop();
+    let copy = Pando::start(&scratch);
+    assert!(copy.administrator().delete(&anna).unwrap().is_success());
+}

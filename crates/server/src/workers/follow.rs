@@ -1,0 +1,111 @@
+//! The thread that copies another server's tree and keeps the copy up to date, by content synchronization (RFC 4533).
+//!
+//! The cookie of the other server is stored in the commit of the changes that lead to it. After a crash of either
+//! server the copy continues from there: what is sent again changes nothing, because entries are compared by entryUUID.
+//! A cookie belongs to the source and the content; with another one everything is compared again.
+
+mod figures;
+mod session;
+mod state;
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+use client::ClientError;
+use directory::{Directory, OperationError};
+
+pub(crate) use self::figures::{FollowFigures, FollowStage};
+use self::session::Session;
+use crate::config::FollowSettings;
+use crate::limits::{FOLLOW_RETRY_MAX, FOLLOW_RETRY_MIN};
+use crate::workers::service::Service;
+use crate::workers::writer::WriteQueue;
+
+/// Reason why a connection to the other server ended.
+#[derive(Debug, thiserror::Error)]
+enum FollowError {
+    /// This server stops.
+    #[error("the server stops")]
+    Stopping,
+    /// The other server wants a new connection, with the cookie or without.
+    #[error("the source asks to begin again")]
+    Again,
+    #[error("cannot read {file}: {error}")]
+    File { file: String, error: String },
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the source refuses {what}: {code}: {diagnostic}")]
+    Refused { what: &'static str, code: ldap::ResultCode, diagnostic: String },
+    #[error("{0}")]
+    Source(&'static str),
+    #[error("the copy cannot be changed: {0}")]
+    Writer(String),
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+}
+
+impl From<store::StoreError> for FollowError {
+    fn from(error: store::StoreError) -> FollowError {
+        FollowError::Operation(error.into())
+    }
+}
+
+/// State of the thread.
+struct Follow {
+    settings: FollowSettings,
+    directory: Arc<Directory>,
+    queue: Arc<WriteQueue>,
+    figures: Arc<FollowFigures>,
+    is_stopping: Arc<AtomicBool>,
+}
+
+/// Starts the thread. It submits changes, so the writer must stop after it.
+///
+/// # Errors
+/// The system cannot start one.
+pub(crate) fn start(
+    settings: &FollowSettings,
+    directory: &Arc<Directory>,
+    queue: &Arc<WriteQueue>,
+    figures: Arc<FollowFigures>,
+) -> io::Result<Service> {
+    let is_stopping = Arc::<AtomicBool>::default();
+    let (stop, stopped) = channel();
+    let stopping = Arc::clone(&is_stopping);
+    let (settings, directory, queue) = (settings.clone(), Arc::clone(directory), Arc::clone(queue));
+    let mut follow = Follow { settings, directory, queue, figures, is_stopping };
+    let run = move || run(&mut follow, &stopped);
+    Service::start("pando-follow", run, move || {
+        stopping.store(true, Ordering::Relaxed);
+        drop(stop);
+    })
+}
+
+/// Connects again and again until the other end of `stop` is dropped.
+fn run(follow: &mut Follow, stop: &Receiver<()>) {
+    let mut pause = FOLLOW_RETRY_MIN;
+    loop {
+        let mut session = Session::new(follow);
+        let ended = session.run();
+        let was_complete = session.was_complete();
+        match ended {
+            Ok(()) | Err(FollowError::Stopping) => return,
+            Err(FollowError::Again) => tracing::info!("the source asks to begin again"),
+            Err(error) => {
+                let text = error.to_string();
+                if follow.figures.failed(&text) {
+                    tracing::warn!(source = %follow.settings.url, "the source is not followed: {text}");
+                }
+            }
+        }
+        if was_complete {
+            pause = FOLLOW_RETRY_MIN;
+        }
+        if stop.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
+            return;
+        }
+        pause = (pause * 2).min(FOLLOW_RETRY_MAX);
+    }
+}

@@ -1,0 +1,119 @@
+//! Figures of the copy, for `cn=monitor` and the metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use schema::generalized_micros;
+
+use crate::stamp::now_micros;
+
+/// Stage of the copy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum FollowStage {
+    /// There is no connection to the source.
+    #[default]
+    Disconnected,
+    /// The copy is compared with the source, or copied for the first time.
+    Refreshing,
+    /// Changes arrive as they occur.
+    Following,
+}
+
+impl FollowStage {
+    /// Returns a word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            FollowStage::Disconnected => "disconnected",
+            FollowStage::Refreshing => "refreshing",
+            FollowStage::Following => "following",
+        }
+    }
+}
+
+/// Figures of the copy.
+#[derive(Debug, Default)]
+pub(crate) struct FollowFigures {
+    /// Changes received and made.
+    pub(crate) changes: AtomicU64,
+    /// Entries of the source that are not copied.
+    pub(crate) rejected: AtomicU64,
+    /// Connections to the source.
+    pub(crate) connections: AtomicU64,
+    state: Mutex<FollowState>,
+}
+
+/// See [`FollowFigures`].
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FollowState {
+    pub(crate) stage: FollowStage,
+    /// Reason of the end of the last connection, until the next one is complete.
+    pub(crate) error: Option<String>,
+    /// The cookie of the last commit.
+    pub(crate) cookie: Vec<u8>,
+    /// Time of the last commit, in seconds since 1970; 0 before the first.
+    pub(crate) committed: u64,
+    /// Microseconds from the newest change of the source until it was durable here, by both clocks.
+    pub(crate) delay_micros: u64,
+}
+
+impl FollowFigures {
+    pub(crate) fn get(&self) -> FollowState {
+        self.lock().clone()
+    }
+
+    pub(super) fn set_stage(&self, stage: FollowStage) {
+        let mut state = self.lock();
+        state.stage = stage;
+        if stage == FollowStage::Following {
+            state.error = None;
+        }
+    }
+
+    /// Notes the end of a connection. Returns true if the reason differs from that of the previous one.
+    pub(super) fn failed(&self, text: &str) -> bool {
+        let mut state = self.lock();
+        state.stage = FollowStage::Disconnected;
+        let is_new = state.error.as_deref() != Some(text);
+        state.error = Some(text.to_owned());
+        is_new
+    }
+
+    /// Notes a commit, which leads to the cookie if there is one.
+    pub(super) fn committed(&self, changes: u64, cookie: Option<&[u8]>, rejected: u64) {
+        self.changes.fetch_add(changes, Ordering::Relaxed);
+        self.rejected.store(rejected, Ordering::Relaxed);
+        let now = now_micros();
+        let mut state = self.lock();
+        state.committed = now / 1_000_000;
+        if let Some(cookie) = cookie {
+            let newest = newest_change(cookie).and_then(|micros| u64::try_from(micros).ok());
+            state.delay_micros = newest.map_or(0, |newest| now.saturating_sub(newest));
+            state.cookie = cookie.to_vec();
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, FollowState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the time of the newest CSN in a cookie of OpenLDAP's or Pando's form, in microseconds since 1970.
+fn newest_change(cookie: &[u8]) -> Option<i64> {
+    let text = std::str::from_utf8(cookie).ok()?;
+    let csns = text.split(',').find_map(|field| field.strip_prefix("csn="))?;
+    csns.split(';').filter_map(|csn| generalized_micros(csn.split('#').next()?.as_bytes())).max()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_change_is_read_from_cookies() {
+        let first = newest_change(b"rid=001,csn=20261127090000.000001Z#000000#000#000000");
+        let second =
+            b"rid=1,csn=20261127090000.000001Z#000000#001#000000;20261127090001.000000Z#000000#002#0";
+        assert_eq!(newest_change(second).unwrap() - first.unwrap(), 999_999);
+        assert_eq!(newest_change(b"ldap389#cn=x#5"), None);
+    }
+}

@@ -1,0 +1,500 @@
+//! One connection to the other server: connects, searches, and turns its messages into batches of changes.
+//!
+//! During the refresh, the entries that the other server sends or names as unchanged are noted. If it does not report
+//! deletes itself, all others are deleted at the end (RFC 4533 section 3.3.2). Only then is its cookie stored. Changes
+//! that wait for others, such as an entry that comes before its superior, are tried again at the end of the refresh,
+//! and later with the next changes.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::time::Instant;
+
+use client::{ClientError, Connection, Received, Tls};
+use directory::follow::{SourceAttribute, SourceChange, SourceEntry, others_below};
+use directory::{Outcome, Requester};
+use ldap::{
+    Control, Controls, ControlsBuf, ExtendedRequest, FilterBuf, MessageId, Request, Response, ResultCode,
+    Scope, SearchEntry, SearchRequest, SelectionBuf, SyncInfo, SyncRequest, SyncState, SyncStateValue,
+    SyncUuid, oids,
+};
+
+use super::state::CopyState;
+use super::{Follow, FollowError, FollowStage};
+use crate::config::FollowIdentity;
+use crate::limits::{
+    FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_CONNECT, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK,
+    FOLLOW_REJECTED_MAX, FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
+};
+use crate::stamp::Random;
+use crate::workers::writer::{FollowedChanges, GroupEnd, ToWrite, change_bytes};
+
+type Result<T> = std::result::Result<T, FollowError>;
+
+/// A connection to the other server.
+pub(super) struct Session<'f> {
+    follow: &'f Follow,
+    random: Random,
+    /// The entries that were sent or named, until the refresh is complete.
+    refresh: Option<HashSet<SyncUuid>>,
+    /// Changes received and not made yet, and their octets.
+    pending: Vec<Arc<SourceChange>>,
+    pending_bytes: usize,
+    /// Changes that wait for others, and their octets.
+    waiting: Vec<Arc<SourceChange>>,
+    waiting_bytes: usize,
+    /// Entries since the last stored cookie with values that name others, and their octets.
+    with_links: Vec<Arc<SourceChange>>,
+    with_links_bytes: usize,
+    /// Whether an entry was renamed since then.
+    has_renames: bool,
+    /// Cookie of the changes received, if it is not stored yet.
+    cookie: Option<Vec<u8>>,
+    /// Entries that are not copied.
+    rejected: HashSet<SyncUuid>,
+    /// Number of those that are not in the set.
+    more_rejected: u64,
+    was_complete: bool,
+    heard: Instant,
+    probe: Option<MessageId>,
+}
+
+impl<'f> Session<'f> {
+    pub(super) fn new(follow: &'f Follow) -> Session<'f> {
+        Session {
+            follow,
+            random: Random::default(),
+            refresh: Some(HashSet::new()),
+            pending: Vec::new(),
+            pending_bytes: 0,
+            waiting: Vec::new(),
+            waiting_bytes: 0,
+            with_links: Vec::new(),
+            with_links_bytes: 0,
+            has_renames: false,
+            cookie: None,
+            rejected: HashSet::new(),
+            more_rejected: 0,
+            was_complete: false,
+            heard: Instant::now(),
+            probe: None,
+        }
+    }
+
+    /// Returns true if the refresh was complete.
+    pub(super) fn was_complete(&self) -> bool {
+        self.was_complete
+    }
+
+    /// Follows the other server until the connection ends.
+    pub(super) fn run(&mut self) -> Result<()> {
+        let stored = self.follow.directory.follow_state()?;
+        let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
+        // What was refused may be possible now.
+        let cookie = state.filter(|state| state.rejected == 0).map(|state| state.cookie);
+        let mut connection = self.connect()?;
+        connection.set_timeout(FOLLOW_LOOK)?;
+        let search = self.search(&mut connection, cookie.as_deref())?;
+        self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
+        self.follow.figures.set_stage(FollowStage::Refreshing);
+        self.heard = Instant::now();
+        loop {
+            if self.follow.is_stopping.load(Ordering::Relaxed) {
+                return Err(FollowError::Stopping);
+            }
+            if self.refresh.is_none() && !connection.has_message() {
+                self.flush()?;
+            }
+            match connection.receive_any() {
+                Ok(received) => {
+                    self.heard = Instant::now();
+                    if received.id() == search {
+                        self.take(&received, cookie.is_some())?;
+                    } else {
+                        self.probe = None;
+                    }
+                }
+                Err(ClientError::TimedOut) => self.check_silence(&mut connection)?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    fn connect(&self) -> Result<Connection> {
+        let settings = &self.follow.settings;
+        let read = |file: &std::path::Path| {
+            std::fs::read(file).map_err(|error| FollowError::File {
+                file: file.display().to_string(),
+                error: error.to_string(),
+            })
+        };
+        let tls = match (&settings.authorities, &settings.identity) {
+            (None, _) => None,
+            (Some(authorities), FollowIdentity::Certificate { certificate, key }) => {
+                Some(Tls::with_certificate(&read(authorities)?, &read(certificate)?, &read(key)?))
+            }
+            (Some(authorities), _) => Some(Tls::authorities(&read(authorities)?)),
+        };
+        let tls = tls.transpose().map_err(|error| FollowError::File {
+            file: "the certificates of [follow]".to_owned(),
+            error: error.to_string(),
+        })?;
+        let mut connection = match &tls {
+            Some(tls) => Connection::open_within(&settings.url, Some(tls), FOLLOW_CONNECT)?,
+            None => Connection::open_url(&settings.url, None)?,
+        };
+        connection.set_timeout(FOLLOW_CONNECT)?;
+        let bound = match &settings.identity {
+            FollowIdentity::Password { dn, file } => {
+                let password = String::from_utf8_lossy(&read(file)?).into_owned();
+                connection.bind(dn.as_str(), password.strip_suffix('\n').unwrap_or(&password))?
+            }
+            FollowIdentity::Certificate { .. } | FollowIdentity::Socket => connection.bind_external(None)?,
+        };
+        match bound.code {
+            ResultCode::SUCCESS => Ok(connection),
+            code => Err(FollowError::Refused { what: "the bind", code, diagnostic: bound.diagnostic }),
+        }
+    }
+
+    fn search(&self, connection: &mut Connection, cookie: Option<&[u8]>) -> Result<MessageId> {
+        let settings = &self.follow.settings;
+        let sync = SyncRequest { persists: true, cookie, reload_hint: true }.encode();
+        let controls = ControlsBuf::from_iter([
+            Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) },
+            Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
+        ]);
+        let filter = FilterBuf::parse(&settings.filter).map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(["*", "+"]);
+        let (base, filter) = (settings.base.as_str(), filter.as_filter());
+        let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection.as_selection());
+        Ok(connection.send(Request::Search(request), controls.as_controls())?)
+    }
+
+    /// Asks a silent server for a sign of life, and ends the connection if it gives none.
+    fn check_silence(&mut self, connection: &mut Connection) -> Result<()> {
+        if self.heard.elapsed() < FOLLOW_SILENCE {
+            return Ok(());
+        }
+        if self.probe.is_some() {
+            return Err(FollowError::Source("the source is silent"));
+        }
+        let who_am_i = ExtendedRequest { name: oids::WHO_AM_I, value: None };
+        self.probe = Some(connection.send(Request::Extended(who_am_i), Controls::NONE)?);
+        self.heard = Instant::now();
+        Ok(())
+    }
+
+    /// Takes a message of the search.
+    fn take(&mut self, received: &Received, has_cookie: bool) -> Result<()> {
+        let message = received.message();
+        match message.response {
+            Response::SearchEntry(entry) => self.take_entry(&entry, message.controls)?,
+            Response::Intermediate { name: Some(oids::SYNC_INFO), value: Some(value) } => {
+                let info = SyncInfo::decode(value).ok_or(FollowError::Source("a sync info is malformed"))?;
+                self.take_info(info)?;
+            }
+            response => {
+                let Some(result) = response.result() else { return Ok(()) };
+                self.flush()?;
+                return Err(self.ended(result.code, result.diagnostic, has_cookie));
+            }
+        }
+        match self.pending.len() >= FOLLOW_BATCH_CHANGES || self.pending_bytes >= FOLLOW_BATCH_BYTES {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the reason of the end of the search.
+    fn ended(&mut self, code: ResultCode, diagnostic: &str, has_cookie: bool) -> FollowError {
+        if code == ResultCode::E_SYNC_REFRESH_REQUIRED {
+            if self.refresh.is_some() && has_cookie {
+                // The cookie is of no use any longer.
+                if let Err(error) = self.forget_cookie() {
+                    return error;
+                }
+            }
+            return FollowError::Again;
+        }
+        FollowError::Refused { what: "the search", code, diagnostic: diagnostic.to_owned() }
+    }
+
+    fn take_entry(&mut self, entry: &SearchEntry<'_>, controls: Controls<'_>) -> Result<()> {
+        let control = controls.find(oids::SYNC_STATE).and_then(|control| control.value);
+        let Some(SyncStateValue { state, uuid, cookie }) = control.and_then(SyncStateValue::decode) else {
+            return Err(FollowError::Source("an entry has no sync state: is the source's provider enabled?"));
+        };
+        if state != SyncState::Delete
+            && let Some(seen) = &mut self.refresh
+        {
+            seen.insert(uuid);
+        }
+        match state {
+            SyncState::Present => {}
+            SyncState::Delete => self.push(Arc::new(SourceChange::Delete(uuid))),
+            SyncState::Add | SyncState::Modify => {
+                let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
+                    description: attribute.description.to_owned(),
+                    values: attribute.values.iter().map(<[u8]>::to_vec).collect(),
+                });
+                let attributes = attributes.filter(|attribute| !attribute.values.is_empty()).collect();
+                let mut entry = SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes };
+                let snapshot = self.follow.directory.snapshot()?;
+                let (random, mut failure) = (&mut self.random, None);
+                let has_links = entry.adapt(&snapshot, &self.follow.settings.leave_out, &mut || {
+                    random.bytes().unwrap_or_else(|error| {
+                        failure = Some(error);
+                        [0; 16]
+                    })
+                })?;
+                if failure.is_some() {
+                    return Err(FollowError::Source("the system gives no random numbers"));
+                }
+                let change = Arc::new(SourceChange::Entry(entry));
+                if has_links {
+                    self.keep_links(&change);
+                }
+                self.push(change);
+            }
+        }
+        self.note_cookie(cookie);
+        Ok(())
+    }
+
+    fn take_info(&mut self, info: SyncInfo<'_>) -> Result<()> {
+        match info {
+            SyncInfo::NewCookie(cookie) => self.note_cookie(Some(cookie)),
+            SyncInfo::IdSet(set) if set.refresh_deletes => {
+                set.uuids.into_iter().for_each(|uuid| self.push(Arc::new(SourceChange::Delete(uuid))));
+            }
+            SyncInfo::IdSet(set) => self.refresh.iter_mut().for_each(|seen| seen.extend(&set.uuids)),
+            SyncInfo::Refreshed { deletes, cookie, is_done } => {
+                if !deletes {
+                    self.delete_others()?;
+                }
+                if is_done {
+                    self.finish_refresh(cookie)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps a cookie of the time after the refresh: until then it says nothing of the copy.
+    fn note_cookie(&mut self, cookie: Option<&[u8]>) {
+        if self.refresh.is_none()
+            && let Some(cookie) = cookie
+        {
+            self.cookie = Some(cookie.to_vec());
+        }
+    }
+
+    fn push(&mut self, change: Arc<SourceChange>) {
+        self.pending_bytes += change_bytes(&change);
+        self.pending.push(change);
+    }
+
+    /// Keeps an entry that has to be made equal again if others are renamed. If there are too many, the content is read
+    /// again after a rename instead.
+    fn keep_links(&mut self, change: &Arc<SourceChange>) {
+        self.with_links_bytes += change_bytes(change);
+        if self.with_links_bytes <= FOLLOW_LINKS_BYTES_MAX {
+            self.with_links.push(Arc::clone(change));
+        } else {
+            self.with_links = Vec::new();
+        }
+    }
+
+    /// Deletes the entries of the copy that the source has neither sent nor named.
+    fn delete_others(&mut self) -> Result<()> {
+        self.flush()?;
+        let Some(seen) = &self.refresh else { return Ok(()) };
+        let snapshot = self.follow.directory.snapshot()?;
+        let base = self.follow.settings.base.as_str();
+        let others = others_below(&snapshot, base, &|uuid| seen.contains(uuid))?;
+        drop(snapshot);
+        if seen.is_empty() && !others.is_empty() {
+            let text = "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
+            return Err(FollowError::Source(text));
+        }
+        for uuid in others {
+            self.push(Arc::new(SourceChange::Delete(uuid)));
+            if self.pending.len() >= FOLLOW_BATCH_CHANGES {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn finish_refresh(&mut self, cookie: Option<&[u8]>) -> Result<()> {
+        self.flush()?;
+        self.retry_waiting()?;
+        self.refresh = None;
+        self.cookie = cookie.map(<[u8]>::to_vec);
+        self.flush()?;
+        self.was_complete = true;
+        self.follow.figures.set_stage(FollowStage::Following);
+        tracing::info!(source = %self.follow.settings.url, rejected = self.rejected_count(), "the copy is complete");
+        Ok(())
+    }
+
+    /// Tries the changes that wait, until those that remain wait for nothing that is to come.
+    fn retry_waiting(&mut self) -> Result<()> {
+        loop {
+            let before = self.waiting.len();
+            let waiting = std::mem::take(&mut self.waiting);
+            self.waiting_bytes = 0;
+            for change in waiting {
+                self.push(change);
+                if self.pending.len() >= FOLLOW_BATCH_CHANGES {
+                    self.flush()?;
+                }
+            }
+            self.flush()?;
+            if self.waiting.is_empty() || self.waiting.len() == before {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Makes the pending changes, and stores the cookie if there is one.
+    fn flush(&mut self) -> Result<()> {
+        if self.pending.is_empty() && self.cookie.is_none() {
+            return Ok(());
+        }
+        if self.refresh.is_none() {
+            let mut changes = std::mem::take(&mut self.waiting);
+            self.waiting_bytes = 0;
+            changes.append(&mut self.pending);
+            self.pending = changes;
+        }
+        let cookie = self.cookie.take();
+        let rejected = self.rejected_count();
+        let end = cookie.as_ref().map(|cookie| GroupEnd {
+            state: CopyState::new(&self.follow.settings, rejected, cookie.clone()).encode(),
+            with_links: std::mem::take(&mut self.with_links),
+            has_renames: self.has_renames,
+        });
+        let changes = std::mem::take(&mut self.pending);
+        self.pending_bytes = 0;
+        let (done, outcome) = channel();
+        let changes = Arc::new(FollowedChanges::new(changes, end, done));
+        self.submit(&changes)?;
+        let outcome = self.wait(&outcome)?;
+        if outcome.code != ResultCode::SUCCESS {
+            return Err(FollowError::Writer(outcome.diagnostic));
+        }
+        self.settle(&changes);
+        let count = changes.changes.len() as u64;
+        self.follow.figures.committed(count, cookie.as_deref(), self.rejected_count());
+        if self.waiting_bytes > FOLLOW_WAITING_BYTES_MAX {
+            return Err(FollowError::Source("too many entries come before their superiors"));
+        }
+        match cookie {
+            Some(cookie) => self.end_group(cookie, rejected),
+            None => Ok(()),
+        }
+    }
+
+    /// Begins the next group of changes, after a cookie that was stored with this number of entries that are not
+    /// copied.
+    fn end_group(&mut self, cookie: Vec<u8>, rejected: u64) -> Result<()> {
+        let lacks_links = std::mem::take(&mut self.with_links_bytes) > FOLLOW_LINKS_BYTES_MAX;
+        if std::mem::take(&mut self.has_renames) && lacks_links {
+            self.forget_cookie()?;
+            return Err(FollowError::Again);
+        }
+        if self.rejected_count() == rejected {
+            return Ok(());
+        }
+        self.cookie = Some(cookie);
+        self.flush()
+    }
+
+    fn submit(&self, changes: &Arc<FollowedChanges>) -> Result<()> {
+        let (queue, anonymous) = (&self.follow.queue, Arc::new(Requester::Anonymous));
+        loop {
+            let change = ToWrite::Follow(Arc::clone(changes));
+            if let Some(request) = queue.own_request(change, &anonymous) {
+                queue.submit(&mut vec![request]);
+                return Ok(());
+            }
+            if self.follow.is_stopping.load(Ordering::Relaxed) {
+                return Err(FollowError::Stopping);
+            }
+            // The queue is full of clients' changes.
+            std::thread::sleep(FOLLOW_LOOK / 25);
+        }
+    }
+
+    fn wait(&self, outcome: &Receiver<Outcome>) -> Result<Outcome> {
+        loop {
+            match outcome.recv_timeout(FOLLOW_LOOK) {
+                Ok(outcome) => return Ok(outcome),
+                Err(RecvTimeoutError::Timeout) if !self.follow.is_stopping.load(Ordering::Relaxed) => {}
+                Err(_) => return Err(FollowError::Stopping),
+            }
+        }
+    }
+
+    /// Keeps the changes that wait, and notes those that were refused or made.
+    fn settle(&mut self, made: &FollowedChanges) {
+        let leftovers = made.take_leftovers();
+        self.has_renames |= leftovers.has_renames;
+        let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
+        for (place, change) in made.changes.iter().enumerate() {
+            match refused.get(&place) {
+                Some(outcome) => self.reject(change, outcome),
+                None => {
+                    self.rejected.remove(uuid_of(change));
+                }
+            }
+        }
+        for place in leftovers.waiting {
+            if let Some(change) = made.changes.get(place) {
+                self.waiting_bytes += change_bytes(change);
+                self.waiting.push(Arc::clone(change));
+            }
+        }
+    }
+
+    fn reject(&mut self, change: &SourceChange, outcome: &Outcome) {
+        if self.rejected.len() >= FOLLOW_REJECTED_MAX {
+            self.more_rejected += 1;
+            return;
+        }
+        if !self.rejected.insert(*uuid_of(change)) {
+            return;
+        }
+        let (code, reason) = (outcome.code, &outcome.diagnostic);
+        match change {
+            SourceChange::Entry(entry) => {
+                tracing::warn!(entry = entry.dn, %code, "an entry of the source is not copied: {reason}");
+            }
+            SourceChange::Delete(_) => {
+                tracing::warn!(%code, "an entry is not deleted as in the source: {reason}")
+            }
+        }
+    }
+
+    fn rejected_count(&self) -> u64 {
+        self.rejected.len() as u64 + self.more_rejected
+    }
+
+    /// Makes the next connection begin without a cookie.
+    fn forget_cookie(&mut self) -> Result<()> {
+        self.refresh = None;
+        self.more_rejected = self.more_rejected.max(1);
+        self.cookie = Some(Vec::new());
+        self.flush()
+    }
+}
+
+fn uuid_of(change: &SourceChange) -> &SyncUuid {
+    match change {
+        SourceChange::Entry(entry) => &entry.uuid,
+        SourceChange::Delete(uuid) => uuid,
+    }
+}

@@ -1,0 +1,76 @@
+//! State of the copy, as the directory stores it: a version (1 octet), the number of entries that are not copied (8),
+//! the length of the description of the content (4), the description, and the cookie.
+
+use crate::config::FollowSettings;
+
+const VERSION: u8 = 1;
+
+/// State of the copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CopyState {
+    /// Source and content that the cookie belongs to.
+    content: String,
+    /// Entries of the source that could not be copied.
+    pub(super) rejected: u64,
+    /// The source's cookie.
+    pub(super) cookie: Vec<u8>,
+}
+
+impl CopyState {
+    pub(super) fn new(settings: &FollowSettings, rejected: u64, cookie: Vec<u8>) -> CopyState {
+        CopyState { content: content(settings), rejected, cookie }
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let length = u32::try_from(self.content.len()).unwrap_or(u32::MAX);
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&self.rejected.to_be_bytes());
+        bytes.extend_from_slice(&length.to_be_bytes());
+        bytes.extend_from_slice(self.content.as_bytes());
+        bytes.extend_from_slice(&self.cookie);
+        bytes
+    }
+
+    /// Decodes a stored state. Returns `None` for one of another content or version.
+    pub(super) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
+        let (version, rest) = bytes.split_first()?;
+        let (rejected, rest) = rest.split_first_chunk()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        let (text, cookie) = rest.split_at_checked(u32::from_be_bytes(*length) as usize)?;
+        let content = content(settings);
+        let is_same = *version == VERSION && text == content.as_bytes();
+        let (rejected, cookie) = (u64::from_be_bytes(*rejected), cookie.to_vec());
+        is_same.then_some(CopyState { content, rejected, cookie })
+    }
+}
+
+fn content(settings: &FollowSettings) -> String {
+    let FollowSettings { url, base, filter, leave_out, .. } = settings;
+    format!("{url}\n{}\n{filter}\n{}", base.as_str(), leave_out.join(","))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::FollowIdentity;
+    use crate::config::values::DnText;
+
+    #[test]
+    fn a_state_is_of_one_content() {
+        let mut settings = FollowSettings {
+            url: "ldap://localhost:389".parse().unwrap(),
+            base: DnText("o=a".to_owned()),
+            filter: "(cn=*)".to_owned(),
+            identity: FollowIdentity::Socket,
+            authorities: None,
+            leave_out: Vec::new(),
+        };
+        let state = CopyState::new(&settings, 7, b"cookie".to_vec());
+        assert_eq!(CopyState::decode(&state.encode(), &settings), Some(state.clone()));
+        for length in 0..state.encode().len() - 6 {
+            assert_eq!(CopyState::decode(&state.encode()[..length], &settings), None, "{length}");
+        }
+        settings.filter = "(sn=*)".to_owned();
+        assert_eq!(CopyState::decode(&state.encode(), &settings), None);
+    }
+}

@@ -1,0 +1,152 @@
+//! Changes of the server that this one follows, as one part of a batch.
+
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use directory::follow::{SourceAttribute, SourceChange, follow};
+use directory::{Outcome, Stamp, WriteBatch};
+use ldap::ResultCode;
+
+use crate::stamp::{Random, no_random_numbers, now_micros};
+
+/// Octets that an attribute or a change takes in addition to its values.
+const OVERHEAD_BYTES: usize = 64;
+
+/// Changes to be made together. No `Debug`: they may contain passwords.
+pub(crate) struct FollowedChanges {
+    pub(crate) changes: Vec<Arc<SourceChange>>,
+    pub(crate) end: Option<GroupEnd>,
+    leftovers: Mutex<Leftovers>,
+    done: Sender<Outcome>,
+}
+
+/// End of a group of changes that leads to a state of the other server.
+pub(crate) struct GroupEnd {
+    /// State of the copy to store. Changes that still wait for others are given up.
+    pub(crate) state: Vec<u8>,
+    /// Entries of the group with values that name other entries. They are made equal again if any was renamed, because
+    /// they may have been received before entries that they name.
+    pub(crate) with_links: Vec<Arc<SourceChange>>,
+    /// Whether an earlier part of the group has renamed an entry.
+    pub(crate) has_renames: bool,
+}
+
+/// Places of changes that were not made, with the reasons.
+#[derive(Default)]
+pub(crate) struct Leftovers {
+    /// Whether an entry was renamed.
+    pub(crate) has_renames: bool,
+    /// They need another change first.
+    pub(crate) waiting: Vec<usize>,
+    /// The directory refuses them.
+    pub(crate) refused: Vec<(usize, Outcome)>,
+}
+
+impl FollowedChanges {
+    /// Creates changes whose outcome goes to `done` when they are durable.
+    pub(crate) fn new(
+        changes: Vec<Arc<SourceChange>>,
+        end: Option<GroupEnd>,
+        done: Sender<Outcome>,
+    ) -> FollowedChanges {
+        FollowedChanges { changes, end, leftovers: Mutex::default(), done }
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.changes.iter().map(|change| change_bytes(change)).sum()
+    }
+
+    /// Returns the changes that were not made, once.
+    pub(crate) fn take_leftovers(&self) -> Leftovers {
+        std::mem::take(&mut *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn answer(&self, outcome: Outcome) {
+        // The thread that follows may have ended.
+        let _ = self.done.send(outcome);
+    }
+
+    /// Makes the changes, those that wait for others after them.
+    pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
+        let mut last = Vec::new();
+        let mut leftovers = Leftovers { waiting: (0..self.changes.len()).collect(), ..Leftovers::default() };
+        loop {
+            let before = leftovers.waiting.len();
+            last.clear();
+            for place in std::mem::take(&mut leftovers.waiting) {
+                let Some(change) = self.changes.get(place) else { continue };
+                let outcome = make(batch, change, random, &mut leftovers.has_renames);
+                match outcome.code {
+                    ResultCode::SUCCESS => {}
+                    _ if outcome.fault.is_some() => return outcome,
+                    ResultCode::NO_SUCH_OBJECT | ResultCode::NOT_ALLOWED_ON_NON_LEAF => {
+                        leftovers.waiting.push(place);
+                        last.push((place, outcome));
+                    }
+                    _ => leftovers.refused.push((place, outcome)),
+                }
+            }
+            if leftovers.waiting.is_empty() || leftovers.waiting.len() == before {
+                break;
+            }
+        }
+        if let Some(end) = &self.end {
+            leftovers.waiting.clear();
+            leftovers.refused.append(&mut last);
+            if let Err(outcome) = end.reach(batch, random, leftovers.has_renames) {
+                return outcome;
+            }
+        }
+        *self.leftovers.lock().unwrap_or_else(PoisonError::into_inner) = leftovers;
+        Outcome::success()
+    }
+}
+
+impl GroupEnd {
+    fn reach(
+        &self,
+        batch: &mut WriteBatch<'_>,
+        random: &mut Random,
+        has_renames: bool,
+    ) -> Result<(), Outcome> {
+        if has_renames || self.has_renames {
+            for change in &self.with_links {
+                // One that is refused was refused before.
+                let outcome = make(batch, change, random, &mut false);
+                if outcome.fault.is_some() {
+                    return Err(outcome);
+                }
+            }
+        }
+        Ok(batch.put_follow_state(Some(&self.state))?)
+    }
+}
+
+fn make(
+    batch: &mut WriteBatch<'_>,
+    change: &SourceChange,
+    random: &mut Random,
+    has_renames: &mut bool,
+) -> Outcome {
+    match random.uuid() {
+        Ok(uuid) => {
+            let stamp = Stamp { now_micros: now_micros(), uuid, ..Stamp::default() };
+            follow(batch, change, &stamp, has_renames)
+        }
+        Err(error) => no_random_numbers(error),
+    }
+}
+
+/// Returns the octets that a change takes in memory, about.
+pub(crate) fn change_bytes(change: &SourceChange) -> usize {
+    let attribute = |of: &SourceAttribute| {
+        let values = of.values.iter().map(|value| value.len() + OVERHEAD_BYTES);
+        of.description.len() + OVERHEAD_BYTES + values.sum::<usize>()
+    };
+    match change {
+        SourceChange::Delete(_) => OVERHEAD_BYTES,
+        SourceChange::Entry(entry) => {
+            entry.dn.len() + OVERHEAD_BYTES + entry.attributes.iter().map(attribute).sum::<usize>()
+        }
+    }
+}
