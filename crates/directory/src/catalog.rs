@@ -7,6 +7,7 @@
 pub(crate) mod access_rules;
 mod allocations;
 pub(crate) mod auto_members;
+pub(crate) mod bind_names;
 pub(crate) mod covered_entries;
 mod given_attribute;
 pub(crate) mod next_numbers;
@@ -48,6 +49,7 @@ use crate::model::virtual_entries::VirtualEntry;
 use access_rules::AccessRules;
 pub(crate) use allocations::Allocations;
 use auto_members::AutoMemberRule;
+use bind_names::BindNameRule;
 pub use given_attribute::{check_modifiable, read_description};
 pub(crate) use given_attribute::{check_options, password_options_problem};
 use next_numbers::NextNumberRule;
@@ -244,6 +246,8 @@ pub struct Catalog {
     pub(crate) value_limits: Arc<[ValueLimit]>,
     /// Rules by which entries join groups.
     pub(crate) auto_members: Arc<[AutoMemberRule]>,
+    /// Names to bind with that are not DNs.
+    pub(crate) bind_names: Arc<[BindNameRule]>,
     /// Sort orders that have rows, by number.
     pub(crate) sort_orders: Arc<[SortOrder]>,
     /// Password policies.
@@ -335,6 +339,7 @@ impl Catalog {
             next_numbers: Arc::default(),
             value_limits: Arc::default(),
             auto_members: Arc::default(),
+            bind_names: Arc::default(),
             sort_orders: Arc::default(),
             policies: Arc::default(),
             dynamic_groups: Arc::default(),
@@ -527,6 +532,8 @@ impl Catalog {
         self.value_limits = settings.general.value_limits.iter().filter_map(read).collect();
         let read = |text: &String| AutoMemberRule::read(text, &self.schema, &self.secrets).ok();
         self.auto_members = settings.general.auto_members.iter().filter_map(read).collect();
+        let read = |text: &String| BindNameRule::read(text, &self.schema, &self.secrets).ok();
+        self.bind_names = settings.general.bind_names.iter().filter_map(read).collect();
         self.settings = settings;
     }
 

@@ -2,6 +2,7 @@
 
 pub mod access_question;
 pub mod bind;
+pub mod bind_names;
 pub mod compare;
 pub mod controls;
 pub mod deleted;

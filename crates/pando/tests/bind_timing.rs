@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use support::cluster::until;
 use support::pando::Start;
-use support::tree::{add, person_dn, plant};
+use support::tree::{add, person_dn, plant, replace};
 use support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Value of scheme {SSHA} for "right".
@@ -33,6 +33,10 @@ fn kinds() -> Vec<(&'static str, String)> {
         ("alias", person("alias")),
         ("referral", format!("ou=referral,{SUFFIX}")),
         ("administrator", ADMIN_DN.to_owned()),
+        ("short name of an entry", "anna".to_owned()),
+        ("short name of an entry without a password", "bare".to_owned()),
+        ("unknown short name", "nobody".to_owned()),
+        ("short name of two entries", "same".to_owned()),
     ]
 }
 
@@ -48,6 +52,11 @@ fn start(scratch: &Scratch) -> Pando {
             [("objectClass", "inetOrgPerson"), ("cn", uid), ("sn", uid), ("userPassword", password)];
         add(&mut connection, &person_dn(uid), &attributes);
     }
+    for (dn, uid) in [("bare", "bare"), ("same", "same"), ("same2", "same")] {
+        let attributes = [("objectClass", "inetOrgPerson"), ("cn", dn), ("sn", uid), ("uid", uid)];
+        add(&mut connection, &format!("cn={dn},ou=people,{SUFFIX}"), &attributes);
+    }
+    replace(&mut connection, "cn=config", "pandoBindName", &["staff: uid, mail"]);
     let anna = person_dn("anna");
     let alias =
         [("objectClass", "alias"), ("objectClass", "extensibleObject"), ("aliasedObjectName", anna.as_str())];

@@ -8,8 +8,10 @@ mod support;
 use client::Connection;
 use ldap::{Authentication, BindRequest, ChangeOperation, Controls, MessageId, Request, ResultCode};
 use support::pando::Start;
-use support::tree::{person_dn, plant};
+use support::tree::{person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+
+const ANNA: &str = "uid=anna,ou=people,dc=example,dc=com";
 
 /// Binds that are tried at the same time.
 const GUESSES: usize = 40;
@@ -64,6 +66,20 @@ fn answers_to_guesses_wait_and_few_at_a_time() {
     }
     // The right password is good at once, and ends it.
     assert!(pando.connect().bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
+}
+
+/// A short name and a DN of one entry share their guesses.
+#[test]
+fn both_names_of_an_entry_count_as_one() {
+    let scratch = Scratch::new("guessing-names");
+    let pando = start(&scratch, "trusted_networks = []\n");
+    replace(&mut pando.administrator(), "cn=config", "pandoBindName", &["staff: uid"]);
+    let sent: Sent = (0..GUESSES)
+        .map(|number| send(&pando, if number % 2 == 0 { "anna" } else { ANNA }, &format!("guess{number}")))
+        .collect();
+    let (wrong, busy) = answers(sent);
+    // Three at once and eight that wait for each account: of two accounts, 22 at least would be wrong.
+    assert!((11..22).contains(&wrong) && wrong + busy == GUESSES, "{wrong} wrong, {busy} busy");
 }
 
 #[test]

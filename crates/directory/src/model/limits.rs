@@ -95,6 +95,11 @@ pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;
 /// ones, and those that have a value without being covered.
 pub const VALUE_RULE_ENTRIES_MAX: usize = 10_000;
 
+/// Maximum length of a name other than a DN with which a client binds, in octets.
+pub const BIND_NAME_MAX: usize = 256;
+/// Maximum number of entries with one value among which a bind looks for the only one that a rule covers.
+pub const BIND_NAME_ENTRIES_MAX: usize = 100;
+
 /// Maximum number of containers whose DN a snapshot caches.
 pub const CONTAINERS_CACHED_MAX: usize = 4_096;
 

@@ -49,6 +49,20 @@ pub fn bind_without_entry(snapshot: &Snapshot) -> BindOutcome {
     to_verify(snapshot.state(), Vec::new(), Requester::Anonymous, None)
 }
 
+/// Returns the simple bind of a name that denotes no entry, as [`bind`] does for such a DN.
+pub fn bind_unknown(snapshot: &Snapshot, password: &[u8]) -> BindOutcome {
+    match password.is_empty() {
+        true => BindOutcome::Done(without_password().into(), Requester::Anonymous),
+        false => bind_without_entry(snapshot),
+    }
+}
+
+/// RFC 4513 section 5.1.2: a client that omitted the password must not receive success.
+fn without_password() -> OperationError {
+    let diagnostic = "a name without a password proves nothing: send a password, or neither to be anonymous";
+    OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic)
+}
+
 /// Examines a bind request.
 pub fn bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> BindOutcome {
     match try_bind(snapshot, request) {
@@ -225,12 +239,7 @@ fn try_bind(snapshot: &Snapshot, request: &BindRequest<'_>) -> Result<BindOutcom
         (true, true) => return Ok(BindOutcome::Done(Outcome::success(), Requester::Anonymous)),
         // A password without an identity.
         (true, false) => return Err(OperationError::refused(ResultCode::INVALID_CREDENTIALS, "")),
-        // RFC 4513 section 5.1.2: a client that omitted the password must not receive success.
-        (false, true) => {
-            let diagnostic =
-                "a name without a password proves nothing: send a password, or neither to be anonymous";
-            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, diagnostic));
-        }
+        (false, true) => return Err(without_password()),
         (false, false) => {}
     }
     let name = NormalName::of(&dn, &state.catalog.schema);

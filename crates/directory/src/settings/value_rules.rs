@@ -1,10 +1,12 @@
-//! Checks of the settings with rules about values and members. Each rule has a name and needs equality indexes.
+//! Checks of the settings with rules about values, members, and names to bind with. Each rule has a name, and most need
+//! equality indexes.
 
 use schema::{Schema, TypeId};
 
 use super::{DirectorySettings, GeneralSettings, SettingsProblem};
 use crate::catalog::Secrets;
 use crate::catalog::auto_members::AutoMemberRule;
+use crate::catalog::bind_names::BindNameRule;
 use crate::catalog::next_numbers::NextNumberRule;
 use crate::catalog::sort_orders::SortOrderRule;
 use crate::catalog::uniqueness::UniqueRule;
@@ -30,7 +32,7 @@ struct RuleSetting {
     count_max: usize,
 }
 
-const SETTINGS: [RuleSetting; 5] = [
+const SETTINGS: [RuleSetting; 6] = [
     RuleSetting {
         key: "unique",
         noun: "uniqueness rule",
@@ -75,6 +77,15 @@ const SETTINGS: [RuleSetting; 5] = [
             AutoMemberRule::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
         },
         count_max: VALUE_RULES_MAX,
+    },
+    RuleSetting {
+        key: "bind_names",
+        noun: "rule for names",
+        count_max: VALUE_RULES_MAX,
+        texts: |of| &of.bind_names,
+        read: |text, schema, secrets| {
+            BindNameRule::read(text, schema, secrets).map(|rule| (rule.name, rule.types))
+        },
     },
 ];
 

@@ -7,6 +7,7 @@
 mod support;
 
 mod bearer;
+mod bind_names;
 mod bind_shield;
 mod gssapi;
 mod pass_through;

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use audit::{Event, EventWriter, Field, Kind};
 use directory::access_question::{self, RefusedRight};
+use directory::bind_names::BindName;
 use directory::identity::identify;
 use directory::origin::Origin;
 use directory::{Outcome, Requester};
@@ -20,7 +21,8 @@ use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
-    Disclosure, OperationEvent, TypeNamed, describe, kind_of, operation_line, session_tracking, target_of,
+    Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
+    session_tracking, target_of,
 };
 
 /// Replaces a name that no entry has.
@@ -201,6 +203,18 @@ impl Session {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();
         let dn = found.as_ref().map_or(UNKNOWN_NAME, |found| found.requester.dn());
+        EventWriter::new(&mut event.fields).text(Field::Target, dn);
+    }
+
+    /// Adds the entry of a simple bind to the event, if the client sent another name than a DN. Any text that is not
+    /// the name of an entry may be a password in the wrong place.
+    pub(super) fn name_found(head: &mut RequestHead, found: &BindName, name: &str) {
+        let Some(event) = &mut head.event else { return };
+        let dn = match found {
+            BindName::Entry(dn) => dn,
+            BindName::AsGiven if is_dn(name) => return,
+            BindName::AsGiven | BindName::Nobody => NO_NAME,
+        };
         EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use directory::bind_names::{BindName, bind_name};
 use directory::controls::RequestControls;
 use directory::password::Verification;
 use directory::password::policy::Account;
 use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
-use ldap::{PolicyError, Request, ResultCode};
+use ldap::{BindRequest, PolicyError, Request, ResultCode};
 
 use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
@@ -57,11 +58,11 @@ impl Session {
     pub(super) fn bind(
         &mut self,
         context: &mut Context,
-        head: RequestHead,
+        mut head: RequestHead,
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        use directory::bind::{BindOutcome, bind};
+        use directory::bind::{BindOutcome, bind, bind_unknown};
         self.set_requester(context, Arc::clone(&context.anonymous));
         self.bind_method = match request.authentication {
             ldap::Authentication::Simple(_) => BindMethod::Simple,
@@ -79,10 +80,21 @@ impl Session {
             }
         };
         self.sasl = None;
-        match bind(&context.snapshot, request) {
+        let listener = || context.settings.listener_name(self.listener);
+        let found = match bind_name(&context.snapshot, request.name, listener) {
+            Ok(found) => found,
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
+        };
+        Session::name_found(&mut head, &found, request.name);
+        let (decided, name) = match &found {
+            BindName::AsGiven => (bind(&context.snapshot, request), request.name),
+            BindName::Entry(name) => (bind(&context.snapshot, &BindRequest { name, ..*request }), &**name),
+            BindName::Nobody => (bind_unknown(&context.snapshot, asserted), request.name),
+        };
+        match decided {
             BindOutcome::Done(outcome, requester) => self.bound(context, &head, &outcome, requester, out),
             BindOutcome::Verify { verification, requester, account } => {
-                let whose = Whose { requester: Some(requester), acts_as: None, name: request.name };
+                let whose = Whose { requester: Some(requester), acts_as: None, name };
                 self.verify(context, head, (verification, account), asserted, whose, out);
             }
         }

@@ -134,7 +134,8 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
     match request {
         Request::Bind(bind) => {
             // The user of other binds is determined later.
-            if !bind.name.is_empty() || !matches!(bind.authentication, Authentication::Sasl { .. }) {
+            let is_sasl = matches!(bind.authentication, Authentication::Sasl { .. });
+            if if is_sasl { !bind.name.is_empty() } else { is_dn(bind.name) } {
                 event.text(Field::Target, &name_text(bind.name, disclosure));
             }
             event.text(Field::Method, method(&bind.authentication));
@@ -315,10 +316,18 @@ fn filter_text(filter: &Filter<'_>, disclosure: &Disclosure<'_>) -> String {
     cut(filter.to_string())
 }
 
+/// Replaces a text that is not a DN.
+pub(crate) const NO_NAME: &str = "withheld, it is no name";
+
+/// Returns true if a text is a DN.
+pub(crate) fn is_dn(text: &str) -> bool {
+    Dn::parse(text).is_ok()
+}
+
 /// Returns a DN or RDN, or a note if it may contain a password: if it is not a name (users type passwords in the place
 /// of names), or has a password attribute or a type that the schema does not know.
 fn name_text<'t>(text: &'t str, disclosure: &Disclosure<'_>) -> Cow<'t, str> {
-    let Ok(dn) = Dn::parse(text) else { return "withheld, it is no name".into() };
+    let Ok(dn) = Dn::parse(text) else { return NO_NAME.into() };
     let mut types = dn.rdns().flat_map(|rdn| rdn.avas).map(|ava| ava.attribute);
     if types.any(|attribute| !disclosure.shows(attribute)) {
         return "withheld, it may contain a password".into();

@@ -23,6 +23,8 @@ pub struct GeneralSettings {
     pub sasl_mechanisms: Vec<String>,
     /// Attribute types whose values identify users who bind by SASL without a DN.
     pub identity_attributes: Vec<String>,
+    /// Rules for names, other than DNs, with which simple binds find an entry.
+    pub bind_names: Vec<String>,
     /// Realm of DIGEST-MD5; empty for none, and then the mechanism is not offered.
     pub sasl_realm: String,
     /// Sort orders: entries that are kept in the order of some attributes.
@@ -85,6 +87,7 @@ impl Default for GeneralSettings {
             password_scheme: StorageScheme::default(),
             sasl_mechanisms: vec!["EXTERNAL".to_owned(), PLAIN.to_owned()],
             identity_attributes: vec!["uid".to_owned()],
+            bind_names: Vec::new(),
             sasl_realm: String::new(),
             sort_orders: Vec::new(),
             access_rules: Vec::new(),
@@ -197,7 +200,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 30] = [
+pub const GENERAL: [GeneralSetting; 31] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -241,6 +244,12 @@ pub const GENERAL: [GeneralSetting; 30] = [
         attribute: "pandoIdentityAttribute",
         help: "attributes with an equality index that identify users who bind by SASL with a name",
         access: words!(identity_attributes, "uid"),
+    },
+    GeneralSetting {
+        key: "bind_names",
+        attribute: "pandoBindName",
+        help: "names other than DNs for simple binds, by attributes with an equality index",
+        access: words!(bind_names, "staff: uid, mail in 'ou=people,dc=example,dc=com'"),
     },
     GeneralSetting {
         key: "sort_orders",
@@ -513,7 +522,8 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 14] = [
+const ADDED: [&str; 15] = [
+    "bind_names",
     "sort_orders",
     "secret_attributes",
     "nested_member_of",
