@@ -18,6 +18,7 @@ pub mod difference;
 pub mod entries;
 mod expectations;
 mod rule_readers;
+mod subschema;
 #[cfg(test)]
 mod tests;
 mod value_rules;

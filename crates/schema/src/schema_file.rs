@@ -69,6 +69,61 @@ pub(crate) fn read(file: &str, text: &str, macros: &mut Macros) -> Read {
     read
 }
 
+/// A definition of one kind, by which texts are searched.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DefinitionRef {
+    kind: Kind,
+    oid: String,
+    /// The definition on one line, in the notation of RFC 4512.
+    rendered: String,
+}
+
+impl DefinitionRef {
+    /// Parses a value of an attribute of the subschema subentry; `None` if the attribute has no definitions.
+    ///
+    /// # Errors
+    /// The value is not a definition.
+    pub fn parse(attribute: &str, value: &str) -> Option<Result<DefinitionRef, SchemaErrorKind>> {
+        let kind = kind_of(attribute)?;
+        let parsed = Definition::parse(kind, value, &Macros::new()).map_err(|mistake| mistake.kind);
+        Some(parsed.map(|definition| DefinitionRef {
+            kind,
+            oid: definition.oid.clone(),
+            rendered: definition.render(),
+        }))
+    }
+
+    /// Returns the definition as a line of a schema text.
+    pub fn line(&self, attribute: &str) -> String {
+        format!("{attribute}: {}\n", self.rendered)
+    }
+
+    /// Returns the OID, or the number of a structure rule.
+    pub fn oid(&self) -> &str {
+        &self.oid
+    }
+
+    /// Removes the definition and its copies from texts, which are read in their order. Returns the number of places.
+    pub fn remove_from<'t>(&self, texts: impl Iterator<Item = &'t mut String>) -> usize {
+        let (mut macros, mut count) = (Macros::new(), 0);
+        for text in texts {
+            let mut lines = Vec::new();
+            for statement in statements(text) {
+                let Ok(Some(definition)) = statement.definition(&mut macros) else { continue };
+                if definition.kind == self.kind && definition.oid.eq_ignore_ascii_case(&self.oid) {
+                    count += 1;
+                    lines.extend(statement.lines.iter().map(|(_, line)| *line));
+                }
+            }
+            if !lines.is_empty() {
+                let kept = (1..).zip(text.split_inclusive('\n')).filter(|(line, _)| !lines.contains(line));
+                *text = kept.map(|(_, line)| line).collect();
+            }
+        }
+        count
+    }
+}
+
 /// One logical line.
 struct Statement {
     text: String,

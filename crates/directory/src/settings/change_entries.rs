@@ -1,4 +1,4 @@
-//! Changes of the entries below `cn=config`: the settings that a request proposes.
+//! Changes of the entries below `cn=config`, and of `cn=subschema`: the settings that a request proposes.
 //!
 //! An add, delete or modify request is applied to the entry in memory, checked against its object class like any
 //! other, and parsed as settings, which are then decided like those of a settings file. An index is therefore
@@ -8,20 +8,20 @@ use ldap::{AddRequest, ChangeOperation, ModifyRequest, Request, ResultCode, Valu
 use schema::{AttributeType, Schema};
 
 use super::entries::{ConfigEntry, INDEX_KIND, INDEXES_DN, SCHEMA_DN, SCHEMA_TEXT, SUFFIX, entries};
-use super::{DirectorySettings, GENERAL, SettingsError};
+use super::{DirectorySettings, GENERAL, SettingsError, subschema};
 use crate::access::Requester;
 use crate::catalog::{VirtualAttribute, check_modifiable, read_description};
 use crate::model::index_definition::IndexKinds;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::quoted::Quoted;
-use crate::model::virtual_entries::{CONFIG_DN, VirtualEntry};
+use crate::model::virtual_entries::{CONFIG_DN, SUBSCHEMA_DN, VirtualEntry};
 use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the settings that a request of the administrator proposes; `None` if it does not concern `cn=config`, or
-/// for any other requester, for whom `cn=config` does not exist.
+/// Returns the settings that a request of the administrator proposes; `None` if it does not concern `cn=config` or
+/// `cn=subschema`, or for any other requester, who may not change them.
 ///
 /// # Errors
 /// What is wrong with the request itself.
@@ -33,12 +33,24 @@ pub(crate) fn proposal(
     let (Some(text), true) = (target(request), requester.is_administrator()) else { return Ok(None) };
     // Runs for every change: most names are excluded by their last characters.
     let tail = text.trim_end().as_bytes();
-    if !tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(b"config")) {
+    let ends_with =
+        |word: &[u8; 6]| tail.last_chunk().is_some_and(|end: &[u8; 6]| end.eq_ignore_ascii_case(word));
+    let is_subschema = ends_with(b"schema");
+    if !is_subschema && !ends_with(b"config") {
         return Ok(None);
     }
     let dn = parse_dn(text)?;
     let schema = &state.catalog.schema;
     let name = NormalName::of(&dn, schema);
+    if is_subschema {
+        let Request::Modify(request) = request else { return Ok(None) };
+        if name.key != key_of(schema, SUBSCHEMA_DN)? {
+            return Ok(None);
+        }
+        let mut settings = DirectorySettings::of(state.catalog);
+        subschema::modify(&mut settings, schema, request)?;
+        return Ok(Some(settings));
+    }
     if state.catalog.suffix_above(&name.key).is_some() || !name.key.starts_with(&key_of(schema, CONFIG_DN)?) {
         return Ok(None);
     }

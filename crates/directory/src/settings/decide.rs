@@ -1,18 +1,22 @@
 //! Turns proposed settings into the record of the changes, or into the reasons against them.
 
+use std::ops::Bound;
+
 use schema::AttributeDescription;
+use store::Direction;
 
 use super::{
     CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
     rule_readers, value_rules,
 };
 use crate::accounts::{self, NamedPolicy};
-use crate::catalog::{Allocations, AttributeAllocation, Catalog, has_values};
+use crate::catalog::{Allocations, AttributeAllocation, Catalog};
+use crate::model::entry::EntryRow;
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, EntryId, subtree_counter};
-use crate::tree::{TreeState, child};
+use crate::model::rows::{AttrId, CLASSES, ENTRIES, EntryId, class_key, subtree_counter};
+use crate::tree::{TreeState, child, damaged_row};
 
 /// Decision about proposed settings.
 #[derive(Clone, Debug)]
@@ -144,23 +148,51 @@ fn change_schema(state: TreeState<'_>, checked: &CheckedSettings) -> Result<Cata
             let schema = &state.catalog.schema;
             let name = schema.attribute_type(&oid).map(|known| known.name());
             let name = name.or_else(|| schema.object_class(&oid).map(|known| known.name())).unwrap_or(&oid);
+            let users = users(state, &oid).map_or_else(|_| "some".to_owned(), |count| count.to_string());
             refuse(format!(
-                "{what} {name} is or was used by entries or by an index: its definition must stay"
+                "{what} {name} is or was used by entries ({users} now) or by an index: its definition must stay"
             ))
         }
         other => refuse(other.to_string()),
     })?;
     for allocation in changed {
         let stored = state.catalog.attribute(allocation.id);
-        if has_values(state.read, allocation.id)? {
+        let count = entries_with(state, &|id| id == allocation.id)?;
+        if count > 0 {
             let name = &stored.name;
             return Err(refuse(format!(
-                "{name} has values, so its syntax and its equality and ordering rules must stay unchanged: \
-                 export, change the definition, and import"
+                "{name} has values in {count} entries, so its syntax and its equality and ordering rules must stay \
+                 unchanged: export, change the definition, and import"
             )));
         }
     }
     Ok(catalog)
+}
+
+/// Returns the number of entries that have an attribute type, or an object class or one derived from it.
+fn users(state: TreeState<'_>, oid: &str) -> Result<u64, OperationError> {
+    let catalog = state.catalog;
+    if let Some(known) = catalog.schema.attribute_type(oid) {
+        let attributes = catalog.stored_attributes_of_type(known.id);
+        return entries_with(state, &|id| attributes.contains(&id));
+    }
+    let Some(class) = catalog.schema.object_class(oid).map(|known| known.id) else { return Ok(0) };
+    let mut count = 0;
+    for (id, _) in catalog.numbered_class_sets().filter(|(_, set)| set.closure.contains(&class)) {
+        count += state.read.ids(CLASSES, &class_key(id))?.estimate();
+    }
+    Ok(count)
+}
+
+/// Counts the entries with an attribute. It reads every entry, and is called only for a definition in question.
+fn entries_with(state: TreeState<'_>, is_it: &dyn Fn(AttrId) -> bool) -> Result<u64, OperationError> {
+    let all = (Bound::Unbounded, Bound::Unbounded);
+    let mut count = 0;
+    for row in state.read.scan(ENTRIES, all, Direction::Forward) {
+        let row = EntryRow::decode(row?.1).ok_or_else(|| damaged_row("entries", EntryId::ROOT))?;
+        count += u64::from(row.attributes().any(|attribute| is_it(attribute.id)));
+    }
+    Ok(count)
 }
 
 fn change_suffixes(

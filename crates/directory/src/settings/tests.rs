@@ -206,7 +206,7 @@ fn each_refusal_has_its_code_and_changes_nothing() {
             "cn=own,cn=schema,cn=config",
             (Replace, "pandoSchemaText", &["# nothing"]),
             Code::CONSTRAINT_VIOLATION,
-            "type colour is or was used by entries",
+            "type colour is or was used by entries (",
         ),
         (
             "cn=own,cn=schema,cn=config",
@@ -373,4 +373,87 @@ fn the_root_dse_shows_the_capabilities_of_the_settings() {
     let outcome = directory.modify("cn=config", change);
     assert_eq!(outcome.code, Code::SUCCESS, "{}", outcome.diagnostic);
     assert_eq!(shown(&mut directory), oids);
+}
+
+#[test]
+fn definitions_are_added_and_deleted_through_the_subschema() {
+    use ChangeOperation::{Add, Delete, Replace};
+    let mut directory = TestDirectory::with_suffix_entry();
+    let colour =
+        "( 1.3.6.1.4.1.32473.1 NAME 'colour' SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 EQUALITY caseIgnoreMatch )";
+    let painted = "( 1.3.6.1.4.1.32473.2 NAME 'painted' AUXILIARY MAY colour )";
+    let both: &[(_, &str, &[&str])] =
+        &[(Add, "objectClasses", &[painted]), (Add, "attributeTypes", &[colour])];
+    assert_eq!(directory.modify("CN=Subschema", both).code, Code::SUCCESS);
+    let shown = |directory: &mut TestDirectory| {
+        let found =
+            directory.search("cn=subschema", Scope::BaseObject, "(objectClass=*)", &["attributeTypes"]);
+        found.entries[0].texts("attributeTypes").iter().any(|text| text.contains("'colour'"))
+    };
+    assert!(shown(&mut directory));
+    let online = |directory: &TestDirectory| DirectorySettings::of(directory.snapshot.state().catalog).schema;
+    assert_eq!(
+        online(&directory)["online"],
+        "objectClasses: ( 1.3.6.1.4.1.32473.2 NAME 'painted' AUXILIARY MAY colour )\n\
+         attributeTypes: ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch SYNTAX \
+         1.3.6.1.4.1.1466.115.121.1.15 )\n"
+    );
+    let entry = [("objectClass", &["device", "painted"][..]), ("colour", &["red"])];
+    assert_eq!(directory.add(&format!("cn=x,{SUFFIX}"), &entry).code, Code::SUCCESS);
+    let shipped = "( 2.5.4.3 NAME 'cn' SUP name )";
+    let refusals: &[(ChangeOperation, &str, &str, Code, &str)] = &[
+        (
+            Add,
+            "attributeTypes",
+            colour,
+            Code::ATTRIBUTE_OR_VALUE_EXISTS,
+            "there is a definition of 1.3.6.1.4.1.3",
+        ),
+        (Add, "attributeTypes", shipped, Code::ATTRIBUTE_OR_VALUE_EXISTS, "2.5.4.3"),
+        (Delete, "attributeTypes", shipped, Code::UNWILLING_TO_PERFORM, "what is shipped"),
+        (
+            Delete,
+            "attributeTypes",
+            "( 1.2.3 SUP name )",
+            Code::NO_SUCH_ATTRIBUTE,
+            "to delete of attributeTypes 1.2.3",
+        ),
+        (Add, "attributeTypes", "( 1.2.3 SUP", Code::INVALID_ATTRIBUTE_SYNTAX, "value 1"),
+        (
+            Add,
+            "attributeTypes",
+            "( 1.2.3 SUP nothing )",
+            Code::CONSTRAINT_VIOLATION,
+            "\"nothing\" is not defined",
+        ),
+        (Replace, "attributeTypes", colour, Code::UNWILLING_TO_PERFORM, "add and delete single values"),
+        (Add, "matchingRules", "( 1.2.3 SYNTAX 1.2 )", Code::UNWILLING_TO_PERFORM, "can be changed, not"),
+        (Add, "cn", "x", Code::UNWILLING_TO_PERFORM, "can be changed, not"),
+        (Delete, "attributeTypes", colour, Code::CONSTRAINT_VIOLATION, "\"colour\" in MAY is not defined"),
+        (Delete, "objectClasses", painted, Code::CONSTRAINT_VIOLATION, "used by entries (1 now)"),
+    ];
+    for (operation, attribute, value, code, text) in refusals {
+        let outcome = directory.modify("cn=subschema", &[(*operation, attribute, &[*value])]);
+        assert_eq!(outcome.code, *code, "{attribute} {value}: {}", outcome.diagnostic);
+        assert!(outcome.diagnostic.contains(text), "{attribute} {value}: {}", outcome.diagnostic);
+    }
+    // A definition changes by a delete and an add in one request; what is written elsewhere is deleted there.
+    let own = "# kept\nattributetype ( 1.3.6.1.4.1.32473.3 NAME 'size'\n  SUP name )\n# kept too\n";
+    directory.change_settings(|settings| drop(settings.schema.insert("own".to_owned(), own.to_owned())));
+    let (before, after) =
+        ("( 1.3.6.1.4.1.32473.3 SUP cn )", "( 1.3.6.1.4.1.32473.3 NAME 'shoeSize' SUP name )");
+    let change: &[(_, &str, &[&str])] =
+        &[(Delete, "attributeTypes", &[before]), (Add, "attributeTypes", &[after])];
+    assert_eq!(directory.modify("cn=subschema", change).code, Code::SUCCESS);
+    assert_eq!(online(&directory)["own"], "# kept\n# kept too\n");
+    let rules: &[(_, &str, &[&str])] = &[(Add, "dITContentRules", &["( 2.5.6.14 NOT l )"])];
+    assert_eq!(directory.modify("cn=subschema", rules).code, Code::SUCCESS);
+    let entry = [("objectClass", &["device"][..]), ("l", &["here"])];
+    assert_eq!(directory.add(&format!("cn=y,{SUFFIX}"), &entry).code, Code::OBJECT_CLASS_VIOLATION);
+    directory = directory.reopen();
+    let undo: &[(_, &str, &[&str])] =
+        &[(Delete, "dITContentRules", &["( 2.5.6.14 )"]), (Delete, "attributeTypes", &[after])];
+    assert_eq!(directory.modify("cn=subschema", undo).code, Code::SUCCESS);
+    directory.requester = crate::access::Requester::Anonymous;
+    assert_ne!(directory.modify("cn=subschema", both).code, Code::SUCCESS);
 }

@@ -1,0 +1,120 @@
+//! Changes of the schema through the subschema subentry, as clients of 389 Directory Server and OpenDJ make them:
+//! values of attributeTypes, objectClasses and so on are added and deleted (RFC 4512 section 4.2).
+//!
+//! An added definition becomes a line of the schema text `online`; a deleted one is removed from whatever text has it.
+//! The result is decided like any other change of the settings, so definitions in use stay.
+
+use std::collections::BTreeMap;
+
+use ldap::{Change, ChangeOperation, ModifyRequest, ResultCode};
+use schema::{DefinitionRef, Schema};
+
+use super::DirectorySettings;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Name of the schema text for definitions that were added online.
+const ONLINE: &str = "online";
+
+/// Attributes whose values can be added and deleted. Matching rules are part of the program.
+const CHANGEABLE: [&str; 6] =
+    ["attributeTypes", "objectClasses", "ldapSyntaxes", "dITContentRules", "nameForms", "dITStructureRules"];
+
+/// Applies a request to the settings.
+///
+/// # Errors
+/// The request is not a valid change of definitions.
+pub(super) fn modify(
+    settings: &mut DirectorySettings,
+    schema: &Schema,
+    request: &ModifyRequest<'_>,
+) -> Result<()> {
+    request.changes.iter().try_for_each(|change| carry_out(&mut settings.schema, schema, &change))
+}
+
+fn carry_out(texts: &mut BTreeMap<String, String>, schema: &Schema, change: &Change<'_>) -> Result<()> {
+    let description = change.attribute.description;
+    let unwilling = |what: String| Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, what));
+    let attribute_type = schema.attribute_type(description);
+    let attribute = CHANGEABLE.into_iter().find(|known| {
+        attribute_type.is_some_and(|found| found.names.iter().any(|name| name.eq_ignore_ascii_case(known)))
+    });
+    let (Some(attribute), Some(attribute_type)) = (attribute, attribute_type) else {
+        return unwilling(format!(
+            "of the subschema subentry, only {} can be changed, not {}",
+            CHANGEABLE.join(", "),
+            Quoted(description)
+        ));
+    };
+    let is_add = match change.operation {
+        ChangeOperation::Add => true,
+        ChangeOperation::Delete if !change.attribute.values.is_empty() => false,
+        _ => return unwilling(format!("of {attribute}, add and delete single values: the rest is shipped")),
+    };
+    for (number, value) in change.attribute.values.iter().enumerate() {
+        let invalid = |why: String| {
+            let what = format!("{attribute}: value {}: {why}", number + 1);
+            OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, what)
+        };
+        schema.validate_value(attribute_type, value).map_err(|error| invalid(error.to_string()))?;
+        let text = String::from_utf8_lossy(value);
+        if text.contains(['\n', '\r']) {
+            return Err(invalid("a definition is one line".to_owned()));
+        }
+        let definition = match DefinitionRef::parse(attribute, &text) {
+            Some(Ok(definition)) => definition,
+            Some(Err(error)) => return Err(invalid(error.to_string())),
+            None => return Err(invalid("it is no definition".to_owned())),
+        };
+        match is_add {
+            true => add(texts, attribute, &definition)?,
+            false => remove(texts, attribute, &definition)?,
+        }
+    }
+    Ok(())
+}
+
+fn add(texts: &mut BTreeMap<String, String>, attribute: &str, definition: &DefinitionRef) -> Result<()> {
+    let is_known =
+        is_shipped(attribute, definition) || definition.remove_from(texts.clone().values_mut()) > 0;
+    if is_known {
+        let what = format!(
+            "{attribute}: there is a definition of {}; delete it before this one is added, in the same request",
+            definition.oid()
+        );
+        return Err(OperationError::refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, what));
+    }
+    let text = texts.entry(ONLINE.to_owned()).or_default();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    *text += &definition.line(attribute);
+    Ok(())
+}
+
+fn remove(texts: &mut BTreeMap<String, String>, attribute: &str, definition: &DefinitionRef) -> Result<()> {
+    if definition.remove_from(texts.values_mut()) > 0 {
+        if texts.get(ONLINE).is_some_and(|text| text.trim().is_empty()) {
+            texts.remove(ONLINE);
+        }
+        return Ok(());
+    }
+    let (code, what) = match is_shipped(attribute, definition) {
+        true => (ResultCode::UNWILLING_TO_PERFORM, "what is shipped with the server cannot be deleted:"),
+        false => (ResultCode::NO_SUCH_ATTRIBUTE, "there is no definition to delete of"),
+    };
+    Err(OperationError::refused(code, format!("{what} {attribute} {}", definition.oid())))
+}
+
+/// Returns true if the program defines the attribute type, class or syntax.
+fn is_shipped(attribute: &str, definition: &DefinitionRef) -> bool {
+    let (shipped, oid) = (Schema::shipped(), definition.oid());
+    match attribute {
+        "attributeTypes" => shipped.attribute_type(oid).is_some(),
+        "objectClasses" => shipped.object_class(oid).is_some(),
+        "ldapSyntaxes" => shipped.syntaxes().iter().any(|syntax| syntax.oid == oid),
+        _ => false,
+    }
+}
