@@ -9,17 +9,21 @@ use std::ops::Bound;
 
 use store::Direction;
 
+use crate::catalog::value_limits::ValueLimit;
 use crate::catalog::{Catalog, ClassSet};
+use crate::filter::Covering;
 use crate::maintenance::duplicates::duplicates;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{AttrId, ClassSetId, ENTRIES, EntryId, NODES, NodeRow};
 use crate::settings::{DirectorySettings, check};
+use crate::tree::stored_values::of_content;
 use crate::tree::structure::{GoverningRule, Placed, governing_rule};
 use crate::tree::target::entry_dn;
 use crate::tree::{TreeState, damaged_row};
 use crate::write::schema_check::{Present, check_all_attributes};
+use crate::write::value_rules::limits::check_values;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -34,8 +38,8 @@ const CACHED_MAX: usize = 100_000;
 
 /// Returns a text for each rule of `settings` that entries of a directory break: values that occur in several entries;
 /// if the schema has DIT content rules, contradictions to classes and content rules; names and places that name forms
-/// and structure rules do not permit. The last two are counted for each reason, with examples, in one pass over all
-/// entries.
+/// and structure rules do not permit; values beyond limits. All but the first are counted for each reason, with
+/// examples, in one pass over all entries.
 ///
 /// # Errors
 /// The store failed.
@@ -44,11 +48,14 @@ pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<
     // Problems of the settings, and definitions in use that are missing, are reported as such.
     let Ok(checked) = check(settings) else { return Ok(texts) };
     let schema = &checked.schema;
-    if schema.content_rules().is_empty() && !schema.has_name_forms() {
+    let limits = &checked.settings.general.value_limits;
+    if schema.content_rules().is_empty() && !schema.has_name_forms() && limits.is_empty() {
         return Ok(texts);
     }
     let Ok((catalog, _)) = state.catalog.with_schema(checked.schema.clone()) else { return Ok(texts) };
-    let mut pass = Pass::new(TreeState { catalog: &catalog, ..state });
+    let read = |text: &String| ValueLimit::read(text, schema, &checked.secrets).ok();
+    let limits: Vec<ValueLimit> = limits.iter().filter_map(read).collect();
+    let mut pass = Pass::new(TreeState { catalog: &catalog, ..state }, &limits)?;
     pass.run()?;
     texts.extend(pass.found.into_texts());
     Ok(texts)
@@ -92,6 +99,8 @@ impl Found {
 struct Pass<'a> {
     state: TreeState<'a>,
     found: Found,
+    /// Limits of values, with the entries that each covers.
+    limits: Vec<(&'a ValueLimit, Covering)>,
     /// Faults of a class set with attributes.
     shapes: HashMap<(ClassSetId, Vec<AttrId>), Vec<String>>,
     /// Governing rules of superiors.
@@ -99,8 +108,10 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(state: TreeState<'a>) -> Pass<'a> {
-        Pass { state, found: Found::default(), shapes: HashMap::new(), superiors: HashMap::new() }
+    fn new(state: TreeState<'a>, limits: &'a [ValueLimit]) -> Result<Pass<'a>> {
+        let limits = limits.iter().map(|limit| Ok((limit, Covering::of(state, &limit.covered)?)));
+        let limits = limits.collect::<Result<Vec<_>>>()?;
+        Ok(Pass { state, found: Found::default(), limits, shapes: HashMap::new(), superiors: HashMap::new() })
     }
 
     fn run(&mut self) -> Result<()> {
@@ -120,6 +131,7 @@ impl<'a> Pass<'a> {
             if state.catalog.schema.has_name_forms() {
                 self.check_place(id, &node, &row)?;
             }
+            self.check_limits(id, &row)?;
         }
         Ok(())
     }
@@ -138,6 +150,30 @@ impl<'a> Pass<'a> {
             }
         };
         faults.iter().try_for_each(|what| self.found.add(self.state, id, what))
+    }
+
+    fn check_limits(&mut self, id: EntryId, row: &EntryRow<'_>) -> Result<()> {
+        let state = self.state;
+        for (limit, covering) in &self.limits {
+            for type_id in &limit.types {
+                let stored = state.catalog.stored_attributes_of_type(*type_id);
+                let mut values = Vec::new();
+                for attribute in row.attributes().filter(|attribute| stored.contains(&attribute.id)) {
+                    values.extend(of_content(state.read, id, attribute.id, Some(attribute.content))?);
+                }
+                if values.is_empty() || !covering.matches(state, id)? {
+                    continue;
+                }
+                let name = state.catalog.schema.type_by_id(*type_id).name();
+                match check_values(limit, name, &values) {
+                    Err(OperationError::Refused { diagnostic, .. }) => {
+                        self.found.add(state, id, &diagnostic)?
+                    }
+                    other => other?,
+                }
+            }
+        }
+        Ok(())
     }
 
     fn check_place(&mut self, id: EntryId, node: &NodeRow<'_>, row: &EntryRow<'_>) -> Result<()> {

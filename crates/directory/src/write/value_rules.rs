@@ -5,7 +5,7 @@
 //! changes never pass a rule together that one of them would fail, on one server as in a cluster.
 
 mod changed;
-mod limits;
+pub(crate) mod limits;
 #[cfg(test)]
 mod tests;
 mod unique;

@@ -38,15 +38,31 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
             continue;
         }
         let values = changed.values(*type_id)?;
-        if let Some(max) = rule.count_max.filter(|max| values.len() > *max) {
-            return Err(refusal(rule, name, &format!("at most {max} values")));
-        }
         match checks_all {
-            true => values.iter().try_for_each(|value| check_value(rule, name, value))?,
-            false => added.into_iter().try_for_each(|value| check_value(rule, name, value))?,
+            true => check_values(rule, name, &values)?,
+            false => {
+                check_count(rule, name, &values)?;
+                added.into_iter().try_for_each(|value| check_value(rule, name, value))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Checks all values that an entry has of one of the rule's types; `name` is the type.
+///
+/// # Errors
+/// constraintViolation, with the type and the limit.
+pub(crate) fn check_values(rule: &ValueLimit, name: &str, values: &[Vec<u8>]) -> Result<()> {
+    check_count(rule, name, values)?;
+    values.iter().try_for_each(|value| check_value(rule, name, value))
+}
+
+fn check_count(rule: &ValueLimit, name: &str, values: &[Vec<u8>]) -> Result<()> {
+    match rule.count_max.filter(|max| values.len() > *max) {
+        Some(max) => Err(refusal(rule, name, &format!("at most {max} values"))),
+        None => Ok(()),
+    }
 }
 
 fn check_value(rule: &ValueLimit, name: &str, value: &[u8]) -> Result<()> {

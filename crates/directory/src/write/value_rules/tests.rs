@@ -241,3 +241,32 @@ fn values_have_limits() {
         assert!(refused.starts_with("value_limits[0]: ") && refused.contains(what), "{rule}: {refused}");
     }
 }
+
+/// Values that are older than a limit are counted before it is in force.
+#[test]
+fn older_values_beyond_limits_are_counted() {
+    let mut directory = directory(&[]);
+    for name in ["a", "b", "c", "d"] {
+        let values: &[(&str, &[&str])] = &[("mobile", &["+1", "x"]), ("employeeType", &[name])];
+        ok(add(&mut directory, name, PEOPLE, values));
+    }
+    let mut settings = crate::DirectorySettings::of(directory.snapshot.state().catalog);
+    let rules =
+        ["phones: mobile like '[+][0-9]+' matching '(!(employeeType=d))'", "few: mobile at most 1 value"];
+    settings.general.value_limits = rules.map(str::to_owned).to_vec();
+    let texts = crate::violations::violations(directory.snapshot.state(), &settings).unwrap();
+    let [a, b, c] = ["a", "b", "c"].map(|name| dn(name, PEOPLE));
+    let examples = format!("\"{a}\", \"{b}\", \"{c}\"");
+    assert_eq!(
+        texts,
+        [
+            format!(
+                "4 entries break a rule: mobile: the value limit \"few\" allows at most 1 values: {examples}, and so on"
+            ),
+            format!(
+                "3 entries break a rule: mobile: the value limit \"phones\" allows only values like \
+                 \"[+][0-9]+\": {examples}"
+            ),
+        ]
+    );
+}
