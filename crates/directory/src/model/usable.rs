@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UN
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 41] = [
+const USABLE: [(&str, &[&str]); 42] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -28,6 +28,7 @@ const USABLE: [(&str, &[&str]); 41] = [
     ("dont-use-copy", &[oids::DONT_USE_COPY]),
     ("entry-count", &[oids::SEARCH_NO_OP, oids::ENTRY_COUNT_REQUEST]),
     ("lazy-commit", &[oids::LAZY_COMMIT]),
+    ("what-failed", &[oids::WHAT_FAILED]),
     ("search-options", &[oids::SEARCH_OPTIONS]),
     ("paging", &[oids::PAGED_RESULTS]),
     ("sorting", &[oids::SORT_REQUEST]),

@@ -198,6 +198,7 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
         if is_valid { read_count(read, CountKind::MatchingEntries) } else { Err("takes limits as its value") }
     }),
     control(oids::LAZY_COMMIT, "lazy commit", CHANGES, |_, control| no_value(control)),
+    control(oids::WHAT_FAILED, "what failed", ANSWERED, |_, control| no_value(control)),
     control(oids::SEARCH_OPTIONS, "search options", SEARCH, read_search_options),
     control(oids::PAGED_RESULTS, "paged results", SEARCH, read_paged_results),
     control(oids::SORT_REQUEST, "server-side sorting", SEARCH, read_sort),
@@ -227,6 +228,27 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
 /// Returns true if the operation supports the control.
 pub fn fits(oid: &str, context: ControlContext) -> bool {
     SUPPORTED_CONTROLS.iter().any(|known| known.oid == oid && known.contexts.contains(&context))
+}
+
+/// Returns the value of the control "what failed" for a request that was refused because of critical controls: the
+/// OIDs of those that are unknown or do not fit (draft-masarati-ldap-whatfailed section 2.3). `None` if the client did
+/// not ask, or there are none.
+#[cold]
+pub fn failed_controls(controls: &Controls<'_>, context: ControlContext) -> Option<Vec<u8>> {
+    controls.find(oids::WHAT_FAILED)?;
+    let mut value = Vec::new();
+    let mut writer = ber::Writer::new(&mut value);
+    let set = writer.begin(Tag::SET);
+    let mut failed: Vec<&str> = controls
+        .iter()
+        .filter(|control| control.critical && !fits(control.oid, context))
+        .map(|control| control.oid)
+        .collect();
+    failed.sort_unstable();
+    failed.dedup();
+    failed.iter().for_each(|oid| writer.octet_string(oid.as_bytes()));
+    writer.end(set);
+    (!failed.is_empty()).then_some(value)
 }
 
 /// Returns an upper bound, in octets, for the copies that the controls of a change request (RFC 4527).

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use ldap::oids;
+use ldap::{CompareRequest, Control, ControlsBuf, DeleteRequest, Request, ResultCode, oids};
 use support::clients::{ldap_utility, unboundid_tool};
 use support::tree::{add, person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
@@ -115,4 +115,37 @@ fn searches_count_their_results() {
     let paged = ["--simplePageSize", "5"];
     let words = [&paged[..], &count].concat();
     unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &words, "").expect_code(53);
+}
+
+/// Every operation says which of its critical controls is to blame, if the client asks.
+#[test]
+fn refusals_name_the_controls_that_failed() {
+    let scratch = Scratch::new("what-failed");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let anna = person_dn("anna");
+    let delete = Request::Delete(DeleteRequest { entry: &anna });
+    let compare = Request::Compare(CompareRequest { entry: &anna, description: "uid", value: b"anna" });
+    let mut ask = |request: Request<'_>, asks: bool, others: &[(&str, bool)]| {
+        let mut controls = ControlsBuf::new();
+        for (oid, critical) in others {
+            controls.push(Control { oid, critical: *critical, value: None });
+        }
+        if asks {
+            controls.push(Control { oid: oids::WHAT_FAILED, critical: true, value: None });
+        }
+        let reply = admin.request(request, controls.as_controls()).unwrap();
+        let last = reply.last.unwrap();
+        let found = last.message().controls.find(oids::WHAT_FAILED).and_then(|found| found.value);
+        (reply.outcome.code, found.map(<[u8]>::to_vec))
+    };
+    let refused = ResultCode::UNAVAILABLE_CRITICAL_EXTENSION;
+    let others = [("1.2.3", true), (oids::SORT_REQUEST, true), ("1.2.4", false), (oids::ASSERTION, false)];
+    let value = b"\x31\x1f\x04\x051.2.3\x04\x161.2.840.113556.1.4.473".to_vec();
+    for request in [delete, compare] {
+        assert_eq!(ask(request, true, &others), (refused, Some(value.clone())));
+        assert_eq!(ask(request, false, &others), (refused, None));
+    }
+    assert_eq!(ask(compare, true, &[("1.2.4", false)]), (ResultCode::COMPARE_TRUE, None));
 }

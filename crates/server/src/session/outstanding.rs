@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use directory::controls::{ControlContext, failed_controls};
 use directory::search::Search;
 use directory::{Outcome, Requester};
 use ldap::oids::{
     AUTHORIZATION_IDENTITY_REQUEST, AUTHORIZATION_IDENTITY_RESPONSE, PASSWORD_EXPIRED, PASSWORD_EXPIRING,
-    PASSWORD_POLICY, POSITION,
+    PASSWORD_POLICY, POSITION, WHAT_FAILED,
 };
 use ldap::{
     Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
@@ -47,6 +48,8 @@ pub(super) struct RequestHead {
     pub(super) sasl_error: Option<&'static str>,
     /// Warning of a password policy.
     pub(super) warning: Option<PolicyWarning>,
+    /// Value of the control that names the critical controls which fail, if the client asked for it.
+    failed_controls: Option<Box<Vec<u8>>>,
 }
 
 impl RequestHead {
@@ -69,6 +72,12 @@ impl RequestHead {
             sasl_credentials: None,
             sasl_error: None,
             warning: None,
+            failed_controls: match wants(WHAT_FAILED) {
+                true => {
+                    failed_controls(&message.controls, ControlContext::of(&message.request)).map(Box::new)
+                }
+                false => None,
+            },
         }
     }
 
@@ -85,6 +94,11 @@ impl RequestHead {
     /// Returns the controls of the answer; `requester` is that of the session after the operation.
     pub(super) fn response_controls(&self, outcome: &Outcome, requester: &Requester) -> ControlsBuf {
         let mut controls = self.policy_controls(outcome.policy);
+        if let Some(value) = &self.failed_controls
+            && outcome.code == ResultCode::UNAVAILABLE_CRITICAL_EXTENSION
+        {
+            controls.push(Control { oid: WHAT_FAILED, critical: false, value: Some(value) });
+        }
         // Only with a bind that succeeds (RFC 3829 section 4).
         if self.wants_identity && outcome.code == ResultCode::SUCCESS {
             let identity = requester.authorization_id();

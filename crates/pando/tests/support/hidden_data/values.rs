@@ -44,6 +44,7 @@ const WITHOUT_VALUE: &[&str] = &[
     oids::VIRTUAL_ATTRIBUTES_ONLY,
     oids::DONT_USE_COPY,
     oids::LAZY_COMMIT,
+    oids::WHAT_FAILED,
     oids::SEARCH_NO_OP,
     oids::PASSWORD_POLICY,
     oids::ACCOUNT_USABILITY,
