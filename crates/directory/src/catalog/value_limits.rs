@@ -1,5 +1,6 @@
-//! Limits of the settings for values of some attribute types: their number, their size, and a pattern.
+//! Limits of the settings for values of some attribute types: their number, their size, a pattern, and a set.
 
+use ldap::{LdapUrl, Scope};
 use regex_lite::Regex;
 use schema::{Schema, TypeId};
 
@@ -7,7 +8,7 @@ use super::covered_entries::{CoveredEntries, is_determined, types_of};
 use super::is_link_type;
 use super::secret::Secrets;
 use crate::model::limits::PATTERN_SIZE_MAX;
-use crate::model::rule_tokens::{Parser, named, tokens};
+use crate::model::rule_tokens::{CoveredEntriesText, Parser, named, tokens};
 
 /// A rule for the values of each of some types.
 #[derive(Clone, Debug)]
@@ -20,13 +21,52 @@ pub(crate) struct ValueLimit {
     pub(crate) size_max: Option<usize>,
     /// Pattern that each whole value must match, and its text.
     pub(crate) pattern: Option<(Regex, String)>,
+    /// The values that are allowed.
+    pub(crate) source: Option<ValueSource>,
     /// The entries that the rule covers; it has no base.
     pub(crate) covered: CoveredEntries,
 }
 
+/// A set of values: those that an attribute has in the entries that a search finds.
+#[derive(Clone, Debug)]
+pub(crate) struct ValueSource {
+    pub(crate) type_id: TypeId,
+    pub(crate) scope: Scope,
+    /// Base and filter of the search.
+    pub(crate) found: CoveredEntries,
+}
+
+impl ValueSource {
+    /// Compiles an LDAP URL with one attribute and without a host.
+    fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueSource, String> {
+        let wrong = |what: &str| format!("{text:?} {what}");
+        let url = LdapUrl::parse(text).map_err(|error| wrong(&format!("is not an LDAP URL: {error}")))?;
+        if url.host.is_some() || !url.extensions.is_empty() {
+            return Err(wrong("has a host or extensions: the values are those of this directory"));
+        }
+        let [attribute] = url.attributes.as_slice() else {
+            return Err(wrong("does not name one attribute"));
+        };
+        let known = schema.attribute_type(attribute).ok_or_else(|| format!("{attribute} is not defined"))?;
+        if is_determined(known) || is_link_type(known) || secrets.has(known.id) || known.equality.is_none() {
+            return Err(format!(
+                "{} is a secret, names other entries, is determined by the server, or has no equality rule",
+                known.name()
+            ));
+        }
+        let covered = CoveredEntriesText { base: Some(url.dn), filter: url.filter };
+        let found = CoveredEntries::read(&covered, (schema, secrets))?;
+        let scope = url.scope.unwrap_or(Scope::BaseObject);
+        if found.base.is_none() && scope != Scope::WholeSubtree {
+            return Err(wrong("has the empty DN as its base, with which the scope has to be sub"));
+        }
+        Ok(ValueSource { type_id: known.id, scope, found })
+    }
+}
+
 impl ValueLimit {
-    /// Compiles a rule: `NAME: ATTRIBUTE, ... [at most NUMBER values] [at most NUMBER octets] [like 'PATTERN']
-    /// [matching 'FILTER']`.
+    /// Compiles a rule: `NAME: ATTRIBUTE, ... [at most NUMBER values] [at most NUMBER octets] [like 'PATTERN'] [from
+    /// 'URL'] [matching 'FILTER']`.
     ///
     /// # Errors
     /// The text says what is wrong with it.
@@ -43,7 +83,7 @@ impl ValueLimit {
                 false => Ok(()),
             }
         })?;
-        let (mut count_max, mut size_max, mut pattern) = (None, None, None);
+        let (mut count_max, mut size_max, mut pattern, mut source) = (None, None, None, None);
         loop {
             if parser.takes("at") {
                 parser.expect("most")?;
@@ -62,18 +102,20 @@ impl ValueLimit {
                 let whole =
                     Regex::new(&format!("^(?:{text})$")).map_err(|error| format!("{text:?}: {error}"))?;
                 pattern = Some((whole, text));
+            } else if parser.takes("from") {
+                source = Some(ValueSource::read(&parser.quoted("an LDAP URL")?, schema, secrets)?);
             } else {
                 break;
             }
         }
-        if count_max.is_none() && size_max.is_none() && pattern.is_none() {
-            return Err(format!("expected \"at most\" or \"like\", found {}", parser.next_text()));
+        if count_max.is_none() && size_max.is_none() && pattern.is_none() && source.is_none() {
+            return Err(format!("expected \"at most\", \"like\" or \"from\", found {}", parser.next_text()));
         }
         let covered = parser.covered_entries()?;
         if covered.base.is_some() {
             return Err("limits of values apply in the whole directory: use a filter".to_owned());
         }
         let covered = CoveredEntries::read(&covered, (schema, secrets))?;
-        Ok(ValueLimit { name: name.to_owned(), types, count_max, size_max, pattern, covered })
+        Ok(ValueLimit { name: name.to_owned(), types, count_max, size_max, pattern, source, covered })
     }
 }

@@ -165,7 +165,7 @@ impl<'a> Pass<'a> {
                     continue;
                 }
                 let name = state.catalog.schema.type_by_id(*type_id).name();
-                match check_values(limit, name, &values) {
+                match check_values(state, limit, name, &values) {
                     Err(OperationError::Refused { diagnostic, .. }) => {
                         self.found.add(state, id, &diagnostic)?
                     }

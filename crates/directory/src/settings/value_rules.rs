@@ -56,7 +56,8 @@ const SETTINGS: [RuleSetting; 6] = [
         noun: "value limit",
         texts: |of| &of.value_limits,
         read: |text, schema, secrets| {
-            ValueLimit::read(text, schema, secrets).map(|rule| (rule.name, Vec::new()))
+            let needed = |rule: &ValueLimit| rule.source.iter().map(|source| source.type_id).collect();
+            ValueLimit::read(text, schema, secrets).map(|rule| (rule.name.clone(), needed(&rule)))
         },
         count_max: VALUE_RULES_MAX,
     },

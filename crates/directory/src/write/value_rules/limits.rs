@@ -1,17 +1,23 @@
-//! Limits of values: their number, their size, and a pattern.
+//! Limits of values: their number, their size, a pattern, and a set that other entries have.
 //!
 //! As with uniqueness, an entry that begins to match the filter of a rule is checked with all of its values, and any
 //! other entry with the values that it gains.
 
-use ldap::ResultCode;
+use ldap::{ResultCode, Scope};
 
-use super::changed::Changed;
-use crate::catalog::value_limits::ValueLimit;
+use super::changed::{Changed, has_normal_value};
+use super::indexed;
+use crate::catalog::value_limits::{ValueLimit, ValueSource};
 use crate::filter::Covering;
-use crate::model::limits::PATTERN_VALUE_SIZE_MAX;
+use crate::model::limits::{INDEX_KEY_MAX, PATTERN_VALUE_SIZE_MAX, VALUE_RULE_ENTRIES_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
+use crate::model::rows::{EntryId, INDEX, with_index_key};
 use crate::tree::TreeState;
+use crate::write::given_values::normal_value;
+
+/// Entries that have a value, read at a time.
+const BLOCK: usize = 64;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -39,10 +45,10 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
         }
         let values = changed.values(*type_id)?;
         match checks_all {
-            true => check_values(rule, name, &values)?,
+            true => check_values(state, rule, name, &values)?,
             false => {
                 check_count(rule, name, &values)?;
-                added.into_iter().try_for_each(|value| check_value(rule, name, value))?;
+                added.into_iter().try_for_each(|value| check_value(state, rule, name, value))?;
             }
         }
     }
@@ -53,9 +59,14 @@ fn check_rule(state: TreeState<'_>, rule: &ValueLimit, changed: &Changed<'_>) ->
 ///
 /// # Errors
 /// constraintViolation, with the type and the limit.
-pub(crate) fn check_values(rule: &ValueLimit, name: &str, values: &[Vec<u8>]) -> Result<()> {
+pub(crate) fn check_values(
+    state: TreeState<'_>,
+    rule: &ValueLimit,
+    name: &str,
+    values: &[Vec<u8>],
+) -> Result<()> {
     check_count(rule, name, values)?;
-    values.iter().try_for_each(|value| check_value(rule, name, value))
+    values.iter().try_for_each(|value| check_value(state, rule, name, value))
 }
 
 fn check_count(rule: &ValueLimit, name: &str, values: &[Vec<u8>]) -> Result<()> {
@@ -65,7 +76,13 @@ fn check_count(rule: &ValueLimit, name: &str, values: &[Vec<u8>]) -> Result<()> 
     }
 }
 
-fn check_value(rule: &ValueLimit, name: &str, value: &[u8]) -> Result<()> {
+fn check_value(state: TreeState<'_>, rule: &ValueLimit, name: &str, value: &[u8]) -> Result<()> {
+    if let Some(source) = &rule.source
+        && !is_in(state, rule, source, value)?
+    {
+        let of = state.catalog.schema.type_by_id(source.type_id).name();
+        return Err(refusal(rule, name, &format!("only values that {of} has in certain entries")));
+    }
     if let Some(max) = rule.size_max.filter(|max| value.len() > *max) {
         return Err(refusal(rule, name, &format!("values of at most {max} octets")));
     }
@@ -75,6 +92,43 @@ fn check_value(rule: &ValueLimit, name: &str, value: &[u8]) -> Result<()> {
         true => Ok(()),
         false => Err(refusal(rule, name, &format!("only values like {}", Quoted(text)))),
     }
+}
+
+/// Returns true if an entry that the search of a source finds has the value.
+fn is_in(state: TreeState<'_>, rule: &ValueLimit, source: &ValueSource, value: &[u8]) -> Result<bool> {
+    let schema = &*state.catalog.schema;
+    let Ok(normal) = normal_value(schema, schema.type_by_id(source.type_id), value) else { return Ok(false) };
+    let Some(def) = indexed(state, source.type_id, "value_limits")? else { return Ok(false) };
+    let covering = Covering::of(state, &source.found)?;
+    let base = source.found.base.as_ref().map(|name| state.entry_of(name)).transpose()?.flatten();
+    let mut ids = with_index_key(def.id, &normal, |key| state.read.ids(INDEX, key))?;
+    let (mut block, mut examined) = (Vec::new(), 0);
+    while ids.next_block(&mut block, BLOCK)? > 0 {
+        for id in block.drain(..).map(EntryId) {
+            let is_in_scope = match source.scope {
+                Scope::BaseObject => Some(id) == base,
+                Scope::SingleLevel => base.is_some() && state.node(id)?.map(|node| node.parent) == base,
+                Scope::WholeSubtree => covering.has_in_base(state, id)?,
+                Scope::Subordinate => Some(id) != base && covering.has_in_base(state, id)?,
+            };
+            if is_in_scope
+                && covering.matches(state, id)?
+                && (normal.len() <= INDEX_KEY_MAX || has_normal_value(state, id, source.type_id, &normal)?)
+            {
+                return Ok(true);
+            }
+            examined += 1;
+        }
+        if examined > VALUE_RULE_ENTRIES_MAX {
+            let what = format!(
+                "the value limit {} cannot be checked: more than {VALUE_RULE_ENTRIES_MAX} entries have the value and \
+                 are not among those of the URL",
+                Quoted(&rule.name)
+            );
+            return Err(OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, what));
+        }
+    }
+    Ok(false)
 }
 
 fn refusal(rule: &ValueLimit, name: &str, allowed: &str) -> OperationError {

@@ -229,11 +229,17 @@ fn values_have_limits() {
     ok(directory.modify(&a, &[(Add, "employeeType", &["staff"]), (Replace, "description", &["short"])]));
     refused(directory.modify(&a, &[(Replace, "description", &["longer"])]), "\"staff\"");
     for (rule, what) in [
-        ("a: mail", "expected \"at most\" or \"like\""),
+        ("a: mail", "expected \"at most\", \"like\" or \"from\""),
         ("a: mail at most x values", "is not a number"),
         ("a: mail like '('", "mail"),
         ("a: member at most 3 values", "names other entries"),
         ("a: mail at most 3 values in 'o=x'", "use a filter"),
+        ("a: mail from 'mail'", "is not an LDAP URL"),
+        ("a: mail from 'ldap://host/o=x?uid?sub'", "has a host"),
+        ("a: mail from 'ldap:///o=x??sub'", "does not name one attribute"),
+        ("a: mail from 'ldap:///?uid?one'", "has the empty DN"),
+        ("a: mail from 'ldap:///o=x?member?sub'", "names other entries"),
+        ("a: mail from 'ldap:///o=x?title?sub'", "title has no equality index"),
     ] {
         let rules = vec![rule.to_owned()];
         let refused = directory.try_change_settings(|settings| settings.general.value_limits = rules);
@@ -269,4 +275,40 @@ fn older_values_beyond_limits_are_counted() {
             ),
         ]
     );
+}
+
+/// Allowed values are those of other entries, as they are when a value is added.
+#[test]
+fn values_come_from_other_entries() {
+    let mut directory = directory(&[]);
+    let rule = |scope: &str| {
+        format!("places: l from 'ldap:///{OTHER}?cn?{scope}?(title=place)' matching '(!(employeeType=free))'")
+    };
+    directory.change_settings(|settings| settings.general.value_limits = vec![rule("one")]);
+    let place: &[(&str, &[&str])] = &[("title", &["place"]), ("cn", &["Bern", "Basel"])];
+    let text = "l: the value limit \"places\" allows only values that cn has in certain entries";
+    refused(add(&mut directory, "a", PEOPLE, &[("l", &["Bern"])]), text);
+    ok(add(&mut directory, "Bern", OTHER, place));
+    ok(add(&mut directory, "Chur", OTHER, &[]));
+    ok(add(&mut directory, "Genf", PEOPLE, &[("title", &["place"])]));
+    ok(add(&mut directory, "a", PEOPLE, &[("l", &["BERN", "basel"])]));
+    for wrong in ["Chur", "Genf", "Sion"] {
+        refused(directory.modify(&dn("a", PEOPLE), &[(Add, "l", &[wrong])]), text);
+    }
+    ok(add(&mut directory, "b", PEOPLE, &[("l", &["Sion"]), ("employeeType", &["free"])]));
+    refused(directory.modify(&dn("b", PEOPLE), &[(Delete, "employeeType", &[])]), text);
+    // A value that loses its entry stays, and is counted.
+    ok(directory.delete(&dn("Bern", OTHER)));
+    ok(directory.modify(&dn("a", PEOPLE), &[(Add, "title", &["x"])]));
+    refused(directory.modify(&dn("a", PEOPLE), &[(Replace, "l", &["basel", "bern"])]), text);
+    let settings = crate::DirectorySettings::of(directory.snapshot.state().catalog);
+    let texts = crate::violations::violations(directory.snapshot.state(), &settings).unwrap();
+    assert_eq!(texts, [format!("1 entry breaks a rule: {text}: \"{}\"", dn("a", PEOPLE))]);
+    for (scope, allows) in [("base", false), ("sub", true), ("subord", true)] {
+        directory.change_settings(|settings| settings.general.value_limits = vec![rule(scope)]);
+        let name = format!("in-{scope}");
+        ok(add(&mut directory, &name, OTHER, &[("title", &["place"])]));
+        let outcome = add(&mut directory, &format!("of-{scope}"), PEOPLE, &[("l", &[name.as_str()])]);
+        assert_eq!(outcome.code == Code::SUCCESS, allows, "{scope}: {}", outcome.diagnostic);
+    }
 }
