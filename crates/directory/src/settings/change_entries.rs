@@ -310,6 +310,15 @@ fn add(
         }
         (ConfigEntry::Index(canonical.to_owned()), "pandoIndex")
     } else if is_below(SCHEMA_DN)? {
+        if let Some(text) = subschema::text_of_openldap(request)? {
+            let name = subschema::without_order(&named);
+            if settings.schema.keys().any(|known| known.eq_ignore_ascii_case(name)) {
+                let what = format!("there is a schema text {}", Quoted(name));
+                return Err(refused(ResultCode::ENTRY_ALREADY_EXISTS, what));
+            }
+            settings.schema.insert(name.to_owned(), text);
+            return Ok(());
+        }
         (ConfigEntry::SchemaText(named.clone()), "pandoSchema")
     } else {
         return Err(unwilling(

@@ -3,10 +3,12 @@
 //!
 //! An added definition becomes a line of the schema text `online`; a deleted one is removed from whatever text has it.
 //! The result is decided like any other change of the settings, so definitions in use stay.
+//!
+//! The schema entries of OpenLDAP's `cn=config` can be added as they are, and become schema texts.
 
 use std::collections::BTreeMap;
 
-use ldap::{Change, ChangeOperation, ModifyRequest, ResultCode};
+use ldap::{AddRequest, Change, ChangeOperation, ModifyRequest, ResultCode};
 use schema::{DefinitionRef, Schema};
 
 use super::DirectorySettings;
@@ -106,6 +108,56 @@ fn remove(texts: &mut BTreeMap<String, String>, attribute: &str, definition: &De
         false => (ResultCode::NO_SUCH_ATTRIBUTE, "there is no definition to delete of"),
     };
     Err(OperationError::refused(code, format!("{what} {attribute} {}", definition.oid())))
+}
+
+/// Class of a schema entry of OpenLDAP.
+const OPENLDAP_CLASS: &[u8] = b"olcSchemaConfig";
+/// Its attribute with macros, which come before the definitions that use them.
+const OPENLDAP_MACROS: &str = "olcObjectIdentifier";
+/// Its attributes with definitions.
+const OPENLDAP_DEFINITIONS: [&str; 4] =
+    ["olcAttributeTypes", "olcObjectClasses", "olcLdapSyntaxes", "olcDitContentRules"];
+
+/// Returns the schema text of an entry of OpenLDAP; `None` for another entry.
+///
+/// # Errors
+/// The entry has an attribute that is not part of a schema.
+pub(super) fn text_of_openldap(request: &AddRequest<'_>) -> Result<Option<String>> {
+    let is = |description: &str, name: &str| description.eq_ignore_ascii_case(name);
+    let is_class = |value: &[u8]| value.eq_ignore_ascii_case(OPENLDAP_CLASS);
+    let mut classes = request.attributes.iter().filter(|attribute| is(attribute.description, "objectClass"));
+    if !classes.any(|attribute| attribute.values.iter().any(is_class)) {
+        return Ok(None);
+    }
+    let (mut macros, mut definitions) = (String::new(), String::new());
+    for attribute in request.attributes.iter() {
+        let description = attribute.description;
+        if is(description, "objectClass") || is(description, "cn") {
+            continue;
+        }
+        let mut known = OPENLDAP_DEFINITIONS.into_iter().chain([OPENLDAP_MACROS]);
+        if !known.any(|known| is(description, known)) {
+            let what = format!("{} is not an attribute of olcSchemaConfig", Quoted(description));
+            return Err(OperationError::refused(ResultCode::OBJECT_CLASS_VIOLATION, what));
+        }
+        for (number, value) in attribute.values.iter().enumerate() {
+            let line = std::str::from_utf8(value).ok().filter(|line| !line.contains(['\n', '\r']));
+            let line = line.ok_or_else(|| {
+                let what = format!("{description}: value {}: a definition is one line of UTF-8", number + 1);
+                OperationError::refused(ResultCode::INVALID_ATTRIBUTE_SYNTAX, what)
+            })?;
+            let text = if is(description, OPENLDAP_MACROS) { &mut macros } else { &mut definitions };
+            *text += &format!("{description}: {line}\n");
+        }
+    }
+    Ok(Some(macros + &definitions))
+}
+
+/// Returns the name of an entry of OpenLDAP without the number that keeps its order: `{4}inetorgperson`.
+pub(super) fn without_order(name: &str) -> &str {
+    let rest = name.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+    rest.filter(|(number, _)| number.bytes().all(|digit| digit.is_ascii_digit()))
+        .map_or(name, |(_, rest)| rest)
 }
 
 /// Returns true if the program defines the attribute type, class or syntax.

@@ -457,3 +457,42 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
     directory.requester = crate::access::Requester::Anonymous;
     assert_ne!(directory.modify("cn=subschema", both).code, Code::SUCCESS);
 }
+
+#[test]
+fn schema_entries_of_openldap_are_added_as_they_are() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let types = ["{0}( own:1 NAME 'colour' SUP name )", "{1}( own:2 NAME 'shape' SUP name )"];
+    let entry: &[(&str, &[&str])] = &[
+        ("objectClass", &["olcSchemaConfig"]),
+        ("cn", &["{4}own"]),
+        ("olcAttributeTypes", &types),
+        ("olcObjectClasses", &["{0}( own:3 NAME 'painted' AUXILIARY MAY ( colour $ shape ) )"]),
+        ("olcObjectIdentifier", &["{0}own 1.3.6.1.4.1.32473"]),
+    ];
+    let outcome = directory.add("cn={4}own,cn=schema,cn=config", entry);
+    assert_eq!(outcome.code, Code::SUCCESS, "{}", outcome.diagnostic);
+    let painted = [("objectClass", &["device", "painted"][..]), ("shape", &["round"])];
+    assert_eq!(directory.add(&format!("cn=x,{SUFFIX}"), &painted).code, Code::SUCCESS);
+    assert_eq!(directory.add("cn={7}OWN,cn=schema,cn=config", entry).code, Code::ENTRY_ALREADY_EXISTS);
+    assert_eq!(
+        directory.delete("cn=own,cn=schema,cn=config").code,
+        Code::CONSTRAINT_VIOLATION,
+        "it is in use"
+    );
+    let wrong: &[(&[(&str, &[&str])], Code, &str)] = &[
+        (
+            &[("olcAttributeTypes", &["( 1.2.3 NAME 'a' )"])],
+            Code::CONSTRAINT_VIOLATION,
+            "SUP or SYNTAX is missing",
+        ),
+        (&[("olcAttributeTypes", &["( 1.2.3\nNAME 'a' )"])], Code::INVALID_ATTRIBUTE_SYNTAX, "is one line"),
+        (&[("description", &["x"])], Code::OBJECT_CLASS_VIOLATION, "is not an attribute of olcSchemaConfig"),
+        (&[("olcSuffix", &["o=x"])], Code::OBJECT_CLASS_VIOLATION, "is not an attribute of olcSchemaConfig"),
+    ];
+    for (more, code, text) in wrong {
+        let entry = [&[("objectClass", &["olcSchemaConfig"][..])], *more].concat();
+        let outcome = directory.add("cn=more,cn=schema,cn=config", &entry);
+        assert_eq!(outcome.code, *code, "{}", outcome.diagnostic);
+        assert!(outcome.diagnostic.contains(text), "{}", outcome.diagnostic);
+    }
+}
