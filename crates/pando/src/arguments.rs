@@ -24,6 +24,7 @@ use crate::cluster::{self, ClusterArguments};
 use crate::compact;
 use crate::compare::{self, CompareArguments};
 use crate::data_arguments::DataArguments;
+use crate::doctor::{self, DoctorArguments};
 use crate::explain::{self, ExplainArguments};
 use crate::export::{self, ExportArguments};
 use crate::generate::{self, GenerateArguments};
@@ -36,6 +37,7 @@ use crate::migrate::{self, MigrateArguments};
 use crate::passwd::{self, PasswdArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
+use crate::support::{self, SupportArguments};
 use crate::undelete::{self, UndeleteArguments};
 use crate::user::{self, UserArguments};
 use crate::verify::{self, VerifyArguments};
@@ -59,6 +61,12 @@ pub(crate) enum Verb {
     /// Set up a server: node file, settings, password and data
     #[command(after_help = init::HELP)]
     Init(InitArguments),
+    /// Look for what will hurt a server: files, disk, system, certificates, backups
+    #[command(after_help = doctor::HELP)]
+    Doctor(DoctorArguments),
+    /// Write a file for others to look at, without secrets
+    #[command(after_help = support::HELP)]
+    Support(SupportArguments),
     /// Check the data of a directory, running or stopped, and repair it
     #[command(alias = "check", after_help = verify::HELP)]
     Verify(VerifyArguments),

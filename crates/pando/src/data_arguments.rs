@@ -1,6 +1,6 @@
 //! The options `--data` and `--node`, shared by the commands for a data directory.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use server::Arguments;
@@ -20,6 +20,11 @@ impl DataArguments {
     /// Returns the options of the server that name the directory; everything else is left out.
     pub(crate) fn to_server(&self) -> Arguments {
         Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
+    }
+
+    /// Returns the node file that the options name.
+    pub(crate) fn node_file(&self) -> Option<&Path> {
+        self.node.as_deref()
     }
 
     /// Returns the data directory, or `None` if the options and the node file name none.

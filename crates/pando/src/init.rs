@@ -54,7 +54,7 @@ pub(crate) struct InitArguments {
     #[arg(long, value_name = "FILE", requires = "key")]
     certificate: Option<PathBuf>,
     /// File with the private key of the certificate, in PEM form
-    #[arg(long, value_name = "FILE", requires = "certificate")]
+    #[arg(long = "private-key", value_name = "FILE", requires = "certificate")]
     key: Option<PathBuf>,
     /// Readers of the directory [default: users]
     #[arg(long, value_enum, value_name = "WHO")]

@@ -18,6 +18,7 @@ mod cluster;
 mod compact;
 mod compare;
 mod data_arguments;
+mod doctor;
 mod exit;
 mod explain;
 mod export;
@@ -38,6 +39,7 @@ mod sample;
 mod search;
 mod serve;
 mod settings;
+mod support;
 mod table;
 mod time;
 mod undelete;
@@ -70,6 +72,8 @@ fn main() -> ExitCode {
     match verb {
         Verb::Serve(arguments) => serve::run(arguments),
         Verb::Init(arguments) => init::run(&arguments),
+        Verb::Doctor(arguments) => doctor::run(&arguments),
+        Verb::Support(arguments) => support::run(&arguments),
         Verb::Verify(arguments) => verify::run(&arguments),
         #[cfg(feature = "kafka")]
         Verb::Cluster(arguments) => cluster::run(&arguments),

@@ -14,19 +14,26 @@ pub(crate) struct VersionArguments {
     json: bool,
 }
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const FEATURES: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
+const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
+
+/// Returns the versions as JSON.
+pub(crate) fn json() -> String {
+    let formats = directory::data_formats();
+    let formats = formats
+        .map(|(name, written, oldest)| json!({ "name": name, "written": written, "oldest_read": oldest }));
+    let build = json!({ "profile": BUILD, "os": OS, "architecture": ARCH });
+    let all = json!({ "version": VERSION, "formats": formats, "features": FEATURES, "build": build });
+    format!("{all:#}")
+}
+
 /// Prints the versions.
 pub(crate) fn run(arguments: &VersionArguments) -> ExitCode {
-    let version = env!("CARGO_PKG_VERSION");
-    let features: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
-    let build = if cfg!(debug_assertions) { "debug" } else { "release" };
+    let (version, features, build) = (VERSION, FEATURES, BUILD);
     let formats = directory::data_formats();
     if arguments.json {
-        let formats = formats.map(
-            |(name, written, oldest)| json!({ "name": name, "written": written, "oldest_read": oldest }),
-        );
-        let build = json!({ "profile": build, "os": OS, "architecture": ARCH });
-        let all = json!({ "version": version, "formats": formats, "features": features, "build": build });
-        println!("{all:#}");
+        println!("{}", json());
         return ExitCode::SUCCESS;
     }
     println!("pando {version}");

@@ -103,12 +103,13 @@ fn a_certificate_of_ones_own_is_named() {
     let certificate = scratch.write("certificate.pem", made.cert.pem());
     let key = scratch.write("key.pem", made.signing_key.serialize_pem());
     let folder = scratch.join("pando");
-    let tls = ["--certificate", certificate.to_str().unwrap(), "--key", key.to_str().unwrap()];
+    let tls = ["--certificate", certificate.to_str().unwrap(), "--private-key", key.to_str().unwrap()];
     init(&folder, &tls).expect_code(0);
     let pando = serve(&scratch, &folder);
     assert!(!folder.join("data/tls/authority.pem").exists());
     assert!(pando.stop().success());
-    init(&scratch.join("other"), &["--certificate", "/nonexistent", "--key", "/nonexistent"]).expect_code(2);
+    init(&scratch.join("other"), &["--certificate", "/nonexistent", "--private-key", "/nonexistent"])
+        .expect_code(2);
     let asked = command(&["init", scratch.join("third").to_str().unwrap()], None).expect_code(2);
     asked.expect_error("no terminal");
     assert!(!scratch.join("other").exists() && !scratch.join("third").exists());

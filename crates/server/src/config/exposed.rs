@@ -16,7 +16,7 @@ const OF_OWN_GROUP: u32 = 0o050;
 impl Config {
     /// Returns the problems with the modes of the files that the settings name, and of the data directory: each with
     /// the mode and the command that corrects it. The group counts as others unless the process is in it.
-    pub(crate) fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
+    pub fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
         let has_secrets = self.cluster.as_ref().is_some_and(|cluster| cluster.is_kafka_given);

@@ -1,0 +1,128 @@
+//! `pando doctor`: looks for what will hurt a server: files, disk, system, and what the running server reports.
+
+mod machine;
+mod running;
+
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use server::{Config, ServeError};
+
+use crate::data_arguments::DataArguments;
+use crate::exit;
+use crate::online::{Identity, socket_in};
+
+pub(crate) const HELP: &str = "\
+Looks at the data directory, the files that the node file names, this machine, and what the running server shows in
+cn=monitor. Run it as the user of the server or as root. It writes nothing but a temporary file, to measure the disk.
+
+Examples:
+  pando doctor --data /var/lib/pando --node /etc/pando/node.toml
+  pando doctor --node /etc/pando/node.toml --json
+
+Exit codes:
+  0  no problem; there may be warnings
+  1  a problem was found
+  2  the command line or the node file is wrong";
+
+/// The options of `pando doctor`.
+#[derive(Debug, Args)]
+pub(crate) struct DoctorArguments {
+    #[command(flatten)]
+    data: DataArguments,
+    /// Print each finding as a line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Print warnings and problems only
+    #[arg(long)]
+    quiet: bool,
+}
+
+/// Weight of a finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Weight {
+    Fine,
+    Warning,
+    Problem,
+}
+
+/// Result of one check.
+#[derive(Debug)]
+pub(crate) struct Finding {
+    /// Short stable name of the check.
+    pub(crate) check: &'static str,
+    pub(crate) weight: Weight,
+    /// The fact, and what to do.
+    pub(crate) text: String,
+}
+
+impl Weight {
+    fn word(self) -> &'static str {
+        match self {
+            Weight::Fine => "fine",
+            Weight::Warning => "warning",
+            Weight::Problem => "problem",
+        }
+    }
+}
+
+impl Finding {
+    pub(crate) fn fine(check: &'static str, text: impl Into<String>) -> Finding {
+        Finding { check, weight: Weight::Fine, text: text.into() }
+    }
+
+    pub(crate) fn warning(check: &'static str, text: impl Into<String>) -> Finding {
+        Finding { check, weight: Weight::Warning, text: text.into() }
+    }
+
+    pub(crate) fn problem(check: &'static str, text: impl Into<String>) -> Finding {
+        Finding { check, weight: Weight::Problem, text: text.into() }
+    }
+
+    /// Returns the finding as an object of JSON.
+    pub(crate) fn json(&self) -> serde_json::Value {
+        json!({ "check": self.check, "weight": self.weight.word(), "text": self.text })
+    }
+
+    /// Returns the finding as a line.
+    pub(crate) fn line(&self) -> String {
+        format!("{:<8} {:<14} {}\n", self.weight.word(), self.check, self.text)
+    }
+}
+
+pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
+    let config = match Config::load(&arguments.data.to_server()).map_err(ServeError::from) {
+        Ok(config) => config,
+        Err(error) => return exit::failed(&error),
+    };
+    let findings = examine(&config, &arguments.data);
+    for finding in &findings {
+        if arguments.quiet && finding.weight == Weight::Fine {
+            continue;
+        }
+        if arguments.json {
+            println!("{}", finding.json());
+        } else {
+            print!("{}", finding.line());
+        }
+    }
+    let has_problem = findings.iter().any(|finding| finding.weight == Weight::Problem);
+    if has_problem { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Makes all checks.
+pub(crate) fn examine(config: &Config, data: &DataArguments) -> Vec<Finding> {
+    let mut findings = machine::examine(config, data.node_file());
+    let url = socket_in(&config.data);
+    match (Identity { bind_dn: None, password_file: None, tls_ca: None }).connect(&url) {
+        Ok(mut connection) => match running::examine(&mut connection, config) {
+            Ok(found) => findings.extend(found),
+            Err(error) => {
+                findings.push(Finding::problem("server", format!("the server does not answer: {error}")))
+            }
+        },
+        Err(error) => findings.push(Finding::warning("server", format!("not asked: {error}"))),
+    }
+    findings
+}

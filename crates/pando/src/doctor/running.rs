@@ -1,0 +1,170 @@
+//! Checks of the figures of the running server in cn=monitor.
+
+use std::collections::BTreeMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use client::{ClientError, Connection};
+use directory::csn::unix_seconds;
+use ldap::Scope;
+use server::Config;
+
+use super::Finding;
+
+/// Remaining validity of a certificate that is a warning.
+const CERTIFICATE_WARNING_SECONDS: u64 = 30 * 86_400;
+
+/// Figures by their name and group, such as `Failing,Backup`.
+struct Figures(BTreeMap<String, String>);
+
+impl Figures {
+    fn read(connection: &mut Connection) -> Result<Figures, ClientError> {
+        let wanted = ["monitoredInfo", "monitorCounter", "monitorTimestamp"];
+        let reply = connection.search("cn=monitor", Scope::WholeSubtree, "(objectClass=*)", &wanted)?;
+        let figures = reply.entries.iter().filter_map(|entry| {
+            let value = wanted.iter().find_map(|name| entry.text(name))?;
+            let name = entry.dn.strip_suffix(",cn=monitor")?.replace("cn=", "");
+            Some((name, value))
+        });
+        Ok(Figures(figures.collect()))
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        self.text(name)?.parse().ok()
+    }
+}
+
+pub(super) fn examine(connection: &mut Connection, config: &Config) -> Result<Vec<Finding>, ClientError> {
+    let figures = Figures::read(connection)?;
+    let Some(release) = figures.text("Uptime,Time") else {
+        let text = "it does not show cn=monitor: run this command as its user or as root";
+        return Ok(vec![Finding::warning("server", text)]);
+    };
+    let mut findings = vec![Finding::fine("server", format!("it answers, and runs for {release} seconds"))];
+    findings.extend([
+        writes(&figures),
+        connections(&figures, config),
+        searches(&figures),
+        backup(&figures, config),
+    ]);
+    findings.extend(certificate(&figures, now()));
+    findings.extend(failures(&figures));
+    Ok(findings)
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn writes(figures: &Figures) -> Finding {
+    match (figures.text("Writes Stopped Cause,Log"), figures.text("Changes Refused,Log")) {
+        (Some(cause), _) => Finding::problem("changes", format!("none is made until a restart: {cause}")),
+        (None, Some("true")) => Finding::problem("changes", "they are refused: the disk is full"),
+        _ => Finding::fine("changes", "they are accepted"),
+    }
+}
+
+/// The server lowers its limit of connections if the system gives too few open files.
+fn connections(figures: &Figures, config: &Config) -> Finding {
+    let (max, wanted) = (figures.number("Max,Connections"), config.online.connections_max as u64);
+    match max {
+        Some(max) if max < wanted => Finding::warning(
+            "open files",
+            format!("{max} connections are possible instead of {wanted}: raise LimitNOFILE or ulimit -n"),
+        ),
+        _ => Finding::fine("open files", format!("{wanted} connections are possible")),
+    }
+}
+
+/// Indexes that searches lacked since the start.
+fn searches(figures: &Figures) -> Finding {
+    let lacking: Vec<&str> = figures.0.keys().filter_map(|name| name.strip_suffix(",Index Advice")).collect();
+    match lacking.as_slice() {
+        [] => Finding::fine("indexes", "no search lacked an index since the start"),
+        some => {
+            let names = some.join(", ");
+            Finding::warning(
+                "indexes",
+                format!("searches lacked an index of {names}: see `pando index advise`"),
+            )
+        }
+    }
+}
+
+fn backup(figures: &Figures, config: &Config) -> Finding {
+    let Some(settings) = &config.backup else {
+        return Finding::warning(
+            "backup",
+            "the node file has no table [backup]: are backups made elsewhere?",
+        );
+    };
+    let last = figures.text("Last Backup,Backup").and_then(unix_seconds);
+    let Some(last) = last else {
+        return Finding::warning(
+            "backup",
+            format!("none was made since the start in {}", settings.folder.display()),
+        );
+    };
+    let hours = now().saturating_sub(last) / 3_600;
+    let lacking = figures.number("Changes Since,Backup").unwrap_or(0);
+    match hours {
+        24.. if lacking > 0 => Finding::problem(
+            "backup",
+            format!("the last one is {hours} hours old and lacks {lacking} changes"),
+        ),
+        _ => Finding::fine("backup", format!("the last one lacks {lacking} changes")),
+    }
+}
+
+fn certificate(figures: &Figures, now: u64) -> Option<Finding> {
+    let until = figures.text("Certificate Expires,TLS").and_then(unix_seconds)?;
+    let days = until.saturating_sub(now) / 86_400;
+    Some(if until <= now {
+        Finding::problem("certificate", "it has expired: put a new one in its place")
+    } else if until - now < CERTIFICATE_WARNING_SECONDS {
+        Finding::warning("certificate", format!("it expires in {days} days"))
+    } else {
+        Finding::fine("certificate", format!("it is valid for {days} days"))
+    })
+}
+
+/// Every part of the server that reports a failure: audit trail, backup, password policies, cluster.
+fn failures(figures: &Figures) -> Vec<Finding> {
+    let failing = figures.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("Failing,")?, value)));
+    failing
+        .filter(|(_, value)| !["no", "false"].contains(&value.as_str()))
+        .map(|(group, value)| {
+            let reason = if value == "true" { "it fails; the log has the reason" } else { value };
+            Finding::problem("failing", format!("{group}: {reason}"))
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Weight;
+    use super::*;
+
+    #[test]
+    fn figures_become_findings() {
+        let of = |pairs: &[(&str, &str)]| {
+            Figures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+        };
+        assert_eq!(writes(&of(&[])).weight, Weight::Fine);
+        assert_eq!(writes(&of(&[("Changes Refused,Log", "true")])).weight, Weight::Problem);
+        let expires = of(&[("Certificate Expires,TLS", "20300101000000Z")]);
+        let expiry = unix_seconds("20300101000000Z").unwrap();
+        let weight = |now| certificate(&expires, now).unwrap().weight;
+        assert_eq!(weight(expiry), Weight::Problem);
+        assert_eq!(weight(expiry - 86_400), Weight::Warning);
+        assert_eq!(weight(expiry - 60 * 86_400), Weight::Fine);
+        let failing =
+            failures(&of(&[("Failing,Audit", "true"), ("Failing,Backup", "no"), ("Failing,X", "why")]));
+        let texts: Vec<&str> = failing.iter().map(|finding| finding.text.as_str()).collect();
+        assert_eq!(texts, ["Audit: it fails; the log has the reason", "X: why"]);
+        assert_eq!(searches(&of(&[("mail,Index Advice", "x")])).weight, Weight::Warning);
+    }
+}
