@@ -5,8 +5,8 @@
 //! like any other candidate. A scan may therefore skip a damaged row; it never returns one, and `pando verify` finds
 //! it.
 //!
-//! The [`Guard`], one test of one attribute, rejects most rows. A scan locates that attribute in a block of rows and
-//! prefetches its values before it tests the first row.
+//! The [`Guard`], one test of one attribute or a few of which one must pass, rejects most rows. A scan locates those
+//! attributes in a block of rows and prefetches their values before it tests the first row.
 
 use schema::Schema;
 
@@ -14,49 +14,118 @@ use super::{Item, Subject, Term, Test, Truth};
 use crate::model::entry::{Content, EntryRow, InlineValue, Located};
 use crate::model::rows::AttrId;
 
-/// A test that every result passes, of an attribute with one number.
+/// Most tests of a guard.
+const GUARD_TESTS_MAX: usize = 8;
+
+/// A test that every result passes, of an attribute with one number; or tests of which every result passes one.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
+    /// Items of the other tests, each of one attribute number or none.
+    pub(crate) others: &'f [Term],
     /// Whether rows that pass must still be tested against the rest of the filter.
     pub(crate) is_part: bool,
 }
 
-impl Guard<'_> {
+impl<'f> Guard<'f> {
     /// Locates the attribute in a row; `None` if the row does not have it. `place` is the attribute's place in the
     /// previous row.
     #[inline(always)]
     pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
-        // A row that cannot be read decides nothing.
-        let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNKNOWN) };
-        row.locate(self.attribute, place)
+        locate(self.attribute, row, place)
     }
 
-    /// Returns true if an entry cannot match. `key` is a scratch buffer.
+    /// Returns true if an entry cannot pass the first test. `key` is a scratch buffer.
     #[inline]
     pub(crate) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
-        looked.is_none_or(|located| self.test.content_passes(schema, located.content(), key) == Some(false))
+        fails(self.test, schema, looked, key)
+    }
+
+    /// Locates the attributes of the other tests in a row. `places` are those in the previous row.
+    pub(crate) fn look_at_others<'a>(
+        &self,
+        row: &'a [u8],
+        places: &mut Vec<usize>,
+        mut found: impl FnMut(Option<Located<'a>>),
+    ) {
+        places.resize(self.others.len(), 0);
+        for (term, place) in self.others.iter().zip(places) {
+            found(single(term).and_then(|(attribute, _)| locate(attribute?, row, place)));
+        }
+    }
+
+    /// Returns true if an entry cannot pass any of the other tests, of attributes that were located before.
+    pub(crate) fn others_refuse(
+        &self,
+        schema: &Schema,
+        looked: &[Option<Located<'_>>],
+        key: &mut Vec<u8>,
+    ) -> bool {
+        // Without all of them nothing is refused.
+        let mut all = self.others.iter().zip(looked);
+        looked.len() == self.others.len()
+            && all
+                .all(|(term, looked)| single(term).is_some_and(|(_, test)| fails(test, schema, *looked, key)))
+    }
+
+    /// Returns a guard of one item, if it concerns at most one attribute number. A guard by presence refuses little.
+    fn of_items(first: &'f Term, others: &'f [Term]) -> Option<Guard<'f>> {
+        let is_single = others.len() < GUARD_TESTS_MAX && others.iter().all(|term| single(term).is_some());
+        match single(first)? {
+            (Some(attribute), test) if is_single => Some(Guard { attribute, test, others, is_part: false }),
+            // No entry has the attribute.
+            (None, _) => others.split_first().and_then(|(first, others)| Guard::of_items(first, others)),
+            _ => None,
+        }
+    }
+
+    /// Returns the order in which guards are preferred: those that probably refuse most first.
+    fn rank(&self) -> u8 {
+        match (self.test, self.others) {
+            (Test::Present, []) => 2,
+            (_, []) => 0,
+            _ => 1,
+        }
+    }
+}
+
+#[inline(always)]
+fn locate<'a>(attribute: AttrId, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
+    // A row that cannot be read decides nothing.
+    let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNKNOWN) };
+    row.locate(attribute, place)
+}
+
+#[inline(always)]
+fn fails(test: &Test, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
+    looked.is_none_or(|located| test.content_passes(schema, located.content(), key) == Some(false))
+}
+
+/// Returns the attribute number and the test of an item that rows decide, if it has at most one number.
+#[inline]
+fn single(term: &Term) -> Option<(Option<AttrId>, &Test)> {
+    match term {
+        Term::Item(item) if item.is_about_rows() => match item.attributes[..] {
+            [] => Some((None, &item.test)),
+            [attribute] => Some((Some(attribute), &item.test)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 
 impl Term {
-    /// Returns the first test that can decide by itself that an entry does not match.
+    /// Returns tests that can decide by themselves that an entry does not match.
     pub(crate) fn guard(&self) -> Option<Guard<'_>> {
         match self {
             Term::And(terms) => {
-                let guard = terms.iter().find_map(Term::guard)?;
+                let guard = terms.iter().filter_map(Term::guard).min_by_key(Guard::rank)?;
                 Some(Guard { is_part: true, ..guard })
             }
-            Term::Item(item) => match item.attributes[..] {
-                [attribute] if item.is_about_rows() => {
-                    Some(Guard { attribute, test: &item.test, is_part: false })
-                }
-                _ => None,
-            },
-            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Or(_) | Term::Not(_) => {
-                None
-            }
+            Term::Or(terms) => terms.split_first().and_then(|(first, others)| Guard::of_items(first, others)),
+            Term::Item(_) => Guard::of_items(self, &[]),
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) | Term::Not(_) => None,
         }
     }
 

@@ -54,6 +54,11 @@ pub(crate) struct RowScan<'s> {
     coming: Vec<ScannedRow<'s>>,
     /// Index of the guard's attribute in the previous row.
     place: usize,
+    /// The same for the guard's other attributes.
+    other_places: Vec<usize>,
+    /// The guard's other attributes in the rows of the block, and of the next block, row by row.
+    others: Vec<Option<Located<'s>>>,
+    coming_others: Vec<Option<Located<'s>>>,
     /// Buffer for keys of values.
     key: Vec<u8>,
 }
@@ -164,7 +169,19 @@ impl<'s> Candidates<'s> {
 impl<'s> RowScan<'s> {
     fn new(scan: Scan<'s>, guard: Option<Guard<'s>>, schema: &'s Schema) -> RowScan<'s> {
         let [block, coming] = [(); 2].map(|()| Vec::with_capacity(ROWS_AHEAD));
-        RowScan { scan, guard, schema, block, taken: 0, coming, place: 0, key: Vec::new() }
+        RowScan {
+            scan,
+            guard,
+            schema,
+            block,
+            taken: 0,
+            coming,
+            place: 0,
+            other_places: Vec::new(),
+            others: Vec::new(),
+            coming_others: Vec::new(),
+            key: Vec::new(),
+        }
     }
 
     #[inline]
@@ -197,7 +214,9 @@ impl<'s> RowScan<'s> {
             self.fetch_coming(guard)?;
         }
         std::mem::swap(&mut self.block, &mut self.coming);
+        std::mem::swap(&mut self.others, &mut self.coming_others);
         self.coming.clear();
+        self.coming_others.clear();
         self.fetch_coming(guard)
     }
 
@@ -213,12 +232,31 @@ impl<'s> RowScan<'s> {
                     system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
                 }
                 self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
+                if !guard.others.is_empty() {
+                    self.look_at_others(guard, bytes);
+                }
             }
             if let Some(row) = self.block.get_mut(place) {
                 row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
+                if row.is_refused && !guard.others.is_empty() {
+                    let count = guard.others.len();
+                    let looked = self.others.get(place * count..(place + 1) * count).unwrap_or_default();
+                    row.is_refused = guard.others_refuse(self.schema, looked, &mut self.key);
+                }
             }
         }
         Ok(())
+    }
+
+    #[inline(never)]
+    #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
+    fn look_at_others(&mut self, guard: Guard<'s>, row: &'s [u8]) {
+        guard.look_at_others(row, &mut self.other_places, |looked| {
+            if let Some(Located { bytes, .. }) = looked {
+                system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
+            }
+            self.coming_others.push(looked);
+        });
     }
 }
 

@@ -1,7 +1,7 @@
 //! Every kind of filter item, every kind of attribute, three-valued logic.
 
-use super::{Question, leaves, sample};
-use crate::testing::TestDirectory;
+use super::{Question, add, leaves, sample};
+use crate::testing::{SUFFIX, TestDirectory};
 
 fn check(directory: &TestDirectory, cases: &[(&str, &[&str])]) {
     for (filter, expected) in cases {
@@ -296,5 +296,56 @@ fn auth_passwords_match_by_their_password_for_the_administrator_only() {
         crate::access::Requester::User { id: crate::model::rows::EntryId(4), dn: String::new() };
     for filter in right {
         assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), [""; 0], "{filter}");
+    }
+}
+
+/// A scan refuses most rows by the values of a few attributes. The same filter in two negations, which say nothing of
+/// rows, has to find the same.
+#[test]
+fn rows_are_refused_only_if_no_part_of_an_or_is_true() {
+    let mut rng = fastrand::Rng::with_seed(fastrand::u64(..));
+    let seed = rng.get_seed();
+    let mut directory = TestDirectory::with_suffix_entry();
+    let words = ["Anna", "anna berg", "Bert", "  berg  ", "Zoë", "x"];
+    let names = ["cn", "sn", "description", "description;lang-de", "employeeNumber", "l", "telephoneNumber"];
+    for number in 0..120 {
+        let uid = number.to_string();
+        let big = "long ".repeat(300) + words[number % words.len()];
+        let mut attributes: Vec<(&str, Vec<&str>)> = vec![
+            ("objectClass", vec!["inetOrgPerson"]),
+            ("uid", vec![&uid]),
+            ("cn", vec!["x"]),
+            ("sn", vec!["y"]),
+        ];
+        for name in &names[2..] {
+            let value =
+                if *name == "telephoneNumber" { "+49 30 12" } else { words[rng.usize(..words.len())] };
+            match rng.u32(..4) {
+                0 => {}
+                1 if *name == "description" => attributes.push((name, vec![&big, value])),
+                _ => attributes.push((name, vec![value])),
+            }
+        }
+        let attributes: Vec<(&str, &[&str])> =
+            attributes.iter().map(|(name, values)| (*name, values.as_slice())).collect();
+        add(&mut directory, &format!("uid={number},{SUFFIX}"), &attributes);
+    }
+    for _ in 0..300 {
+        let item = |rng: &mut fastrand::Rng| {
+            let name =
+                ["cn", "sn", "description", "employeeNumber", "l", "mail", "telephoneNumber"][rng.usize(..7)];
+            let test =
+                ["=*", "=anna", "=*berg*", "=a*", "=*t", ">=b", "=*Zo*", "=*3012*", "<=zz"][rng.usize(..9)];
+            format!("({name}{test})")
+        };
+        let any: String = (0..rng.usize(1..=9)).map(|_| item(&mut rng)).collect();
+        let filter = match rng.u32(..3) {
+            0 => format!("(|{any})"),
+            1 => format!("(&(objectClass=person)(|{any}))"),
+            _ => format!("(&{}(|{any})(description=*))", item(&mut rng)),
+        };
+        let found = Question::everywhere(&filter).ask(&directory);
+        let twice = Question::everywhere(&format!("(!(!{filter}))")).ask(&directory);
+        assert_eq!(leaves(&found), leaves(&twice), "{filter}, seed {seed}");
     }
 }

@@ -161,7 +161,7 @@ fn rows_agree_with_the_evaluator() {
         let mut term = Compiler { catalog: state.catalog, shown: Shown::Secrets, known: Some(snapshot) }
             .compile(parsed.as_filter());
         term.find_targets(snapshot).unwrap();
-        let (guard, mut place) = (term.guard(), 0);
+        let (guard, mut place, mut other_places) = (term.guard(), 0, Vec::new());
         for row in state.read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (id, bytes) = row.unwrap();
             let id = EntryId(u64::from_be_bytes(id.try_into().unwrap()));
@@ -170,8 +170,13 @@ fn rows_agree_with_the_evaluator() {
             let truth = matcher.truth(&term, state, &candidate).unwrap();
             let row = EntryRow::decode(bytes).unwrap();
             passed += usize::from(truth == Truth::True);
+            let mut others = Vec::new();
+            if let Some(guard) = guard {
+                guard.look_at_others(bytes, &mut other_places, |looked| others.push(looked));
+            }
             if let Some(guard) = guard
                 && guard.refuses(&state.catalog.schema, guard.look(bytes, &mut place), &mut key)
+                && guard.others_refuse(&state.catalog.schema, &others, &mut key)
             {
                 assert_ne!(truth, Truth::True, "{text} is refused for entry {}", id.0);
                 guarded += 1;
