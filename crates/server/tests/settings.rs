@@ -33,6 +33,16 @@ fn seed() -> u64 {
 const INDEXED: [&str; 8] =
     ["cn", "sn", "mail", "description", "uidNumber", "telephoneNumber", "memberUid", "jpegPhoto"];
 
+/// Returns a number that a setting takes.
+fn number_of(key: &str, rng: &mut Rng) -> u64 {
+    match key {
+        "limits.scan_share" => rng.u64(1..=100),
+        "dynamic_ttl_min_seconds" => rng.u64(1..100),
+        "dynamic_ttl_max_seconds" => rng.u64(100..31_557_600),
+        _ => rng.u64(1..=u64::from(u32::MAX)),
+    }
+}
+
 fn generated(rng: &mut Rng) -> DirectorySettings {
     let mut stated = DirectorySettings::default();
     let suffixes = ["dc=example,dc=com", "o=A \\+ B", "o=\"x, y\",c=DE", "o=Æsa", "c=DE"];
@@ -55,7 +65,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
     for setting in &GENERAL {
         let value = match setting.value(&stated.general) {
             SettingValue::Switch(_) => SettingValue::Switch(rng.bool()),
-            SettingValue::Number(_) => SettingValue::Number(u64::from(rng.u32(1..=100))),
+            SettingValue::Number(_) => SettingValue::Number(number_of(setting.key, rng)),
             SettingValue::Word(_) => {
                 let words = match setting.key {
                     "administrator" => ["", "cn=default,dc=example,dc=com", "cn=x\\, y"].map(str::to_owned),
@@ -89,7 +99,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
                     "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
                     "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
-                    "next_numbers" | "value_limits" | "auto_members" => continue,
+                    "next_numbers" | "value_limits" | "auto_members" | "dynamic_subtrees" => continue,
                     "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
                     "unique" if !has_index => continue,
                     "unique" => [

@@ -10,6 +10,7 @@ mod backup;
 mod dynamic;
 mod follow;
 mod generate;
+mod groups;
 mod import;
 mod indexes;
 mod migrate;

@@ -1,0 +1,74 @@
+//! Groups whose members a search describes, and groups that entries join by rules, over LDAP.
+
+use crate::support;
+
+use client::Connection;
+use ldap::{ChangeOperation, ResultCode, Scope};
+use support::pando::command;
+use support::tree::{person_dn, plant, replace};
+use support::{Pando, SUFFIX, Scratch};
+
+fn found(connection: &mut Connection, filter: &str) -> Vec<String> {
+    let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).unwrap();
+    let mut names: Vec<String> = found.entries.into_iter().map(|entry| entry.dn).collect();
+    names.sort();
+    names
+}
+
+fn values(connection: &mut Connection, dn: &str, name: &str) -> Vec<String> {
+    connection.entry(dn, &[name]).unwrap().unwrap().texts(name)
+}
+
+#[test]
+fn members_that_a_url_describes_count_after_a_restart_and_in_an_export() {
+    let scratch = Scratch::new("described");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let group = format!("cn=tall,ou=groups,{SUFFIX}");
+    let url = format!("ldap:///{SUFFIX}??sub?(title=tall)");
+    let attributes = [("objectClass", "groupOfURLs"), ("memberURL", url.as_str())];
+    support::tree::add(&mut admin, &group, &attributes);
+    let anna = person_dn("anna");
+    assert!(found(&mut admin, &format!("(memberOf={group})")).is_empty());
+    replace(&mut admin, &anna, "title", &["tall"]);
+    drop(pando);
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    for attribute in ["memberOf", "isMemberOf", "memberOf:1.2.840.113556.1.4.1941:"] {
+        assert_eq!(found(&mut admin, &format!("({attribute}={group})")), [anna.as_str()], "{attribute}");
+    }
+    assert!(values(&mut admin, &anna, "memberOf").contains(&group));
+    let compared = |admin: &mut Connection, value: &str| admin.compare(&group, "member", value).unwrap().code;
+    assert_eq!(compared(&mut admin, &anna), ResultCode::COMPARE_TRUE);
+    assert_eq!(compared(&mut admin, SUFFIX), ResultCode::COMPARE_FALSE);
+    let wanted = ["export", "--attributes", "memberOf", "--filter", "(title=tall)"];
+    let exported = command(&wanted, Some(&Pando::data(&scratch))).expect_code(0);
+    assert!(exported.stdout.contains("cn=tall"), "{}", exported.stdout);
+}
+
+#[test]
+fn entries_join_groups_by_rules_of_the_settings() {
+    let scratch = Scratch::new("auto-members");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let (group, anna) = (format!("cn=bosses,ou=groups,{SUFFIX}"), person_dn("anna"));
+    support::tree::add(&mut admin, &group, &[("objectClass", "groupOfNames"), ("member", SUFFIX)]);
+    let rule = format!("bosses: into '{group}' also modified matching '(title=boss)'");
+    replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
+    replace(&mut admin, &anna, "title", &["boss"]);
+    assert_eq!(values(&mut admin, &group, "member"), [SUFFIX, &anna]);
+    assert_eq!(values(&mut admin, &group, "modifiersName"), ["cn=auto members,cn=config"]);
+    // The whole change is refused if the group refuses the member.
+    let rule = format!("units: into 'ou=groups,{SUFFIX}' matching '(title=clerk)'");
+    replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
+    let outcome = admin.modify(&anna, &[(ChangeOperation::Replace, "title", &["clerk"])]).unwrap();
+    assert!(outcome.is_success(), "only adds are covered: {outcome:?}");
+    let clerk = format!("cn=clerk,{SUFFIX}");
+    let attributes =
+        [("objectClass", "person"), ("objectClass", "extensibleObject"), ("sn", "x"), ("title", "clerk")];
+    let outcome = admin.add(&clerk, &attributes).unwrap();
+    assert_eq!(outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{outcome:?}");
+    assert!(admin.entry(&clerk, &["1.1"]).unwrap().is_none());
+}
