@@ -237,7 +237,10 @@ fn check_pair(rng: &mut Rng, asker: &str) -> bool {
     let mut pair = [directory_of(&one), directory_of(&other)];
     let texts = set_rules(&mut pair[0], &rules);
     set_rules(&mut pair[1], &rules);
+    let orders = SORTED_BY.iter().filter(|_| rng.bool()).map(|by| format!("{by}: {by}"));
+    let orders: Vec<String> = orders.collect();
     for directory in &mut pair {
+        directory.change_settings(|settings| settings.general.sort_orders.clone_from(&orders));
         directory.finish_indexes();
         ask_as(directory, asker);
     }

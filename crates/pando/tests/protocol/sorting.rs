@@ -1,5 +1,7 @@
 //! Sorted results as ldapsearch asks for them (RFC 2891).
 
+use std::path::Path;
+
 use crate::support;
 
 use support::clients::{Run, ldap_utility};
@@ -10,6 +12,13 @@ use support::{Pando, SUFFIX, Scratch};
 const PEOPLE: usize = 2_000;
 
 fn people(scratch: &Scratch) -> Pando {
+    let settings = scratch.join("none.toml");
+    std::fs::write(&settings, format!("suffixes = [{SUFFIX:?}]\n")).unwrap();
+    people_with(scratch, &settings)
+}
+
+/// Imports the people into a directory with the settings of a file.
+fn people_with(scratch: &Scratch, settings: &Path) -> Pando {
     use std::fmt::Write as _;
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {
@@ -25,7 +34,8 @@ fn people(scratch: &Scratch) -> Pando {
     }
     let file = scratch.join("people.ldif");
     std::fs::write(&file, ldif).unwrap();
-    command(&["import", "--suffix", SUFFIX, file.to_str().unwrap()], Some(&Pando::data(scratch)))
+    let settings = settings.to_str().unwrap();
+    command(&["import", "--settings", settings, file.to_str().unwrap()], Some(&Pando::data(scratch)))
         .expect_code(0);
     Pando::start(scratch)
 }
@@ -81,4 +91,32 @@ fn ldapsearch_gets_the_order_it_asks_for() {
     assert_eq!(values(&unsorted, "employeeNumber"), values(&plain, "employeeNumber"));
     let refused = search(&["-E", "!sss=nonsense"], 12);
     assert_eq!(values(&refused, "employeeNumber").len(), 0);
+}
+
+/// An import builds sort orders. They follow changes, also through a kill, and `pando verify` agrees.
+#[test]
+fn list_views_come_from_sort_orders() {
+    let scratch = Scratch::new("sort-orders");
+    let settings = scratch.join("orders.toml");
+    let order = "numbers: employeeNumber matching '(objectClass=person)'";
+    std::fs::write(&settings, format!("suffixes = [{SUFFIX:?}]\nsort_orders = [{order:?}]\n")).unwrap();
+    let mut pando = people_with(&scratch, &settings);
+    let part = |pando: &Pando, place: usize| {
+        let window = format!("!vlv=1/1/{place}/0");
+        let options = ["-E", "!sss=employeeNumber", "-E", &window, "-b", SUFFIX];
+        let all = [&options[..], &["(objectClass=person)", "employeeNumber"]].concat();
+        // Without input it asks for all later parts, and then fails.
+        let run = ldap_utility("ldapsearch", pando.address(), &all, "");
+        values(&run, "employeeNumber").into_iter().take(3).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for round in 0..3 {
+        let place = 1_000 + round;
+        let expected: Vec<String> = (place - 2..=place).map(|number| format!("{number:05}")).collect();
+        assert_eq!(part(&pando, place - round), expected, "the first {round} are deleted");
+        let least = (0..PEOPLE).find(|number| number * 7_919 % PEOPLE == round).unwrap();
+        assert!(pando.administrator().delete(&format!("uid=p{least},{SUFFIX}")).unwrap().is_success());
+        pando.kill();
+        command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
+        pando = Pando::start(&scratch);
+    }
 }

@@ -81,8 +81,9 @@ impl OrderedSearch<'_> {
         let is_reversed = sorting.by.first()?.is_reversed;
         let is_same = sorting.by.len() == rule.types.len()
             && sorting.by.iter().zip(&rule.types).all(|(by, type_id)| {
+                let own = sort_rule(schema.type_by_id(*type_id));
                 by.description == AttributeDescription::of(*type_id)
-                    && Some(by.rule) == sort_rule(schema.type_by_id(*type_id))
+                    && own.is_some_and(|own| own.shares_key_with(by.rule))
                     && by.is_reversed == is_reversed
             });
         is_same.then_some(is_reversed)
