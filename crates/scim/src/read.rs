@@ -256,8 +256,8 @@ fn lines(address: &str) -> String {
     address.replace('$', "\n").replace("\\24", "$").replace("\\5C", "\\").replace("\\5c", "\\")
 }
 
-/// Returns the name of a user, unless it only consists of the values that [`crate::write`] gives a user without one,
-/// because an entry must have `cn` and `sn`.
+/// Returns the name of a user, without the values that [`crate::write`] gives a user without one, because an entry must
+/// have `cn` and `sn`.
 fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Option<Value> {
     let mut name = parts_of(resource, attribute, entry)?;
     let text = |wanted: &str| {
@@ -271,12 +271,13 @@ fn name_of(resource: &ResourceType, attribute: &Attribute, entry: &Entry) -> Opt
         let found = name.get(part).and_then(Value::as_str);
         found.is_none_or(|found| values.iter().flatten().any(|value| value == found))
     };
-    let is_default = !given
-        && default("familyName", std::slice::from_ref(&user_name))
-        && default("formatted", &[user_name.clone(), text("displayName")]);
-    if is_default {
-        name.remove("familyName");
-        name.remove("formatted");
+    let has_default_family = !given && default("familyName", std::slice::from_ref(&user_name));
+    let has_default_formatted =
+        has_default_family && default("formatted", &[user_name.clone(), text("displayName")]);
+    for (part, is_default) in [("familyName", has_default_family), ("formatted", has_default_formatted)] {
+        if is_default {
+            name.remove(part);
+        }
     }
     if name.is_empty() { None } else { Some(name.into()) }
 }

@@ -15,7 +15,7 @@ use crate::read::{Requested, Writer, id_of, version_of};
 use crate::selection::Selection;
 use crate::session::{Found, Query, Session};
 use crate::translate::{escaped, is_id};
-use crate::write::{EntryChanges, Wanted, Wishes, changes_of, linked_ids, new_entry, wishes};
+use crate::write::{EntryChanges, Wanted, Wishes, changes_of, follow_names, linked_ids, new_entry, wishes};
 
 /// Ids with the DNs of their entries.
 type Names = HashMap<String, String>;
@@ -131,11 +131,13 @@ impl Resources<'_> {
     ) -> Result<Stored> {
         let mut operations = parse(body)?;
         let members = take_member_changes(resource, &mut operations)?;
-        let attributes = |mut object| {
+        let attributes = |mut object: Map<String, Value>| {
             if operations.is_empty() {
                 return Ok(None);
             }
+            let before = object.clone();
             apply(resource, &mut object, operations.clone())?;
+            follow_names(&before, &mut object);
             Ok(Some(object))
         };
         let edit = Edit { version, attributes: &attributes, members: &members };

@@ -140,13 +140,7 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
     let part = |name: &str| object.get("name")?.get(name)?.as_str().map(str::to_owned);
     let user_name = text("userName").unwrap_or_default();
     let family = part("familyName").unwrap_or_else(|| user_name.clone());
-    let full = match (part("givenName"), part("familyName")) {
-        (Some(given), Some(family)) => Some(format!("{given} {family}")),
-        (None, Some(family)) => Some(family),
-        (Some(given), None) => Some(given),
-        (None, None) => None,
-    };
-    let full = text("displayName").or(full).unwrap_or(user_name);
+    let full = text("displayName").or_else(|| full_name(object)).unwrap_or(user_name);
     for (part, default, required) in [("formatted", full, "cn"), ("familyName", family, "sn")] {
         let name = resource.attributes.iter().find(|one| one.name == "name");
         let binding = name.and_then(|name| name.part(part)).map(|part| &part.binding);
@@ -158,6 +152,31 @@ fn give_names(resource: &ResourceType, object: &Map<String, Value>, all: &mut Wi
                 *wanted = Wanted::First(default.clone());
             }
         }
+    }
+}
+
+/// The full name of given and family name; `None` without both.
+fn full_name(object: &Map<String, Value>) -> Option<String> {
+    let part = |name: &str| object.get("name")?.get(name)?.as_str();
+    match (part("givenName"), part("familyName")) {
+        (Some(given), Some(family)) => Some(format!("{given} {family}")),
+        (one, other) => one.or(other).map(str::to_owned),
+    }
+}
+
+/// Lets a formatted name that repeats other names follow a change of these.
+pub(crate) fn follow_names(before: &Map<String, Value>, after: &mut Map<String, Value>) {
+    let formatted =
+        |object: &Map<String, Value>| Some(object.get("name")?.get("formatted")?.as_str()?.to_owned());
+    let text = |object: &Map<String, Value>, name: &str| object.get(name)?.as_str().map(str::to_owned);
+    let names = |object: &Map<String, Value>| {
+        [full_name(object), text(object, "displayName"), text(object, "userName")]
+    };
+    let Some(kept) = formatted(before).filter(|kept| formatted(after).as_ref() == Some(kept)) else { return };
+    let pairs = names(before).into_iter().zip(names(after));
+    let followed = pairs.filter(|(old, _)| old.as_ref() == Some(&kept)).find_map(|(_, new)| new);
+    if let (Some(followed), Some(name)) = (followed, after.get_mut("name")) {
+        name["formatted"] = followed.into();
     }
 }
 

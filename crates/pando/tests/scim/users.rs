@@ -220,3 +220,45 @@ fn simultaneous_patches_all_take_effect() {
     });
     assert_eq!(scim.get(&path).body["emails"].as_array().unwrap().len(), 30);
 }
+
+#[test]
+fn names_follow_each_other() {
+    let scim = Scim::start("scim-names");
+    let user = scim.user("anna");
+    assert_eq!(user.get("name"), None);
+    let path = format!("/Users/{}", id(&user));
+    let mut admin = scim.ldap();
+    let mut cn = || admin.entry("uid=anna,ou=people,dc=example,dc=com", &["cn", "sn"]).unwrap().unwrap();
+    assert_eq!((cn().text("cn"), cn().text("sn")), (Some("anna".to_owned()), Some("anna".to_owned())));
+    for (operation, name, in_ldap) in [
+        (
+            json!({ "op": "add", "path": "name", "value": { "givenName": "Anna", "familyName": "Huber" } }),
+            json!({ "givenName": "Anna", "familyName": "Huber", "formatted": "Anna Huber" }),
+            ("Anna Huber", "Huber"),
+        ),
+        (
+            json!({ "op": "replace", "path": "name.familyName", "value": "Gruber" }),
+            json!({ "givenName": "Anna", "familyName": "Gruber", "formatted": "Anna Gruber" }),
+            ("Anna Gruber", "Gruber"),
+        ),
+        (
+            json!({ "op": "replace", "path": "name.formatted", "value": "Dr. Anna Gruber" }),
+            json!({ "givenName": "Anna", "familyName": "Gruber", "formatted": "Dr. Anna Gruber" }),
+            ("Dr. Anna Gruber", "Gruber"),
+        ),
+        (
+            json!({ "op": "replace", "path": "name.familyName", "value": "Huber" }),
+            json!({ "givenName": "Anna", "familyName": "Huber", "formatted": "Dr. Anna Gruber" }),
+            ("Dr. Anna Gruber", "Huber"),
+        ),
+        (json!({ "op": "remove", "path": "name" }), Value::Null, ("anna", "anna")),
+        (json!({ "op": "add", "path": "displayName", "value": "Anna" }), Value::Null, ("Anna", "anna")),
+        (json!({ "op": "add", "path": "displayName", "value": "Ana" }), Value::Null, ("Ana", "anna")),
+    ] {
+        let answer = scim.patch(&path, &json!([operation])).expect(200, None);
+        assert_eq!(answer["name"], name, "{operation}");
+        let entry = cn();
+        let found = (entry.text("cn").unwrap(), entry.text("sn").unwrap());
+        assert_eq!((found.0.as_str(), found.1.as_str()), in_ldap, "{operation}");
+    }
+}
