@@ -1,10 +1,14 @@
 //! State of the console that all requests share.
 
+use std::net::IpAddr;
+use std::sync::Arc;
+
 use tokio::sync::Semaphore;
 
 use crate::describe::SchemaCache;
 use crate::host::Ldap;
-use crate::limits::EXPORTS_MAX;
+use crate::limits::{EXPORTS_MAX, HEALTH_CHECKS_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX};
+use crate::places::Places;
 use crate::sessions::Sessions;
 use crate::texts::Texts;
 
@@ -12,6 +16,9 @@ use crate::texts::Texts;
 pub(crate) struct App {
     pub(crate) ldap: Ldap,
     pub(crate) sessions: Sessions,
+    /// Sign-ins and health checks under way, which need no session.
+    pub(crate) sign_ins: Arc<Places<IpAddr>>,
+    pub(crate) health_checks: Semaphore,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
     /// Exports that may begin.
@@ -23,6 +30,8 @@ impl App {
         App {
             ldap,
             sessions: Sessions::new(is_secured),
+            sign_ins: Places::new(SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
+            health_checks: Semaphore::new(HEALTH_CHECKS_MAX),
             texts: Texts::english(),
             schema: SchemaCache::default(),
             exports: Semaphore::new(EXPORTS_MAX),

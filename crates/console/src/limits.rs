@@ -59,6 +59,15 @@ pub const EXPORTS_MAX: usize = 4;
 /// Time that the threads have for their last answers when the server stops.
 pub const STOP_TIME: Duration = Duration::from_secs(2);
 
+/// Sign-ins under way. The server delays answers to wrong passwords, so a flood of them may take few of the threads.
+pub const SIGN_INS_MAX: usize = 8;
+
+/// Sign-ins under way of one address, or of one IPv6 network of 64 bits.
+pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
+
+/// Health checks under way.
+pub const HEALTH_CHECKS_MAX: usize = 4;
+
 /// Sessions; more sign-ins are refused.
 pub const SESSIONS_MAX: usize = 256;
 

@@ -1,6 +1,8 @@
 //! The pages, a file each, and their paths.
 
+mod access;
 mod add;
+mod deleted;
 mod edit;
 mod entry;
 mod health;
@@ -62,6 +64,8 @@ fn pages() -> Vec<PageRoute> {
         ("/reset-password", BOTH, get(reset::form).post(reset::reset)),
         ("/members", BOTH, get(members::show).post(members::change)),
         ("/schema", READ, get(schema_browser::show)),
+        ("/access", READ, get(access::show)),
+        ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]
 }
 

@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// The templates. Their names end with `.html`, so every value is escaped.
-const TEMPLATES: [(&str, &str); 18] = [
+const TEMPLATES: [(&str, &str); 20] = [
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
     ("health.html", include_str!("../templates/health.html")),
@@ -13,6 +13,8 @@ const TEMPLATES: [(&str, &str); 18] = [
     ("password.html", include_str!("../templates/password.html")),
     ("search.html", include_str!("../templates/search.html")),
     ("entry.html", include_str!("../templates/entry.html")),
+    ("access.html", include_str!("../templates/access.html")),
+    ("deleted.html", include_str!("../templates/deleted.html")),
     ("add.html", include_str!("../templates/add.html")),
     ("delete.html", include_str!("../templates/delete.html")),
     ("edit.html", include_str!("../templates/edit.html")),

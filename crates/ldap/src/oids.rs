@@ -134,6 +134,14 @@ pub const FAST_BIND: &str = "1.2.840.113556.1.4.1781";
 /// Several operations in one request (Active Directory).
 pub const BATCH_REQUEST: &str = "1.2.840.113556.1.4.2212";
 
+/// Pando's explanation of an access decision: see [`AccessQuestion`](crate::AccessQuestion). The arc of Pando's own
+/// operations is a placeholder.
+pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
+/// Pando's list of deleted entries: see [`DeletedRequest`](crate::DeletedRequest).
+pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
+/// Pando's undelete: see [`UndeleteRequest`](crate::UndeleteRequest).
+pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
+
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {

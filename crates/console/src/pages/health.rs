@@ -4,10 +4,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde_json::json;
 
+use crate::host::ConversationError;
 use crate::page::{Page, Visit};
 
 /// Searches, and says what came of it: the page never claims that a directory is up which does not answer.
 pub(crate) async fn show(visit: Visit) -> Response {
+    let Ok(_under_way) = visit.app.health_checks.try_acquire() else {
+        let (status, model) = failed(&ConversationError::Overloaded);
+        return visit.show(Page { status, template: "health.html", title: "health.title", model });
+    };
     let (ldap, client) = (visit.app.ldap.clone(), visit.client);
     let search = move || ldap.connect(client)?.entry("", &["vendorVersion"]);
     let (status, model) = match visit.app.ldap.talk(search).await {

@@ -60,6 +60,9 @@ pub(crate) async fn sign_in(visit: Visit, fields: Fields) -> Response {
         Ok(place) => place,
         Err(trouble) => return refuse(&trouble),
     };
+    let Some(_under_way) = visit.app.sign_ins.take(source(visit.client.address.ip())) else {
+        return refuse(&busy(NoSession::TooMany));
+    };
     let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
     let bound = visit.app.ldap.talk(move || bind(ldap.connect(client)?, &given, &password)).await;
     let Bound { connection, who, must_change, warning } =

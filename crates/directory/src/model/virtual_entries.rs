@@ -16,7 +16,7 @@ pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 /// OID of the extended operation that explains which rule grants or denies a right: see
 /// `docs/how-to/access-rules.md`. The request value is an [`ldap::AccessQuestion`]; the response value contains the
 /// lines of an [`AccessExplanation`](crate::access::AccessExplanation).
-pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
+pub const EXPLAIN_ACCESS: &str = ldap::oids::EXPLAIN_ACCESS;
 
 /// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. The request value is an
 /// [`ldap::TrailRequest`], the response value an [`ldap::TrailAnswer`].
@@ -24,11 +24,11 @@ pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 
 /// OID of the extended operation that lists deleted entries: see `docs/reference/protocol.md`. The request value is an
 /// [`ldap::DeletedRequest`], the response value an [`ldap::DeletedAnswer`].
-pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
+pub const LIST_DELETED: &str = ldap::oids::LIST_DELETED;
 
 /// OID of the extended operation that brings a deleted entry back. The request value is an [`ldap::UndeleteRequest`],
 /// the response value an [`ldap::UndeleteAnswer`].
-pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
+pub const UNDELETE: &str = ldap::oids::UNDELETE;
 
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";

@@ -261,3 +261,41 @@ fn pages_offer_what_the_requester_may_do() {
     assert_eq!(of(&browser, "bea")["account"][0]["text"], "inactive", "{}", of(&browser, "bea")["account"]);
     assert!(pando.stop().success());
 }
+
+#[test]
+fn deleted_entries_come_back_and_access_is_explained() {
+    let scratch = Scratch::new("console-undo");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    replace(&mut administrator, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let anna = person_dn("anna");
+    assert_eq!(browser.post("/delete", &[("dn", &anna)]).status, 303);
+    let list = browser.json("/deleted");
+    assert_eq!(
+        (&list["entries"][0]["dn"], &list["entries"][0]["who"]),
+        (&Value::from(anna.as_str()), &Value::from(ADMIN_DN))
+    );
+    let uuid = list["entries"][0]["uuid"].as_str().unwrap();
+    let own = Browser::signed_in(&pando, "bea", "bea-secret");
+    assert_eq!(own.get("/deleted").status, 403);
+    assert_eq!(own.post("/deleted", &[("uuid", uuid)]).status, 403);
+    assert_eq!(browser.post("/deleted", &[("uuid", uuid)]).status, 303);
+    assert_eq!(texts(&mut administrator, &anna, "uid"), ["anna"]);
+    assert_eq!(browser.post("/deleted", &[("uuid", "zz")]).status, 400);
+    assert_eq!(browser.get("/deleted").status, 200);
+
+    let asked = |browser: &Browser, who: &str, right: &str, attribute: &str| {
+        let query = format!("/access?who={who}&right={right}&attribute={attribute}&dn={}", quoted(&anna));
+        browser.json(&query)["answer"]["verdict"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(asked(&browser, "bea", "read", "mail"), "allowed");
+    assert_eq!(asked(&browser, "bea", "write", "mail"), "denied");
+    assert_eq!(asked(&browser, "", "read", "mail"), "denied");
+    assert_eq!(browser.get("/access").status, 200);
+    let page = browser.get(&format!("/access?who=bea&right=write&attribute=mail&dn={}", quoted(&anna)));
+    assert_eq!(page.status, 200);
+    let refused = own.get(&format!("/access?who=anna&right=write&attribute=mail&dn={}", quoted(&anna)));
+    assert!(refused.status >= 400, "{}", refused.text());
+    assert!(pando.stop().success());
+}

@@ -1,0 +1,83 @@
+//! Deleted entries, which an administrator brings back.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::Connection;
+use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
+use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, UndeleteAnswer, UndeleteRequest, oids};
+use serde_json::{Value, json};
+use time::OffsetDateTime;
+
+use crate::fields::Fields;
+use crate::page::{Page, Signed};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let model = signed.talk(move |connection| model(connection, &fields)).await;
+    signed.answer(model.map(|model| Page::new("deleted.html", "deleted.title", model)))
+}
+
+fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
+    let bad = |_| Trouble::Request(StatusCode::BAD_REQUEST, "search.bad_page");
+    let from = BASE64URL_NOPAD.decode(fields.text("page").as_bytes()).map_err(bad)?;
+    let request = DeletedRequest { from: &from, name: fields.given("dn") };
+    let value = ask(connection, oids::LIST_DELETED, &request.encode())?;
+    let DeletedAnswer { next, entries } = DeletedAnswer::decode(&value).ok_or_else(malformed)?;
+    let entry = |entry: DeletedEntry| {
+        let DeletedEntry { uuid, micros, requester, dn } = entry;
+        json!({ "uuid": HEXLOWER.encode(&uuid), "at": time_of(micros), "who": requester, "dn": dn })
+    };
+    let next = Some(next).filter(|next| !next.is_empty()).map(|next| BASE64URL_NOPAD.encode(&next));
+    Ok(json!({
+        "dn": fields.text("dn"), "entries": entries.into_iter().map(entry).collect::<Vec<_>>(), "next": next,
+    }))
+}
+
+/// Brings an entry back, with the entries that were deleted with it.
+pub(crate) async fn bring_back(signed: Signed, fields: Fields) -> Response {
+    if let Err(trouble) = signed.check_token(&fields) {
+        return signed.fail(&trouble);
+    }
+    let back = signed.talk(move |connection| {
+        let uuid = HEXLOWER.decode(fields.text("uuid").as_bytes()).ok().and_then(|uuid| uuid.try_into().ok());
+        let uuid = uuid.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "trouble.no_such_entry"))?;
+        let request = UndeleteRequest { uuid, superior: None };
+        let value = ask(connection, oids::UNDELETE, &request.encode())?;
+        UndeleteAnswer::decode(&value).ok_or_else(malformed)
+    });
+    match back.await {
+        Ok(UndeleteAnswer { dn, .. }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "back")])),
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+fn ask(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, Trouble> {
+    let reply = connection.extended(oid, Some(value))?;
+    Trouble::unless_success(reply.outcome, None)?;
+    Ok(reply.extended.value.unwrap_or_default())
+}
+
+fn malformed() -> Trouble {
+    Trouble::Client(client::ClientError::Unexpected("a list of deleted entries".to_owned()))
+}
+
+fn time_of(micros: u64) -> String {
+    let seconds = i64::try_from(micros / 1_000_000).unwrap_or(0);
+    let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
+    let (hour, minute, second) = time.to_hms();
+    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_in_utc() {
+        assert_eq!(time_of(0), "1970-01-01 00:00:00 UTC");
+        assert_eq!(time_of(1_795_767_000_000_000), "2026-11-27 08:10:00 UTC");
+        assert!(!time_of(u64::MAX).is_empty());
+    }
+}
