@@ -19,8 +19,19 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
     end(&error.to_string(), code)
 }
 
-/// Reports that the command failed.
+/// Returns the message about output that could not be written; empty if the reader closed the pipe.
+pub(crate) fn unwritten(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe => String::new(),
+        _ => format!("cannot write standard output: {error}"),
+    }
+}
+
+/// Reports that the command failed, unless there is no message.
 pub(crate) fn failure(message: &str) -> ExitCode {
+    if message.is_empty() {
+        return ExitCode::FAILURE;
+    }
     end(message, 1)
 }
 

@@ -8,6 +8,7 @@ use ldap::{
 };
 use server::values::DnText;
 
+use crate::exit;
 use crate::online::{TargetArguments, refusal};
 use crate::search::results::{Form, Results};
 
@@ -190,7 +191,7 @@ pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) 
     };
     let form = if arguments.json { Form::Json } else { Form::Table };
     let columns: Vec<String> = attributes.iter().map(|name| (*name).to_owned()).collect();
-    let written = |error: std::io::Error| format!("cannot write standard output: {error}");
+    let written = |error: std::io::Error| exit::unwritten(&error);
     let mut results = Results::new(form, &columns).map_err(written)?;
     let base = arguments.base.as_ref().map(DnText::as_str);
     named.each(base, &filter, attributes, &mut |entry| results.entry(entry).map_err(written))?;
@@ -206,7 +207,7 @@ pub(crate) fn show(
 ) -> Result<(), String> {
     let mut connected = Named::connect(&named.server)?;
     let dn = connected.dn(kind, &named.name)?;
-    let written = |error: std::io::Error| format!("cannot write standard output: {error}");
+    let written = |error: std::io::Error| exit::unwritten(&error);
     let form = if json { Form::Json } else { Form::Ldif };
     let mut results = Results::new(form, &[]).map_err(written)?;
     let filter = parse("(objectClass=*)")?;

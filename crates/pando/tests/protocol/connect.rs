@@ -3,6 +3,7 @@
 //! downloads.
 
 mod page;
+mod runbook;
 
 use crate::sssd::Sssd;
 use crate::support;

@@ -1,0 +1,83 @@
+//! The commands of docs/how-to/runbook.md, run as written there, each in the situation of its section.
+
+use crate::support;
+
+use std::path::Path;
+
+use client::Connection;
+use ldap::Scope;
+use support::clients::run;
+use support::pando::{PROGRAM, Start, command};
+use support::tree::replace;
+use support::{Pando, Scratch};
+
+use super::page::Page;
+
+const SERVICES: &str = "ou=services,dc=example,dc=com";
+
+/// Runs the commands of a section with the program of the test.
+fn shell(scratch: &Scratch, commands: &str) -> String {
+    let path = Path::new(PROGRAM).parent().unwrap().display();
+    let commands = format!("PATH={path}:$PATH; cd {}; {commands}", scratch.path().display());
+    run("bash", &["-euo", "pipefail", "-c", &commands], "").expect_code(0).stdout
+}
+
+/// Returns the names below ou=services, the deepest first.
+fn services(admin: &mut Connection) -> Vec<String> {
+    let found = admin.search(SERVICES, Scope::WholeSubtree, "(objectClass=*)", &["1.1"]).unwrap();
+    let mut names: Vec<String> = found.entries.into_iter().map(|entry| entry.dn).collect();
+    names.sort_by_key(|name| std::cmp::Reverse(name.matches(',').count()));
+    names
+}
+
+fn delete_services(admin: &mut Connection) -> usize {
+    let names = services(admin);
+    names.iter().for_each(|name| assert!(admin.delete(name).unwrap().is_success(), "{name}"));
+    names.len()
+}
+
+#[test]
+fn each_section_of_the_runbook_does_what_it_says() {
+    let scratch = Scratch::new("runbook");
+    let at = |name: &str| scratch.join(name).display().to_string();
+    let (data, then, new, backup) = (at("data"), at("then"), at("new"), at("backup"));
+    let replaced = [
+        ("/var/lib/pando", data.as_str()),
+        ("/var/tmp/then", &then),
+        ("/srv/new", &new),
+        ("/var/backups/pando", &backup),
+        // The backup of the test is younger.
+        (" --until 2h", ""),
+    ];
+    let page = Page::read("runbook.md", &replaced);
+    let [password, full, deleted, lost, slow, none] = &page.headings()[..] else { panic!("other sections") };
+    let block = |heading: &str, number: usize| page.section(heading).blocks[number].clone();
+    let start = Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
+    let pando = start.arguments(&["--sample"]).ready();
+
+    let said = shell(&scratch, &block(password, 0));
+    let mut admin = pando.connect();
+    assert!(admin.bind("cn=admin", said.trim_end()).unwrap().is_success());
+    assert!(shell(&scratch, &block(full, 0)).contains("data.mdb"));
+
+    command(&["backup", "make", &backup], Some(&Pando::data(&scratch))).expect_code(0);
+    replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
+    let count = delete_services(&mut admin);
+    assert!(count > 1);
+    // The entry at the top is deleted last, alone; those below it come back after it.
+    shell(&scratch, &block(deleted, 0));
+    assert!(admin.entry(SERVICES, &["1.1"]).unwrap().is_some());
+    delete_services(&mut admin);
+    shell(&scratch, &block(deleted, 1));
+    assert_eq!(services(&mut admin).len(), count);
+
+    shell(&scratch, &block(lost, 0));
+    assert!(scratch.join("new/data.mdb").exists());
+    let said = shell(&scratch, &block(slow, 0));
+    assert!(said.contains("description"), "{said}");
+    let list = command(&["index", "list"], Some(&Pando::data(&scratch))).expect_code(0).stdout;
+    assert!(list.lines().any(|line| line.starts_with("description") && line.contains("substring")), "{list}");
+    shell(&scratch, &block(none, 0));
+    assert!(scratch.join("pando-support.tar").exists());
+    assert!(pando.stop().success());
+}
