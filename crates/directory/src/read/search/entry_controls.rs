@@ -135,6 +135,13 @@ impl EntryControls {
         self.sync.as_mut().map_or(Ok(true), |sync| sync.read_changes(state, records_max))
     }
 
+    /// Returns the ids of the candidates that replace those of the plan, once; `None` if none do.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
+        self.sync.as_mut().map_or(Ok(None), |sync| sync.take_listed(state))
+    }
+
     /// As [`ResultWriter::put_entry`], but only with the values that match, and with controls. Returns the cost in
     /// candidates; `None`, with nothing appended, if the result is too large.
     #[cold]

@@ -161,7 +161,8 @@ impl Plan {
         Plan { source, shared: None, gathering, implied, candidate_count, is_by_place: false, chosen_terms }
     }
 
-    fn ids(ids: Vec<u64>) -> Plan {
+    /// Returns a plan with these ids, which ascend.
+    pub(super) fn ids(ids: Vec<u64>) -> Plan {
         let count = ids.len() as u64;
         let plan =
             Plan::narrowed(Narrowed { ids, count, ..Narrowed::default() }, Implied::Nothing, 0, u64::MAX);

@@ -6,6 +6,11 @@
 //! names the unchanged ones in sets. The client deletes all entries that were neither sent nor named (section 3.3.2, a
 //! present phase). The server keeps no state of a client.
 //!
+//! If the records since the cookie only add, modify and rename entries, they list the entries that may differ. Then
+//! only these are examined, and those that are no results are named as deleted (a delete phase). Records of deletes do
+//! not have the entryUUID. A requester under access rules gets a present phase, because it must not learn of hidden
+//! entries.
+//!
 //! A row does not show that another entry was renamed that this entry names or is below. The records since the cookie
 //! show it. If an entry without subordinates was renamed, the entries that name it count as changed. All entries count
 //! as changed if an entry with subordinates was renamed, settings were changed, or too much happened. The same applies
@@ -18,7 +23,7 @@
 //! requester's own name changes the rules that apply.
 
 use data_encoding::HEXLOWER;
-use foldhash::{HashSet, HashSetExt};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 use hmac::Mac;
 use ldap::response::encode_intermediate_response;
 use ldap::{
@@ -34,13 +39,13 @@ use crate::access::EffectiveRights;
 use crate::catalog::{VirtualAttribute, last_csn};
 use crate::filter::Candidate;
 use crate::model::csn::Csn;
-use crate::model::entry::{Content, InlineValue};
+use crate::model::entry::{Content, EntryRow, InlineValue};
 use crate::model::limits::{SYNC_RECORDS_MAX, SYNC_SET_MAX, SYNC_TOUCHED_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{AttrId, EntryId, LINKED, children_counter, link_key};
 use crate::read::controls::RequestControls;
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -57,6 +62,10 @@ pub(super) struct Sync {
     unread: Option<(Position, Position)>,
     /// Entries that changed although their rows do not show it.
     touched: HashSet<u64>,
+    /// All entries that may differ and were not sent; `None` if the records do not list them.
+    changed: Option<HashMap<u64, SyncUuid>>,
+    /// Whether only the listed entries are examined: a delete phase.
+    is_listed: bool,
     /// The requester's entry, if access rules apply.
     own: Option<EntryId>,
     /// The number of entryUUID, if any entry has it.
@@ -100,6 +109,8 @@ impl Sync {
         let newer = newest.saturating_sub(since);
         let since = if newer > 0 && (goes_by_others || newer > SYNC_RECORDS_MAX) { 0 } else { since };
         let unread = (since > 0 && since < newest).then_some((since + 1, newest));
+        let may_list = since > 0 && !rights.is_restricted();
+        let changed = may_list.then(HashMap::new);
         let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
         let uuid = description.and_then(|type_id| {
             state.catalog.matching_attributes(&AttributeDescription::of(type_id)).iter().next().copied()
@@ -108,8 +119,20 @@ impl Sync {
         let cookie = String::new();
         let touched = HashSet::new();
         let own = rights.own();
-        let mut sync =
-            Sync { id, since, unread, touched, own, uuid, present, cookie, seal, next_state: None };
+        let mut sync = Sync {
+            id,
+            since,
+            unread,
+            touched,
+            changed,
+            is_listed: false,
+            own,
+            uuid,
+            present,
+            cookie,
+            seal,
+            next_state: None,
+        };
         sync.is_now_at(state)?;
         Ok(Some(sync))
     }
@@ -118,6 +141,7 @@ impl Sync {
     pub(super) fn heap_bytes(&self) -> usize {
         // The hash table of a set takes about twice its keys.
         self.touched.capacity() * 2 * size_of::<u64>()
+            + self.changed.as_ref().map_or(0, HashMap::capacity) * 2 * size_of::<(u64, SyncUuid)>()
             + self.present.uuids.capacity() * size_of::<SyncUuid>()
             + self.cookie.capacity()
     }
@@ -131,7 +155,11 @@ impl Sync {
     /// Notifies the client that all entries were sent and that changes follow.
     pub(super) fn send_refreshed(&self, out: &mut Vec<u8>) {
         self.send_info(
-            &SyncInfo::Refreshed { deletes: false, cookie: Some(self.cookie.as_bytes()), is_done: true },
+            &SyncInfo::Refreshed {
+                deletes: self.is_listed,
+                cookie: Some(self.cookie.as_bytes()),
+                is_done: true,
+            },
             out,
         );
     }
@@ -158,16 +186,59 @@ impl Sync {
                 if position >= end || position > until {
                     break;
                 }
-                is_wide |= is_wide_change(state, (position, bytes), self.own, &mut self.touched)?;
+                let change = read_record(position, bytes)?.change;
+                is_wide |= is_wide_change(state, &change, self.own, &mut self.touched)?;
+                self.list(state, &change)?;
             }
         }
         if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
             // All entries are sent.
-            (self.since, self.touched, self.unread) = (0, HashSet::new(), None);
+            (self.since, self.touched, self.changed, self.unread) = (0, HashSet::new(), None, None);
         } else {
             self.unread = (end <= until).then_some((end, until));
         }
         Ok(self.unread.is_none())
+    }
+
+    /// Notes the entries that a change may affect, or that they are unknown.
+    fn list(&mut self, state: TreeState<'_>, change: &Change) -> Result<()> {
+        let Some(changed) = &mut self.changed else { return Ok(()) };
+        let id = match change {
+            Change::Modify(modify) => modify.id,
+            Change::ModifyDn(rename) => rename.id,
+            Change::Add(add) => {
+                // A value that named nothing names the new entry.
+                touch_sources(state, add.id, (&mut self.touched, SYNC_TOUCHED_MAX))?;
+                add.id
+            }
+            _ => {
+                self.changed = None;
+                return Ok(());
+            }
+        };
+        changed.insert(id.0, SyncUuid::default());
+        Ok(())
+    }
+
+    /// Returns the ids of the entries to examine in place of all candidates, once, ascending; `None` if the records do
+    /// not list them.
+    pub(super) fn take_listed(&mut self, state: TreeState<'_>) -> Result<Option<Vec<u64>>> {
+        if self.is_listed || self.unread.is_some() {
+            return Ok(None);
+        }
+        let Some(changed) = self.changed.take() else { return Ok(None) };
+        let mut listed = HashMap::with_capacity(changed.len() + self.touched.len());
+        for id in changed.into_keys().chain(self.touched.iter().copied()) {
+            // An entry that is gone was deleted by a record, and is not listed.
+            let uuid = entry_row(state.read, EntryId(id)).ok().and_then(|row| self.uuid_in(&row));
+            if let Some(uuid) = uuid {
+                listed.insert(id, uuid);
+            }
+        }
+        let mut ids: Vec<u64> = listed.keys().copied().collect();
+        ids.sort_unstable();
+        (self.changed, self.is_listed) = (Some(listed), true);
+        Ok(Some(ids))
     }
 
     /// Returns true if the client has the present state of an entry. Such an entry is named, now or later, and not
@@ -180,6 +251,9 @@ impl Sync {
     ) -> Result<bool> {
         let position = candidate.entry(state)?.position;
         if self.next_state.is_some() || position > self.since || self.touched.contains(&candidate.id.0) {
+            if let Some(changed) = &mut self.changed {
+                changed.remove(&candidate.id.0);
+            }
             return Ok(false);
         }
         self.present.uuids.push(self.uuid_of(state, candidate)?);
@@ -189,8 +263,15 @@ impl Sync {
         Ok(true)
     }
 
-    /// Names the unchanged entries that were not named yet.
+    /// Names the unchanged entries that were not named yet; in a delete phase, the listed entries that were not sent.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
+        if self.is_listed {
+            let gone: Vec<SyncUuid> = self.changed.take().unwrap_or_default().into_values().collect();
+            for uuids in gone.chunks(SYNC_SET_MAX) {
+                let set = SyncIdSet { refresh_deletes: true, uuids: uuids.to_vec() };
+                self.send_info(&SyncInfo::IdSet(set), out);
+            }
+        }
         if self.present.uuids.is_empty() {
             return;
         }
@@ -208,11 +289,15 @@ impl Sync {
 
     /// Returns the value of the Sync Done control after success.
     pub(super) fn done_value(&self) -> Vec<u8> {
-        SyncDone { cookie: Some(self.cookie.as_bytes()), refresh_deletes: false }.encode()
+        SyncDone { cookie: Some(self.cookie.as_bytes()), refresh_deletes: self.is_listed }.encode()
     }
 
     fn uuid_of<'s>(&self, state: TreeState<'s>, candidate: &Candidate<'s>) -> Result<SyncUuid> {
         let row = candidate.entry(state)?;
+        self.uuid_in(&row).ok_or_else(|| damaged_row("entries", candidate.id))
+    }
+
+    fn uuid_in(&self, row: &EntryRow<'_>) -> Option<SyncUuid> {
         let text = self.uuid.and_then(|uuid| match row.find(uuid)?.content {
             Content::Inline(values) => match values.iter().next()? {
                 InlineValue::Here(text) => Uuid::try_parse_ascii(text).ok(),
@@ -220,7 +305,7 @@ impl Sync {
             },
             Content::Links | Content::Table => None,
         });
-        text.map(Uuid::into_bytes).ok_or_else(|| damaged_row("entries", candidate.id))
+        text.map(Uuid::into_bytes)
     }
 }
 
@@ -290,11 +375,11 @@ fn position_of(state: TreeState<'_>, csn: Csn) -> Result<Option<Position>> {
 /// not show it.
 fn is_wide_change(
     state: TreeState<'_>,
-    (position, bytes): (Position, &[u8]),
+    change: &Change,
     own: Option<EntryId>,
     touched: &mut HashSet<u64>,
 ) -> Result<bool> {
-    match read_record(position, bytes)?.change {
+    match change {
         Change::Modify(modify) => Ok(modify.flags.is_alias()),
         // The rules that apply to the requester may change; so may those for a new entry of the same name.
         Change::Add(add) if Some(add.id) == own => Ok(true),

@@ -384,10 +384,13 @@ impl TreeSearch {
         if !is_gathered {
             return Ok(None);
         }
-        if let Some(controls) = &mut self.scanner.entry_controls
-            && !controls.is_ready(state, budget.entries_examined_max)?
-        {
-            return Ok(None);
+        if let Some(controls) = &mut self.scanner.entry_controls {
+            if !controls.is_ready(state, budget.entries_examined_max)? {
+                return Ok(None);
+            }
+            if let Some(ids) = controls.take_listed(state)? {
+                self.scanner.plan = Plan::ids(ids);
+            }
         }
         if self.is_sorted() {
             return self.run_sorted(snapshot, out, &budget);

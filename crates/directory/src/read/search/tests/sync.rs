@@ -41,6 +41,8 @@ pub(super) struct Consumer {
 pub(super) struct Polled {
     pub(super) sent: usize,
     pub(super) present: usize,
+    /// Whether deleted entries were named, not the present ones.
+    pub(super) listed: bool,
 }
 
 fn controls(persists: bool, cookie: Option<Vec<u8>>) -> RequestControls {
@@ -207,14 +209,19 @@ impl Consumer {
                     assert_eq!(name, Some(oids::SYNC_INFO));
                     match SyncInfo::decode(value.unwrap()).unwrap() {
                         SyncInfo::IdSet(set) => {
-                            assert!(!set.refresh_deletes && !set.uuids.is_empty());
+                            assert!(!set.uuids.is_empty());
+                            if set.refresh_deletes {
+                                self.copy.retain(|uuid, _| !set.uuids.contains(uuid));
+                                continue;
+                            }
                             polled.present += set.uuids.len();
                             self.seen.extend(set.uuids);
                         }
                         SyncInfo::NewCookie(cookie) => self.cookie = Some(cookie.to_vec()),
                         SyncInfo::Refreshed { deletes, cookie, is_done } => {
-                            assert!(!deletes && is_done);
-                            self.refreshed(cookie);
+                            assert!(is_done);
+                            polled.listed = deletes;
+                            self.refreshed(cookie, deletes);
                         }
                     }
                 }
@@ -225,9 +232,9 @@ impl Consumer {
                 }
                 Response::SearchDone(result) => {
                     let done = SyncDone::decode(value(oids::SYNC_DONE).unwrap()).unwrap();
-                    assert!(!done.refresh_deletes);
+                    polled.listed = done.refresh_deletes;
                     match result.code {
-                        ResultCode::SUCCESS => self.refreshed(done.cookie),
+                        ResultCode::SUCCESS => self.refreshed(done.cookie, done.refresh_deletes),
                         // The received entries are there; a poll must follow.
                         ResultCode::E_SYNC_REFRESH_REQUIRED => self.cookie = done.cookie.map(<[u8]>::to_vec),
                         other => panic!("{other:?}"),
@@ -240,10 +247,12 @@ impl Consumer {
         polled
     }
 
-    /// Entries that were not named are removed.
-    fn refreshed(&mut self, cookie: Option<&[u8]>) {
+    /// Entries that were not named are removed, unless the deleted ones were.
+    fn refreshed(&mut self, cookie: Option<&[u8]>, deletes: bool) {
         let seen = std::mem::take(&mut self.seen);
-        self.copy.retain(|uuid, _| seen.contains(uuid));
+        if !deletes {
+            self.copy.retain(|uuid, _| seen.contains(uuid));
+        }
         self.cookie = cookie.map(<[u8]>::to_vec);
     }
 
@@ -390,7 +399,7 @@ fn a_copy_follows_whatever_happens() {
         let mut random = fastrand::Rng::with_seed(4_533 + u64::from(integrity));
         let mut consumers = consumers_of_all_kinds();
         consumers.push(Consumer::new(SUFFIX, &format!("(memberOf=cn=g1,{SUFFIX})"), &["*"]));
-        let mut incremental = 0;
+        let (mut incremental, mut listed) = (0, 0);
         for round in 0..600 {
             let story = some_changes(&mut directory, &mut random, 1..4, change);
             let consumer = random.choice(consumers.iter_mut()).unwrap();
@@ -401,9 +410,10 @@ fn a_copy_follows_whatever_happens() {
             }
             let polled = consumer.poll(&mut directory, |_| ());
             incremental += usize::from(polled.present > 0);
+            listed += usize::from(polled.listed);
             consumer.check(&mut directory, &format!("round {round}: {story:?}, {polled:?}"));
         }
-        assert!(incremental > 100, "{incremental} polls received only changes");
+        assert!(incremental > 50 && listed > 50, "{incremental} and {listed} polls received only changes");
     }
 }
 
@@ -441,13 +451,21 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
         directory.add(&format!("cn=p{number},{SUFFIX}"), &person);
     }
     let mut consumer = Consumer::new(SUFFIX, "(objectClass=person)", &["*"]);
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, present: 0 });
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: 1_200 });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 1_200, ..Polled::default() });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
+    // Only changed entries are examined, and those that are no results any longer are named.
+    let change = (ChangeOperation::Replace, "sn", &["first"][..]);
+    directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
+    directory.add(&format!("cn=new,{SUFFIX}"), &person);
+    let listed = Polled { sent: 2, present: 0, listed: true };
+    assert_eq!(consumer.poll(&mut directory, |_| ()), listed);
+    consumer.check(&mut directory, "listed changes");
     let change = (ChangeOperation::Replace, "sn", &["other"][..]);
     directory.modify(&format!("cn=p7,{SUFFIX}"), &[change]);
+    directory.delete(&format!("cn=new,{SUFFIX}"));
     directory.delete(&format!("cn=p8,{SUFFIX}"));
     directory.modify_dn(&format!("cn=p9,{SUFFIX}"), "cn=q9", true, None);
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 2, present: 1_197 });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 2, present: 1_197, listed: false });
     consumer.check(&mut directory, "three changes");
     // A restarted server accepts the cookie, and OpenLDAP's consumers build their own from it.
     let mut directory = directory.reopen();
@@ -471,7 +489,7 @@ fn a_poll_sends_what_is_new_and_names_the_rest() {
     // A cookie of another content is invalid.
     let mut other = Consumer::new(SUFFIX, "(sn=other)", &["*"]);
     other.cookie.clone_from(&consumer.cookie);
-    assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, present: 0 });
+    assert_eq!(other.poll(&mut directory, |_| ()), Polled { sent: 1, ..Polled::default() });
     // Settings may change the content for any requester.
     directory.change_settings(|settings| settings.general.size_limit = 5_000);
     assert_eq!(consumer.poll(&mut directory, |_| ()).sent, 1_199);
@@ -485,14 +503,14 @@ fn a_large_entry_is_synchronized() {
     let first = consumer.poll(&mut directory, |_| ());
     assert!(first.sent > 0 && first.present == 0);
     consumer.check(&mut directory, "the first poll");
-    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { sent: 0, present: first.sent });
+    assert_eq!(consumer.poll(&mut directory, |_| ()), Polled { listed: true, ..Polled::default() });
     // A later change of it has it too.
     assert!(consumer.receive(&mut directory).1);
     let large =
         consumer.copy.values().max_by_key(|(_, attributes)| attributes["member"].len()).unwrap().0.clone();
     let change = (ChangeOperation::Add, "member", &["cn=nobody"][..]);
     assert_eq!(directory.modify(&large, &[change]).code, ResultCode::SUCCESS);
-    assert_eq!(consumer.receive(&mut directory), (Polled { sent: 1, present: 0 }, true));
+    assert_eq!(consumer.receive(&mut directory), (Polled { sent: 1, ..Polled::default() }, true));
     consumer.check(&mut directory, "a member more");
 }
 
