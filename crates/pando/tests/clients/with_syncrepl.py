@@ -34,7 +34,9 @@ class Consumer(SimpleLDAPObject, SyncreplConsumer):
 
     def syncrepl_present(self, uuids, refreshDeletes=False):
         if uuids is None:
-            self.copy = {uuid: entry for uuid, entry in self.copy.items() if uuid in self.present}
+            # At the end. Otherwise the deleted entries were named.
+            if not refreshDeletes:
+                self.copy = {uuid: entry for uuid, entry in self.copy.items() if uuid in self.present}
             self.present = set()
         elif refreshDeletes:
             self.syncrepl_delete(uuids)
