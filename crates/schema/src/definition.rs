@@ -35,7 +35,7 @@ enum Shape {
 }
 
 /// Kind of a definition.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Kind {
     AttributeType,
     ObjectClass,

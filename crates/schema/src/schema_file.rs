@@ -10,6 +10,8 @@
 //! Lines that begin with `#` are comments. A folded LDIF line loses the one space it begins with, which is why a word
 //! may be cut there; a continued slapd.conf line counts as white space.
 
+use std::collections::HashSet;
+
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
@@ -103,15 +105,56 @@ impl DefinitionRef {
         &self.oid
     }
 
-    /// Removes the definition and its copies from texts, which are read in their order. Returns the number of places.
-    pub fn remove_from<'t>(&self, texts: impl Iterator<Item = &'t mut String>) -> usize {
-        let (mut macros, mut count) = (Macros::new(), 0);
+    /// Returns true if both are of the same kind and OID.
+    pub fn is_of(&self, other: &DefinitionRef) -> bool {
+        self.key() == other.key()
+    }
+
+    /// Returns the key of the definition.
+    fn key(&self) -> (Kind, String) {
+        (self.kind, self.oid.to_ascii_lowercase())
+    }
+}
+
+/// The definitions of texts, by kind and OID.
+#[derive(Debug, Default)]
+pub struct DefinitionSet(HashSet<(Kind, String)>);
+
+impl DefinitionSet {
+    /// Returns the definitions of texts, which are read in their order.
+    pub fn of<'t>(texts: impl Iterator<Item = &'t String>) -> DefinitionSet {
+        let (mut macros, mut set) = (Macros::new(), HashSet::new());
+        for statement in texts.flat_map(|text| statements(text)) {
+            if let Ok(Some(definition)) = statement.definition(&mut macros) {
+                set.insert((definition.kind, definition.oid.to_ascii_lowercase()));
+            }
+        }
+        DefinitionSet(set)
+    }
+
+    /// Returns true if there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Adds a definition. Returns false if there is one of the same kind and OID.
+    pub fn insert(&mut self, definition: &DefinitionRef) -> bool {
+        self.0.insert(definition.key())
+    }
+
+    /// Removes a definition. Returns whether there was one.
+    pub fn remove(&mut self, definition: &DefinitionRef) -> bool {
+        self.0.remove(&definition.key())
+    }
+
+    /// Removes these definitions and their copies from texts, which are read in their order.
+    pub fn remove_from<'t>(&self, texts: impl Iterator<Item = &'t mut String>) {
+        let mut macros = Macros::new();
         for text in texts {
-            let mut lines = Vec::new();
+            let mut lines = HashSet::new();
             for statement in statements(text) {
                 let Ok(Some(definition)) = statement.definition(&mut macros) else { continue };
-                if definition.kind == self.kind && definition.oid.eq_ignore_ascii_case(&self.oid) {
-                    count += 1;
+                if self.0.contains(&(definition.kind, definition.oid.to_ascii_lowercase())) {
                     lines.extend(statement.lines.iter().map(|(_, line)| *line));
                 }
             }
@@ -120,7 +163,6 @@ impl DefinitionRef {
                 *text = kept.map(|(_, line)| line).collect();
             }
         }
-        count
     }
 }
 

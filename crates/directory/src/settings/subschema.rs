@@ -6,10 +6,8 @@
 //!
 //! The schema entries of OpenLDAP's `cn=config` can be added as they are, and become schema texts.
 
-use std::collections::BTreeMap;
-
 use ldap::{AddRequest, Change, ChangeOperation, ModifyRequest, ResultCode};
-use schema::{DefinitionRef, Schema};
+use schema::{DefinitionRef, DefinitionSet, Schema};
 
 use super::DirectorySettings;
 use crate::model::outcome::OperationError;
@@ -33,10 +31,34 @@ pub(super) fn modify(
     schema: &Schema,
     request: &ModifyRequest<'_>,
 ) -> Result<()> {
-    request.changes.iter().try_for_each(|change| carry_out(&mut settings.schema, schema, &change))
+    let texts = &mut settings.schema;
+    let mut changes = Changes { known: DefinitionSet::of(texts.values()), ..Changes::default() };
+    request.changes.iter().try_for_each(|change| carry_out(&mut changes, schema, &change))?;
+    if !changes.removed.is_empty() {
+        changes.removed.remove_from(texts.values_mut());
+    }
+    let text = texts.entry(ONLINE.to_owned()).or_default();
+    if !text.is_empty() && !text.ends_with('\n') {
+        text.push('\n');
+    }
+    changes.added.iter().for_each(|(attribute, definition)| *text += &definition.line(attribute));
+    if text.trim().is_empty() {
+        texts.remove(ONLINE);
+    }
+    Ok(())
 }
 
-fn carry_out(texts: &mut BTreeMap<String, String>, schema: &Schema, change: &Change<'_>) -> Result<()> {
+/// Changes of a request, which are made together in one pass over the texts.
+#[derive(Default)]
+struct Changes {
+    /// The definitions of the texts after the changes so far.
+    known: DefinitionSet,
+    removed: DefinitionSet,
+    /// New definitions, with their attributes.
+    added: Vec<(&'static str, DefinitionRef)>,
+}
+
+fn carry_out(changes: &mut Changes, schema: &Schema, change: &Change<'_>) -> Result<()> {
     let description = change.attribute.description;
     let unwilling = |what: String| Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, what));
     let attribute_type = schema.attribute_type(description);
@@ -71,35 +93,30 @@ fn carry_out(texts: &mut BTreeMap<String, String>, schema: &Schema, change: &Cha
             None => return Err(invalid("it is no definition".to_owned())),
         };
         match is_add {
-            true => add(texts, attribute, &definition)?,
-            false => remove(texts, attribute, &definition)?,
+            true => add(changes, attribute, definition)?,
+            false => remove(changes, attribute, &definition)?,
         }
     }
     Ok(())
 }
 
-fn add(texts: &mut BTreeMap<String, String>, attribute: &str, definition: &DefinitionRef) -> Result<()> {
-    let is_known =
-        is_shipped(attribute, definition) || definition.remove_from(texts.clone().values_mut()) > 0;
-    if is_known {
+fn add(changes: &mut Changes, attribute: &'static str, definition: DefinitionRef) -> Result<()> {
+    if is_shipped(attribute, &definition) || !changes.known.insert(&definition) {
         let what = format!(
             "{attribute}: there is a definition of {}; delete it before this one is added, in the same request",
             definition.oid()
         );
         return Err(OperationError::refused(ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, what));
     }
-    let text = texts.entry(ONLINE.to_owned()).or_default();
-    if !text.is_empty() && !text.ends_with('\n') {
-        text.push('\n');
-    }
-    *text += &definition.line(attribute);
+    changes.added.push((attribute, definition));
     Ok(())
 }
 
-fn remove(texts: &mut BTreeMap<String, String>, attribute: &str, definition: &DefinitionRef) -> Result<()> {
-    if definition.remove_from(texts.values_mut()) > 0 {
-        if texts.get(ONLINE).is_some_and(|text| text.trim().is_empty()) {
-            texts.remove(ONLINE);
+fn remove(changes: &mut Changes, attribute: &str, definition: &DefinitionRef) -> Result<()> {
+    if changes.known.remove(definition) {
+        match changes.added.iter().position(|(_, added)| added.is_of(definition)) {
+            Some(place) => drop(changes.added.remove(place)),
+            None => drop(changes.removed.insert(definition)),
         }
         return Ok(());
     }
