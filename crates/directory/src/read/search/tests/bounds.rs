@@ -50,6 +50,7 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (oids::SEARCH_NO_OP, &[]),
     (oids::ENTRY_COUNT_REQUEST, &[]),
     (oids::LAZY_COMMIT, &[]),
+    (oids::WHAT_FAILED, &[]),
     (oids::SEARCH_OPTIONS, &[]),
     (oids::PAGED_RESULTS, &[]),
     (
