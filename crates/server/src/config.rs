@@ -41,7 +41,7 @@ use crate::config::console::ConsoleSettings;
 use crate::config::follow::FollowKeys;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
-use crate::config::values::{DnText, LogLevel, TlsVersion};
+use crate::config::values::{DnText, LogFormat, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
 pub use follow::{FollowIdentity, FollowSettings};
@@ -332,6 +332,8 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
 /// Level, format and destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
+    /// Form of the lines.
+    pub format: LogFormat,
     /// The lowest level that is logged.
     pub level: LogLevel,
     /// The file; `None` is standard error.
@@ -367,7 +369,7 @@ impl Config {
             run_as: None,
             anonymous_read: false,
             online: OnlineSettings::default(),
-            log: LogSettings { level: LogLevel::Info, file: None },
+            log: LogSettings { format: LogFormat::Text, level: LogLevel::Info, file: None },
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
             pass_through: None,
@@ -430,6 +432,7 @@ impl Config {
             anonymous_read: arguments.anonymous_read,
             online,
             log: LogSettings {
+                format: file.log.format.map_or(LogFormat::Text, |format| format.0),
                 level: arguments
                     .log_level
                     .or(file.log.level.map(|level| level.0))
@@ -459,13 +462,14 @@ impl Config {
         self.anonymous_read = new.anonymous_read;
         self.online = new.online;
         self.online.find_rules(&self.listen);
-        self.log = new.log;
+        self.log = LogSettings { format: self.log.format, ..new.log };
         self.tls = new.tls;
     }
 
     /// Returns the names of the settings in which `new` differs, each with whether a reload applies it.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
-        let log_changed = self.log != new.log || self.online.log_operations != new.online.log_operations;
+        let log = LogSettings { format: self.log.format, ..new.log.clone() };
+        let log_changed = self.log != log || self.online.log_operations != new.online.log_operations;
         let tls_of = |config: &Config| {
             let usual = &config.online.usual;
             (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
@@ -509,6 +513,7 @@ impl Config {
             ("anonymous_read", self.anonymous_read != new.anonymous_read, true),
             ("limits or timeouts", others(&self.online) != others(&new.online), true),
             ("log", log_changed, true),
+            ("log.format", self.log.format != new.log.format, false),
             ("weakest_bind or rules of listeners", listeners_of(self) != listeners_of(new), true),
             ("tls", tls_of(self) != tls_of(new), true),
             ("oauth", self.online.token_rules != new.online.token_rules, true),

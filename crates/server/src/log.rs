@@ -2,6 +2,8 @@
 //!
 //! Lines go to standard error, which service managers collect, or to a file. A reload opens the file anew, so that a
 //! log rotator can move the old one away and send SIGHUP. Credentials and values of entries are never logged.
+//!
+//! A line is text, or an object of JSON with `timestamp`, `level`, `message` and the fields of the event.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -12,10 +14,10 @@ use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{Registry, reload};
+use tracing_subscriber::{Layer as _, Registry, reload};
 
 use crate::config::LogSettings;
-use crate::config::values::LogLevel;
+use crate::config::values::{LogFormat, LogLevel};
 
 /// Handle that changes the log of this process.
 #[derive(Clone, Debug)]
@@ -55,6 +57,10 @@ pub fn start(settings: &LogSettings) -> Result<LogHandle, LogError> {
         .with_ansi(false)
         .log_internal_errors(false)
         .with_writer(sink.clone());
+    let lines = match settings.format {
+        LogFormat::Text => lines.boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).boxed(),
+    };
     let started = tracing_subscriber::registry().with(level).with(lines).try_init();
     started.map_err(|_| LogError::AlreadyStarted)?;
     Ok(LogHandle { sink, level: handle })

@@ -156,3 +156,24 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
         assert_eq!(names(), Vec::<String>::new());
     }
 }
+
+#[test]
+fn the_log_can_be_json() {
+    let scratch = Scratch::new("log-json");
+    let node = scratch.write("node.toml", "[log]\nformat = \"json\"\noperations = true\n");
+    let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    drop(pando.administrator());
+    assert!(pando.stop().success());
+    let log = std::fs::read_to_string(scratch.join("pando.log")).unwrap();
+    for line in log.lines() {
+        let object: serde_json::Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{line}"));
+        for name in ["timestamp", "level", "message"] {
+            assert!(object[name].is_string(), "{name}: {line}");
+        }
+    }
+    assert!(log.contains("serving on ldap://") && log.lines().count() > 3, "{log}");
+    let node = scratch.write("node.toml", "[log]\nformat = \"xml\"\n");
+    let (status, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+    assert_eq!(status.code(), Some(2));
+    assert!(said.contains("choose text or json"), "{said}");
+}

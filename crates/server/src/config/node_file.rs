@@ -29,7 +29,9 @@ use crate::config::metrics::MetricsKeys;
 use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
 use crate::config::scim::ScimKeys;
-use crate::config::values::{DnText, FromText, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind};
+use crate::config::values::{
+    DnText, FromText, LogFormat, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind,
+};
 use crate::config::{BadPasswordFiles, ConfigError};
 
 /// Content of a node file. The names of the fields are the keys of the file; `docs/how-to/configure.md` explains them.
@@ -157,6 +159,7 @@ pub(crate) struct LimitKeys {
 #[serde(deny_unknown_fields)]
 pub(crate) struct LogKeys {
     pub(crate) level: Option<FromText<LogLevel>>,
+    pub(crate) format: Option<FromText<LogFormat>>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) operations: Option<bool>,
 }

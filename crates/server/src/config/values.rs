@@ -80,6 +80,33 @@ impl FromStr for LogLevel {
     }
 }
 
+/// Form of the lines of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text for people.
+    #[default]
+    Text,
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// Error of a text that is not a [`LogFormat`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("unknown log format \"{0}\": choose text or json")]
+pub struct LogFormatError(String);
+
+impl FromStr for LogFormat {
+    type Err = LogFormatError;
+
+    fn from_str(text: &str) -> Result<LogFormat, LogFormatError> {
+        match text {
+            "text" => Ok(LogFormat::Text),
+            "json" => Ok(LogFormat::Json),
+            _ => Err(LogFormatError(text.to_owned())),
+        }
+    }
+}
+
 /// A version of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsVersion {
