@@ -479,7 +479,8 @@ fn schema_entries_of_openldap_are_added_as_they_are() {
         Code::CONSTRAINT_VIOLATION,
         "it is in use"
     );
-    let wrong: &[(&[(&str, &[&str])], Code, &str)] = &[
+    type Attributes<'a> = &'a [(&'a str, &'a [&'a str])];
+    let wrong: &[(Attributes<'_>, Code, &str)] = &[
         (
             &[("olcAttributeTypes", &["( 1.2.3 NAME 'a' )"])],
             Code::CONSTRAINT_VIOLATION,

@@ -49,7 +49,7 @@ pub(super) struct RequestHead {
     /// Warning of a password policy.
     pub(super) warning: Option<PolicyWarning>,
     /// Value of the control that names the critical controls which fail, if the client asked for it.
-    failed_controls: Option<Box<Vec<u8>>>,
+    failed_controls: Option<Box<[u8]>>,
 }
 
 impl RequestHead {
@@ -73,9 +73,8 @@ impl RequestHead {
             sasl_error: None,
             warning: None,
             failed_controls: match wants(WHAT_FAILED) {
-                true => {
-                    failed_controls(&message.controls, ControlContext::of(&message.request)).map(Box::new)
-                }
+                true => failed_controls(&message.controls, ControlContext::of(&message.request))
+                    .map(Vec::into_boxed_slice),
                 false => None,
             },
         }
