@@ -25,9 +25,9 @@ cn=config of a running server (--url), and writes into a new folder:
 Dumps of the data may be among the files: only access rules (aci) are taken from them.
 
 Examples:
-  pando migrate /etc/ldap/slapd.d -o migration
-  pando migrate dse.ldif schema/99user.ldif data.ldif -o migration
-  pando migrate --url ldaps://old.example.com --tls-ca ca.pem --bind-dn cn=config --password-file pw -o migration
+  pando migrate /etc/ldap/slapd.d --folder migration
+  pando migrate dse.ldif schema/99user.ldif data.ldif --folder migration
+  pando migrate --url ldaps://old.example.com --tls-ca ca.pem --bind-dn cn=config --password-file pw --folder migration
 
 Exit codes:
   0  written, and nothing is left to decide
@@ -41,8 +41,8 @@ pub(crate) struct MigrateArguments {
     #[arg(value_name = "FILE", required_unless_present = "url")]
     files: Vec<PathBuf>,
     /// The folder to write, which must not exist
-    #[arg(long, short, value_name = "DIR")]
-    output: PathBuf,
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
     #[command(flatten)]
     server: ServerArguments,
 }
@@ -69,13 +69,13 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
             "this is no configuration of OpenLDAP, 389 DS or OpenDJ; over LDAP, cn=config must be readable",
         );
     };
-    if let Err(error) = write(&arguments.output, &mut proposal) {
-        return exit::failure(&format!("cannot write {}: {error}", arguments.output.display()));
+    if let Err(error) = write(&arguments.folder, &mut proposal) {
+        return exit::failure(&format!("cannot write {}: {error}", arguments.folder.display()));
     }
     let name = Product::of(&configuration).map_or("", Product::name);
-    println!("read the configuration of {name}, wrote {}", arguments.output.display());
+    println!("read the configuration of {name}, wrote {}", arguments.folder.display());
     println!("decide.md has {} questions", proposal.decisions());
-    println!("next: pando plan --data DIR {}", arguments.output.join("settings.toml").display());
+    println!("next: pando plan --data DIR {}", arguments.folder.join("settings.toml").display());
     if proposal.decisions() == 0 && configuration.unread.is_empty() {
         ExitCode::SUCCESS
     } else {

@@ -25,7 +25,7 @@ fn a_slapd_conf_becomes_files_that_apply() {
         overlay unique\n\
         unique_uri ldap:///?mail?sub\n";
     fs::write(scratch.join("slapd.conf"), conf).unwrap();
-    pando(&["migrate", &file("slapd.conf"), "-o", &file("out")]).expect_code(6);
+    pando(&["migrate", &file("slapd.conf"), "--folder", &file("out")]).expect_code(6);
     let page = fs::read_to_string(scratch.join("out/decide.md")).unwrap();
     assert!(page.contains("nothingKnown is not an attribute type of the schema"), "{page}");
     pando(&["plan", "--data", &file("data"), &file("out/settings.toml")])
@@ -33,7 +33,7 @@ fn a_slapd_conf_becomes_files_that_apply() {
         .expect_output("employeeNumber")
         .expect_output("unique1: mail");
     // A second run overwrites nothing.
-    pando(&["migrate", &file("slapd.conf"), "-o", &file("out")]).expect_code(1).expect_error("cannot write");
+    pando(&["migrate", &file("slapd.conf"), "--folder", &file("out")]).expect_code(1).expect_error("cannot write");
 }
 
 #[test]
@@ -41,6 +41,6 @@ fn a_file_of_no_server_is_refused() {
     let scratch = Scratch::new("migrate-nothing");
     let file = |name: &str| scratch.join(name).display().to_string();
     fs::write(scratch.join("other.ldif"), "dn: dc=example,dc=com\nobjectClass: domain\n").unwrap();
-    pando(&["migrate", &file("other.ldif"), "-o", &file("out")]).expect_code(2);
+    pando(&["migrate", &file("other.ldif"), "--folder", &file("out")]).expect_code(2);
     assert!(!scratch.join("out").exists());
 }
