@@ -101,7 +101,13 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                     "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
                     "next_numbers" | "value_limits" | "auto_members" | "dynamic_subtrees" => continue,
                     "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
-                    "unique" if !has_index => continue,
+                    "unique" | "bind_names" if !has_index => continue,
+                    "bind_names" => [
+                        "a: cn",
+                        "b c: cn in 'o=Æsa'",
+                        "d: cn domain example.com, EXAMPLE listener apps",
+                        "e: cn in \"c=DE\" matching \"(cn='x)\"",
+                    ],
                     "unique" => [
                         "a: cn",
                         "b c: cn in 'o=Æsa'",

@@ -33,7 +33,9 @@ fn a_slapd_conf_becomes_files_that_apply() {
         .expect_output("employeeNumber")
         .expect_output("unique1: mail");
     // A second run overwrites nothing.
-    pando(&["migrate", &file("slapd.conf"), "--folder", &file("out")]).expect_code(1).expect_error("cannot write");
+    pando(&["migrate", &file("slapd.conf"), "--folder", &file("out")])
+        .expect_code(1)
+        .expect_error("cannot write");
 }
 
 #[test]
