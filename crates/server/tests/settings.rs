@@ -81,41 +81,7 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
                 SettingValue::Word(rng.choice(&words).unwrap().clone())
             }
             SettingValue::Words(_) => {
-                let words = match setting.key {
-                    "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
-                    "sasl_mechanisms" => ["EXTERNAL", "PLAIN", "SCRAM-SHA-256", "ANONYMOUS"],
-                    "access_rules" => [
-                        "a: allow read to anyone",
-                        "b: deny read of mail in \"o=Æsa\" to self, named by manager",
-                        "c d: allow write, add of * to group \"cn=x\\, y,c=DE\"",
-                        "e: allow browse below \"\" to users in \"c=DE\"",
-                    ],
-                    "access_expectations" => [
-                        "anonymous may browse 'c=DE'",
-                        "\"cn=x\\, y,c=DE\" may not read mail of 'o=Æsa'",
-                        "'c=DE' may write cn of 'c=DE'",
-                        "anonymous may not add 'o=Æsa'",
-                    ],
-                    "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
-                    "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
-                    "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
-                    "next_numbers" | "value_limits" | "auto_members" | "dynamic_subtrees" => continue,
-                    "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
-                    "unique" | "bind_names" if !has_index => continue,
-                    "bind_names" => [
-                        "a: cn",
-                        "b c: cn in 'o=Æsa'",
-                        "d: cn domain example.com, EXAMPLE listener apps",
-                        "e: cn in \"c=DE\" matching \"(cn='x)\"",
-                    ],
-                    "unique" => [
-                        "a: cn",
-                        "b c: cn in 'o=Æsa'",
-                        "d: cn, commonName matching '(sn=\"*)'",
-                        "e: cn in \"c=DE\" matching \"(cn='x)\"",
-                    ],
-                    _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
-                };
+                let Some(words) = words_of(setting.key, has_index) else { continue };
                 let words = words.into_iter().filter(|_| rng.bool());
                 SettingValue::Words(words.map(str::to_owned).collect())
             }
@@ -128,6 +94,45 @@ fn generated(rng: &mut Rng) -> DirectorySettings {
         }
     }
     stated
+}
+
+/// Returns valid texts for a list setting; `None` if the list stays empty.
+fn words_of(key: &str, has_index: bool) -> Option<[&'static str; 4]> {
+    Some(match key {
+        "integrity_attributes" => ["manager", "member", "owner", "seeAlso"],
+        "sasl_mechanisms" => ["EXTERNAL", "PLAIN", "SCRAM-SHA-256", "ANONYMOUS"],
+        "access_rules" => [
+            "a: allow read to anyone",
+            "b: deny read of mail in \"o=Æsa\" to self, named by manager",
+            "c d: allow write, add of * to group \"cn=x\\, y,c=DE\"",
+            "e: allow browse below \"\" to users in \"c=DE\"",
+        ],
+        "access_expectations" => [
+            "anonymous may browse 'c=DE'",
+            "\"cn=x\\, y,c=DE\" may not read mail of 'o=Æsa'",
+            "'c=DE' may write cn of 'c=DE'",
+            "anonymous may not add 'o=Æsa'",
+        ],
+        "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
+        "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
+        "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
+        "next_numbers" | "value_limits" | "auto_members" | "dynamic_subtrees" => return None,
+        "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
+        "unique" | "bind_names" if !has_index => return None,
+        "bind_names" => [
+            "a: cn",
+            "b c: cn in 'o=Æsa'",
+            "d: cn domain example.com, EXAMPLE listener apps",
+            "e: cn in \"c=DE\" matching \"(cn='x)\"",
+        ],
+        "unique" => [
+            "a: cn",
+            "b c: cn in 'o=Æsa'",
+            "d: cn, commonName matching '(sn=\"*)'",
+            "e: cn in \"c=DE\" matching \"(cn='x)\"",
+        ],
+        _ => ["cn=a,dc=example,dc=com", "uid=b,o=Æsa", "c=DE", "cn=x\\, y"],
+    })
 }
 
 /// Returns a schema text of odd letters that defines nothing.
