@@ -5,7 +5,7 @@
 //! line here. It keeps no session and no data; [`ScimSettings`] maps the attributes of SCIM to those of LDAP.
 //!
 //! A search becomes a filter of LDAP ([`translate`]), entries become resources ([`read`]), and a changed resource
-//! becomes the difference to its entry ([`write`]), which the directory applies only if the entry is still the one
+//! becomes the difference to its entry ([`mod@write`]), which the directory applies only if the entry is still the one
 //! that was read (RFC 4528). Members of groups are added and deleted as values, and never written as a whole.
 //!
 //! HTTP itself is outside: a request here is a method, a path and octets.
