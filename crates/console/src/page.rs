@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Instant;
 
-use axum::extract::FromRequestParts;
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{Html, IntoResponse, Response};
@@ -199,18 +199,30 @@ impl Signed {
         result
     }
 
-    /// Checks that a form has the session's token.
-    ///
-    /// # Errors
-    /// It has not: the page was made for another session, or by another site.
-    pub(crate) fn check_token(&self, fields: &Fields) -> Result<(), Trouble> {
-        let is_known = self.session.knows(fields.text("token"));
-        is_known.then_some(()).ok_or(Trouble::Request(StatusCode::FORBIDDEN, "trouble.token"))
-    }
-
     /// Shows a page, or the error that prevents it.
     pub(crate) fn answer(&self, page: Result<Page, Trouble>) -> Response {
         page.map_or_else(|trouble| self.fail(&trouble), |page| self.show(page))
+    }
+}
+
+/// A form that such a user has sent. It has the token of the session: another site cannot send it.
+pub(crate) struct Submission {
+    pub(crate) signed: Signed,
+    pub(crate) fields: Fields,
+}
+
+impl FromRequest<Arc<App>> for Submission {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Submission, Response> {
+        let (mut parts, body) = request.into_parts();
+        let signed = Signed::from_request_parts(&mut parts, app).await?;
+        let request = Request::from_parts(parts, body);
+        let fields = Fields::from_request(request, app).await.map_err(IntoResponse::into_response)?;
+        if !signed.session.knows(fields.text("token")) {
+            return Err(signed.fail(&Trouble::Request(StatusCode::FORBIDDEN, "trouble.token")));
+        }
+        Ok(Submission { signed, fields })
     }
 }
 

@@ -412,6 +412,22 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
+/// Returns a value as it is written in the text of a filter (RFC 4515 section 3).
+pub fn filter_value(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for character in value.chars() {
+        match character {
+            '*' => text.push_str("\\2a"),
+            '(' => text.push_str("\\28"),
+            ')' => text.push_str("\\29"),
+            '\\' => text.push_str("\\5c"),
+            '\0' => text.push_str("\\00"),
+            other => text.push(other),
+        }
+    }
+    text
+}
+
 impl fmt::Display for FilterBuf {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.as_filter())
@@ -556,5 +572,15 @@ mod tests {
         assert_eq!(round(&pieces(FILTER_TERMS_MAX)), pieces(FILTER_TERMS_MAX));
         let error = FilterBuf::parse(&pieces(FILTER_TERMS_MAX + 1)).unwrap_err();
         assert_eq!(error.kind, FilterErrorKind::TooManyTerms);
+    }
+
+    #[test]
+    fn a_value_is_no_part_of_a_filter() {
+        assert_eq!(filter_value(r"a*(b)\"), r"a\2a\28b\29\5c");
+        for value in ["*", "a)(uid=*", "\\2a", "ü\0", "*)(uid=*"] {
+            let filter = FilterBuf::parse(&format!("(cn={})", filter_value(value))).unwrap();
+            let FilterKind::EqualityMatch(assertion) = filter.as_filter().kind() else { panic!("{value}") };
+            assert_eq!(assertion.value, value.as_bytes());
+        }
     }
 }

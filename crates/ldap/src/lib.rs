@@ -74,7 +74,7 @@ pub use dn_text::{escape_value, escaped_value};
 pub use entry_count::{decode_search_no_op, encode_entry_count, encode_search_no_op, is_entry_count_request};
 pub use excerpt::{EXCERPT_MAX, Excerpt};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
-pub use filter_text::{FilterBuf, FilterError, FilterErrorKind};
+pub use filter_text::{FilterBuf, FilterError, FilterErrorKind, filter_value};
 pub use limits::*;
 pub use list_view::{ListViewRequest, ListViewResult, ListViewTarget};
 pub use matched_values::{decode_matched_values, encode_matched_values};

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use client::Entry;
-use ldap::ChangeOperation;
+use ldap::{ChangeOperation, filter_value};
 use serde_json::json;
 use server::values::DnText;
 
-use crate::exit;
 use crate::named::{
-    Assignment, Kind, ListArguments, Named, NamedArguments, done, escaped, list, parse, show, with_defaults,
+    Assignment, Kind, ListArguments, Named, NamedArguments, delete, done, finish, list, parse, set, show,
+    with, with_defaults,
 };
 use crate::table::Table;
 use crate::user::USER;
@@ -109,41 +109,19 @@ pub(crate) fn run(arguments: &GroupArguments) -> ExitCode {
         What::Add { group, parent, member, set } => add(group, parent.as_ref(), member, set),
         What::List(arguments) => list(&GROUP, arguments, &["cn", "description"]).map(|()| String::new()),
         What::Show { group, json } => show(&GROUP, group, *json, &["isMemberOf"]).map(|()| String::new()),
-        What::Set { group, assignments } => with(group, |named, dn| {
-            named.set(dn, assignments)?;
-            Ok(format!("{dn} is changed\n"))
-        }),
+        What::Set { group, assignments } => set(&GROUP, group, assignments),
         What::Join(Members { group, members }) => {
-            with(group, |named, dn| change_members(named, dn, ChangeOperation::Add, members))
+            with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Add, members))
         }
         What::Leave(Members { group, members }) => {
-            with(group, |named, dn| change_members(named, dn, ChangeOperation::Delete, members))
+            with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Delete, members))
         }
         What::Members { group, direct, json } => {
-            with(group, |named, dn| members_of(named, dn, *direct, *json))
+            with(&GROUP, group, |named, dn| members_of(named, dn, *direct, *json))
         }
-        What::Delete(group) => with(group, |named, dn| {
-            named.delete(dn)?;
-            Ok(format!("{dn} is deleted\n"))
-        }),
+        What::Delete(group) => delete(&GROUP, group),
     };
-    match done {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => exit::failure(&error),
-    }
-}
-
-/// Calls `act` with the DN of a group.
-fn with(
-    group: &NamedArguments,
-    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
-) -> Result<String, String> {
-    let mut named = Named::connect(&group.server)?;
-    let dn = named.dn(&GROUP, &group.name)?;
-    act(&mut named, &dn)
+    finish(done)
 }
 
 fn add(
@@ -192,7 +170,7 @@ fn members_of(named: &mut Named, dn: &str, direct: bool, json: bool) -> Result<S
     let mut groups = VecDeque::from([dn.to_owned()]);
     while let Some(group) = groups.pop_front() {
         let through = if group == dn { "" } else { group.as_str() };
-        let filter = parse(&format!("(memberOf={})", escaped(&group)))?;
+        let filter = parse(&format!("(memberOf={})", filter_value(&group)))?;
         let mut found: Vec<Entry> = Vec::new();
         named.each(None, &filter, &["uid", "cn", "objectClass"], &mut |entry| {
             found.push(Entry::from(entry));

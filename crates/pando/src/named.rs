@@ -1,10 +1,12 @@
 //! Users and groups by their short names, and the changes of their entries.
 
+use std::process::ExitCode;
+
 use clap::Args;
 use client::{Connection, Outcome};
 use ldap::{
     ChangeOperation, Controls, Dn, FilterBuf, Response, ResultCode, Scope, SearchEntry, SearchRequest,
-    SelectionBuf,
+    SelectionBuf, filter_value,
 };
 use server::values::DnText;
 
@@ -99,7 +101,7 @@ impl Named {
         if name.contains('=') && Dn::parse(name).is_ok() {
             return Ok(name.to_owned());
         }
-        let filter = parse(&format!("(&{}({}={}))", kind.filter, kind.attribute, escaped(name)))?;
+        let filter = parse(&format!("(&{}({}={}))", kind.filter, kind.attribute, filter_value(name)))?;
         let mut found = Vec::new();
         self.each(None, &filter, &["1.1"], &mut |entry| {
             found.push(entry.object_name.to_owned());
@@ -255,21 +257,48 @@ pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)
     kept.chain(own.map(|Assignment(name, value)| (name.clone(), value.clone()))).collect()
 }
 
+/// Calls `act` with the DN of the entry that a command is about.
+pub(crate) fn with(
+    kind: &Kind,
+    named: &NamedArguments,
+    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    let NamedArguments { server, name } = named;
+    let mut named = Named::connect(server)?;
+    let dn = named.dn(kind, name)?;
+    act(&mut named, &dn)
+}
+
+/// Replaces attributes of an entry.
+pub(crate) fn set(kind: &Kind, named: &NamedArguments, assignments: &[Assignment]) -> Result<String, String> {
+    with(kind, named, |named, dn| {
+        named.set(dn, assignments)?;
+        Ok(format!("{dn} is changed\n"))
+    })
+}
+
+/// Deletes an entry.
+pub(crate) fn delete(kind: &Kind, named: &NamedArguments) -> Result<String, String> {
+    with(kind, named, |named, dn| {
+        named.delete(dn)?;
+        Ok(format!("{dn} is deleted\n"))
+    })
+}
+
+/// Prints the result of a command.
+pub(crate) fn finish(result: Result<String, String>) -> ExitCode {
+    match result {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => exit::failure(&error),
+    }
+}
+
 /// Parses a filter that this program writes.
 pub(crate) fn parse(filter: &str) -> Result<FilterBuf, String> {
     FilterBuf::parse(filter).map_err(|error| format!("filter: {error}"))
-}
-
-/// Escapes a value for a filter (RFC 4515 section 3).
-pub(crate) fn escaped(value: &str) -> String {
-    let mut text = String::with_capacity(value.len());
-    for c in value.chars() {
-        match c {
-            '*' | '(' | ')' | '\\' | '\0' => text += &format!("\\{:02x}", u32::from(c)),
-            c => text.push(c),
-        }
-    }
-    text
 }
 
 /// Returns success, or the reason that a change was not made.
@@ -283,12 +312,6 @@ pub(crate) fn done(answered: Result<Outcome, client::ClientError>) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn values_in_filters_are_escaped() {
-        assert_eq!(escaped(r"a*(b)\"), r"a\2a\28b\29\5c");
-        assert!(parse(&format!("(uid={})", escaped("*)(uid=*"))).is_ok());
-    }
 
     #[test]
     fn assignments_are_read() {

@@ -6,8 +6,11 @@ use clap::{Args, Subcommand};
 use server::values::DnText;
 
 use crate::account::{reset, set_lock};
-use crate::named::{Assignment, Kind, ListArguments, Named, NamedArguments, list, show, with_defaults};
-use crate::{exit, passwd};
+use crate::named::{
+    Assignment, Kind, ListArguments, Named, NamedArguments, delete, finish, list, set, show, with,
+    with_defaults,
+};
+use crate::passwd;
 
 pub(crate) const HELP: &str = "\
 Asks the running server, as `pando search` does. A name is the value of uid, or a DN.
@@ -102,38 +105,16 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
         What::Show { user, json } => {
             show(&USER, user, *json, &["isMemberOf", "pwdAccountLockedTime"]).map(|()| String::new())
         }
-        What::Set { user, assignments } => with(user, |named, dn| {
-            named.set(dn, assignments)?;
-            Ok(format!("{dn} is changed\n"))
-        }),
-        What::Lock(user) => with(user, |named, dn| set_lock(&mut named.connection, dn, true)),
-        What::Unlock(user) => with(user, |named, dn| set_lock(&mut named.connection, dn, false)),
-        What::Reset { user, ask } => with(user, |named, dn| {
+        What::Set { user, assignments } => set(&USER, user, assignments),
+        What::Lock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, true)),
+        What::Unlock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, false)),
+        What::Reset { user, ask } => with(&USER, user, |named, dn| {
             let password = ask.then(passwd::new_password).transpose()?;
             reset(&mut named.connection, dn, password.as_deref())
         }),
-        What::Delete(user) => with(user, |named, dn| {
-            named.delete(dn)?;
-            Ok(format!("{dn} is deleted\n"))
-        }),
+        What::Delete(user) => delete(&USER, user),
     };
-    match done {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => exit::failure(&error),
-    }
-}
-
-/// Calls `act` with the DN of a user.
-fn with(
-    user: &NamedArguments,
-    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
-) -> Result<String, String> {
-    let mut named = Named::connect(&user.server)?;
-    let dn = named.dn(&USER, &user.name)?;
-    act(&mut named, &dn)
+    finish(done)
 }
 
 impl Add {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use ldap::{ChangeOperation, FilterBuf};
+use ldap::{ChangeOperation, FilterBuf, filter_value};
 use serde_json::{Map, Value};
 
 use crate::attribute::{Attribute, Binding, Mutability};
@@ -14,7 +14,7 @@ use crate::patch::{MemberChange, apply, member_ids, parse, take_member_changes};
 use crate::read::{Requested, Writer, id_of, version_of};
 use crate::selection::Selection;
 use crate::session::{Found, Query, Session};
-use crate::translate::{escaped, is_id};
+use crate::translate::is_id;
 use crate::write::{EntryChanges, Wanted, Wishes, changes_of, follow_names, linked_ids, new_entry, wishes};
 
 /// Ids with the DNs of their entries.
@@ -277,7 +277,7 @@ impl Resources<'_> {
         if !is_id(id) {
             return Err(missing());
         }
-        let filter = format!("(&{}({ENTRY_UUID}={}))", resource.class_filter(), escaped(id));
+        let filter = format!("(&{}({ENTRY_UUID}={}))", resource.class_filter(), filter_value(id));
         session.only(&query(resource, requested, &filter))?.ok_or_else(missing)
     }
 
@@ -398,5 +398,5 @@ pub(crate) fn matches_version(stated: &str, version: &str) -> bool {
 fn assertion_of(found: &Found) -> Result<Option<FilterBuf>> {
     let Some(csn) = found.entry.text(ENTRY_CSN) else { return Ok(None) };
     let invalid = |error: ldap::FilterError| ScimError::filter(error.to_string());
-    FilterBuf::parse(&format!("({ENTRY_CSN}={})", escaped(&csn))).map_err(invalid).map(Some)
+    FilterBuf::parse(&format!("({ENTRY_CSN}={})", filter_value(&csn))).map_err(invalid).map(Some)
 }

@@ -5,6 +5,7 @@
 
 mod inner;
 
+use ldap::filter_value;
 use serde_json::Value;
 
 use crate::attribute::{Attribute, Binding, DISABLED, Kind};
@@ -154,7 +155,7 @@ fn text(name: &str, path: &AttributePath, comparison: Option<(Operator, &Value)>
 /// A comparison with a value as LDAP writes it.
 fn compared(name: &str, operator: Operator, value: &str) -> String {
     let is_empty = value.is_empty();
-    let value = escaped(value);
+    let value = filter_value(value);
     match operator {
         Operator::Equal => format!("({name}={value})"),
         Operator::NotEqual => format!("(!({name}={value}))"),
@@ -168,18 +169,6 @@ fn compared(name: &str, operator: Operator, value: &str) -> String {
         Operator::Less => format!("(&({name}<={value})(!({name}={value})))"),
         Operator::LessOrEqual => format!("({name}<={value})"),
     }
-}
-
-/// Escapes a value (RFC 4515 section 3).
-pub(crate) fn escaped(value: &str) -> String {
-    let mut out = String::with_capacity(value.len());
-    for char in value.chars() {
-        match char {
-            '*' | '(' | ')' | '\\' | '\0' => out += &format!("\\{:02x}", u32::from(char)),
-            char => out.push(char),
-        }
-    }
-    out
 }
 
 /// Returns true if this has the form of an id, that of a UUID (RFC 4122 section 3).
@@ -257,7 +246,7 @@ fn link(
         None => Ok(format!("({name}=*)")),
         Some((operator @ (Operator::Equal | Operator::NotEqual), Value::String(id))) => {
             let dn = if is_id(id) { find(id)? } else { None };
-            let equal = dn.map_or(NEVER.to_owned(), |dn| format!("({name}={})", escaped(&dn)));
+            let equal = dn.map_or(NEVER.to_owned(), |dn| format!("({name}={})", filter_value(&dn)));
             Ok(if operator == Operator::Equal { equal } else { negated(&equal) })
         }
         Some(_) => Err(ScimError::filter(format!("{path}: eq, ne or pr, and the id of a resource"))),

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::ask::{self, Values};
 use crate::fields::Fields;
 use crate::form::{filled, inputs};
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -97,10 +97,7 @@ fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Val
     })
 }
 
-pub(crate) async fn save(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let made = {
         let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));

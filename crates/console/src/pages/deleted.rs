@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use time::OffsetDateTime;
 
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -35,10 +35,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
 }
 
 /// Brings an entry back, with the entries that were deleted with it.
-pub(crate) async fn bring_back(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn bring_back(Submission { signed, fields }: Submission) -> Response {
     let back = signed.talk(move |connection| {
         let uuid = HEXLOWER.decode(fields.text("uuid").as_bytes()).ok().and_then(|uuid| uuid.try_into().ok());
         let uuid = uuid.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "trouble.no_such_entry"))?;

@@ -9,14 +9,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use client::Connection;
 use ldap::ldif::LdifWriter;
-use ldap::{Control, ModifyRequest, Request, oids};
+use ldap::{Control, ModifyRequest, Request, filter_value, oids};
 use schema::Schema;
 use serde_json::{Value, json};
 
 use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
 use crate::form::{Change, changes, filled, inputs, request_changes};
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
@@ -75,10 +75,7 @@ fn csn(entry: &WholeEntry) -> Option<String> {
     entry.texts("entryCSN").into_iter().next()
 }
 
-pub(crate) async fn save(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response {
     let fields = Arc::new(fields);
     let sent = {
         let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));
@@ -136,7 +133,7 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         return Ok(Sent::Preview { ldif: ldif(&entry.dn, &changes), dn: entry.dn, csn });
     }
     // A requester who may not read the CSN deletes and adds single values, so most lost updates are refused too.
-    let filter = csn.map(|csn| format!("(entryCSN={})", ask::filter_value(&csn)));
+    let filter = csn.map(|csn| format!("(entryCSN={})", filter_value(&csn)));
     let value = filter.map(|filter| ask::assertion(&filter)).transpose()?;
     let control =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });

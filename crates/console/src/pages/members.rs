@@ -3,13 +3,13 @@
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::Connection;
-use ldap::{ChangeOperation, ChangesBuf, Dn, ModifyRequest, Request, Scope};
+use ldap::{ChangeOperation, ChangesBuf, Dn, ModifyRequest, Request, Scope, filter_value};
 use serde_json::{Value, json};
 
-use crate::ask::{self, Search, filter_value, range, without_range};
+use crate::ask::{self, Search, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -49,10 +49,7 @@ fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<
     }))
 }
 
-pub(crate) async fn change(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let is_leave = fields.text("action") == "leave";
     let changed = signed.talk(move |connection| {

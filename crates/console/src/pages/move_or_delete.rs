@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::ask;
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -22,10 +22,7 @@ pub(crate) async fn delete_form(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("delete.html", "delete.title", model)))
 }
 
-pub(crate) async fn delete(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn delete(Submission { signed, fields }: Submission) -> Response {
     let (_, parent) = split(fields.text("dn"));
     let deleted = signed.talk(move |connection| {
         let tree = Control { oid: oids::TREE_DELETE, critical: true, value: None };
@@ -48,10 +45,7 @@ pub(crate) async fn rename_form(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("rename.html", "rename.title", model)))
 }
 
-pub(crate) async fn rename(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn rename(Submission { signed, fields }: Submission) -> Response {
     let text = |name: &str| fields.text(name).trim().to_owned();
     let (dn, rdn, parent) = (text("dn"), text("rdn"), text("parent"));
     let (_, old_parent) = split(&dn);

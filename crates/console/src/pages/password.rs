@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::trouble::Trouble;
 
 pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
@@ -27,19 +27,16 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
 }
 
 /// Changes the password, which ends the session: its cookie may be known to whom the old password was known.
-pub(crate) async fn change(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));
     let unusable = |text| Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
-    let checked = match signed.check_token(&fields) {
-        Err(trouble) => Err(trouble),
-        Ok(()) if new.is_empty() => unusable("password.empty"),
-        Ok(()) if *new != fields.text("again") => unusable("password.different"),
-        Ok(()) => Ok(()),
-    };
-    let changed = match checked {
-        Err(trouble) => Err(trouble),
-        Ok(()) => signed.talk(move |connection| set(connection, None, Some(&old), Some(&new))).await,
+    let changed = if new.is_empty() {
+        unusable("password.empty")
+    } else if *new != fields.text("again") {
+        unusable("password.different")
+    } else {
+        signed.talk(move |connection| set(connection, None, Some(&old), Some(&new))).await
     };
     match changed {
         Err(trouble) => {

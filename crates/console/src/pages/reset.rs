@@ -7,7 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::ask;
 use crate::fields::Fields;
-use crate::page::{Page, Signed};
+use crate::page::{Page, Signed, Submission};
 use crate::pages::password;
 use crate::trouble::Trouble;
 
@@ -22,10 +22,7 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
 }
 
 /// Sets the password, or lets the server generate one, which the page shows this once.
-pub(crate) async fn reset(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response {
     let dn = fields.text("dn").to_owned();
     let new = Zeroizing::new(fields.text("new").to_owned());
     let set = if *new != fields.text("again") {

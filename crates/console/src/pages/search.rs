@@ -6,10 +6,10 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse as _, Response};
 use client::{Connection, Entry};
 use data_encoding::BASE64URL_NOPAD;
-use ldap::{FilterBuf, Scope};
+use ldap::{FilterBuf, Scope, filter_value};
 use serde_json::{Value, json};
 
-use crate::ask::{Found, Search, contexts, filter_value, page, range, without_range};
+use crate::ask::{Found, Search, contexts, page, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, Signed};

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
 use crate::fields::Fields;
-use crate::page::{Format, Page, Signed, Visit};
+use crate::page::{Format, Page, Submission, Visit};
 use crate::places::source;
 use crate::sessions::NoSession;
 use crate::texts::url;
@@ -95,10 +95,7 @@ fn warned(warning: Option<PolicyWarning>) -> Vec<(&'static str, &'static str)> {
     }
 }
 
-pub(crate) async fn sign_out(signed: Signed, fields: Fields) -> Response {
-    if let Err(trouble) = signed.check_token(&fields) {
-        return signed.fail(&trouble);
-    }
+pub(crate) async fn sign_out(Submission { signed, .. }: Submission) -> Response {
     let sessions = &signed.app.sessions;
     sessions.end(&signed.session);
     ([sessions.set_cookie(None)], signed.go("/sign-in?notice=out")).into_response()
