@@ -239,8 +239,8 @@ pub(crate) fn quoted(text: &str) -> Option<String> {
     (!text.contains(['\'', '\n'])).then(|| format!("'{text}'"))
 }
 
-/// Quotes a text as a TOML string.
-pub(crate) fn in_toml(text: &str) -> String {
+/// Quotes a text as a TOML string on one line.
+pub fn in_toml(text: &str) -> String {
     let mut quoted = String::from('"');
     for c in text.chars() {
         match c {

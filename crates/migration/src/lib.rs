@@ -22,6 +22,7 @@ mod slapd_conf;
 mod tests;
 
 pub use configuration::{ConfigEntry, ConfigValue, Configuration};
+pub use found::in_toml;
 pub use output::{Proposal, SCHEMA_FILE};
 pub use slapd_conf::{Included, read_slapd_conf};
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use migration::in_toml;
 use server::ConfigError;
 
 use crate::exit;
@@ -41,17 +42,4 @@ pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
     println!("]");
     translation.left_out.iter().for_each(|left_out| eprintln!("left out: {left_out}"));
     if translation.left_out.is_empty() { ExitCode::SUCCESS } else { exit::some_rejected() }
-}
-
-/// Quotes a text as a TOML string.
-fn in_toml(text: &str) -> String {
-    let mut quoted = String::from('"');
-    for c in text.chars() {
-        match c {
-            '"' | '\\' => quoted.extend(['\\', c]),
-            c if c.is_control() => quoted += &format!("\\u{:04X}", u32::from(c)),
-            c => quoted.push(c),
-        }
-    }
-    quoted + "\""
 }

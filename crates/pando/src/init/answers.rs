@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::ValueEnum;
-use serde_json::Value;
+use migration::in_toml;
 
 use super::InitArguments;
 
@@ -115,8 +115,8 @@ fn absolute(path: &Path) -> Result<PathBuf, String> {
 impl Answers {
     /// Returns the text of the node file.
     pub(super) fn node_file(&self) -> String {
-        let listen: Vec<String> = self.listen.iter().map(|url| quoted(url)).collect();
-        let (listen, admin_dn) = (listen.join(", "), quoted(&self.admin_dn));
+        let listen: Vec<String> = self.listen.iter().map(|url| in_toml(url)).collect();
+        let (listen, admin_dn) = (listen.join(", "), in_toml(&self.admin_dn));
         let tls = match &self.tls {
             None => "\
 # Without these, the server makes a certificate, and an authority that signs it: data/tls/authority.pem is for clients.
@@ -127,8 +127,8 @@ impl Answers {
             .to_owned(),
             Some((certificate, key)) => format!(
                 "[tls]\ncertificate = {}\nkey = {}\n",
-                quoted(&certificate.to_string_lossy()),
-                quoted(&key.to_string_lossy())
+                in_toml(&certificate.to_string_lossy()),
+                in_toml(&key.to_string_lossy())
             ),
         };
         format!(
@@ -161,7 +161,7 @@ admin_password_file = \"admin-password\"
 
     /// Returns the text of the settings file.
     pub(super) fn settings_file(&self) -> String {
-        let suffix = quoted(&self.suffix);
+        let suffix = in_toml(&self.suffix);
         let readers = match self.readers {
             Readers::Anonymous => {
                 "# All clients read, also without a bind, and never passwords. Rules in access_rules replace this.\n\
@@ -187,9 +187,4 @@ suffixes = [{suffix}]
 {readers}"
         )
     }
-}
-
-/// Returns a string of TOML. Its escapes are those of JSON.
-fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }
