@@ -198,6 +198,21 @@ impl ResourceType {
     }
 }
 
+/// Returns an attribute of one text, with its key in the mapping and the attribute that the key has by default.
+fn text_attribute(
+    names: &mut Names<'_>,
+    (key, default): (&'static str, &str),
+    name: &'static str,
+    description: &'static str,
+) -> Attribute {
+    Attribute::text(name, description, text_in(names.of(key, default)))
+}
+
+/// Returns the attribute `externalId`, which every resource has.
+fn external_id(names: &mut Names<'_>) -> Attribute {
+    text_attribute(names, ("externalId", EXTERNAL_ID), "externalId", "Id that the client gives").exact()
+}
+
 /// Returns the binding of an attribute of one text: `name` is `None` if nothing is mapped to it.
 fn text_in(name: Option<String>) -> Binding {
     name.map_or(Binding::Unmapped, Binding::Text)

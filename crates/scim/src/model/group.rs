@@ -1,6 +1,6 @@
 //! Groups (RFC 7643 section 4.2).
 
-use super::{EXTERNAL_ID, GROUP, Names, ResourceName, ResourceType, text_in};
+use super::{GROUP, Names, ResourceName, ResourceType, external_id};
 use crate::attribute::{Attribute, Binding, Mutability};
 use crate::settings::ScimSettings;
 
@@ -30,12 +30,7 @@ pub(super) fn resource_type(settings: &ScimSettings, names: &mut Names<'_>) -> R
         name: ResourceName::Group,
         schema: GROUP,
         description: "Group",
-        external_id: Attribute::text(
-            "externalId",
-            "Id that the client gives",
-            text_in(names.of("externalId", EXTERNAL_ID)),
-        )
-        .exact(),
+        external_id: external_id(names),
         attributes,
         extension: None,
         base: settings.groups.clone(),

@@ -1,6 +1,8 @@
 //! Users (RFC 7643 sections 4.1 and 4.3).
 
-use super::{ENTERPRISE, EXTERNAL_ID, Extension, Names, ResourceName, ResourceType, USER, text_in};
+use super::{
+    ENTERPRISE, Extension, Names, ResourceName, ResourceType, USER, external_id, text_attribute, text_in,
+};
 use crate::attribute::{Attribute, Binding, Kind, Mutability, Slot};
 use crate::settings::ScimSettings;
 
@@ -12,12 +14,7 @@ pub(super) fn resource_type(settings: &ScimSettings, names: &mut Names<'_>) -> R
         name: ResourceName::User,
         schema: USER,
         description: "User account",
-        external_id: Attribute::text(
-            "externalId",
-            "Id that the client gives",
-            text_in(names.of("externalId", EXTERNAL_ID)),
-        )
-        .exact(),
+        external_id: external_id(names),
         attributes,
         extension: Some(enterprise(names)),
         base: settings.users.clone(),
@@ -55,8 +52,7 @@ fn single_valued(names: &mut Names<'_>) -> Vec<Attribute> {
 }
 
 fn name(names: &mut Names<'_>) -> Attribute {
-    let mut text =
-        |key, name, default, description| Attribute::text(name, description, text_in(names.of(key, default)));
+    let mut text = |key, name, default, description| text_attribute(names, (key, default), name, description);
     let parts = vec![
         text("name.formatted", "formatted", "cn", "The full name"),
         text("name.familyName", "familyName", "sn", "The family name"),
@@ -140,8 +136,7 @@ fn typed(name: &'static str, description: &'static str, slots: Vec<Slot>) -> Att
 }
 
 fn address(names: &mut Names<'_>) -> Attribute {
-    let mut text =
-        |key, name, default, description| Attribute::text(name, description, text_in(names.of(key, default)));
+    let mut text = |key, name, default, description| text_attribute(names, (key, default), name, description);
     let mut parts = vec![
         text("addresses.formatted", "formatted", "postalAddress", "The lines of the address"),
         text("addresses.streetAddress", "streetAddress", "street", "Street and number"),
@@ -160,8 +155,7 @@ fn address(names: &mut Names<'_>) -> Attribute {
 
 /// The enterprise extension (section 4.3).
 fn enterprise(names: &mut Names<'_>) -> Extension {
-    let mut text =
-        |key, name, default, description| Attribute::text(name, description, text_in(names.of(key, default)));
+    let mut text = |key, name, default, description| text_attribute(names, (key, default), name, description);
     let mut attributes = vec![
         text("enterprise.employeeNumber", "employeeNumber", "employeeNumber", "Number of the employee"),
         text("enterprise.costCenter", "costCenter", "", "Cost center"),
