@@ -108,7 +108,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
             found.decide(
                 &entry.dn,
                 "a replication agreement",
-                "Replication is set up anew: docs/how-to/cluster.md.",
+                "Set up replication again: docs/how-to/cluster.md.",
             );
         } else if entry.says("objectclass", "nsSaslMapping") && !is_default_mapping(entry) {
             found.decide(

@@ -37,7 +37,7 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
             found.decide(
                 &entry.dn,
                 "a domain of replication",
-                "Replication is set up anew: docs/how-to/cluster.md.",
+                "Set up replication again: docs/how-to/cluster.md.",
             );
         }
         let rules: Vec<&str> = entry.all("ds-cfg-global-aci").collect();

@@ -198,7 +198,7 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
         }
         "olcsyncrepl" | "olcmirrormode" | "olcmultiprovider" | "olcupdateref" | "olcupdatedn" => found.decide_value(
             value,
-            "Replication is set up anew: a cluster, or a server that follows another (docs/how-to/follow.md).",
+            "Set up replication again: a cluster, or a server that follows another (docs/how-to/follow.md).",
         ),
         "olcauthzregexp" | "olcauthidrewrite" | "olcsaslrealm" | "olcsaslhost" | "olcauthzpolicy" => found.decide_value(
             value,

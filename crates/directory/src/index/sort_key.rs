@@ -71,7 +71,7 @@ pub(crate) fn orders(rule: MatchingRule) -> bool {
 }
 
 /// Returns the rule by which values of a type are sorted unless a request names another. Most types of RFC 4519 have no
-/// ordering rule, and clients sort by them all the same.
+/// ordering rule, and clients sort by them anyway.
 pub(crate) fn sort_rule(known: &AttributeType) -> Option<MatchingRule> {
     known.ordering.or(known.equality).filter(|rule| orders(*rule))
 }

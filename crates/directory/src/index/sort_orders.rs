@@ -162,7 +162,7 @@ pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases
     Ok(bases)
 }
 
-/// Builds those orders anew whose base the move of a tree has changed, or which the tree has entered or left.
+/// Rebuilds the orders whose base a moved tree contains, and those whose base it has entered or left.
 pub(crate) fn follow_tree(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -173,7 +173,7 @@ pub(crate) fn follow_tree(
     rebuild(batch, catalog, &moved.map(|(number, ..)| *number).collect::<Vec<_>>())
 }
 
-/// Starts to build orders anew.
+/// Starts to rebuild orders.
 fn rebuild(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, numbers: &[u32]) -> Result<()> {
     for order in Arc::clone(catalog).sort_orders.iter().filter(|order| numbers.contains(&order.number)) {
         put_row(batch, order.number, Some(&SortOrderRow::of(&order.row.text, Phase::Clearing)))?;
@@ -181,7 +181,7 @@ fn rebuild(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, numbers: &[u32]) -
     if numbers.is_empty() { Ok(()) } else { renew(batch, catalog) }
 }
 
-/// Starts to build all orders anew, because another schema may put other entries in another order.
+/// Starts to rebuild all orders: another schema may change their entries and the order of these.
 pub(crate) fn rebuild_all(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>) -> Result<()> {
     let numbers: Vec<u32> = catalog.sort_orders.iter().map(|order| order.number).collect();
     rebuild(batch, catalog, &numbers)
@@ -246,8 +246,8 @@ pub(crate) fn run_slice(
     if let Some(order) = in_phase(Phase::Clearing) {
         if !rows_of(order.number).clear(batch, budget.rows_max)? {
             let is_wanted = catalog.settings.general.sort_orders.contains(&order.row.text);
-            let anew = SortOrderRow::of(&order.row.text, first_phase(batch)?);
-            put_row(batch, order.number, is_wanted.then_some(&anew))?;
+            let rebuilt = SortOrderRow::of(&order.row.text, first_phase(batch)?);
+            put_row(batch, order.number, is_wanted.then_some(&rebuilt))?;
             renew(batch, catalog)?;
         }
         return Ok(true);

@@ -1,8 +1,8 @@
 //! Checks of name forms and DIT structure rules on the record that an operation decided.
 //!
 //! An add, a rename, a move, and a change of the structural class or of administrativeRole must leave the entry with a
-//! permitted name in a permitted place. Other changes of an entry that is older than the rules succeed. If another rule
-//! comes to govern the entry, the entries below it are checked too, as far as theirs change.
+//! permitted name in a permitted place. Other changes of an entry that is older than the rules succeed. If the change
+//! replaces the governing rule of the entry, the entries below it whose governing rules change are checked too.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

@@ -16,7 +16,7 @@ const BUILT_IN: [(&str, &str); 11] = [
     ("dyngroup", "groupOfURLs are evaluated by the server"),
     ("nestgroup", "isMemberOf includes nested groups; see `nested_member_of`"),
     ("noopsrch", "the search No-Op control is built in"),
-    ("otp", "one-time codes are part of password policies; keys are set anew"),
+    ("otp", "one-time codes are part of password policies; users need new keys"),
     ("lastbind", "`pandoPwdLastSuccess` of a policy records the last bind"),
     ("slapover", "overlays are part of the server"),
 ];

@@ -14,7 +14,7 @@ use crate::model::rows::{ENTRIES, META};
 use crate::model::sort_order::SortOrderRow;
 use crate::tree::TreeState;
 
-/// Makes the keys of all entries again, and looks for each of them. An order with a fault is to be built anew.
+/// Makes the keys of all entries, and looks for each of them. The repair of a fault rebuilds the order.
 pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()> {
     for order in state.catalog.sort_orders.iter().filter(|order| order.row.phase == Phase::Complete) {
         let Some(rule) = &order.rule else { continue };
@@ -41,11 +41,11 @@ pub(super) fn check(state: TreeState<'_>, report: &mut Report<'_>) -> Result<()>
             }
             None => continue,
         };
-        // Building anew removes all rows first.
-        let anew = SortOrderRow::of(&order.row.text, Phase::Clearing).encode();
+        // A rebuild removes all rows first.
+        let rebuilt = SortOrderRow::of(&order.row.text, Phase::Clearing).encode();
         let version = (index_version(state.read)? + 1).to_be_bytes().to_vec();
         let fixes = vec![
-            Fix::Put(META, meta_key(META_SORT_ORDER, order.number).to_vec(), anew),
+            Fix::Put(META, meta_key(META_SORT_ORDER, order.number).to_vec(), rebuilt),
             Fix::Put(META, META_INDEX_VERSION.to_vec(), version),
         ];
         report.found(format!("sort order {:?}: {fault}", rule.name), fixes)?;
