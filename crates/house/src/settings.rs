@@ -14,8 +14,8 @@ use crate::files::Files;
 /// The page that explains every setting.
 const PAGE: &str = "docs/reference/settings.md";
 
-/// Pages about files of other programs, or about earlier days.
-const OTHERS: [&str; 2] = ["docs/decisions/", "docs/how-to/benchmark.md"];
+/// Pages about files that are not settings, or about earlier days.
+const OTHERS: [&str; 3] = ["docs/decisions/", "docs/how-to/benchmark.md", "docs/how-to/declare.md"];
 
 /// Endings of file names.
 const ENDINGS: [&str; 8] = ["json", "key", "ldif", "md", "pem", "rs", "toml", "txt"];

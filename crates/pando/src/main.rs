@@ -15,9 +15,11 @@ mod bench;
 mod change;
 #[cfg(feature = "kafka")]
 mod cluster;
+mod color;
 mod compact;
 mod compare;
 mod data_arguments;
+mod declared;
 mod doctor;
 mod exit;
 mod explain;

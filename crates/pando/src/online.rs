@@ -138,6 +138,16 @@ pub(crate) struct TargetArguments {
 }
 
 impl TargetArguments {
+    /// Returns the options that name the data directory.
+    pub(crate) fn data(&self) -> &DataArguments {
+        &self.data
+    }
+
+    /// Returns the options that name the server.
+    pub(crate) fn server(&self) -> &ServerArguments {
+        &self.server
+    }
+
     /// Connects and binds. Without options asks the server of the package, if there is one.
     pub(crate) fn connect(&self) -> Result<Connection, String> {
         let data = self.data.directory().or_else(|| {

@@ -1,27 +1,38 @@
-//! `pando plan` and `pando apply`: apply directory-wide settings from a file.
+//! `pando plan` and `pando apply`: make the settings of a directory, and declared entries, as files state them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
 use client::Connection;
 use directory::virtual_entries::APPLY_SETTINGS;
 use ldap::ServerUrl;
+use serde_json::json;
 use server::settings::{self, SettingsChanges, SettingsFile, online};
-use server::{Arguments, Config, Fault, ServeError};
+use server::{Config, Fault, ServeError};
 
+use crate::color::{self, Color, paint};
+use crate::declared::{self, Declared, Manner};
 use crate::exit;
-use crate::online::{ServerArguments, socket_in};
+use crate::online::{ServerArguments, TargetArguments, socket_in};
 
 /// The options of `pando plan`.
 #[derive(Debug, Args)]
 pub(crate) struct PlanArguments {
-    /// The data directory
-    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
-    data: Option<PathBuf>,
-    /// The settings file (TOML)
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
+    #[command(flatten)]
+    server: TargetArguments,
+    /// Keep entries of the owner that the files no longer declare
+    #[arg(long)]
+    no_prune: bool,
+    /// Print a line of JSON for the settings, for each entry, and for the summary
+    #[arg(long)]
+    json: bool,
+    /// Print errors only
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+    /// A settings file, files that declare entries, or both (TOML)
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
 }
 
 /// The options of `pando apply`.
@@ -29,28 +40,84 @@ pub(crate) struct PlanArguments {
 pub(crate) struct ApplyArguments {
     #[command(flatten)]
     plan: PlanArguments,
-    #[command(flatten)]
-    server: ServerArguments,
+    /// Change entries only if the plan is still the one that `pando plan` printed with this number
+    #[arg(long, value_name = "NUMBER")]
+    expect: Option<String>,
+}
+
+/// Form of the output about settings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Form {
+    json: bool,
+    quiet: bool,
+}
+
+/// Files of a command line.
+struct Files {
+    settings: Option<SettingsFile>,
+    declared: Option<Declared>,
 }
 
 impl PlanArguments {
     fn config(&self) -> Result<Config, ServeError> {
-        Ok(Config::load(&Arguments { data: self.data.clone(), ..Arguments::default() })?)
+        Ok(Config::load(&self.server.data().to_server())?)
+    }
+
+    fn form(&self) -> Form {
+        Form { json: self.json, quiet: self.quiet }
+    }
+
+    fn manner<'a>(&self, expected: Option<&'a str>, follows_settings: bool) -> Manner<'a> {
+        Manner { json: self.json, quiet: self.quiet, prunes: !self.no_prune, expected, follows_settings }
+    }
+
+    /// Reads all files before anything is done.
+    fn read(&self) -> Result<Files, ExitCode> {
+        let is_declaration = |path: &&PathBuf| declared::is_declaration(path);
+        let (declarations, settings): (Vec<_>, Vec<_>) = self.files.iter().partition(is_declaration);
+        let settings = match settings.as_slice() {
+            [] => None,
+            [file] => {
+                let file = settings::read(file).map_err(|error| exit::failed(&error))?;
+                say_notices(&file);
+                Some(file)
+            }
+            [first, second, ..] => {
+                let (first, second) = (first.display(), second.display());
+                return Err(exit::refused(&format!(
+                    "{first} and {second} are both settings files: each would state all settings. A file with entries \
+                     names an owner"
+                )));
+            }
+        };
+        let paths = declarations.iter().map(|path| path.as_path());
+        let declared = (!declarations.is_empty()).then(|| Declared::read(paths)).transpose();
+        let declared = declared.map_err(|error| exit::failed(&error))?;
+        Ok(Files { settings, declared })
     }
 }
 
 pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
-    let planned = arguments.config().and_then(|config| {
-        let file = settings::read(&arguments.file)?;
-        say_notices(&file);
-        Ok((settings::plan(&config, &file)?, config))
-    });
-    match planned {
-        Ok((changes, config)) => {
-            say(&changes, &config);
-            ExitCode::SUCCESS
+    let files = match arguments.read() {
+        Ok(files) => files,
+        Err(code) => return code,
+    };
+    let mut changes_settings = false;
+    if let Some(file) = &files.settings {
+        let planned = arguments.config().and_then(|config| Ok((settings::plan(&config, file)?, config)));
+        match planned {
+            Ok((changes, config)) => {
+                changes_settings = changes.is_new || !changes.lines.is_empty();
+                say(&changes, &config.data, arguments.form(), Stage::Planned);
+            }
+            Err(error) => return exit::failed(&error),
         }
-        Err(error) => exit::failed(&error),
+    }
+    match &files.declared {
+        Some(declared) => {
+            declared::plan(declared, &arguments.server, arguments.manner(None, changes_settings))
+        }
+        None => ExitCode::SUCCESS,
     }
 }
 
@@ -60,15 +127,28 @@ fn say_notices(file: &SettingsFile) {
 }
 
 pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
-    let file = match settings::read(&arguments.plan.file) {
-        Ok(file) => file,
-        Err(error) => return exit::failed(&error),
+    let (plan, expected) = (&arguments.plan, arguments.expect.as_deref());
+    let files = match plan.read() {
+        Ok(files) => files,
+        Err(code) => return code,
     };
-    say_notices(&file);
-    if let Some(url) = arguments.server.server(arguments.plan.data.as_deref()) {
-        return apply_online(&arguments.server, &file, &url);
+    if expected.is_some() && files.settings.is_some() {
+        return exit::refused("--expect is about entries: apply the settings file by itself");
     }
-    apply_file(arguments.plan.config(), &arguments.server, &file)
+    if let Some(file) = &files.settings {
+        let server = plan.server.server();
+        let done = match server.server(plan.server.data().directory().as_deref()) {
+            Some(url) => apply_online(server, file, &url, plan.form()),
+            None => apply_here(plan.config(), server, file, plan.form()),
+        };
+        if let Err(code) = done {
+            return code;
+        }
+    }
+    match &files.declared {
+        Some(declared) => declared::apply(declared, &plan.server, plan.manner(expected, false)),
+        None => ExitCode::SUCCESS,
+    }
 }
 
 /// Applies the settings of a file, through the running server if there is one.
@@ -77,6 +157,15 @@ pub(crate) fn apply_file(
     server: &ServerArguments,
     file: &SettingsFile,
 ) -> ExitCode {
+    apply_here(config, server, file, Form::default()).err().unwrap_or(ExitCode::SUCCESS)
+}
+
+fn apply_here(
+    config: Result<Config, ServeError>,
+    server: &ServerArguments,
+    file: &SettingsFile,
+    form: Form,
+) -> Result<(), ExitCode> {
     let applied = config.map(|config| {
         let changes = settings::apply(config.clone(), file, |part| {
             eprintln!("{}", server::progress_text(part));
@@ -85,81 +174,110 @@ pub(crate) fn apply_file(
     });
     match applied {
         Ok((Ok(changes), config)) => {
-            say(&changes, &config);
-            say_applied(&changes)
+            say(&changes, &config.data, form, Stage::Applied);
+            Ok(())
         }
         // The process that uses the directory may be a server, which can apply them.
         Ok((Err(error), config)) if error.fault() == Fault::InUse => {
             let url = socket_in(&config.data);
             match server.connect(&url) {
-                Ok(connection) => send(connection, file, &url),
-                Err(_) => exit::failed(&error),
+                Ok(connection) => send(connection, file, &url, form),
+                Err(_) => Err(exit::failed(&error)),
             }
         }
-        Ok((Err(error), _)) | Err(error) => exit::failed(&error),
+        Ok((Err(error), _)) | Err(error) => Err(exit::failed(&error)),
     }
 }
 
-fn apply_online(server: &ServerArguments, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
+fn apply_online(
+    server: &ServerArguments,
+    file: &SettingsFile,
+    url: &ServerUrl,
+    form: Form,
+) -> Result<(), ExitCode> {
     match server.connect(url) {
-        Ok(connection) => send(connection, file, url),
-        Err(error) => exit::failure(&error.to_string()),
+        Ok(connection) => send(connection, file, url, form),
+        Err(error) => Err(exit::failure(&error.to_string())),
     }
 }
 
 /// Sends the settings to a running server.
-fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> ExitCode {
-    let reply = match connection.extended(APPLY_SETTINGS, Some(&online::request(file))) {
-        Ok(reply) => reply,
-        Err(error) => return exit::failure(&format!("{url}: {error}")),
-    };
+fn send(
+    mut connection: Connection,
+    file: &SettingsFile,
+    url: &ServerUrl,
+    form: Form,
+) -> Result<(), ExitCode> {
+    let reply = connection.extended(APPLY_SETTINGS, Some(&online::request(file)));
+    let reply = reply.map_err(|error| exit::failure(&format!("{url}: {error}")))?;
     let value = reply.extended.value.as_deref();
-    match online::answer(file, reply.outcome.code, &reply.outcome.diagnostic, value) {
-        Ok(changes) => {
-            say_lines(&changes);
-            if changes.lines.iter().any(|line| line.starts_with("builds")) {
-                println!("the server builds while it serves; cn=Indexes,cn=monitor says how far it is");
-            }
-            say_applied(&changes)
-        }
-        Err(error) => exit::failed(&error),
-    }
+    let changes = online::answer(file, reply.outcome.code, &reply.outcome.diagnostic, value)
+        .map_err(|error| exit::failed(&error))?;
+    say(&changes, Path::new(""), form, Stage::AppliedByServer);
+    Ok(())
 }
 
-fn say(changes: &SettingsChanges, config: &Config) {
-    if changes.is_new {
-        println!("makes a new directory in {}", config.data.display());
-    }
-    say_lines(changes);
+/// Progress of the changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Planned,
+    Applied,
+    /// Indexes may still be built.
+    AppliedByServer,
 }
 
-fn say_lines(changes: &SettingsChanges) {
-    if !changes.is_new && changes.lines.is_empty() {
+fn say(changes: &SettingsChanges, data: &Path, form: Form, stage: Stage) {
+    let SettingsChanges { is_new, lines, notes } = changes;
+    let is_applied = stage != Stage::Planned && (*is_new || !lines.is_empty());
+    if form.json {
+        let settings = json!({ "new": is_new, "changes": lines, "notes": notes, "applied": is_applied });
+        println!("{}", json!({ "settings": settings }));
+        return;
+    }
+    if form.quiet {
+        return;
+    }
+    if *is_new {
+        println!("makes a new directory in {}", data.display());
+    } else if lines.is_empty() {
         println!("no change: these settings are in force");
     }
-    changes.lines.iter().for_each(|line| println!("{line}"));
-    changes.notes.iter().for_each(|note| println!("note: {note}"));
-}
-
-fn say_applied(changes: &SettingsChanges) -> ExitCode {
-    if changes.is_new || !changes.lines.is_empty() {
+    lines.iter().for_each(|line| println!("{}", colored(line)));
+    notes.iter().for_each(|note| println!("note: {note}"));
+    if stage == Stage::AppliedByServer && lines.iter().any(|line| line.starts_with("builds")) {
+        println!("the server builds while it serves; cn=Indexes,cn=monitor says how far it is");
+    }
+    if is_applied {
         println!("applied");
     }
-    ExitCode::SUCCESS
+}
+
+/// Returns a line about a change in the color of its sign.
+fn colored(line: &str) -> String {
+    let is_on = color::is_on();
+    match line.trim_start().as_bytes().first() {
+        Some(b'+') => paint(is_on, Color::Green, line),
+        Some(b'-') => paint(is_on, Color::Red, line),
+        _ => line.to_owned(),
+    }
 }
 
 pub(crate) const PLAN_HELP: &str = "\
-Changes nothing. Prints each difference between the file and the directory, and its cost. A missing directory counts as
-empty. Works whether or not a server is running.
+Changes nothing. A settings file is compared with the data directory, running or stopped; a missing directory counts as
+empty. Each difference is printed with its cost. Files that declare entries, which begin with owner = \"NAME\", are
+compared with a running server, which decides whether it would make each change. docs/how-to/declare.md describes them.
 
 Examples:
   pando export --settings-only --data /var/lib/pando -o settings.toml
   pando plan --data /var/lib/pando settings.toml
+  pando plan --data /var/lib/pando applications.toml
 
 Exit codes:
-  0  the settings can be applied, or are in force already
-  2  the file, or a schema file that it names, is wrong: each error names its line
-  4  the data directory cannot be read";
+  0  the changes can be made, or nothing differs
+  1  failed: no server to compare entries with
+  2  a file, or one that it names, is wrong: each error names its line
+  4  the data directory cannot be read
+  6  some entries cannot be made as declared";
 
 pub(crate) const APPLY_HELP: &str = "\
 A settings file contains everything that is the same on all nodes of a directory: suffixes, indexes, schema, limits,
@@ -169,13 +287,19 @@ be chosen before the first import. A running server applies the settings itself,
 and keeps serving. If the command is interrupted, index building continues when it or the server is started again.
 docs/how-to/configure.md describes every key.
 
+A file that begins with owner = \"NAME\" declares entries of a running server. They are added, and changed if they
+differ; entries that such files of the same owner declared before are deleted. Each entry is changed whole or not at
+all. docs/how-to/declare.md describes these files.
+
 Examples:
   pando apply --data /var/lib/pando settings.toml
+  pando apply --data /var/lib/pando settings.toml applications.toml
   pando apply --url ldap://ldap.example.com --bind-dn cn=admin --password-file secret settings.toml
 
 Exit codes:
-  0  the settings are in force
-  1  failed, or the server refused; nothing is changed
-  2  the file, or a schema file that it names, is wrong: each error names its line; nothing is changed
+  0  the settings are in force, and the entries are as declared
+  1  failed, or the server refused the settings; or the plan is not the one of --expect, and no entry is changed
+  2  a file, or one that it names, is wrong: each error names its line; nothing is changed
   3  another process uses the directory, and it is not a server that accepts settings
-  4  the data directory cannot be used as it is";
+  4  the data directory cannot be used as it is
+  6  some entries could not be made as declared";

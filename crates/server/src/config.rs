@@ -45,6 +45,7 @@ use crate::config::values::{DnText, LogFormat, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
 pub use follow::{FollowIdentity, FollowSettings};
+pub use mistakes::nearest;
 pub(crate) use online::ListenerIndex;
 pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
 pub use pass_through::{PassThroughSettings, Verifier};

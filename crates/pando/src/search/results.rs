@@ -116,7 +116,8 @@ fn json_of(entry: &SearchEntry<'_>) -> Value {
     json!({ "dn": entry.object_name, "attributes": attributes })
 }
 
-fn json_value(value: &[u8]) -> Value {
+/// Returns a value as text, or as `{"base64": ...}`.
+pub(crate) fn json_value(value: &[u8]) -> Value {
     match std::str::from_utf8(value) {
         Ok(text) => Value::from(text),
         Err(_) => json!({ "base64": BASE64.encode(value) }),
@@ -134,7 +135,8 @@ fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     values.join("; ")
 }
 
-fn text_of(value: &[u8]) -> String {
+/// Returns a value as text, or its size.
+pub(crate) fn text_of(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),
         Err(_) => format!("({} octets)", value.len()),

@@ -9,6 +9,7 @@ mod support;
 mod audit;
 mod closed_pipe;
 mod container;
+mod declared;
 mod doctor;
 mod init;
 mod listeners;

@@ -4,7 +4,7 @@
 const SIMILARITY_MIN: f64 = 0.7;
 
 /// Returns the known key that is most similar to this one, if one is similar at all.
-pub(super) fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A key may also be written without its table, or in another one.
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let own = key.rsplit('.').next().unwrap_or(key);
