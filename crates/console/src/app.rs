@@ -26,10 +26,10 @@ pub(crate) struct App {
 }
 
 impl App {
-    pub(crate) fn new(ldap: Ldap, is_secured: bool) -> App {
+    pub(crate) fn new(ldap: Ldap) -> App {
         App {
             ldap,
-            sessions: Sessions::new(is_secured),
+            sessions: Sessions::new(),
             sign_ins: Places::new(SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
             health_checks: Semaphore::new(HEALTH_CHECKS_MAX),
             texts: Texts::english(),

@@ -12,7 +12,6 @@ use crate::app::App;
 pub(crate) struct Fields(Vec<(String, String)>);
 
 impl Fields {
-    #[cfg(test)]
     pub(crate) fn of(pairs: Vec<(String, String)>) -> Fields {
         Fields(pairs)
     }

@@ -27,7 +27,8 @@ use crate::limits::{
     CONNECTION_TIME, CONNECTIONS_MAX, CONNECTIONS_PER_SOURCE_MAX, HANDSHAKE_TIME, HEAD_BYTES_MAX, HEAD_TIME,
     LAST_ANSWER_TIME, LDAP_THREADS_MAX, STOP_TIME,
 };
-use crate::places::{Places, source};
+use crate::places::{Place, Places, source};
+use crate::proxies::Proxies;
 
 /// Returns the TLS configuration for a new connection.
 pub type TlsConfig = Box<dyn Fn() -> Arc<ServerConfig> + Send + Sync>;
@@ -41,6 +42,8 @@ pub struct Http {
     pub listeners: Vec<std::net::TcpListener>,
     /// The configuration of TLS; `None` is HTTP in the clear.
     pub tls: Option<TlsConfig>,
+    /// Reverse proxies that name the senders of requests.
+    pub proxies: Proxies,
     /// The pages.
     pub app: Router,
 }
@@ -63,7 +66,19 @@ pub fn stop_order() -> (StopOrder, Stopped) {
 struct Shared {
     places: Arc<Places<IpAddr>>,
     tls: Option<TlsConfig>,
+    proxies: Proxies,
     app: Router,
+}
+
+impl Shared {
+    /// Takes a place for a connection.
+    fn place(&self, address: IpAddr) -> Option<Place<IpAddr>> {
+        if self.proxies.include(address) {
+            self.places.take_for_others(source(address))
+        } else {
+            self.places.take(source(address))
+        }
+    }
 }
 
 impl Http {
@@ -78,9 +93,9 @@ impl Http {
             .max_blocking_threads(LDAP_THREADS_MAX)
             .thread_name("pando-console-ldap")
             .build()?;
-        let Http { listeners, tls, app } = self;
+        let Http { listeners, tls, proxies, app } = self;
         let places = Places::new(CONNECTIONS_MAX, CONNECTIONS_PER_SOURCE_MAX);
-        let shared = Arc::new(Shared { places, tls, app });
+        let shared = Arc::new(Shared { places, tls, proxies, app });
         let served: io::Result<()> = runtime.block_on(async {
             for listener in listeners {
                 tokio::spawn(accept(TcpListener::from_std(listener)?, Arc::clone(&shared)));
@@ -97,7 +112,7 @@ impl Http {
 async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     loop {
         match listener.accept().await {
-            Ok((stream, address)) => match shared.places.take(source(address.ip())) {
+            Ok((stream, address)) => match shared.place(address.ip()) {
                 Some(place) => {
                     let shared = Arc::clone(&shared);
                     tokio::spawn(async move {
@@ -118,20 +133,21 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &shared.tls else {
-        return exchange(stream, Client { address, is_secured: false }, &shared.app).await;
+        return exchange(stream, Client { address, is_secured: false }, shared).await;
     };
     match timeout(HANDSHAKE_TIME, TlsAcceptor::from(tls()).accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, Client { address, is_secured: true }, &shared.app).await,
+        Ok(Ok(stream)) => exchange(stream, Client { address, is_secured: true }, shared).await,
         Ok(Err(error)) => tracing::debug!("{address} does not reach the console: {error}"),
         Err(_) => tracing::debug!("{address} does not reach the console: its handshake takes too long"),
     }
 }
 
 /// Speaks HTTP with one client.
-async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, app: &Router) {
+async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, shared: &Shared) {
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        request.extensions_mut().insert(client);
-        app.clone().oneshot(request.map(Body::new))
+        let sender = shared.proxies.sender(client, request.headers());
+        request.extensions_mut().insert(sender);
+        shared.app.clone().oneshot(request.map(Body::new))
     });
     let mut http = http1::Builder::new();
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_BYTES_MAX);

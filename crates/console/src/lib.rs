@@ -12,6 +12,7 @@
 
 mod app;
 mod ask;
+mod cookies;
 mod describe;
 mod fields;
 mod form;
@@ -23,6 +24,7 @@ mod origin;
 mod page;
 mod pages;
 mod places;
+mod proxies;
 mod rights;
 mod sessions;
 mod texts;
@@ -34,6 +36,7 @@ use axum::Router;
 
 pub use crate::host::{Client, ConversationError, Host, Ldap};
 pub use crate::http::{Http, StopOrder, Stopped, TlsConfig, stop_order};
+pub use crate::proxies::Proxies;
 
 /// Pages of another protocol on the console's listener.
 pub struct Part {
@@ -44,9 +47,9 @@ pub struct Part {
     pub router: Router,
 }
 
-/// Returns the router of the console and of these parts. `is_secured` says whether the listeners use TLS.
-pub fn router(ldap: &Ldap, is_secured: bool, parts: Vec<Part>) -> Router {
-    let mut router = pages::router(Arc::new(app::App::new(ldap.clone(), is_secured)));
+/// Returns the router of the console and of these parts.
+pub fn router(ldap: &Ldap, parts: Vec<Part>) -> Router {
+    let mut router = pages::router(Arc::new(app::App::new(ldap.clone())));
     for Part { path, router: part } in parts {
         router = router.nest(path, part);
     }

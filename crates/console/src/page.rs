@@ -69,7 +69,7 @@ impl FromRequestParts<Arc<App>> for Visit {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Visit, StatusCode> {
         let found = Extension::<Client>::from_request_parts(parts, app).await;
         let Extension(client) = found.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-        let session = app.sessions.find(&parts.headers, Instant::now());
+        let session = app.sessions.find(&parts.headers, client.is_secured, Instant::now());
         Ok(Visit { app: Arc::clone(app), client, format: Format::of(&parts.headers), session })
     }
 }

@@ -13,6 +13,7 @@ mod password;
 mod reset;
 mod schema_browser;
 mod search;
+mod sessions;
 mod sign_in;
 mod tree;
 
@@ -53,7 +54,9 @@ fn pages() -> Vec<PageRoute> {
         ("/sign-in", BOTH, get(sign_in::form).post(sign_in::sign_in)),
         ("/sign-out", SEND, post(sign_in::sign_out)),
         ("/password", BOTH, get(password::form).post(password::change)),
+        ("/sessions", BOTH, get(sessions::show).post(sessions::end)),
         ("/search", READ, get(search::show)),
+        ("/searches", SEND, post(search::saved::change)),
         ("/tree", READ, get(tree::show)),
         ("/entry", READ, get(entry::show)),
         ("/me", READ, get(entry::own)),

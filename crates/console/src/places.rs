@@ -34,10 +34,19 @@ impl<H: Clone + Eq + Hash> Places<H> {
 
     /// Takes a place. Returns `None` if all are taken, or the holder's share.
     pub(crate) fn take(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
+        self.take_within(holder, self.share_max)
+    }
+
+    /// Takes a place for a holder that acts for many others, such as a proxy, and has no share.
+    pub(crate) fn take_for_others(self: &Arc<Self>, holder: H) -> Option<Place<H>> {
+        self.take_within(holder, self.places_max)
+    }
+
+    fn take_within(self: &Arc<Self>, holder: H, share_max: usize) -> Option<Place<H>> {
         let mut taken = self.lock();
         let all: usize = taken.values().sum();
         let own = taken.get(&holder).copied().unwrap_or(0);
-        if all >= self.places_max || own >= self.share_max {
+        if all >= self.places_max || own >= share_max {
             return None;
         }
         taken.insert(holder.clone(), own + 1);
@@ -72,6 +81,7 @@ mod tests {
         let places = Places::new(3, 2);
         let own: Vec<_> = (0..2).map(|_| places.take("a").unwrap()).collect();
         assert!(places.take("a").is_none(), "its share");
+        assert!(places.take_for_others("a").is_some(), "a proxy");
         let other = places.take("b").unwrap();
         assert!(places.take("c").is_none(), "all");
         drop(other);

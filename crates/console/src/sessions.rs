@@ -14,6 +14,7 @@ use client::{ClientError, Connection};
 use data_encoding::BASE64URL_NOPAD;
 use subtle::ConstantTimeEq as _;
 
+use crate::cookies;
 use crate::limits::{
     SESSION_IDLE_TIME, SESSION_TIME, SESSIONS_MAX, SESSIONS_PER_IDENTITY_MAX, SESSIONS_PER_SOURCE_MAX,
 };
@@ -25,16 +26,28 @@ const RANDOM_OCTETS: usize = 32;
 /// A cookie's value, decoded.
 type Cookie = [u8; RANDOM_OCTETS];
 
+/// Octets of the number by which a user names a session in a list.
+const ID_OCTETS: usize = 12;
+
+/// Bytes of the name of a browser that are kept.
+const BROWSER_BYTES_MAX: usize = 200;
+
 /// A user that has signed in.
 pub(crate) struct Session {
     cookie: Cookie,
+    /// Names the session in a list. It is no secret: it opens nothing.
+    pub(crate) id: String,
+    /// Address of the browser that signed in.
+    pub(crate) from: IpAddr,
+    /// Name that the browser gave itself; may be any text.
+    pub(crate) browser: String,
     /// DN of the user.
     pub(crate) who: String,
     /// Token that each form contains, so that other sites cannot send one.
     pub(crate) token: String,
     /// Whether the user may only change the password.
     pub(crate) must_change: AtomicBool,
-    begun: Instant,
+    pub(crate) begun: Instant,
     last_use: Mutex<Instant>,
     /// Taken for each conversation, so that a session occupies one thread at most.
     pub(crate) turn: tokio::sync::Mutex<()>,
@@ -51,11 +64,22 @@ pub(crate) enum NoSession {
     NotRandom,
 }
 
+/// A user whose bind has succeeded.
+pub(crate) struct Bound {
+    /// DN of the user.
+    pub(crate) who: String,
+    /// Whether the user may only change the password.
+    pub(crate) must_change: bool,
+    /// The connection that was bound.
+    pub(crate) connection: Connection,
+    /// Address of the browser.
+    pub(crate) from: IpAddr,
+}
+
 /// All sessions.
 pub(crate) struct Sessions {
     by_cookie: Mutex<HashMap<Cookie, Arc<Session>>>,
     places: Arc<Places<IpAddr>>,
-    is_secured: bool,
 }
 
 impl Session {
@@ -74,17 +98,25 @@ impl Session {
         self.must_change.load(Ordering::Relaxed)
     }
 
+    /// Time of the last request.
+    pub(crate) fn last_use(&self) -> Instant {
+        *self.last_use.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn is_over(&self, now: Instant) -> bool {
-        let last_use = *self.last_use.lock().unwrap_or_else(PoisonError::into_inner);
         now.saturating_duration_since(self.begun) >= SESSION_TIME
-            || now.saturating_duration_since(last_use) >= SESSION_IDLE_TIME
+            || now.saturating_duration_since(self.last_use()) >= SESSION_IDLE_TIME
+    }
+
+    fn is_of(&self, who: &str) -> bool {
+        self.who.eq_ignore_ascii_case(who)
     }
 }
 
 impl Sessions {
-    pub(crate) fn new(is_secured: bool) -> Sessions {
+    pub(crate) fn new() -> Sessions {
         let places = Places::new(SESSIONS_MAX, SESSIONS_PER_SOURCE_MAX);
-        Sessions { by_cookie: Mutex::default(), places, is_secured }
+        Sessions { by_cookie: Mutex::default(), places }
     }
 
     /// Takes a place for a session. Take it before the bind, so that a right password is no hint while all are taken.
@@ -97,15 +129,18 @@ impl Sessions {
     pub(crate) fn begin(
         &self,
         place: Place<IpAddr>,
-        who: String,
-        must_change: bool,
-        connection: Connection,
+        bound: Bound,
+        headers: &HeaderMap,
     ) -> Result<Arc<Session>, NoSession> {
+        let Bound { who, must_change, connection, from } = bound;
         let now = Instant::now();
         let session = Arc::new(Session {
             cookie: random()?,
+            id: BASE64URL_NOPAD.encode(&random::<ID_OCTETS>()?),
+            from,
+            browser: browser_of(headers),
             who,
-            token: BASE64URL_NOPAD.encode(&random()?),
+            token: BASE64URL_NOPAD.encode(&random::<RANDOM_OCTETS>()?),
             must_change: AtomicBool::new(must_change),
             begun: now,
             last_use: Mutex::new(now),
@@ -114,7 +149,7 @@ impl Sessions {
             _place: place,
         });
         let mut sessions = self.lock();
-        let own = || sessions.values().filter(|other| other.who == session.who);
+        let own = || sessions.values().filter(|other| other.is_of(&session.who));
         if own().count() >= SESSIONS_PER_IDENTITY_MAX
             && let Some(oldest) = own().min_by_key(|other| other.begun).map(|oldest| oldest.cookie)
         {
@@ -125,8 +160,8 @@ impl Sessions {
     }
 
     /// Returns the session of a request's cookie, if it is not over.
-    pub(crate) fn find(&self, headers: &HeaderMap, now: Instant) -> Option<Arc<Session>> {
-        let cookie = self.cookie_of(headers)?;
+    pub(crate) fn find(&self, headers: &HeaderMap, is_secured: bool, now: Instant) -> Option<Arc<Session>> {
+        let cookie = cookie_of(headers, is_secured)?;
         let session = Arc::clone(self.lock().get(&cookie)?);
         if session.is_over(now) {
             self.end(&session);
@@ -141,6 +176,20 @@ impl Sessions {
         self.lock().remove(&session.cookie);
     }
 
+    /// Returns the sessions of a user, the newest first.
+    pub(crate) fn of_user(&self, who: &str) -> Vec<Arc<Session>> {
+        self.sweep(Instant::now());
+        let mut found: Vec<_> =
+            self.lock().values().filter(|session| session.is_of(who)).map(Arc::clone).collect();
+        found.sort_by_key(|session| std::cmp::Reverse(session.begun));
+        found
+    }
+
+    /// Ends all sessions of a user, for example because the password is another now.
+    pub(crate) fn end_all_of(&self, who: &str) {
+        self.lock().retain(|_, session| !session.is_of(who));
+    }
+
     /// Ends the session if the server has closed its connection.
     pub(crate) fn end_if_broken(&self, session: &Session, error: &ClientError) {
         if !matches!(error, ClientError::TimedOut | ClientError::Filter(_)) {
@@ -149,25 +198,13 @@ impl Sessions {
     }
 
     /// Returns the header that gives a browser the cookie of a session, or removes it.
-    pub(crate) fn set_cookie(&self, session: Option<&Session>) -> (header::HeaderName, HeaderValue) {
+    pub(crate) fn set_cookie(
+        &self,
+        session: Option<&Session>,
+        is_secured: bool,
+    ) -> (header::HeaderName, HeaderValue) {
         let value = session.map(|session| BASE64URL_NOPAD.encode(&session.cookie)).unwrap_or_default();
-        let end = if session.is_some() { "" } else { "; Max-Age=0" };
-        let secure = if self.is_secured { "; Secure" } else { "" };
-        let text = format!("{}={value}; Path=/; HttpOnly; SameSite=Strict{secure}{end}", self.name());
-        // Base64 and these words are visible ASCII.
-        (header::SET_COOKIE, HeaderValue::from_str(&text).unwrap_or(HeaderValue::from_static("")))
-    }
-
-    /// Browsers accept the prefix only with TLS, from this host, for all paths.
-    fn name(&self) -> &'static str {
-        if self.is_secured { "__Host-pando" } else { "pando" }
-    }
-
-    fn cookie_of(&self, headers: &HeaderMap) -> Option<Cookie> {
-        let lines = headers.get_all(header::COOKIE).iter().filter_map(|line| line.to_str().ok());
-        let mut pairs = lines.flat_map(|line| line.split(';')).filter_map(|pair| pair.trim().split_once('='));
-        let (_, value) = pairs.find(|(name, _)| *name == self.name())?;
-        BASE64URL_NOPAD.decode(value.as_bytes()).ok()?.try_into().ok()
+        cookies::set(cookies::SESSION, &value, session.is_none().then_some(0), is_secured)
     }
 
     fn sweep(&self, now: Instant) {
@@ -180,8 +217,19 @@ impl Sessions {
     }
 }
 
-fn random() -> Result<[u8; RANDOM_OCTETS], NoSession> {
-    let mut octets = [0; RANDOM_OCTETS];
+fn cookie_of(headers: &HeaderMap, is_secured: bool) -> Option<Cookie> {
+    let value = cookies::get(headers, cookies::SESSION, is_secured)?;
+    BASE64URL_NOPAD.decode(value.as_bytes()).ok()?.try_into().ok()
+}
+
+/// Returns the name that a browser gives itself, cut to its bound.
+fn browser_of(headers: &HeaderMap) -> String {
+    let name = headers.get(header::USER_AGENT).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    name.chars().take(BROWSER_BYTES_MAX).collect()
+}
+
+fn random<const N: usize>() -> Result<[u8; N], NoSession> {
+    let mut octets = [0; N];
     getrandom::fill(&mut octets).map_err(|_| NoSession::NotRandom)?;
     Ok(octets)
 }
@@ -196,8 +244,10 @@ mod tests {
     fn begin(sessions: &Sessions, who: &str) -> (Arc<Session>, HeaderMap) {
         let connection = Connection::over_local(UnixStream::pair().unwrap().0).unwrap();
         let place = sessions.place(IpAddr::from([192, 0, 2, 1])).unwrap();
-        let session = sessions.begin(place, who.to_owned(), false, connection).unwrap();
-        let (_, cookie) = sessions.set_cookie(Some(&session));
+        let from = IpAddr::from([192, 0, 2, 1]);
+        let bound = Bound { who: who.to_owned(), must_change: false, connection, from };
+        let session = sessions.begin(place, bound, &HeaderMap::new()).unwrap();
+        let (_, cookie) = sessions.set_cookie(Some(&session), true);
         let mut headers = HeaderMap::new();
         let pair = cookie.to_str().unwrap().split(';').next().unwrap();
         headers.insert(header::COOKIE, format!("other=1; {pair}").parse().unwrap());
@@ -206,35 +256,35 @@ mod tests {
 
     #[test]
     fn sessions_end_by_disuse_by_age_and_by_order() {
-        let sessions = Sessions::new(true);
+        let sessions = Sessions::new();
         let (session, headers) = begin(&sessions, "a");
         let now = session.begun;
         let later = |seconds| now + Duration::from_secs(seconds);
         let idle = SESSION_IDLE_TIME.as_secs();
-        assert!(sessions.find(&headers, later(idle - 1)).is_some());
-        assert!(sessions.find(&headers, later(2 * idle - 2)).is_some(), "used");
-        assert!(sessions.find(&headers, later(3 * idle - 2)).is_none(), "idle");
-        assert!(sessions.find(&headers, now).is_none(), "it has ended");
+        assert!(sessions.find(&headers, true, later(idle - 1)).is_some());
+        assert!(sessions.find(&headers, true, later(2 * idle - 2)).is_some(), "used");
+        assert!(sessions.find(&headers, true, later(3 * idle - 2)).is_none(), "idle");
+        assert!(sessions.find(&headers, true, now).is_none(), "it has ended");
 
         let (_, headers) = begin(&sessions, "a");
         let mut at = 0;
         while at < SESSION_TIME.as_secs() - 1 {
-            assert!(sessions.find(&headers, later(at)).is_some());
+            assert!(sessions.find(&headers, true, later(at)).is_some());
             at += idle - 1;
         }
-        assert!(sessions.find(&headers, later(SESSION_TIME.as_secs() + 1)).is_none(), "its age");
+        assert!(sessions.find(&headers, true, later(SESSION_TIME.as_secs() + 1)).is_none(), "its age");
 
         let (session, headers) = begin(&sessions, "a");
         sessions.end(&session);
-        assert!(sessions.find(&headers, Instant::now()).is_none());
+        assert!(sessions.find(&headers, true, Instant::now()).is_none());
     }
 
     #[test]
     fn sessions_of_a_user_and_of_a_source_are_bounded() {
-        let sessions = Sessions::new(false);
+        let sessions = Sessions::new();
         let all: Vec<_> = (0..=SESSIONS_PER_IDENTITY_MAX).map(|_| begin(&sessions, "a")).collect();
         let now = Instant::now();
-        let found = |index: usize| sessions.find(&all[index].1, now).is_some();
+        let found = |index: usize| sessions.find(&all[index].1, true, now).is_some();
         assert!(!found(0) && (1..=SESSIONS_PER_IDENTITY_MAX).all(found));
         let others: Vec<_> =
             (all.len()..SESSIONS_PER_SOURCE_MAX).map(|n| begin(&sessions, &n.to_string())).collect();
@@ -243,23 +293,38 @@ mod tests {
         drop(others);
     }
 
+    /// A change of the password ends them, and only them.
+    #[test]
+    fn sessions_of_a_user_end_together() {
+        let sessions = Sessions::new();
+        let (first, _) = begin(&sessions, "uid=a,dc=b");
+        let (second, _) = begin(&sessions, "UID=a,dc=b");
+        let (_, other) = begin(&sessions, "uid=c,dc=b");
+        let ids: Vec<_> = sessions.of_user("uid=a,dc=b").iter().map(|session| session.id.clone()).collect();
+        assert_eq!(ids.len(), 2);
+        assert!(ids.contains(&first.id) && ids.contains(&second.id));
+        sessions.end_all_of("uid=A,dc=b");
+        assert!(sessions.of_user("uid=a,dc=b").is_empty());
+        assert!(sessions.find(&other, true, Instant::now()).is_some());
+    }
+
     #[test]
     fn cookies_are_for_this_host_alone() {
         let cookie = |is_secured| {
-            let sessions = Sessions::new(is_secured);
+            let sessions = Sessions::new();
             let (session, _) = begin(&sessions, "a");
-            sessions.set_cookie(Some(&session)).1.to_str().unwrap().to_owned()
+            sessions.set_cookie(Some(&session), is_secured).1.to_str().unwrap().to_owned()
         };
         let secured = cookie(true);
         assert!(secured.starts_with("__Host-pando="));
         assert!(secured.ends_with("; Path=/; HttpOnly; SameSite=Strict; Secure"));
         assert!(!cookie(false).contains("Secure") && cookie(false).starts_with("pando="));
-        let sessions = Sessions::new(true);
+        let sessions = Sessions::new();
         let mut headers = HeaderMap::new();
         for bad in ["", "pando", "__Host-pando=", "__Host-pando=AAAA", "__Host-pando=!", "x__Host-pando=AAAA"]
         {
             headers.insert(header::COOKIE, bad.parse().unwrap());
-            assert!(sessions.find(&headers, Instant::now()).is_none(), "{bad}");
+            assert!(sessions.find(&headers, true, Instant::now()).is_none(), "{bad}");
         }
     }
 }

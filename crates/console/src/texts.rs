@@ -4,7 +4,7 @@ use minijinja::value::{Kwargs, Serde};
 use minijinja::{Environment, UndefinedBehavior, Value};
 
 /// The templates. Their names end with `.html`, so every value is escaped.
-const TEMPLATES: [(&str, &str); 20] = [
+const TEMPLATES: &[(&str, &str)] = &[
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
     ("health.html", include_str!("../templates/health.html")),
@@ -23,6 +23,7 @@ const TEMPLATES: [(&str, &str); 20] = [
     ("preview.html", include_str!("../templates/preview.html")),
     ("rename.html", include_str!("../templates/rename.html")),
     ("reset.html", include_str!("../templates/reset.html")),
+    ("sessions.html", include_str!("../templates/sessions.html")),
     ("schema.html", include_str!("../templates/schema.html")),
     ("tree.html", include_str!("../templates/tree.html")),
 ];

@@ -26,7 +26,7 @@ fn page(status: StatusCode, model: serde_json::Value) -> Page {
     Page { status, template: "password.html", title: "password.title", model }
 }
 
-/// Changes the password, which ends the session: its cookie may be known to whom the old password was known.
+/// Changes the password, which ends all sessions of the user: who knew the old password may have begun one.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let secret = |name: &str| Zeroizing::new(fields.text(name).to_owned());
     let (old, new) = (secret("old"), secret("new"));
@@ -43,8 +43,12 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
             signed.show(page(trouble.status(), json!({ "notice": null, "error": signed.said(&trouble) })))
         }
         Ok(_) => {
-            signed.app.sessions.end(&signed.session);
-            ([signed.app.sessions.set_cookie(None)], signed.go("/sign-in?notice=changed")).into_response()
+            signed.app.sessions.end_all_of(&signed.session.who);
+            (
+                [signed.app.sessions.set_cookie(None, signed.client.is_secured)],
+                signed.go("/sign-in?notice=changed"),
+            )
+                .into_response()
         }
     }
 }

@@ -39,6 +39,9 @@ pub(crate) async fn reset(Submission { signed, fields }: Submission) -> Response
             })
             .await
     };
+    if set.is_ok() {
+        signed.app.sessions.end_all_of(&dn);
+    }
     let (status, generated, error) = match set {
         Ok(generated) => (StatusCode::OK, generated, None),
         Err(trouble) => (trouble.status(), None, Some(signed.said(&trouble))),

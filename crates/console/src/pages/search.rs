@@ -1,18 +1,23 @@
 //! Search: a few letters of a name, or any filter; the result in pages, or as CSV or LDIF.
 
+mod builder;
 mod export;
+pub(super) mod saved;
 
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use client::{Connection, Entry};
 use data_encoding::BASE64URL_NOPAD;
 use ldap::{FilterBuf, Scope, filter_value};
 use serde_json::{Value, json};
 
+use self::builder::Rows;
+use self::saved::Saved;
 use crate::ask::{Found, Search, contexts, page, range, without_range};
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, Signed};
+use crate::texts::url;
 use crate::trouble::Trouble;
 
 /// Columns of a result if the client chooses none.
@@ -27,14 +32,33 @@ const VALUES_PER_CELL: usize = 5;
 /// Attributes that a few letters are compared with, from their beginning.
 const NAMES: [&str; 4] = ["cn", "sn", "uid", "mail"];
 
+/// Attributes that the form suggests for a filter or a column.
+const SUGGESTED: [&str; 14] = [
+    "cn",
+    "sn",
+    "givenName",
+    "uid",
+    "mail",
+    "telephoneNumber",
+    "title",
+    "ou",
+    "manager",
+    "member",
+    "memberOf",
+    "objectClass",
+    "description",
+    "modifyTimestamp",
+];
+
 /// Answer to a query: a page, or a file.
 enum Answer {
     Page(Value),
     File(export::Export),
 }
 
-pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+pub(crate) async fn show(signed: Signed, headers: HeaderMap, fields: Fields) -> Response {
     let app = std::sync::Arc::clone(&signed.app);
+    let saved = Saved::of(&headers, signed.client.is_secured, &signed.session.who);
     let answered = signed
         .talk(move |connection| match fields.text("as") {
             "csv" | "ldif" => export::make(&app.exports, connection, &fields).map(Answer::File),
@@ -43,7 +67,10 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
         .await;
     match answered {
         Err(trouble) => signed.fail(&trouble),
-        Ok(Answer::Page(model)) => signed.show(Page::new("search.html", "search.title", model)),
+        Ok(Answer::Page(mut model)) => {
+            model["saved"] = json!(saved.model());
+            signed.show(Page::new("search.html", "search.title", model))
+        }
         Ok(Answer::File(export)) => export.into_response(),
     }
 }
@@ -55,6 +82,7 @@ struct Query {
     scope: &'static str,
     columns: Vec<String>,
     contexts: Vec<String>,
+    rows: Rows,
 }
 
 fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble> {
@@ -67,21 +95,29 @@ fn query(connection: &mut Connection, fields: &Fields) -> Result<Query, Trouble>
         _ => (Scope::WholeSubtree, "sub"),
     };
     let columns = columns(fields);
-    let filter = fields.given("filter").map(str::to_owned).or_else(|| fields.given("q").map(filter_of_words));
+    let rows = Rows::of(fields);
+    let filter = filter_of(fields, &rows);
     if let Some(filter) = &filter {
         FilterBuf::parse(filter).map_err(client::ClientError::Filter)?;
     }
     let search =
         filter.map(|filter| Search { base: base.clone(), scope, filter, attributes: columns.clone() });
-    Ok(Query { search, base, scope: scope_name, columns, contexts })
+    Ok(Query { search, base, scope: scope_name, columns, contexts, rows })
+}
+
+/// Returns the filter of a query: that of its text, or that of its rows, and in addition a few letters of a name.
+fn filter_of(fields: &Fields, rows: &Rows) -> Option<String> {
+    let filter = fields.given("filter").map(str::to_owned).or_else(|| rows.filter());
+    let words = fields.given("q").map(filter_of_words);
+    match (filter, words) {
+        (Some(filter), Some(words)) => Some(format!("(&{words}{filter})")),
+        (filter, words) => filter.or(words),
+    }
 }
 
 /// Returns the columns that a query names, separated by spaces or commas.
 fn columns(fields: &Fields) -> Vec<String> {
-    let is_name = |name: &&str| {
-        let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
-        !name.is_empty() && name.chars().all(is_word) && !name.contains("range=")
-    };
+    let is_name = |name: &&str| builder::is_description(name);
     let named = fields.text("columns").split([' ', ',']).filter(is_name).take(COLUMNS_MAX);
     let named: Vec<String> = named.map(str::to_owned).collect();
     if named.is_empty() { COLUMNS.map(str::to_owned).to_vec() } else { named }
@@ -94,7 +130,7 @@ fn filter_of_words(words: &str) -> String {
 }
 
 fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
-    let Query { search, base, scope, columns, contexts } = query(connection, fields)?;
+    let Query { search, base, scope, columns, contexts, rows: filter_rows } = query(connection, fields)?;
     let (mut rows, mut found) = (Vec::new(), Found::default());
     if let Some(mut search) = search.clone() {
         search.attributes = columns.iter().map(|column| range(column, 0, VALUES_PER_CELL)).collect();
@@ -111,6 +147,9 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
         "scope": scope,
         "columns": columns,
         "contexts": contexts,
+        "builder": filter_rows.model(),
+        "query": url("", &filter_rows.pairs()).trim_start_matches('?'),
+        "suggested": SUGGESTED,
         "rows": rows,
         "estimate": found.estimate,
         "next": found.next.map(|cookie| BASE64URL_NOPAD.encode(&cookie)),

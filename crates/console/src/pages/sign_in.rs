@@ -3,7 +3,7 @@
 //! A DN is a simple bind. Another name is a bind by SASL PLAIN: the server finds the user by `identity_attributes`, and
 //! an unknown name gets the same answer as a wrong password, in the same time.
 
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
 use client::{Connection, Reply};
 use ldap::{
@@ -17,15 +17,15 @@ use crate::ask::policy_of;
 use crate::fields::Fields;
 use crate::page::{Format, Page, Submission, Visit};
 use crate::places::source;
-use crate::sessions::NoSession;
+use crate::sessions::{Bound, NoSession};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
 /// A bind that succeeded.
-struct Bound {
-    connection: Connection,
-    who: String,
-    must_change: bool,
+pub(crate) struct Proven {
+    pub(crate) connection: Connection,
+    pub(crate) who: String,
+    pub(crate) must_change: bool,
     /// The policy's warning.
     warning: Option<PolicyWarning>,
 }
@@ -43,7 +43,7 @@ pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
     ))
 }
 
-pub(crate) async fn sign_in(visit: Visit, fields: Fields) -> Response {
+pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
     let name = fields.text("name").trim().to_owned();
     let password = Zeroizing::new(fields.text("password").to_owned());
     let to = local(fields.text("to")).to_owned();
@@ -65,18 +65,19 @@ pub(crate) async fn sign_in(visit: Visit, fields: Fields) -> Response {
     };
     let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
     let bound = visit.app.ldap.talk(move || bind(ldap.connect(client)?, &given, &password)).await;
-    let Bound { connection, who, must_change, warning } =
+    let Proven { connection, who, must_change, warning } =
         match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
             Ok(bound) => bound,
             Err(trouble) => return refuse(&trouble),
         };
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
-    let session = match sessions.begin(place, who, must_change, connection).map_err(busy) {
+    let bound = Bound { who, must_change, connection, from: visit.client.address.ip() };
+    let session = match sessions.begin(place, bound, &headers).map_err(busy) {
         Ok(session) => session,
         Err(trouble) => return refuse(&trouble),
     };
-    let cookie = [sessions.set_cookie(Some(&session))];
+    let cookie = [sessions.set_cookie(Some(&session), visit.client.is_secured)];
     if visit.format == Format::Json {
         let model =
             json!({ "who": session.who, "token": session.token, "must_change": must_change, "at": to });
@@ -98,7 +99,7 @@ fn warned(warning: Option<PolicyWarning>) -> Vec<(&'static str, &'static str)> {
 pub(crate) async fn sign_out(Submission { signed, .. }: Submission) -> Response {
     let sessions = &signed.app.sessions;
     sessions.end(&signed.session);
-    ([sessions.set_cookie(None)], signed.go("/sign-in?notice=out")).into_response()
+    ([sessions.set_cookie(None, signed.client.is_secured)], signed.go("/sign-in?notice=out")).into_response()
 }
 
 fn page(status: StatusCode, model: serde_json::Value) -> Page {
@@ -112,7 +113,7 @@ fn local(to: &str) -> &str {
 }
 
 /// Binds, and asks who that is. Blocks.
-fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Bound, Trouble> {
+pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
     let plain = Zeroizing::new(format!("\0{name}\0{password}"));
     let is_dn = name.contains('=') && Dn::parse(name).is_ok();
     let (dn, authentication) = if is_dn {
@@ -137,7 +138,7 @@ fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Bound,
     let who = identity_of(&reply).unwrap_or_else(|| name.to_owned());
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
-    Ok(Bound { connection, who, must_change, warning: policy.warning })
+    Ok(Proven { connection, who, must_change, warning: policy.warning })
 }
 
 /// Returns the DN of the identity that a bind's answer names (RFC 3829).

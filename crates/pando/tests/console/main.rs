@@ -6,6 +6,7 @@ mod support;
 
 mod changes;
 mod listener;
+mod searches;
 mod sessions;
 mod values;
 

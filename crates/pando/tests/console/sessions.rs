@@ -1,6 +1,7 @@
 //! Sign in and out, cookies, and requests of other sites.
 
 use crate::support::http::{Browser, get, quoted, send};
+use crate::support::pando::{Start, command};
 use crate::support::tree::{add_person, person_dn, replace, set_password};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
 use crate::{filled, start};
@@ -200,4 +201,70 @@ fn sign_ins_beyond_the_bound_are_refused() {
     // A wrong password is refused as such only while there is room.
     assert!(matches!(Browser::new(&pando).sign_in("user8", "wrong").status, 401 | 503));
     assert!(pando.stop().success());
+}
+
+/// Users see their own sessions, and end one that they do not know.
+#[test]
+fn users_list_and_end_their_sessions() {
+    let scratch = Scratch::new("console-list");
+    let (pando, mut administrator) = filled(&scratch);
+    for name in ["anna", "bert"] {
+        add_person(&mut administrator, name);
+    }
+    let sign_in = |name: &str| Browser::signed_in(&pando, name, &format!("{name}-secret"));
+    let (own, other, bert) = (sign_in("anna"), sign_in("anna"), sign_in("bert"));
+    let list = |browser: &Browser| browser.json("/sessions")["sessions"].as_array().unwrap().clone();
+    let found = list(&own);
+    assert_eq!((found.len(), list(&bert).len()), (2, 1));
+    assert!(found.iter().all(|session| session["from"] == "127.0.0.1"), "{found:?}");
+    let is_this = |session: &serde_json::Value| session["is_this"] == true;
+    let id = found.iter().find(|session| !is_this(session)).unwrap()["id"].as_str().unwrap();
+    assert!(!own.cookie.contains(id) && !other.cookie.contains(id), "the id is no cookie");
+    assert_eq!(bert.post("/sessions", &[("id", id)]).status, 404, "the session of another user");
+    assert_eq!(other.get("/search").status, 200);
+    assert_eq!(own.post("/sessions", &[("id", id)]).status, 303);
+    assert_eq!(other.get("/search").status, 303, "ended");
+    let third = sign_in("anna");
+    assert_eq!(own.post("/sessions", &[("action", "others")]).status, 303);
+    assert_eq!((third.get("/search").status, own.get("/search").status), (303, 200));
+    // A new password ends all of them: who knew the old one may have begun one.
+    let fourth = sign_in("anna");
+    let fields = [("old", "anna-secret"), ("new", "another secret"), ("again", "another secret")];
+    assert_eq!(own.post("/password", &fields).status, 303);
+    assert_eq!((own.get("/search").status, fourth.get("/search").status), (303, 303));
+    assert_eq!(bert.get("/search").status, 200);
+    assert!(pando.stop().success());
+}
+
+/// Only a trusted proxy names the sender, for the session list, the cookie and the audit trail.
+#[test]
+fn trusted_proxies_name_the_browser() {
+    let forwarded = "X-Forwarded-For: 203.0.113.66, 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";
+    for (networks, from, is_secured) in
+        [("127.0.0.0/8", "192.0.2.7", true), ("10.0.0.0/8", "127.0.0.1", false)]
+    {
+        let scratch = Scratch::new("console-proxy");
+        let trail = scratch.join("trail");
+        let node = format!(
+            "[audit]\nfolder = {trail:?}\n[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n\
+             trusted_proxies = [\"{networks}\"]\n"
+        );
+        let node = scratch.write("node.toml", node);
+        let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+        let browser = Browser::new(&pando);
+        let fields = [("name", ADMIN_DN), ("password", ADMIN_PASSWORD)];
+        let answer =
+            browser.send_form("/sign-in", &fields, &format!("Accept: application/json\r\n{forwarded}"));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let cookie = answer.headers("set-cookie").concat();
+        assert_eq!(cookie.starts_with("__Host-pando="), is_secured, "{cookie}");
+        let cookie = cookie.split(';').next().unwrap();
+        let head = format!("Accept: application/json\r\nCookie: {cookie}\r\n{forwarded}");
+        let listed = get(browser.address, "/sessions", &head).text();
+        assert!(listed.contains(&format!("\"from\":\"{from}\"")), "{listed}");
+        assert!(pando.stop().success());
+        let read = command(&["audit", "--folder", trail.to_str().unwrap(), "--json"], None).expect_code(0);
+        assert!(read.stdout.contains(&format!("{from}:")), "{}", read.stdout);
+        assert!(!read.stdout.contains("203.0.113.66"), "an address that the sender invented");
+    }
 }

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use ipnet::IpNet;
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -13,6 +14,8 @@ pub struct ConsoleSettings {
     pub listen: Vec<SocketAddr>,
     /// Whether they use TLS, with the server's certificate.
     pub tls: bool,
+    /// Networks of reverse proxies that name the senders of requests.
+    pub trusted_proxies: Vec<IpNet>,
 }
 
 /// The table `[console]`.
@@ -21,17 +24,18 @@ pub struct ConsoleSettings {
 pub(crate) struct ConsoleKeys {
     listen: Option<Vec<SocketAddr>>,
     tls: Option<bool>,
+    trusted_proxies: Option<Vec<IpNet>>,
 }
 
 impl ConsoleSettings {
     /// Returns the settings of the table; without an address there is no console.
     pub(super) fn of(table: ConsoleKeys) -> Result<Option<ConsoleSettings>, ConfigError> {
-        let ConsoleKeys { listen, tls } = table;
+        let ConsoleKeys { listen, tls, trusted_proxies } = table;
         let listen = listen.unwrap_or_default();
         if listen.is_empty() {
-            return match tls {
-                None => Ok(None),
-                Some(_) => Err(ConfigError::Idle { table: "console", needs: "listen" }),
+            return match (tls, trusted_proxies) {
+                (None, None) => Ok(None),
+                _ => Err(ConfigError::Idle { table: "console", needs: "listen" }),
             };
         }
         let tls = tls.unwrap_or(true);
@@ -40,7 +44,8 @@ impl ConsoleSettings {
                 "passwords go beyond this machine over TLS alone: remove `tls = false`",
             ));
         }
-        Ok(Some(ConsoleSettings { listen, tls }))
+        let trusted_proxies = trusted_proxies.unwrap_or_default();
+        Ok(Some(ConsoleSettings { listen, tls, trusted_proxies }))
     }
 }
 
@@ -58,6 +63,9 @@ mod tests {
         assert!(!clear("\"127.0.0.1:1\", \"[::1]:1\"").unwrap().unwrap().tls);
         assert!(clear("\"127.0.0.1:1\", \"192.0.2.1:1\"").unwrap_err().to_string().contains("tls = false"));
         assert!(clear("").unwrap_err().to_string().contains("has no listen"));
+        let proxies = "listen = [\"127.0.0.1:1\"]\ntrusted_proxies = [\"127.0.0.0/8\"]";
+        assert_eq!(settings(proxies).unwrap().unwrap().trusted_proxies.len(), 1);
+        assert!(settings("trusted_proxies = [\"10.0.0.0/8\"]").is_err(), "no listener");
         assert!(toml::from_str::<ConsoleKeys>("listen = [\"localhost\"]").is_err());
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
-use ::console::{Client, Host, Http, Ldap, stop_order};
+use ::console::{Client, Host, Http, Ldap, Proxies, stop_order};
 use ::scim::ScimSettings;
 
 use crate::config::ListenerIndex;
@@ -57,8 +57,9 @@ impl ConsoleListener {
         let tls: Option<::console::TlsConfig> =
             if settings.tls { Some(Box::new(move || certificates.config())) } else { None };
         let parts = users_and_groups.and_then(|settings| scim::part(&ldap, settings)).into_iter().collect();
-        let app = ::console::router(&ldap, settings.tls, parts);
-        Ok(ConsoleListener(Http { listeners, tls, app }))
+        let app = ::console::router(&ldap, parts);
+        let proxies = Proxies(settings.trusted_proxies.clone());
+        Ok(ConsoleListener(Http { listeners, tls, proxies, app }))
     }
 
     /// Starts the thread.

@@ -1,0 +1,157 @@
+//! Filters made from rows of a form: an attribute, a test and a value each. The form works without scripts.
+//!
+//! A row is a triple of fields: `a` (attribute), `o` (test) and `v` (value), each repeated. All rows hold, or any.
+
+use ldap::filter_value;
+use serde_json::{Value, json};
+
+use crate::fields::Fields;
+
+/// Tests of a row, in the order of the form.
+const TESTS: [&str; 10] =
+    ["is", "begins", "contains", "ends", "at_least", "at_most", "sounds", "present", "is_not", "absent"];
+
+/// Rows of a form; more are ignored.
+const ROWS_MAX: usize = 16;
+
+/// Empty rows that the form offers in addition.
+const ROWS_FREE: usize = 2;
+
+/// A row with an attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Row {
+    attribute: String,
+    test: &'static str,
+    value: String,
+}
+
+/// The rows of a form.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rows {
+    rows: Vec<Row>,
+    is_any: bool,
+}
+
+impl Rows {
+    /// Returns the rows of a query that have an attribute.
+    pub(super) fn of(fields: &Fields) -> Rows {
+        let tests: Vec<&str> = fields.all("o").collect();
+        let values: Vec<&str> = fields.all("v").collect();
+        let row = |(place, attribute): (usize, &str)| {
+            let test = tests.get(place).copied().unwrap_or_default();
+            let test = TESTS.into_iter().find(|known| *known == test).unwrap_or(TESTS[0]);
+            let value = values.get(place).copied().unwrap_or_default().trim().to_owned();
+            Row { attribute: attribute.trim().to_owned(), test, value }
+        };
+        let rows = fields.all("a").take(ROWS_MAX).enumerate().map(row);
+        let rows = rows.filter(|row| is_description(&row.attribute)).collect();
+        Rows { rows, is_any: fields.text("any") == "1" }
+    }
+
+    /// Returns the filter; `None` without a row.
+    pub(super) fn filter(&self) -> Option<String> {
+        let tests: Vec<String> = self.rows.iter().map(Row::filter).collect();
+        match tests.as_slice() {
+            [] => None,
+            [one] => Some(one.clone()),
+            tests => Some(format!("({}{})", if self.is_any { '|' } else { '&' }, tests.concat())),
+        }
+    }
+
+    /// Returns the model of the form: the rows, and some that are free.
+    pub(super) fn model(&self) -> Value {
+        let rows = self.rows.iter().map(|Row { attribute, test, value }| row_model(attribute, test, value));
+        let free = ROWS_FREE.min(ROWS_MAX.saturating_sub(self.rows.len()));
+        let rows: Vec<Value> = rows.chain((0..free).map(|_| row_model("", TESTS[0], ""))).collect();
+        json!({ "rows": rows, "any": self.is_any, "tests": TESTS, "used": !self.rows.is_empty() })
+    }
+
+    /// Returns the fields of a query that has the same rows.
+    pub(super) fn pairs(&self) -> Vec<(&'static str, &str)> {
+        let mut pairs = Vec::new();
+        for row in &self.rows {
+            pairs.extend([("a", row.attribute.as_str()), ("o", row.test), ("v", row.value.as_str())]);
+        }
+        if self.is_any && !self.rows.is_empty() {
+            pairs.push(("any", "1"));
+        }
+        pairs
+    }
+}
+
+impl Row {
+    fn filter(&self) -> String {
+        let Row { attribute, test, value } = self;
+        let value = filter_value(value);
+        match *test {
+            // A test of no value is a test of presence.
+            "present" => format!("({attribute}=*)"),
+            "absent" => format!("(!({attribute}=*))"),
+            _ if value.is_empty() => format!("({attribute}=*)"),
+            "begins" => format!("({attribute}={value}*)"),
+            "contains" => format!("({attribute}=*{value}*)"),
+            "ends" => format!("({attribute}=*{value})"),
+            "at_least" => format!("({attribute}>={value})"),
+            "at_most" => format!("({attribute}<={value})"),
+            "sounds" => format!("({attribute}~={value})"),
+            "is_not" => format!("(!({attribute}={value}))"),
+            _ => format!("({attribute}={value})"),
+        }
+    }
+}
+
+fn row_model(attribute: &str, test: &str, value: &str) -> Value {
+    json!({ "attribute": attribute, "test": test, "value": value })
+}
+
+/// Whether a text is an attribute description that a filter can contain as it stands.
+pub(super) fn is_description(text: &str) -> bool {
+    let is_word = |char: char| char.is_ascii_alphanumeric() || matches!(char, '-' | ';' | '.' | '_');
+    !text.is_empty() && text.chars().all(is_word)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(pairs: &[(&str, &str)]) -> Rows {
+        Rows::of(&Fields::of(
+            pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect(),
+        ))
+    }
+
+    #[test]
+    fn rows_become_one_filter() {
+        let of = |test: &str, value: &str| rows(&[("a", "cn"), ("o", test), ("v", value)]).filter().unwrap();
+        assert_eq!(of("is", "A*(b)"), "(cn=A\\2a\\28b\\29)");
+        assert_eq!(of("begins", "A"), "(cn=A*)");
+        assert_eq!(of("contains", "A"), "(cn=*A*)");
+        assert_eq!(of("ends", "A"), "(cn=*A)");
+        assert_eq!(of("at_least", "1"), "(cn>=1)");
+        assert_eq!(of("at_most", "1"), "(cn<=1)");
+        assert_eq!(of("sounds", "A"), "(cn~=A)");
+        assert_eq!(of("present", "A"), "(cn=*)");
+        assert_eq!(of("is_not", "A"), "(!(cn=A))");
+        assert_eq!(of("absent", ""), "(!(cn=*))");
+        assert_eq!(of("contains", ""), "(cn=*)");
+        assert_eq!(of("no such test", "A"), "(cn=A)");
+        let two = [("a", "cn"), ("o", "is"), ("v", "A"), ("a", "mail"), ("o", "absent"), ("v", "")];
+        assert_eq!(rows(&two).filter().unwrap(), "(&(cn=A)(!(mail=*)))");
+        assert_eq!(rows(&[&two[..], &[("any", "1")]].concat()).filter().unwrap(), "(|(cn=A)(!(mail=*)))");
+        assert_eq!(rows(&[("a", ""), ("a", "cn)(x=*")]).filter(), None);
+        assert_eq!(rows(&[]).filter(), None);
+    }
+
+    /// Every filter that rows can make is one that the server reads, and the rows come back from their query.
+    #[test]
+    fn filters_of_hostile_rows_are_filters() {
+        for value in ["*", "\\", "(", ")", "\0", "ü", "a*b", "&|!", "=~><", "\r\n"] {
+            for test in TESTS {
+                let made = rows(&[("a", "cn;lang-de"), ("o", test), ("v", value), ("a", "sn"), ("any", "1")]);
+                let filter = made.filter().unwrap();
+                assert!(ldap::FilterBuf::parse(&filter).is_ok(), "{filter}");
+                assert_eq!(rows(&made.pairs()), made);
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Reverse proxies: which connections come from one, and whose requests they forward.
+//!
+//! A proxy that the settings trust reports the address of the browser by `X-Forwarded-For`, and whether the browser
+//! used TLS by `X-Forwarded-Proto`. The headers of other clients mean nothing.
+
+use std::net::{IpAddr, SocketAddr};
+
+use axum::http::HeaderMap;
+use ipnet::IpNet;
+
+use crate::host::Client;
+
+/// Networks of the proxies whose headers are believed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxies(pub Vec<IpNet>);
+
+impl Proxies {
+    /// Whether an address is that of a trusted proxy.
+    pub(crate) fn include(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.0.iter().any(|network| network.contains(&address))
+    }
+
+    /// Returns the sender of a request that came over the connection of `peer`.
+    ///
+    /// Each proxy appends the address that it saw. So the sender is the last address that is no proxy's: those before
+    /// it may be inventions of the sender. If an address cannot be read, the proxy that sent it counts as the sender.
+    pub(crate) fn sender(&self, peer: Client, headers: &HeaderMap) -> Client {
+        if !self.include(peer.address.ip()) {
+            return peer;
+        }
+        let lines =
+            |name: &'static str| headers.get_all(name).into_iter().map(|line| line.to_str().unwrap_or("?"));
+        let list: Vec<&str> = lines("x-forwarded-for").flat_map(|line| line.split(',')).collect();
+        let mut address = peer.address;
+        for text in list.iter().rev() {
+            let Some(found) = address_of(text.trim()) else { break };
+            address = found;
+            if !self.include(found.ip()) {
+                break;
+            }
+        }
+        let scheme = lines("x-forwarded-proto").last().and_then(|line| line.rsplit(',').next());
+        let is_secured = scheme.map_or(peer.is_secured, |scheme| scheme.trim().eq_ignore_ascii_case("https"));
+        Client { address, is_secured }
+    }
+}
+
+/// Parses an address, with a port or without, IPv6 addresses in brackets or without. The port is 0 if there is none.
+fn address_of(text: &str) -> Option<SocketAddr> {
+    let alone = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(text);
+    let found = alone.parse().map(|ip: IpAddr| SocketAddr::new(ip, 0)).or_else(|_| text.parse()).ok()?;
+    Some(SocketAddr::new(found.ip().to_canonical(), found.port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sender(peer: &str, headers: &[(&'static str, &str)]) -> (String, bool) {
+        let proxies = Proxies(["10.0.0.0/8", "2001:db8::/32"].map(|net| net.parse().unwrap()).to_vec());
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().unwrap());
+        }
+        let peer = Client { address: SocketAddr::new(peer.parse().unwrap(), 7), is_secured: false };
+        let found = proxies.sender(peer, &map);
+        (found.address.to_string(), found.is_secured)
+    }
+
+    #[test]
+    fn only_trusted_proxies_name_the_sender() {
+        let forged = [("x-forwarded-for", "192.0.2.9"), ("x-forwarded-proto", "https")];
+        assert_eq!(sender("198.51.100.1", &forged), ("198.51.100.1:7".to_owned(), false));
+        assert_eq!(sender("10.1.1.1", &forged), ("192.0.2.9:0".to_owned(), true));
+        assert_eq!(sender("::ffff:10.1.1.1", &forged), ("192.0.2.9:0".to_owned(), true));
+        assert_eq!(sender("10.1.1.1", &[]), ("10.1.1.1:7".to_owned(), false));
+    }
+
+    #[test]
+    fn the_last_address_that_is_no_proxy_counts() {
+        let of = |value: &str| sender("10.1.1.1", &[("x-forwarded-for", value)]).0;
+        assert_eq!(of("203.0.113.5, 192.0.2.9"), "192.0.2.9:0", "the first is the sender's invention");
+        assert_eq!(of("192.0.2.9, 10.2.2.2,10.3.3.3"), "192.0.2.9:0");
+        assert_eq!(of("192.0.2.9:4711"), "192.0.2.9:4711");
+        assert_eq!(of("[2001:db9::1]:80"), "[2001:db9::1]:80");
+        assert_eq!(of("[2001:db9::1]"), "[2001:db9::1]:0");
+        assert_eq!(of("2001:db9::1"), "[2001:db9::1]:0");
+        assert_eq!(of("10.4.4.4"), "10.4.4.4:0", "only proxies");
+        assert_eq!(of("192.0.2.9, unknown"), "10.1.1.1:7");
+        assert_eq!(of("192.0.2.9, junk, 10.2.2.2"), "10.2.2.2:0");
+        let two = [("x-forwarded-for", "203.0.113.5"), ("x-forwarded-for", "192.0.2.9")];
+        assert_eq!(sender("10.1.1.1", &two).0, "192.0.2.9:0", "lines in their order");
+    }
+}
