@@ -1,9 +1,9 @@
 //! userPassword schemes: meaning of a stored value, verification of an asserted password, storage of a clear one.
 //!
 //! A stored value is `{SCHEME}` followed by a text of that scheme (RFC 2307 section 5.3, RFC 3112 for the idea), or
-//! clear text. Directories are imported from other servers, so everything that OpenLDAP (with its contrib modules)
-//! and 389 Directory Server write by default can be verified. Pando itself writes only the schemes of
-//! [`StorageScheme`].
+//! clear text. Directories are imported from other servers, so everything that OpenLDAP (with its contrib modules),
+//! 389 Directory Server and OpenDJ write by default can be verified, and the older hashes that they still contain.
+//! Pando itself writes only the schemes of [`StorageScheme`].
 //!
 //! [`parse`] finds the scheme without decoding the rest; [`verify`] does the work. This module reads no random
 //! source and no clock, and starts no thread: the caller passes the salt, asks [`is_slow`], and chooses where to
@@ -19,15 +19,17 @@
 //! scheme never matches: if it counted as clear text, anyone who can read a dump could bind with its content.
 //!
 //! # Left out
-//! `$1$` (MD5-crypt), traditional and BSDi DES crypt, `$7$` and `$gy$`: no maintained library verifies the first
-//! three, and no software writes the last two by default. `{KERBEROS}` and `{UNIX}` delegate verification elsewhere,
-//! as `{SASL}` and `{PASSTHROUGH}` do, which [`Verification::elsewhere`] returns.
+//! `$7$`, `$gy$`, `$sha1$` and `$md5$`: no software writes them by default. Encrypted passwords (`{AES}`, `{3DES}`,
+//! `{RC4}` of OpenDJ, `{DES}` of 389 DS) need a key of the other server. `{KERBEROS}` and `{UNIX}` delegate
+//! verification elsewhere, as `{SASL}` and `{PASSTHROUGH}` do, which [`Verification::elsewhere`] returns.
 
 pub mod app_password;
 mod argon2;
 mod cost;
 mod crypt;
+mod des_crypt;
 mod digest;
+mod md5_crypt;
 mod pbkdf2;
 pub mod policy;
 #[cfg(test)]
@@ -44,7 +46,9 @@ pub use crate::model::storage_scheme::{StorageScheme, UnknownStorageScheme};
 pub(crate) use cost::is_too_costly;
 pub use cost::{cost, cost_of_scheme};
 use digest::DigestAlgorithm;
+pub use md5_crypt::Md5CryptForm;
 use pbkdf2::Prf;
+use verification::PASS_THROUGH;
 pub use verification::{Verification, VerificationResult};
 
 /// Limits on the work that a stored value may require. At a limit, a verification takes at most a few seconds of one
@@ -61,6 +65,8 @@ pub mod limits {
     pub const ARGON2_WORK_KIB_MAX: u64 = 2 * 1024 * 1024;
     /// SHA-crypt: maximum rounds. 5,000 is the usual number; some distributions have used 656,000.
     pub const SHA_CRYPT_ROUNDS_MAX: u32 = 1_000_000;
+    /// BSDi's form of crypt(3): maximum encryptions with DES. 725 is the usual number; passlib writes 5,001.
+    pub const DES_ROUNDS_MAX: u32 = 1_000_000;
     /// bcrypt: maximum cost (the logarithm of the rounds).
     pub const BCRYPT_COST_MAX: u32 = 15;
     /// Maximum length of a password, in octets. A longer one never matches, and is not accepted as a new one. Every
@@ -94,13 +100,19 @@ pub enum Scheme {
         /// Whether a salt of at least one byte is required; otherwise none is allowed.
         salted: bool,
     },
-    /// {PBKDF2}, {PBKDF2-SHA1}, {PBKDF2-SHA256}, {PBKDF2-SHA512}: `iterations$salt$hash`.
+    /// {PBKDF2}, {PBKDF2-SHA1}, {PBKDF2-SHA256}, {PBKDF2-SHA512}: `iterations$salt$hash`; or, of OpenDJ, {PBKDF2},
+    /// {PBKDF2-HMAC-SHA256}, {PBKDF2-HMAC-SHA512}: `iterations:` and base64 of hash and salt.
     Pbkdf2(Prf),
     /// 389 DS's {PBKDF2_SHA256}: base64 of iterations (4 bytes, big endian), salt (64) and hash (256).
     Pbkdf2Binary,
+    /// {PKCS5S2} of Atlassian, which OpenDJ knows: base64 of salt (16) and hash (32), with 10,000 iterations.
+    Pkcs5s2,
     /// {ARGON2}: a PHC string of argon2id, argon2i or argon2d.
     Argon2,
-    /// {CRYPT}, and {BCRYPT} of OpenDJ: crypt(3) strings; sha256-crypt, sha512-crypt, bcrypt and yescrypt are verified.
+    /// {BSDMD5} and {APR1} of OpenLDAP's contrib modules: base64 of the digest and the salt of crypt(3)'s `$1$`, and
+    /// of Apache's `$apr1$`.
+    Md5Crypt(Md5CryptForm),
+    /// {CRYPT}, and {BCRYPT} of OpenDJ: crypt(3) strings of DES, MD5, sha256-crypt, sha512-crypt, bcrypt and yescrypt.
     Crypt,
 }
 
@@ -127,11 +139,16 @@ impl Scheme {
             ("MD5", plain(Md5)),
             ("CRYPT", Scheme::Crypt),
             ("BCRYPT", Scheme::Crypt),
+            ("BSDMD5", Scheme::Md5Crypt(Md5CryptForm::Bsd)),
+            ("APR1", Scheme::Md5Crypt(Md5CryptForm::Apache)),
             ("PBKDF2", Scheme::Pbkdf2(Prf::Sha1)),
             ("PBKDF2-SHA1", Scheme::Pbkdf2(Prf::Sha1)),
             ("PBKDF2-SHA256", Scheme::Pbkdf2(Prf::Sha256)),
             ("PBKDF2-SHA512", Scheme::Pbkdf2(Prf::Sha512)),
+            ("PBKDF2-HMAC-SHA256", Scheme::Pbkdf2(Prf::Sha256)),
+            ("PBKDF2-HMAC-SHA512", Scheme::Pbkdf2(Prf::Sha512)),
             ("PBKDF2_SHA256", Scheme::Pbkdf2Binary),
+            ("PKCS5S2", Scheme::Pkcs5s2),
         ];
         SCHEMES
             .iter()
@@ -154,30 +171,72 @@ pub fn parse(stored: &[u8]) -> Stored<'_> {
     Scheme::from_name(name).map_or(Stored::Unknown(name), |scheme| Stored::Hashed(scheme, rest))
 }
 
-/// Crypt strings that [`verify`] supports, by their beginnings.
-const CRYPT_FORMS: [&[u8]; 6] = [b"$5$", b"$6$", b"$2a$", b"$2b$", b"$2y$", b"$y$"];
-
-/// Returns the scheme and form of a stored value that [`verify`] never matches, for reports: `{ABC}`, `{CRYPT} $1$`.
+/// Returns the scheme and form of a stored value that [`verify`] never matches, for reports: `{ABC}`, `{CRYPT} $7$`.
+///
+/// A value that delegates verification elsewhere is not one.
 pub fn unverifiable_form(stored: &[u8]) -> Option<String> {
-    let name = |name: &[u8]| format!("{{{}}}", String::from_utf8_lossy(name).to_ascii_uppercase());
-    match parse(stored) {
-        Stored::Unknown(unknown) => Some(name(unknown.get(..unknown.len().min(32)).unwrap_or_default())),
-        Stored::Hashed(Scheme::Crypt, encoded)
-            if !CRYPT_FORMS.iter().any(|form| encoded.starts_with(form)) =>
-        {
+    let (scheme, encoded) = match parse(stored) {
+        Stored::Clear(_) => return None,
+        Stored::Unknown(scheme) => {
+            let is_elsewhere = PASS_THROUGH.iter().any(|known| scheme.eq_ignore_ascii_case(known));
+            return (!is_elsewhere).then(|| printed(scheme));
+        }
+        Stored::Hashed(scheme, encoded) => (scheme, encoded),
+    };
+    let name = printed(split_scheme(stored).map(|(name, _)| name).unwrap_or_default());
+    match fault(scheme, encoded)? {
+        Fault::Form => {
             let form = encoded.strip_prefix(b"$").and_then(|rest| rest.split(|octet| *octet == b'$').next());
             let form = form.map(|form| form.get(..form.len().min(8)).unwrap_or_default());
-            Some(match form {
-                Some(form) => format!("{{CRYPT}} ${}$", String::from_utf8_lossy(form)),
-                None => "{CRYPT} in DES".to_owned(),
-            })
+            Some(form.map_or_else(
+                || format!("{name} (damaged)"),
+                |form| format!("{name} ${}$", String::from_utf8_lossy(form)),
+            ))
         }
-        Stored::Hashed(Scheme::Pbkdf2(_), encoded)
-            if encoded.iter().filter(|octet| **octet == b'$').count() != 2 =>
-        {
-            split_scheme(stored).map(|(scheme, _)| format!("{} with ':'", name(scheme)))
-        }
-        _ => None,
+        Fault::Damaged => Some(format!("{name} (damaged)")),
+        Fault::Costly => Some(format!("{name} (beyond the limit of its cost)")),
+    }
+}
+
+/// Returns a scheme in braces and upper case, at most 32 octets of it.
+fn printed(scheme: &[u8]) -> String {
+    let scheme = scheme.get(..scheme.len().min(32)).unwrap_or_default();
+    format!("{{{}}}", String::from_utf8_lossy(scheme).to_ascii_uppercase())
+}
+
+/// Reason why a value of a known scheme never matches.
+enum Fault {
+    /// The string has a form of crypt(3) that is not supported.
+    Form,
+    /// It cannot be read.
+    Damaged,
+    /// It announces too much work.
+    Costly,
+}
+
+/// Returns the reason why a value never matches, without the work of a verification.
+fn fault(scheme: Scheme, encoded: &[u8]) -> Option<Fault> {
+    let damaged = |is_whole: bool| (!is_whole).then_some(Fault::Damaged);
+    let derived = |decoded: Option<pbkdf2::Decoded>| match decoded {
+        Some(decoded) => (!decoded.is_in_bounds()).then_some(Fault::Costly),
+        None => Some(Fault::Damaged),
+    };
+    match scheme {
+        _ if encoded.len() > limits::STORED_SIZE_MAX => Some(Fault::Damaged),
+        Scheme::Digest { algorithm, salted } => damaged(digest::is_whole(algorithm, salted, encoded)),
+        Scheme::Pbkdf2(prf) => derived(pbkdf2::Decoded::text(prf, encoded)),
+        Scheme::Pbkdf2Binary => derived(pbkdf2::Decoded::binary(encoded)),
+        Scheme::Pkcs5s2 => derived(pbkdf2::Decoded::pkcs5s2(encoded)),
+        Scheme::Argon2 => match argon2::in_bounds(encoded) {
+            Some(in_bounds) => (!in_bounds).then_some(Fault::Costly),
+            None => Some(Fault::Damaged),
+        },
+        Scheme::Md5Crypt(_) => damaged(decode_base64(encoded).is_some_and(|decoded| decoded.len() >= 16)),
+        Scheme::Crypt => match crypt::work(encoded) {
+            None if crypt::is_other_form(encoded) => Some(Fault::Form),
+            None => Some(Fault::Damaged),
+            Some(work) => (!work.is_in_bounds()).then_some(Fault::Costly),
+        },
     }
 }
 
@@ -216,9 +275,11 @@ fn try_verify(stored: &[u8], asserted: &[u8]) -> Option<bool> {
 fn verify_hashed(scheme: Scheme, encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     match scheme {
         Scheme::Digest { algorithm, salted } => digest::verify(algorithm, salted, encoded, asserted),
-        Scheme::Pbkdf2(prf) => pbkdf2::verify(prf, encoded, asserted),
-        Scheme::Pbkdf2Binary => pbkdf2::verify_binary(encoded, asserted),
+        Scheme::Pbkdf2(prf) => pbkdf2::Decoded::text(prf, encoded)?.verify(asserted),
+        Scheme::Pbkdf2Binary => pbkdf2::Decoded::binary(encoded)?.verify(asserted),
+        Scheme::Pkcs5s2 => pbkdf2::Decoded::pkcs5s2(encoded)?.verify(asserted),
         Scheme::Argon2 => argon2::verify(encoded, asserted),
+        Scheme::Md5Crypt(form) => md5_crypt::verify_base64(form, encoded, asserted),
         Scheme::Crypt => crypt::verify(encoded, asserted),
     }
 }

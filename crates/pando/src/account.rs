@@ -10,6 +10,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection, Entry};
 use directory::password::totp::secret_text;
+use directory::password::unverifiable_form;
 use ldap::oids::{MODIFY_PASSWORD, PASSWORD_STATE};
 use ldap::state_operation::{CLEAR_DISABLED, CLEAR_FAILURES, CLEAR_TOTP, SET_DISABLED, SET_TOTP};
 use ldap::{
@@ -278,13 +279,17 @@ fn report(mut connection: Connection) -> Result<String, String> {
     let roots = connection.search("", Scope::BaseObject, "(objectClass=*)", &["namingContexts"]);
     let roots = roots.map_err(|error| error.to_string())?;
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
+    let mut unverifiable: BTreeMap<String, u64> = BTreeMap::new();
     for base in roots.entries.first().map(|root| root.texts("namingContexts")).unwrap_or_default() {
         let request =
             SearchRequest::new(&base, Scope::WholeSubtree, filter.as_filter(), selection.as_selection());
         let ended = connection.search_each::<ClientError>(request, Controls::NONE, |entry| {
             for attribute in entry.attributes.iter() {
                 for value in attribute.values.iter() {
-                    *counts.entry(scheme(value)).or_default() += 1;
+                    match unverifiable_form(value) {
+                        Some(form) => *unverifiable.entry(form).or_default() += 1,
+                        None => *counts.entry(scheme(value)).or_default() += 1,
+                    }
                 }
             }
             Ok(())
@@ -297,7 +302,11 @@ fn report(mut connection: Connection) -> Result<String, String> {
         }
     }
     let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));
-    Ok(if counts.is_empty() { "no passwords that you may see\n".to_owned() } else { lines.collect() })
+    let unverifiable = unverifiable
+        .iter()
+        .map(|(form, count)| format!("{form:<16} {count:>12}  cannot be verified: reset these passwords\n"));
+    let text: String = lines.chain(unverifiable).collect();
+    Ok(if text.is_empty() { "no passwords that you may see\n".to_owned() } else { text })
 }
 
 #[cfg(test)]

@@ -168,6 +168,9 @@ fn summary(imported: &Imported) -> String {
     for (form, count) in &imported.unverifiable {
         tell(*count, &format!("passwords of the form {form}, which cannot be verified: reset them"));
     }
+    for (name, count) in &imported.other_secrets {
+        tell(*count, &format!("values of {name} kept, which no bind uses: these are not passwords for LDAP"));
+    }
     tell(foreign.empty_groups, "groups without members");
     tell(imported.dangling, "links to entries that are not there, kept as text");
     tell(imported.repeated_values, "values given more than once, kept once");

@@ -15,14 +15,22 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     let mut hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
     // No `v=` means the first version, as in libargon2; the crate would assume the current one.
     hash.version = hash.version.or(Some(Version::V0x10.into()));
-    let params = Params::try_from(&hash).ok()?;
-    let memory_kib = u64::from(params.m_cost());
-    if memory_kib > limits::MEMORY_KIB_MAX
-        || memory_kib * u64::from(params.t_cost()) > limits::ARGON2_WORK_KIB_MAX
-    {
+    if !is_in_bounds(&Params::try_from(&hash).ok()?) {
         return None;
     }
     Some(Argon2::default().verify_password(asserted, &hash).is_ok())
+}
+
+/// Returns whether a value announces work within the limits; `None` if it cannot be read.
+pub(super) fn in_bounds(encoded: &[u8]) -> Option<bool> {
+    let hash = PasswordHash::new(std::str::from_utf8(encoded).ok()?).ok()?;
+    Some(is_in_bounds(&Params::try_from(&hash).ok()?))
+}
+
+fn is_in_bounds(params: &Params) -> bool {
+    let memory_kib = u64::from(params.m_cost());
+    memory_kib <= limits::MEMORY_KIB_MAX
+        && memory_kib * u64::from(params.t_cost()) <= limits::ARGON2_WORK_KIB_MAX
 }
 
 /// Returns the memory in KiB that verifying a value fills over all passes.

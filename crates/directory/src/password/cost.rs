@@ -11,6 +11,8 @@ const ARGON2_KIB: u64 = 38_912;
 const PBKDF2_ROUNDS: u64 = 60_000;
 /// SHA-crypt: rounds per unit.
 const SHA_CRYPT_ROUNDS: u64 = 10_000;
+/// DES: encryptions per unit.
+const DES_ROUNDS: u64 = 20_000;
 /// bcrypt: rounds per unit: those of cost 8.
 const BCRYPT_ROUNDS: u64 = 1 << 8;
 /// yescrypt: KiB per unit.
@@ -25,7 +27,11 @@ pub fn cost(stored: &[u8]) -> u32 {
         Scheme::Argon2 => (argon2::work_kib(encoded), ARGON2_KIB),
         Scheme::Pbkdf2(_) => (pbkdf2::rounds(encoded), PBKDF2_ROUNDS),
         Scheme::Pbkdf2Binary => (pbkdf2::rounds_binary(encoded), PBKDF2_ROUNDS),
+        Scheme::Pkcs5s2 => (Some(pbkdf2::rounds_pkcs5s2()), PBKDF2_ROUNDS),
+        Scheme::Md5Crypt(_) => (Some(1), 1),
         Scheme::Crypt => match crypt::work(encoded) {
+            Some(crypt::Work::DesRounds(rounds)) => (Some(rounds), DES_ROUNDS),
+            Some(crypt::Work::Fixed) => (Some(1), 1),
             Some(crypt::Work::ShaRounds(rounds)) => (Some(rounds), SHA_CRYPT_ROUNDS),
             Some(crypt::Work::BcryptRounds(rounds)) => (Some(rounds), BCRYPT_ROUNDS),
             Some(crypt::Work::YescryptKib(kib)) => (Some(kib), YESCRYPT_KIB),
@@ -99,11 +105,21 @@ mod tests {
             (binary(10_000_000), 1_334),
             ("{CRYPT}$6$salt$hash".to_owned(), 1),
             ("{CRYPT}$5$rounds=1000000$salt$hash".to_owned(), 100),
-            ("{CRYPT}$2b$08$salthash".to_owned(), 1),
-            ("{CRYPT}$2y$12$salthash".to_owned(), 16),
+            (format!("{{CRYPT}}$2b$08${}", "a".repeat(53)), 1),
+            (format!("{{CRYPT}}$2y$12${}", "a".repeat(53)), 16),
+            ("{CRYPT}$2y$12$salthash".to_owned(), 0),
             ("{CRYPT}$y$j9T$salt$hash".to_owned(), 1),
             ("{CRYPT}$y$jDT$salt$hash".to_owned(), 16),
-            ("{CRYPT}ab1234567890a".to_owned(), 0),
+            ("{CRYPT}ab1234567890a".to_owned(), 1),
+            ("{CRYPT}ab1234567890".to_owned(), 0),
+            ("{CRYPT}$1$saltsalt$hash".to_owned(), 1),
+            ("{CRYPT}_J9..rasmz0.F/jqjWck".to_owned(), 1),
+            // All bits of the rounds: beyond the limit.
+            ("{CRYPT}_zzzzrasmz0.F/jqjWck".to_owned(), 839),
+            ("{CRYPT}_zzzz".to_owned(), 0),
+            ("{APR1}Ix66H6GmSm9gP+NUjDlZkGx3LjZYNlBw".to_owned(), 1),
+            ("{PBKDF2-HMAC-SHA256}600000:AAAA".to_owned(), 10),
+            ("{PKCS5S2}AAAA".to_owned(), 1),
             ("{ARGON2}nonsense".to_owned(), 0),
         ] {
             assert_eq!(cost(stored.as_bytes()), expected, "{stored}");

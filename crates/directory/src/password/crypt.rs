@@ -1,12 +1,13 @@
-//! {CRYPT}: the strings of crypt(3), as far as maintained libraries verify them: `$5$` and `$6$` (SHA-crypt), `$2a$`,
-//! `$2b$`, `$2y$` (bcrypt) and `$y$` (yescrypt, what Debian's and Fedora's passwd writes).
+//! {CRYPT}: the strings of crypt(3): `$5$` and `$6$` (SHA-crypt), `$2a$`, `$2b$`, `$2y$` (bcrypt), `$y$` (yescrypt, of
+//! Debian's and Fedora's passwd), and the old ones of other servers: `$1$`, `$apr1$` (MD5), and those of DES.
 //!
 //! The cost is checked here before the library is called, because none of the libraries limits it.
 
 use sha_crypt::{PasswordVerifier as _, ShaCrypt};
 use yescrypt::Yescrypt;
 
-use super::limits;
+use super::md5_crypt::{APR1, MD5};
+use super::{des_crypt, limits, md5_crypt};
 
 /// Characters of a 32-byte hash at the end of a `$y$` string.
 const YESCRYPT_HASH_LENGTH: usize = 43;
@@ -21,8 +22,18 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
     if asserted.len() > limits::CRYPT_PASSWORD_SIZE_MAX || asserted.contains(&0) {
         return None;
     }
-    let (id, settings) = encoded.strip_prefix('$')?.split_once('$')?;
+    if encoded.starts_with('_') {
+        let rounds = des_crypt::extended_rounds(encoded.as_bytes())?;
+        let in_bounds = rounds <= limits::DES_ROUNDS_MAX;
+        return in_bounds.then(|| des_crypt::verify_extended(encoded.as_bytes(), asserted)).flatten();
+    }
+    let Some(named) = encoded.strip_prefix('$') else {
+        return des_crypt::verify(encoded.as_bytes(), asserted);
+    };
+    let (id, settings) = named.split_once('$')?;
     match id {
+        "1" => md5_crypt::verify(MD5, settings, asserted),
+        "apr1" => md5_crypt::verify(APR1, settings, asserted),
         "5" | "6" => sha_crypt_in_bounds(settings)
             .then(|| ShaCrypt::default().verify_password(asserted, encoded).is_ok()),
         "2a" | "2b" | "2y" => {
@@ -37,6 +48,10 @@ pub(super) fn verify(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
 /// Work that a string announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
+    /// Encryptions with DES.
+    DesRounds(u64),
+    /// The fixed and small work of an MD5 form, or of the older form with DES.
+    Fixed,
     /// Rounds of SHA-crypt.
     ShaRounds(u64),
     /// Rounds of bcrypt.
@@ -45,12 +60,45 @@ pub(super) enum Work {
     YescryptKib(u64),
 }
 
+impl Work {
+    /// Returns true if the work is within the limits.
+    pub(super) fn is_in_bounds(self) -> bool {
+        match self {
+            Work::Fixed => true,
+            Work::DesRounds(rounds) => rounds <= limits::DES_ROUNDS_MAX.into(),
+            Work::ShaRounds(rounds) => rounds <= limits::SHA_CRYPT_ROUNDS_MAX.into(),
+            Work::BcryptRounds(rounds) => rounds <= 1 << limits::BCRYPT_COST_MAX,
+            Work::YescryptKib(kib) => kib <= limits::MEMORY_KIB_MAX,
+        }
+    }
+}
+
+/// Returns true if a string begins like one of a form that is not supported.
+pub(super) fn is_other_form(encoded: &[u8]) -> bool {
+    const FORMS: [&[u8]; 6] = [b"$5$", b"$6$", b"$2a$", b"$2b$", b"$2y$", b"$y$"];
+    encoded.starts_with(b"$") && !FORMS.iter().any(|form| encoded.starts_with(form)) && !is_obsolete(encoded)
+}
+
+/// Returns true if a string has a form of DES or MD5, which is as weak as an unsalted digest today.
+pub(super) fn is_obsolete(encoded: &[u8]) -> bool {
+    !encoded.starts_with(b"$") || encoded.starts_with(MD5) || encoded.starts_with(APR1)
+}
+
 /// Returns the work that verifying a string would take; `None` for a malformed string.
 pub(super) fn work(encoded: &[u8]) -> Option<Work> {
-    let (id, settings) = std::str::from_utf8(encoded).ok()?.strip_prefix('$')?.split_once('$')?;
+    if encoded.starts_with(b"_") {
+        return des_crypt::extended_rounds(encoded).map(|rounds| Work::DesRounds(rounds.into()));
+    }
+    let Some(named) = std::str::from_utf8(encoded).ok()?.strip_prefix('$') else {
+        return (encoded.len() == des_crypt::LENGTH).then_some(Work::Fixed);
+    };
+    let (id, settings) = named.split_once('$')?;
     match id {
+        "1" | "apr1" => Some(Work::Fixed),
         "5" | "6" => sha_crypt_rounds(settings).map(Work::ShaRounds),
-        "2a" | "2b" | "2y" => bcrypt_cost(settings).map(|cost| Work::BcryptRounds(1 << cost.min(63))),
+        "2a" | "2b" | "2y" if encoded.len() == BCRYPT_LENGTH => {
+            bcrypt_cost(settings).map(|cost| Work::BcryptRounds(1 << cost.min(63)))
+        }
         "y" => yescrypt_memory_kib(settings).map(Work::YescryptKib),
         _ => None,
     }

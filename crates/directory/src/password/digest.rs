@@ -69,11 +69,18 @@ pub(super) fn verify(
     asserted: &[u8],
 ) -> Option<bool> {
     let decoded = decode_base64(encoded)?;
-    let (expected, salt) = decoded.split_at_checked(algorithm.size())?;
-    if salted == salt.is_empty() {
-        return None;
-    }
+    let (expected, salt) = split(algorithm, salted, &decoded)?;
     Some(algorithm.digest(asserted, salt).ct_eq(expected).into())
+}
+
+/// Returns true if a stored value can match a password.
+pub(super) fn is_whole(algorithm: DigestAlgorithm, salted: bool, encoded: &[u8]) -> bool {
+    decode_base64(encoded).is_some_and(|decoded| split(algorithm, salted, &decoded).is_some())
+}
+
+/// Splits a stored value into digest and salt.
+fn split(algorithm: DigestAlgorithm, salted: bool, decoded: &[u8]) -> Option<(&[u8], &[u8])> {
+    decoded.split_at_checked(algorithm.size()).filter(|(_, salt)| salted != salt.is_empty())
 }
 
 pub(super) fn hash(prefix: &str, algorithm: DigestAlgorithm, clear: &[u8], salt: &[u8]) -> Vec<u8> {

@@ -1,7 +1,9 @@
-//! PBKDF2 (RFC 8018 section 5.2) in the two forms in use.
+//! PBKDF2 (RFC 8018 section 5.2) in the forms in use.
 //!
 //! - Text, OpenLDAP's pw-pbkdf2 and 389 DS 2.x: `iterations$salt$hash`. OpenLDAP writes passlib's "adapted" base64
 //!   (`.` for `+`, no padding), 389 DS standard base64 with padding; both are accepted for every scheme name.
+//! - Text of OpenDJ: `iterations:` and base64 over the hash followed by the salt.
+//! - Binary, Atlassian's {PKCS5S2}, which OpenDJ knows: base64 over 16 bytes of salt and 32 of hash with HMAC-SHA-1.
 //! - Binary, 389 DS 1.3 to 2.x as {PBKDF2_SHA256}: base64 over 4 bytes of iterations, 64 of salt and 256 of hash.
 //!
 //! HMAC pads a short key with NULs (RFC 2104 section 2), so a password and the same with trailing NULs are one
@@ -21,6 +23,11 @@ const ITERATIONS: u32 = 600_000;
 
 const BINARY_SALT_SIZE: usize = 64;
 const BINARY_HASH_SIZE: usize = 256;
+
+/// {PKCS5S2}: iterations, and bytes of salt and hash.
+const PKCS5S2_ITERATIONS: u32 = 10_000;
+const PKCS5S2_SALT_SIZE: usize = 16;
+const PKCS5S2_HASH_SIZE: usize = 32;
 
 /// Digest inside the HMAC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,45 +58,85 @@ impl Prf {
     }
 }
 
-pub(super) fn verify(prf: Prf, encoded: &[u8], asserted: &[u8]) -> Option<bool> {
-    let mut fields = std::str::from_utf8(encoded).ok()?.split('$');
-    let (iterations, salt, hash) = (fields.next()?, fields.next()?, fields.next()?);
-    if fields.next().is_some() || !iterations.bytes().all(|byte| byte.is_ascii_digit()) {
-        return None;
-    }
-    let hash = decode_adapted(hash)?;
-    // Every writer uses one block. Accepting a shorter hash would make a truncated value easier to match.
-    if hash.len() != prf.block_size() {
-        return None;
-    }
-    compare(prf, iterations.parse().ok()?, &decode_adapted(salt)?, &hash, asserted)
+/// A stored value, decoded.
+pub(super) struct Decoded {
+    prf: Prf,
+    iterations: u32,
+    salt: Vec<u8>,
+    hash: Vec<u8>,
 }
 
-pub(super) fn verify_binary(encoded: &[u8], asserted: &[u8]) -> Option<bool> {
-    let decoded = decode_base64(encoded)?;
-    let (iterations, rest) = decoded.split_first_chunk::<4>()?;
-    let (salt, hash) = rest.split_at_checked(BINARY_SALT_SIZE)?;
-    if hash.len() != BINARY_HASH_SIZE {
-        return None;
+impl Decoded {
+    /// Reads a text value.
+    pub(super) fn text(prf: Prf, encoded: &[u8]) -> Option<Decoded> {
+        let encoded = std::str::from_utf8(encoded).ok()?;
+        let (iterations, salt, hash) = if let Some((iterations, decoded)) = encoded.split_once(':') {
+            let mut hash = decode_base64(decoded.as_bytes())?;
+            let salt = (hash.len() > prf.block_size()).then(|| hash.split_off(prf.block_size()))?;
+            (iterations, salt, hash)
+        } else {
+            let mut fields = encoded.split('$');
+            let (iterations, salt, hash) = (fields.next()?, fields.next()?, fields.next()?);
+            if fields.next().is_some() {
+                return None;
+            }
+            (iterations, decode_adapted(salt)?, decode_adapted(hash)?)
+        };
+        // Every writer uses one block. Accepting a shorter hash would make a truncated value easier to match.
+        let is_whole = hash.len() == prf.block_size() && !salt.is_empty();
+        let iterations = parse_iterations(iterations).filter(|iterations| *iterations > 0)?;
+        is_whole.then_some(Decoded { prf, iterations, salt, hash })
     }
-    compare(Prf::Sha256, u32::from_be_bytes(*iterations), salt, hash, asserted)
+
+    /// Reads a binary value of 389 DS.
+    pub(super) fn binary(encoded: &[u8]) -> Option<Decoded> {
+        let decoded = decode_base64(encoded)?;
+        let (iterations, rest) = decoded.split_first_chunk::<4>()?;
+        let (salt, hash) = rest.split_at_checked(BINARY_SALT_SIZE)?;
+        let iterations = Some(u32::from_be_bytes(*iterations)).filter(|iterations| *iterations > 0)?;
+        let (salt, is_whole) = (salt.to_vec(), hash.len() == BINARY_HASH_SIZE);
+        is_whole.then(|| Decoded { prf: Prf::Sha256, iterations, salt, hash: hash.to_vec() })
+    }
+
+    /// Reads a value of {PKCS5S2}.
+    pub(super) fn pkcs5s2(encoded: &[u8]) -> Option<Decoded> {
+        let decoded = decode_base64(encoded)?;
+        let (salt, hash) = decoded.split_at_checked(PKCS5S2_SALT_SIZE)?;
+        let (salt, is_whole) = (salt.to_vec(), hash.len() == PKCS5S2_HASH_SIZE);
+        let iterations = PKCS5S2_ITERATIONS;
+        is_whole.then(|| Decoded { prf: Prf::Sha1, iterations, salt, hash: hash.to_vec() })
+    }
+
+    /// Returns true if the work is within the limit.
+    pub(super) fn is_in_bounds(&self) -> bool {
+        let blocks = self.hash.len().div_ceil(self.prf.block_size()) as u64;
+        u64::from(self.iterations) * blocks <= limits::PBKDF2_ROUNDS_MAX
+    }
+
+    /// Compares the password; `None` if that would take too much work.
+    pub(super) fn verify(&self, asserted: &[u8]) -> Option<bool> {
+        self.is_in_bounds().then(|| {
+            let mut computed = vec![0; self.hash.len()];
+            self.prf.derive(asserted, &self.salt, self.iterations, &mut computed);
+            computed.ct_eq(&self.hash).into()
+        })
+    }
 }
 
-fn compare(prf: Prf, iterations: u32, salt: &[u8], expected: &[u8], asserted: &[u8]) -> Option<bool> {
-    let blocks = expected.len().div_ceil(prf.block_size()) as u64;
-    let in_bounds = (1..=limits::PBKDF2_ROUNDS_MAX).contains(&(u64::from(iterations) * blocks));
-    if !in_bounds || salt.is_empty() {
-        return None;
-    }
-    let mut computed = vec![0; expected.len()];
-    prf.derive(asserted, salt, iterations, &mut computed);
-    Some(computed.ct_eq(expected).into())
+/// Reads digits without a sign.
+fn parse_iterations(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// Returns the runs of the inner HMAC that verifying a text value takes.
 pub(super) fn rounds(encoded: &[u8]) -> Option<u64> {
-    let iterations = encoded.split(|byte| *byte == b'$').next()?;
+    let iterations = encoded.split(|byte| matches!(byte, b'$' | b':')).next()?;
     std::str::from_utf8(iterations).ok()?.parse().ok()
+}
+
+/// Returns the runs of the inner HMAC that verifying a value of {PKCS5S2} takes.
+pub(super) fn rounds_pkcs5s2() -> u64 {
+    u64::from(PKCS5S2_ITERATIONS) * PKCS5S2_HASH_SIZE.div_ceil(Prf::Sha1.block_size()) as u64
 }
 
 /// Returns the runs of the inner HMAC that verifying a binary value takes.
@@ -102,9 +149,7 @@ pub(super) fn rounds_binary(encoded: &[u8]) -> Option<u64> {
 
 /// Returns true if verifying a value costs as much as verifying one of [`hash`].
 pub(super) fn costs_like_ours(prf: Prf, encoded: &[u8]) -> bool {
-    let iterations = encoded.split(|byte| *byte == b'$').next();
-    let iterations = iterations.and_then(|text| std::str::from_utf8(text).ok());
-    prf == Prf::Sha256 && iterations.and_then(|text| text.parse().ok()) == Some(ITERATIONS)
+    prf == Prf::Sha256 && rounds(encoded) == Some(ITERATIONS.into())
 }
 
 pub(super) fn hash(clear: &[u8], salt: &[u8]) -> Vec<u8> {

@@ -51,6 +51,33 @@ const SECRET: &[&str] = &[
     "{CRYPT}$y$j9T$eutPncJA9KmBq7z9OVqSd0$EhVYVBTbiSySDK6UYfz5.W2jqf3kjaOG6.LOm34KwV0",
     "{CRYPT}$y$j75$b.u45HAmT5SESg6fmIbsN.$ZpNE8CLvG.dyHsx2/edKAzRgeW23JA0CzaOC4JEimx/",
     "{CRYPT}$y$j7T$bz.ltahawLI/QfnDMWQgN1$lLZP9lwifkR6CEsHbWDJxk83L9.fkjaVmTE1CHSskc8",
+    // perl -e 'print crypt("secret", "ab")', and with "./" and "zZ"; then as an older version of this test had one
+    "{CRYPT}abNANd1rDfiNc",
+    "{CRYPT}./17m29LFAflg",
+    "{CRYPT}zZ5x4y8hS4SZE",
+    "{CRYPT}DrmsDYd40lPZ6",
+    // pwdhash -s CRYPT secret; pwdhash -s CRYPT-MD5 secret (389 DS 2.3)
+    "{crypt}JwR84T0Vk9MKo",
+    "{crypt}$1$yE$Y0MNpUbimvwJLKl9c8T.a0",
+    // perl -e 'print crypt("secret", "$1$saltsalt$")', and without a salt
+    "{CRYPT}$1$saltsalt$9xy1btjgzLYfb7hivXtC//",
+    "{CRYPT}$1$$ysVNzQc4CTMkp5daOdZ.3/",
+    // passlib: bsdi_crypt.hash("secret"), bsdi_crypt.using(rounds=725).hash("secret"), apr_md5_crypt.hash("secret")
+    "{CRYPT}_7C/.SVhOaVlSpCwBYco",
+    "{CRYPT}_J9..JkD1KxV.dcoI4s6",
+    "{CRYPT}$apr1$ArNPrqH/$/BTcKUe1txuNHJVOup8.C/",
+    // slappasswd -o module-load=pw-apr1 -h '{APR1}' -s secret, and '{BSDMD5}'
+    "{APR1}Ix66H6GmSm9gP+NUjDlZkGx3LjZYNlBw",
+    "{BSDMD5}vL+hfuUo9KZiH48jUWP7RFBHMGdZR2xW",
+    // OpenDJ's forms. python3: b64encode(hashlib.pbkdf2_hmac("sha1", b"secret", salt, 1000, 20) + salt) for a salt of
+    // 8 (older versions) and 16 bytes
+    "{PBKDF2}1000:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
+    "{PBKDF2}1000:sFSyXPFcXgkxACFLfL2dSbbhY6kAAQIDBAUGBwgJCgsMDQ4P",
+    "{PBKDF2-HMAC-SHA256}1000:Tvsru20utY6o3q7VRBeuL9h/1QqKhWhwk2PaYNRWBgYAAQIDBAUGBwgJCgsMDQ4P",
+    "{PBKDF2-HMAC-SHA512}1000:8ltlLe5cI6KNrWOmMFkTi2iE7fEXJKJJR9lhjd/xSn68+xOqzv2h20C4IDv/enqlx8f6AaRHE+6XnvHKXKhAjAABAgMEBQYHCAkKCwwNDg8=",
+    "{BCRYPT}$2b$05$lhWXMFSx8yHjgcOWe5Hbueq4FHzQ7JDXIPxtEQkHD9ehPSUiEOjQW",
+    // passlib: atlassian_pbkdf2_sha1.hash("secret")
+    "{PKCS5S2}yLnX+r/XOidEKIWwltI65+wp7FWf71t0NFvEDInCcT5RsXjeSvb+on3qH/7DJi9X",
     "{CLEARTEXT}secret",
     "{clear}secret",
 ];
@@ -112,18 +139,63 @@ fn a_value_with_an_unknown_scheme_is_not_clear_text() {
 #[test]
 fn only_the_deliberately_slow_schemes_are_slow() {
     for stored in SECRET {
-        let slow = ["{PBKDF2", "{ARGON2}", "{CRYPT}"].iter().any(|prefix| stored.starts_with(prefix));
+        let slow = ["{PBKDF2", "{PKCS", "{ARGON2}", "{CRYPT}", "{crypt}", "{BCRYPT}", "{APR1}", "{BSDMD5}"];
+        let slow = slow.iter().any(|prefix| stored.starts_with(prefix));
         assert_eq!(is_slow(stored.as_bytes()), slow, "{stored}");
         let clear = ["secret", "{CLEARTEXT}secret", "{clear}secret"].contains(stored);
         assert_eq!(is_hashed(stored.as_bytes()), !clear, "{stored}");
     }
 }
 
+/// perl -e 'print crypt("a longer password than eight", "_J9..rasm")', and so on. DES ignores the highest bits.
+#[test]
+fn crypt_has_the_limits_of_its_forms() {
+    let long = b"a longer password than eight";
+    for stored in ["{CRYPT}_J9..rasm4uqaIbzIhNY", "{CRYPT}$1$12345678$jMjs7o1..Sq0AtH79fdyM."] {
+        assert!(verify(stored.as_bytes(), long) && !verify(stored.as_bytes(), &long[..8]), "{stored}");
+    }
+    for stored in
+        ["{CRYPT}abzp3RXJm5gNA", "{CRYPT}$1$saltsalt$VReRfkQ8Hs1aayf/oxMkG/", "{CRYPT}_J9..rasmTIP7P2rlEnk"]
+    {
+        assert!(verify(stored.as_bytes(), "pässwörd".as_bytes()), "{stored}");
+    }
+    // crypt("12345678", "ab")
+    for same in ["12345678", "123456789"] {
+        assert!(verify(b"{CRYPT}ab1iBa.N.U2C6", same.as_bytes()));
+    }
+}
+
+#[test]
+fn names_the_forms_that_no_password_matches() {
+    for stored in SECRET {
+        assert_eq!(unverifiable_form(stored.as_bytes()), None, "{stored}");
+    }
+    for (stored, form) in [
+        ("{aes}AAAA", "{AES}"),
+        ("{crypt}$7$CU..../....abc$def", "{CRYPT} $7$"),
+        ("{GOST_YESCRYPT}$gy$j9T$abc$def", "{GOST_YESCRYPT}"),
+        ("{CRYPT}secret", "{CRYPT} (damaged)"),
+        ("{CRYPT}$2b$05$short", "{CRYPT} (damaged)"),
+        ("{SSHA}5en6G6MezRroT3XKqkdPOmY/BfQ=", "{SSHA} (damaged)"),
+        (
+            "{PBKDF2}99999999:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
+            "{PBKDF2} (beyond the limit of its cost)",
+        ),
+        ("{CRYPT}$6$rounds=99999999$salt$hash", "{CRYPT} (beyond the limit of its cost)"),
+        ("{PBKDF2-SHA256}1000$AAAA$AAAA", "{PBKDF2-SHA256} (damaged)"),
+        ("{ARGON2}nonsense", "{ARGON2} (damaged)"),
+    ] {
+        assert_eq!(unverifiable_form(stored.as_bytes()).as_deref(), Some(form), "{stored}");
+    }
+    // They are verified elsewhere.
+    assert_eq!(unverifiable_form(b"{SASL}anna@EXAMPLE.COM"), None);
+}
+
 /// Every prefix of every valid value, and every valid value with one character changed or added: no panic, no match.
 #[test]
 fn damaged_values_never_match() {
     let cheap = |stored: &&&str| {
-        !stored.contains("m=4096") && !stored.contains("$y$j9T") && !stored.contains("10000$")
+        !["m=4096", "$y$j9T", "10000$", "{PKCS", "_7C/."].iter().any(|costly| stored.contains(costly))
     };
     for stored in SECRET.iter().filter(cheap).filter(|stored| is_hashed(stored.as_bytes())) {
         let body = stored.find('}').unwrap() + 1;
@@ -197,10 +269,23 @@ fn malformed_values_never_match() {
         "{CRYPT}$y$j9T$$",
         "{CRYPT}$y$z$salt$hash",
         "{CRYPT}$y$j9T$salt$",
-        // MD5-crypt and DES crypt of "secret": not verified.
-        "{CRYPT}$1$RGDoXRqS$l8OLRtlUPOMlWI/K.B3rm0",
-        "{CRYPT}DrmsDYd40lPZ6",
+        // Too long a salt; a form of DES without salt, with a bad digit, and too short; no rounds.
+        "{CRYPT}$1$saltsalts$9xy1btjgzLYfb7hivXtC//",
+        "{CRYPT}$1$saltsalt$9xy1btjgzLYfb7hivXtC/",
+        "{CRYPT}$1$saltsalt",
+        "{CRYPT}a!NANd1rDfiNc",
+        "{CRYPT}abNANd1rDfiN",
         "{CRYPT}secret",
+        "{CRYPT}_",
+        "{CRYPT}_....rasmz0.F/jqjWck",
+        "{CRYPT}_J9..rasmz0.F/jqjWc",
+        // Of OpenDJ: no salt, no iterations, a sign.
+        "{PBKDF2}1000:MxyLECjv+NZvrg4BqPhPPWDs2K4=",
+        "{PBKDF2}0:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
+        "{PBKDF2}:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
+        "{PBKDF2}+1000:MxyLECjv+NZvrg4BqPhPPWDs2K4AAQIDBAUGBw==",
+        "{PKCS5S2}AAAA",
+        "{APR1}AAAA",
     ] {
         assert!(!verify(stored.as_bytes(), b"secret"), "{stored}");
         assert!(is_hashed(stored.as_bytes()), "{stored}");
@@ -230,6 +315,10 @@ fn refuses_values_that_require_too_much_before_any_work() {
         format!("{{ARGON2}}$argon2i$v=19$m=8,t=4294967295,p=1{argon2}"),
         format!("{{CRYPT}}$6$rounds=999999999{sha}"),
         format!("{{CRYPT}}$5$rounds=4294967296{sha}"),
+        // 16,777,215 encryptions.
+        "{CRYPT}_zzzzrasmz0.F/jqjWck".to_owned(),
+        "{PBKDF2-HMAC-SHA256}10000001:Tvsru20utY6o3q7VRBeuL9h/1QqKhWhwk2PaYNRWBgYAAQIDBAUGBwgJCgsMDQ4P"
+            .to_owned(),
         format!("{{CRYPT}}$2b$31{bcrypt}"),
         format!("{{CRYPT}}$2b$16{bcrypt}"),
         // N = 2^17 with r = 32 is 512 MiB; then N = 2^48, r = 48; then the optional fields.

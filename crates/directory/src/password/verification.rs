@@ -12,12 +12,13 @@
 
 use super::cost::decoy;
 use super::{
-    Scheme, StorageScheme, Stored, argon2, cost, cost_of_scheme, is_slow, parse, pbkdf2, try_verify, verify,
+    Scheme, StorageScheme, Stored, argon2, cost, cost_of_scheme, crypt, is_slow, parse, pbkdf2, try_verify,
+    verify,
 };
 
 /// Schemes of a value that delegates verification elsewhere: Pando's, and that of OpenLDAP for migrated data. They
 /// match no password.
-const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
+pub(super) const PASS_THROUGH: [&[u8]; 2] = [b"PASSTHROUGH", b"SASL"];
 
 /// Stored values that decide about an asserted password.
 #[derive(Clone, PartialEq, Eq)]
@@ -159,8 +160,10 @@ fn is_weaker(stored: &[u8], scheme: StorageScheme) -> bool {
         Stored::Unknown(_) => return false,
         Stored::Hashed(Scheme::Digest { salted: false, .. }, _) => 1,
         Stored::Hashed(Scheme::Digest { algorithm, .. }, _) => algorithm.strength(),
+        Stored::Hashed(Scheme::Md5Crypt(_), _) => 1,
+        Stored::Hashed(Scheme::Crypt, encoded) if crypt::is_obsolete(encoded) => 1,
         Stored::Hashed(Scheme::Crypt, _) => 5,
-        Stored::Hashed(Scheme::Pbkdf2(_) | Scheme::Pbkdf2Binary, _) => 6,
+        Stored::Hashed(Scheme::Pbkdf2(_) | Scheme::Pbkdf2Binary | Scheme::Pkcs5s2, _) => 6,
         Stored::Hashed(Scheme::Argon2, _) => 7,
     };
     stored < strength(scheme)

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use ldap::Scope;
+use ldap::{ResultCode, Scope};
 use support::pando::PROGRAM;
 use support::{Pando, SUFFIX, Scratch, seed};
 
@@ -218,18 +218,56 @@ fn an_import_without_room_for_its_rejects_can_be_given_again() {
 fn passwords_that_cannot_be_verified_are_counted_by_form() {
     let scratch = Scratch::new("import-hashes");
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\n\n");
-    let values =
-        ["{CRYPT}abuNfKiTDWHdA", "{crypt}$1$salt$x", "{PBKDF2}10:x", "{x}y", "{SSHA}x", "{BCRYPT}$2b$05$x"];
+    let values = [
+        "{AES}AAAA",
+        "{crypt}$7$salt$x",
+        "{PBKDF2}10:x",
+        "{SSHA}x",
+        "{CRYPT}$6$rounds=99999999$salt$x",
+        // Those of "Sesame-7" in forms of OpenLDAP, 389 DS and OpenDJ.
+        "{CRYPT}abuNfKiTDWHdA",
+        "{crypt}$1$saltsalt$4DISc72CpJcFEGDm5BCn1.",
+        "{PBKDF2-HMAC-SHA256}10000:A1c6/Yu7rnV/OkssKQCZ7EX6pxxOKsjve71dMEq2kc38tfr823JdHsuGBtVcXxLT",
+        "{PBKDF2}10000:9gVK7j0Da3JU8PIuRez7srQuPx78tfr823JdHsuGBtVcXxLT",
+    ];
     for (number, value) in values.iter().enumerate() {
         ldif += &format!("dn: cn={number},{SUFFIX}\nobjectClass: person\nsn: x\nuserPassword: {value}\n\n");
     }
+    ldif += &format!(
+        "dn: uid=s,{SUFFIX}\nobjectClass: account\nobjectClass: sambaSamAccount\nsambaSID: S-1-5-21-1\n\
+         sambaNTPassword: 0CB6948805F797BF2A82807973B89537\n"
+    );
+    let settings = format!("suffixes = [\"{SUFFIX}\"]\nschema_files = [\"samba\"]\n");
+    let settings = scratch.write("settings.toml", settings);
     let (file, data) = (scratch.write("hashes.ldif", ldif), scratch.join("data"));
-    let (code, said) = run(&["import", "--data", text(&data), text(&file)]);
+    let (code, said) = run(&["import", "--settings", text(&settings), "--data", text(&data), text(&file)]);
     assert_eq!(code, Some(0), "{said}");
-    for form in ["{CRYPT} in DES", "{CRYPT} $1$", "{PBKDF2} with ':'", "{X}"] {
+    let forms = [
+        "{AES}",
+        "{CRYPT} $7$",
+        "{PBKDF2} (damaged)",
+        "{SSHA} (damaged)",
+        "{CRYPT} (beyond the limit of its cost)",
+    ];
+    for form in forms {
         assert!(said.contains(&format!("1 passwords of the form {form}, which")), "{said}");
     }
-    assert_eq!(said.matches("passwords of the form").count(), 4, "{said}");
+    assert_eq!(said.matches("passwords of the form").count(), forms.len(), "{said}");
+    assert!(said.contains("1 values of sambaNTPassword kept, which no bind uses"), "{said}");
+
+    let server = Pando::start(&scratch);
+    for (number, value) in values.iter().enumerate() {
+        let expected =
+            if number < forms.len() { ResultCode::INVALID_CREDENTIALS } else { ResultCode::SUCCESS };
+        let outcome = server.connect().bind(&format!("cn={number},{SUFFIX}"), "Sesame-7").unwrap();
+        assert_eq!(outcome.code, expected, "{value}");
+    }
+    let report = ["account", "report", "--data", text(&data)];
+    let (code, said) = run(&report);
+    assert_eq!(code, Some(0), "{said}");
+    assert_eq!(said.matches("cannot be verified").count(), forms.len(), "{said}");
+    assert!(said.contains("PBKDF2-HMAC-SHA256") && said.contains("{AES}"), "{said}");
+    assert!(server.stop().success());
 }
 
 #[test]

@@ -97,6 +97,8 @@ pub struct Imported {
     pub left_out: BTreeMap<String, u64>,
     /// Numbers of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
+    /// Numbers of secrets of other protocols, which no bind uses, by attribute.
+    pub other_secrets: BTreeMap<&'static str, u64>,
     /// Entries imported.
     pub entries: u64,
     /// Entries of other suffixes that were carried over.
@@ -425,6 +427,9 @@ impl<'r> Run<'r> {
                 imported.statistics.add(&prepared.statistics);
                 for (form, count) in &prepared.unverifiable {
                     *imported.unverifiable.entry(form.clone()).or_default() += count;
+                }
+                for (name, count) in &prepared.other_secrets {
+                    *imported.other_secrets.entry(name).or_default() += count;
                 }
                 for (place, count) in &prepared.left_out {
                     let name = self.job.left_out_name(*place).to_owned();

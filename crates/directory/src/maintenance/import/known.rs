@@ -51,6 +51,8 @@ pub(super) struct KnownAttribute {
     pub(super) def: AttributeDef,
     pub(super) is_single_valued: bool,
     pub(super) is_user_password: bool,
+    /// Name of a secret that no bind uses.
+    pub(super) other_secret: Option<&'static str>,
     /// Whether normal values are indexed.
     pub(super) has_value_rows: bool,
     /// Rule of normal forms that are needed only if an entry has several values. Set for attributes that are not
@@ -202,6 +204,7 @@ impl KnownAttributes {
             other_parts: IndexPart::ALL.into_iter().filter(other).fold(IndexParts::NONE, IndexParts::with),
             is_single_valued: attribute_type.single_value,
             is_user_password: is_user_password(&job.schema, description.type_id),
+            other_secret: vendor::other_secret(attribute_type),
         });
         Ok(self.all.len() - 1)
     }

@@ -181,6 +181,8 @@ pub struct PreparedRows {
     pub left_out: BTreeMap<usize, u64>,
     /// Numbers of stored passwords that cannot be verified, by scheme and form.
     pub unverifiable: BTreeMap<String, u64>,
+    /// Numbers of secrets of other protocols, which no bind uses, by attribute.
+    pub other_secrets: BTreeMap<&'static str, u64>,
     /// Highest CSN in an entry.
     pub(super) latest_csn: Csn,
     /// Highest id in use.
@@ -210,6 +212,7 @@ pub struct Preparer<'j> {
     pub(super) statistics: Statistics,
     left_out: BTreeMap<usize, u64>,
     unverifiable: BTreeMap<String, u64>,
+    other_secrets: BTreeMap<&'static str, u64>,
     /// Reasons to reject the current record, with the lines of values.
     pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
@@ -261,6 +264,7 @@ impl<'j> Preparer<'j> {
             statistics: Statistics::default(),
             left_out: BTreeMap::new(),
             unverifiable: BTreeMap::new(),
+            other_secrets: BTreeMap::new(),
             problems: Problems::default(),
             latest_csn: Csn::default(),
         })
@@ -347,6 +351,7 @@ impl<'j> Preparer<'j> {
             statistics: Statistics::default(),
             left_out: BTreeMap::new(),
             unverifiable: BTreeMap::new(),
+            other_secrets: BTreeMap::new(),
             latest_csn: Csn::default(),
             last_id: EntryId::ROOT,
         }
@@ -356,6 +361,7 @@ impl<'j> Preparer<'j> {
         prepared.statistics = self.statistics;
         prepared.left_out = std::mem::take(&mut self.left_out);
         prepared.unverifiable = std::mem::take(&mut self.unverifiable);
+        prepared.other_secrets = std::mem::take(&mut self.other_secrets);
         prepared.latest_csn = self.latest_csn;
     }
 
@@ -606,11 +612,15 @@ impl<'j> Preparer<'j> {
     /// Hashes clear passwords with a scheme that takes microseconds: a million of them must not take hours.
     #[expect(clippy::indexing_slicing, reason = "the numbers run over the attributes of the draft")]
     fn hash_passwords(&mut self) -> Result<(), OperationError> {
-        for attribute in
-            self.draft.attributes().iter().filter(|one| self.known.at(one.known).is_user_password)
-        {
-            let forms = self.draft.values(attribute).filter_map(|(value, _)| unverifiable_form(value));
-            forms.for_each(|form| *self.unverifiable.entry(form).or_default() += 1);
+        for attribute in self.draft.attributes() {
+            let known = self.known.at(attribute.known);
+            if known.is_user_password {
+                let forms = self.draft.values(attribute).filter_map(|(value, _)| unverifiable_form(value));
+                forms.for_each(|form| *self.unverifiable.entry(form).or_default() += 1);
+            } else if let Some(name) = known.other_secret {
+                let count = self.draft.values(attribute).len() as u64;
+                *self.other_secrets.entry(name).or_default() += count;
+            }
         }
         if self.job.keep_clear_passwords {
             return Ok(());

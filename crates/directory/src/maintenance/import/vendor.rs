@@ -3,6 +3,7 @@
 //! The table applies to attributes that the schema does not define, so that an operator who needs one defines it. An
 //! attribute that is neither defined nor listed may contain data of users, and the entry is rejected.
 
+use schema::AttributeType;
 use uuid::Uuid;
 
 /// Handling of an attribute of another server.
@@ -116,6 +117,23 @@ const LEFT_OUT: &[&str] = &[
     "orclACI orclEntryLevelACI orclNormDN orclEntryDN orclPassword orclUnsyncRevPwd orclRevPwd orclLastAppliedChange \
      orclPwdAccountUnlock orclPwdIPFailureTime orclLastLoginTime orclUpdateTime orclConflict",
 ];
+
+/// Attributes with passwords or keys in forms of other protocols, which no bind uses.
+const OTHER_SECRETS: [&str; 7] = [
+    "sambaNTPassword",
+    "sambaLMPassword",
+    "lmPassword",
+    "ntPassword",
+    "ipaNTHash",
+    "krbPrincipalKey",
+    "krb5Key",
+];
+
+/// Returns the name of an attribute type whose values are secrets that no bind uses.
+pub(super) fn other_secret(attribute_type: &AttributeType) -> Option<&'static str> {
+    let is_named = |secret: &&str| attribute_type.names.iter().any(|name| name.eq_ignore_ascii_case(secret));
+    OTHER_SECRETS.into_iter().find(is_named)
+}
 
 /// Attributes that the schema has under this other name, in another form.
 pub(super) const OTHER_FORM: &str = "passwordHistory";
