@@ -18,6 +18,7 @@ mod follower;
 pub mod forward;
 mod key;
 pub mod limits;
+mod lineage;
 mod member;
 mod members;
 pub mod message;
@@ -36,6 +37,7 @@ pub use follower::{
     Verdict,
 };
 pub use key::{ClusterKey, FIRST_KEY, Fingerprint, KeyRing, Tag};
+pub use lineage::{EPOCHS_MAX, Lineage, Relation, WriterEpoch};
 pub use member::{CannotClaim, CannotPropose, Fit, GroupBuilder, GroupOutcome, Member, Role, Step};
 pub use operation::{NodeId, OperationId};
 pub use round::{PlannedSlice, Round, Slice};

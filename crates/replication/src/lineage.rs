@@ -1,0 +1,228 @@
+//! Lineage of a replicated directory: who was allowed to write from which position on.
+//!
+//! A directory that is replicated without a shared log has one writer. A promotion makes another server the writer and
+//! begins an *epoch*, named by random bytes, at the next position. The list of epochs is the lineage of the data. Two
+//! servers whose lineages and positions agree by [`Lineage::judge`] have equal records up to the lower position.
+//!
+//! Only one server writes in an epoch, because the epoch is made by that server's promotion. So equal epochs up to a
+//! position imply equal records up to it, and a server that has written in an epoch after it was replaced is
+//! recognized by its position.
+
+use crate::codec::Reader;
+
+/// Most epochs of a lineage: one for each promotion.
+pub const EPOCHS_MAX: usize = 1_024;
+
+/// Bytes of an encoded epoch.
+const EPOCH_BYTES: usize = 16 + 8;
+
+/// Time of one writer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriterEpoch {
+    /// Random name.
+    pub id: [u8; 16],
+    /// Position of its first record.
+    pub from: u64,
+}
+
+/// Epochs of the data, the oldest first. Positions before the first epoch belong to the server that made the data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lineage(Vec<WriterEpoch>);
+
+/// Relation of a consumer to its supplier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Relation {
+    /// The consumer's records are the supplier's up to the consumer's position.
+    Continues,
+    /// The consumer knows a later writer than the supplier, which must not write any longer.
+    SupplierReplaced,
+    /// The histories differ from this position on.
+    Diverged {
+        /// The first position that may differ.
+        since: u64,
+    },
+}
+
+impl Lineage {
+    /// Decodes a lineage; returns `None` if it is malformed, too long, or its positions descend.
+    pub fn decode(bytes: &[u8]) -> Option<Lineage> {
+        if bytes.len() > EPOCHS_MAX * EPOCH_BYTES {
+            return None;
+        }
+        let mut reader = Reader(bytes);
+        let mut epochs: Vec<WriterEpoch> = Vec::with_capacity(bytes.len() / EPOCH_BYTES);
+        while reader.end().is_none() {
+            let epoch = WriterEpoch { id: reader.array()?, from: reader.u64()? };
+            if epochs.last().is_some_and(|last| last.from > epoch.from) {
+                return None;
+            }
+            epochs.push(epoch);
+        }
+        Some(Lineage(epochs))
+    }
+
+    /// Encodes the lineage. A lineage without epochs has no bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(self.0.len() * EPOCH_BYTES);
+        for epoch in &self.0 {
+            out.extend(epoch.id);
+            out.extend(epoch.from.to_be_bytes());
+        }
+        out
+    }
+
+    /// Returns the number of the epoch in force: 1 before the first promotion.
+    pub fn number(&self) -> u64 {
+        self.0.len() as u64 + 1
+    }
+
+    /// Returns the epochs.
+    pub fn epochs(&self) -> &[WriterEpoch] {
+        &self.0
+    }
+
+    /// Judges a consumer that has applied the records up to `consumer_position`. This lineage and `position` are those
+    /// of the supplier.
+    pub fn judge(&self, position: u64, consumer: &Lineage, consumer_position: u64) -> Relation {
+        let common = self.0.iter().zip(&consumer.0).take_while(|(own, other)| own == other).count();
+        match (self.0.get(common), consumer.0.get(common)) {
+            (None, None) if consumer_position <= position => Relation::Continues,
+            // The supplier has lost records, for example because an older copy of its data was put back.
+            (None, None) => Relation::Diverged { since: position + 1 },
+            (Some(next), None) if consumer_position < next.from => Relation::Continues,
+            (Some(next), None) => Relation::Diverged { since: next.from },
+            (None, Some(_)) => Relation::SupplierReplaced,
+            (Some(own), Some(other)) => Relation::Diverged { since: own.from.min(other.from) },
+        }
+    }
+
+    /// Returns the part of this lineage of a supplier that a consumer adopts when it has the records up to `position`.
+    #[must_use]
+    pub fn up_to(&self, position: u64) -> Lineage {
+        Lineage(self.0.iter().take_while(|epoch| epoch.from <= position + 1).copied().collect())
+    }
+
+    /// Returns the lineage of a server that is promoted at `position`, or `None` if there were too many promotions.
+    #[must_use]
+    pub fn promoted(&self, position: u64, id: [u8; 16]) -> Option<Lineage> {
+        let Lineage(mut epochs) = self.up_to(position);
+        epochs.push(WriterEpoch { id, from: position + 1 });
+        (epochs.len() <= EPOCHS_MAX).then_some(Lineage(epochs))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lineage(epochs: &[(u8, u64)]) -> Lineage {
+        Lineage(epochs.iter().map(|(id, from)| WriterEpoch { id: [*id; 16], from: *from }).collect())
+    }
+
+    #[test]
+    fn a_lineage_is_read_back_and_checked() {
+        let known = lineage(&[(1, 5), (2, 5), (3, 9)]);
+        assert_eq!(Lineage::decode(&known.encode()), Some(known.clone()));
+        assert_eq!(Lineage::decode(b""), Some(Lineage::default()));
+        assert_eq!(known.number(), 4);
+        let bytes = known.encode();
+        assert_eq!(Lineage::decode(&bytes[1..]), None);
+        assert_eq!(Lineage::decode(&lineage(&[(1, 5), (2, 4)]).encode()), None, "positions descend");
+        assert_eq!(Lineage::decode(&vec![0; EPOCH_BYTES * (EPOCHS_MAX + 1)]), None);
+        let mut most = Lineage::default();
+        for _ in 0..EPOCHS_MAX {
+            most = most.promoted(7, [1; 16]).unwrap();
+        }
+        assert_eq!(most.promoted(7, [1; 16]), None);
+    }
+
+    #[test]
+    fn consumers_are_judged_by_epochs_and_positions() {
+        let check = |supplier: &[(u8, u64)], at: u64, consumer: &[(u8, u64)], position: u64, expected| {
+            let found = lineage(supplier).judge(at, &lineage(consumer), position);
+            assert_eq!(found, expected, "{supplier:?} at {at}, {consumer:?} at {position}");
+        };
+        let diverged = |since| Relation::Diverged { since };
+        check(&[], 10, &[], 0, Relation::Continues);
+        check(&[], 10, &[], 10, Relation::Continues);
+        check(&[], 10, &[], 11, diverged(11));
+        // The supplier was promoted at 8. Who has less may follow it; who has more has records of the old writer.
+        check(&[(1, 9)], 20, &[], 8, Relation::Continues);
+        check(&[(1, 9)], 20, &[], 9, diverged(9));
+        // The other way round the old writer is replaced, whatever it has.
+        check(&[], 5, &[(1, 9)], 20, Relation::SupplierReplaced);
+        check(&[], 50, &[(1, 9)], 8, Relation::SupplierReplaced);
+        // Two promotions from the same past.
+        check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
+        check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
+    }
+
+    /// A server of the model: its records, its lineage, and whether it writes.
+    #[derive(Clone, Default)]
+    struct Server {
+        records: Vec<u32>,
+        lineage: Lineage,
+        writes: bool,
+    }
+
+    /// Servers write, follow each other, and are promoted in any order, also while an old writer still writes. A
+    /// consumer that continues always has a prefix of its supplier's records, and a replaced supplier stops.
+    #[test]
+    fn a_consumer_that_continues_has_a_part_of_its_suppliers_records() {
+        let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
+        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+        println!("PANDO_TEST_SEED={seed}");
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let (mut continued, mut diverged, mut replaced) = (0, 0, 0);
+        for _ in 0..300 {
+            let mut servers = vec![Server::default(); 4];
+            servers[0].writes = true;
+            for step in 0..200_u32 {
+                let (one, other) = (rng.usize(..4), rng.usize(..4));
+                match rng.u32(..20) {
+                    0..8 if servers[one].writes => servers[one].records.push(step),
+                    0..19 if one != other => {
+                        let supplier = servers[other].clone();
+                        let consumer = &mut servers[one];
+                        let (at, position) = (supplier.records.len() as u64, consumer.records.len() as u64);
+                        if consumer.writes {
+                            continue;
+                        }
+                        match supplier.lineage.judge(at, &consumer.lineage, position) {
+                            Relation::Continues => {
+                                let known = consumer.records.len();
+                                assert_eq!(consumer.records, supplier.records[..known], "step {step}");
+                                let more = rng.usize(..4).min(supplier.records.len() - known);
+                                consumer.records = supplier.records[..known + more].to_vec();
+                                consumer.lineage = supplier.lineage.up_to((known + more) as u64);
+                                continued += 1;
+                            }
+                            Relation::Diverged { since } => {
+                                let agree = supplier.records.iter().zip(&consumer.records);
+                                let agree = agree.take_while(|(own, other)| own == other).count() as u64;
+                                assert!(
+                                    since <= agree + 1,
+                                    "step {step}: {since}, but they agree up to {agree}"
+                                );
+                                diverged += 1;
+                            }
+                            Relation::SupplierReplaced => {
+                                servers[other].writes = false;
+                                replaced += 1;
+                            }
+                        }
+                    }
+                    19 => {
+                        let server = &mut servers[one];
+                        let position = server.records.len() as u64;
+                        server.lineage =
+                            server.lineage.promoted(position, rng.u128(..).to_be_bytes()).unwrap();
+                        server.writes = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        assert!(continued > 1_000 && diverged > 100 && replaced > 100, "{continued} {diverged} {replaced}");
+    }
+}
