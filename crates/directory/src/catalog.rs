@@ -279,6 +279,8 @@ pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
 /// State of the copy of another server's tree; see [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
+/// Row of the lineage of the data: see `directory/src/database/replica.rs`.
+pub(crate) const META_LINEAGE: &[u8] = b"lineage";
 
 /// Returns the key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {

@@ -8,6 +8,7 @@ mod copies;
 mod followed;
 mod open;
 pub(crate) mod read_only;
+mod replica;
 pub mod replicated;
 mod transaction;
 mod writer;

@@ -141,6 +141,8 @@ pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
 pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
 /// Pando's undelete: see [`UndeleteRequest`](crate::UndeleteRequest).
 pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
+/// Pando's reading of the log by a replica: see [`LogRequest`](crate::LogRequest).
+pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {

@@ -5,7 +5,7 @@
 
 use ldap::oids;
 
-use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UNDELETE};
+use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE};
 
 /// OID of the control that requests an explanation of how a search is carried out. The request has no value; the
 /// searchResDone contains the explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder,
@@ -13,7 +13,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UN
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 42] = [
+const USABLE: [(&str, &[&str]); 43] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -56,12 +56,14 @@ const USABLE: [(&str, &[&str]); 42] = [
     ("relax-rules", &[oids::RELAX_RULES]),
     (UNDELETE_WORD, &[UNDELETE, LIST_DELETED]),
     (READ_AUDIT_WORD, &[READ_AUDIT]),
+    (REPLICATION_WORD, &[READ_LOG]),
 ];
 
 /// Words at the end of the list that a rule must name to allow their use by anyone except the administrator, as
 /// `relax-rules` is.
 const READ_AUDIT_WORD: &str = "read-audit";
 const UNDELETE_WORD: &str = "undelete";
+const REPLICATION_WORD: &str = "replication";
 
 /// A set of controls and extended operations, one bit for each.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,7 +74,7 @@ impl Uses {
     pub(crate) const ALL: Uses = Uses(u64::MAX);
 
     /// Uses that only a rule that names them allows.
-    pub(crate) const BY_NAME: Uses = Uses(0b111 << (USABLE.len() - 3));
+    pub(crate) const BY_NAME: Uses = Uses(0b1111 << (USABLE.len() - 4));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))

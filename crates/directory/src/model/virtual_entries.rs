@@ -30,11 +30,15 @@ pub const LIST_DELETED: &str = ldap::oids::LIST_DELETED;
 /// the response value an [`ldap::UndeleteAnswer`].
 pub const UNDELETE: &str = ldap::oids::UNDELETE;
 
+/// OID of the extended operation by which a replica reads the log of its supplier: see
+/// `docs/reference/replica-protocol.md`.
+pub const READ_LOG: &str = ldap::oids::READ_LOG;
+
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 15] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 16] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -50,6 +54,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 15] = [
     (READ_AUDIT, "the audit trail"),
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
+    (READ_LOG, "log of changes, for replicas"),
 ];
 
 /// Supported features, with their names (RFC 3674).

@@ -1,0 +1,243 @@
+//! Values of the extended operations by which a replica reads the log of its supplier, Pando's own: see
+//! `docs/reference/replica-protocol.md`.
+
+use ber::{Reader, Tag, Writer};
+
+use crate::control::sequence;
+
+const RECORDS: Tag = Tag::context_constructed(0);
+const TRIMMED: Tag = Tag::context(1);
+const DIVERGED: Tag = Tag::context(2);
+const REPLACED: Tag = Tag::context(3);
+const OTHER_DATA: Tag = Tag::context(4);
+
+/// The longest wait that can be asked for, in milliseconds.
+const WAIT_MAX: u32 = i32::MAX as u32;
+
+/// Request for the records after a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogRequest<'a> {
+    /// Generation of the data that the position belongs to.
+    pub generation: [u8; 16],
+    /// Position of the last record that the consumer has.
+    pub position: u64,
+    /// Digest of that record; empty if the consumer does not ask for a comparison.
+    pub digest: &'a [u8],
+    /// Lineage of the consumer's data, opaque bytes here.
+    pub lineage: &'a [u8],
+    /// Milliseconds to wait if there are no records yet, from 0 to 2147483647.
+    pub wait_ms: u32,
+    /// Most bytes of records in the answer. The first record has any size.
+    pub bytes_max: u32,
+    /// Name of the consumer for the supplier's figures.
+    pub name: &'a str,
+}
+
+/// Answer to a [`LogRequest`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogAnswer<'a> {
+    /// Position of the supplier's last record.
+    pub newest: u64,
+    /// Lineage of the supplier's data.
+    pub lineage: &'a [u8],
+    /// Records, or the reason for which there are none.
+    pub part: LogPart<'a>,
+}
+
+/// Content of a [`LogAnswer`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPart<'a> {
+    /// Records without gaps, none if none came in time.
+    Records {
+        /// Position of the first record.
+        first: u64,
+        /// The records.
+        records: Vec<&'a [u8]>,
+    },
+    /// The supplier keeps records only from this position on, so the consumer needs a copy of the data.
+    Trimmed(u64),
+    /// The consumer's records differ from the supplier's from this position on.
+    Diverged(u64),
+    /// The consumer knows a later writer than the supplier.
+    Replaced,
+    /// The supplier has data of another generation.
+    OtherData,
+}
+
+impl<'a> LogRequest<'a> {
+    /// Decodes a request value; returns `None` if it is malformed.
+    pub fn decode(value: &'a [u8]) -> Option<LogRequest<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let request = LogRequest {
+            generation: fields.octet_string().ok()?.try_into().ok()?,
+            position: number(&mut fields)?,
+            digest: fields.octet_string().ok()?,
+            lineage: fields.octet_string().ok()?,
+            wait_ms: u32::try_from(fields.integer().ok()?).ok().filter(|wait| *wait <= WAIT_MAX)?,
+            bytes_max: u32::try_from(fields.integer().ok()?).ok()?,
+            name: std::str::from_utf8(fields.octet_string().ok()?).ok()?,
+        };
+        (reader.is_empty() && fields.is_empty()).then_some(request)
+    }
+
+    /// Returns the request value.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            writer.octet_string(&self.generation);
+            put_number(writer, self.position);
+            writer.octet_string(self.digest);
+            writer.octet_string(self.lineage);
+            writer.integer(self.wait_ms.min(WAIT_MAX).into());
+            writer.integer(self.bytes_max.into());
+            writer.octet_string(self.name.as_bytes());
+        })
+    }
+}
+
+impl<'a> LogAnswer<'a> {
+    /// Decodes a response value; returns `None` if it is malformed.
+    pub fn decode(value: &'a [u8]) -> Option<LogAnswer<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let newest = number(&mut fields)?;
+        let lineage = fields.octet_string().ok()?;
+        let position =
+            |content: &[u8]| ber::integer_content(content).ok().and_then(|number| u64::try_from(number).ok());
+        let part = match fields.any().ok()? {
+            (RECORDS, content) => {
+                let mut items = Reader::new(content);
+                let first = number(&mut items)?;
+                let mut records = Vec::new();
+                while !items.is_empty() {
+                    records.push(items.octet_string().ok()?);
+                }
+                LogPart::Records { first, records }
+            }
+            (TRIMMED, content) => LogPart::Trimmed(position(content)?),
+            (DIVERGED, content) => LogPart::Diverged(position(content)?),
+            (REPLACED, []) => LogPart::Replaced,
+            (OTHER_DATA, []) => LogPart::OtherData,
+            _ => return None,
+        };
+        (reader.is_empty() && fields.is_empty()).then_some(LogAnswer { newest, lineage, part })
+    }
+
+    /// Returns the response value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut encoded = LogRecords::default();
+        if let LogPart::Records { records, .. } = &self.part {
+            records.iter().for_each(|record| encoded.push(record));
+        }
+        sequence(|writer| {
+            put_number(writer, self.newest);
+            writer.octet_string(self.lineage);
+            match &self.part {
+                LogPart::Records { first, .. } => encoded.put(writer, *first),
+                LogPart::Trimmed(first) => put_position(writer, TRIMMED, *first),
+                LogPart::Diverged(since) => put_position(writer, DIVERGED, *since),
+                LogPart::Replaced => writer.element(REPLACED, b""),
+                LogPart::OtherData => writer.element(OTHER_DATA, b""),
+            }
+        })
+    }
+}
+
+/// Encoded records, which answers to several consumers share.
+#[derive(Clone, Debug, Default)]
+pub struct LogRecords(Vec<u8>);
+
+impl LogRecords {
+    /// Adds a record.
+    pub fn push(&mut self, record: &[u8]) {
+        ber::put_element(&mut self.0, Tag::OCTET_STRING, record);
+    }
+
+    /// Returns the number of encoded bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Returns the response value with these records, the first of which has the position `first`.
+    pub fn answer(&self, newest: u64, lineage: &[u8], first: u64) -> Vec<u8> {
+        sequence(|writer| {
+            put_number(writer, newest);
+            writer.octet_string(lineage);
+            self.put(writer, first);
+        })
+    }
+
+    fn put(&self, writer: &mut Writer<'_>, first: u64) {
+        let mark = writer.begin(RECORDS);
+        put_number(writer, first);
+        writer.raw(&self.0);
+        writer.end(mark);
+    }
+}
+
+fn number(fields: &mut Reader<'_>) -> Option<u64> {
+    u64::try_from(fields.integer().ok()?).ok()
+}
+
+/// Positions are far below the largest number that an INTEGER has here.
+fn put_number(writer: &mut Writer<'_>, number: u64) {
+    writer.integer(i64::try_from(number).unwrap_or(i64::MAX));
+}
+
+fn put_position(writer: &mut Writer<'_>, tag: Tag, position: u64) {
+    let mut content = Vec::new();
+    ber::put_integer_content(&mut content, i64::try_from(position).unwrap_or(i64::MAX));
+    writer.element(tag, &content);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_back() {
+        let request = LogRequest {
+            generation: [7; 16],
+            position: 1 << 40,
+            digest: b"digest",
+            lineage: b"",
+            wait_ms: 500,
+            bytes_max: u32::MAX,
+            name: "west",
+        };
+        let bytes = request.encode();
+        assert_eq!(LogRequest::decode(&bytes), Some(request));
+        for end in 0..bytes.len() {
+            assert_eq!(LogRequest::decode(&bytes[..end]), None, "{end}");
+        }
+        let longer = LogRequest { wait_ms: u32::MAX, ..request };
+        assert_eq!(LogRequest::decode(&longer.encode()).unwrap().wait_ms, WAIT_MAX);
+    }
+
+    #[test]
+    fn answers_are_read_back() {
+        let parts = [
+            LogPart::Records { first: 8, records: vec![b"one", b"", &[0; 300]] },
+            LogPart::Records { first: 8, records: Vec::new() },
+            LogPart::Trimmed(5),
+            LogPart::Diverged(1 << 33),
+            LogPart::Replaced,
+            LogPart::OtherData,
+        ];
+        for part in parts {
+            let answer = LogAnswer { newest: 99, lineage: b"lineage", part };
+            let bytes = answer.encode();
+            assert_eq!(LogAnswer::decode(&bytes), Some(answer.clone()));
+            for end in 0..bytes.len() {
+                assert_eq!(LogAnswer::decode(&bytes[..end]), None, "{answer:?} {end}");
+            }
+        }
+        let mut shared = LogRecords::default();
+        shared.push(b"one");
+        let answer =
+            LogAnswer { newest: 9, lineage: b"", part: LogPart::Records { first: 9, records: vec![b"one"] } };
+        assert_eq!(shared.answer(9, b"", 9), answer.encode());
+        // A negative position.
+        assert_eq!(LogAnswer::decode(b"\x30\x08\x02\x01\x01\x04\x00\x81\x01\xff"), None);
+    }
+}
