@@ -519,6 +519,21 @@ pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
 /// Most requests for the trail that wait for its thread.
 pub const TRAIL_READS_MAX: usize = 16;
 
+/// Most bytes of records in an answer to a replica; the first record may be larger.
+pub const LOG_BLOCK_BYTES: usize = 512 << 10;
+
+/// Most requests of replicas that wait for records.
+pub const LOG_READS_MAX: usize = 1_024;
+
+/// Longest time that a request of a replica waits for records.
+pub const LOG_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// Number of blocks of records that are kept because other replicas may ask for them.
+pub const LOG_BLOCKS_KEPT: usize = 16;
+
+/// Time after its last request for which a replica is shown.
+pub const CONSUMER_KEPT: Duration = Duration::from_secs(10);
+
 /// Longest text of a filter or a name in an event. The rest is cut off.
 pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
 

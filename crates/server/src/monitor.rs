@@ -5,6 +5,7 @@ mod cluster;
 mod entries;
 mod figure;
 mod metrics;
+mod replicas;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,6 +35,7 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::follow::FollowFigures;
 use crate::workers::hash_pool::HashFigures;
+use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::scan_pool::ScanFigures;
@@ -81,6 +83,8 @@ pub(crate) struct Sources {
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of the copy of another server's tree, if there is one.
     pub(crate) follow: Option<Arc<FollowFigures>>,
+    /// Reads the log for replicas.
+    pub(crate) log_reader: Arc<LogReader>,
     /// Weak, because the directory owns the monitor.
     pub(crate) directory: Weak<Directory>,
 }
@@ -195,6 +199,7 @@ impl Monitor {
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
         groups.extend(sources.follow.as_deref().map(follow));
+        groups.extend(replicas::group(&sources.log_reader, newest_position(&sources.directory)));
         #[cfg(feature = "kafka")]
         groups.extend(sources.cluster.as_deref().map(|figures| cluster::group(figures, &sources.directory)));
         groups

@@ -264,6 +264,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         health: Arc::clone(&shared.health),
         certificates: Arc::clone(&shared.certificates),
         read_age: shared.read_age.clone(),
+        log_reader: Arc::clone(&shared.log_reader),
         directory: Arc::downgrade(&shared.directory),
         audit: shared.audit.clone(),
     }

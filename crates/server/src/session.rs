@@ -31,6 +31,7 @@ mod passwords;
 pub(crate) mod positions;
 mod proof;
 mod read_audit;
+mod read_log;
 mod sasl;
 mod searches;
 mod shared_rest;

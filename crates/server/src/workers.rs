@@ -14,6 +14,7 @@ pub(crate) mod guesses;
 pub(crate) mod hash_pool;
 mod hash_queue;
 pub(crate) mod index_upkeep;
+pub(crate) mod log_reader;
 pub(crate) mod logins;
 pub(crate) mod pass_through;
 pub(crate) mod policy_watch;

@@ -15,6 +15,7 @@ mod import;
 mod indexes;
 mod migrate;
 mod online;
+mod replica;
 mod round_trip;
 mod search_and_change;
 mod tools;

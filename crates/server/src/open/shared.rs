@@ -21,6 +21,7 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::log_reader::LogReader;
 use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
@@ -54,9 +55,12 @@ pub(super) fn start(
     let logins_max = if config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
     let trail_reader = config.audit.folder.as_ref().map(|folder| TrailReader::start(folder, mailboxes));
+    let generation = generation(directory)?;
+    let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
+    let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));
     Ok(Arc::new(Shared {
         directory: Arc::clone(directory),
-        writes: Arc::new(WriteQueue::new(Arc::clone(mailboxes)).audited(audit.clone())),
+        writes: Arc::new(writes),
         logins: Arc::new(Logins::new(logins_max)),
         read_age: read_age.map(|max| Arc::new(ReadAge::new(max, Instant::now()))),
         pass_through: pass_through.transpose()?,
@@ -80,6 +84,7 @@ pub(super) fn start(
         row_cache_bytes: (config.row_cache_bytes - writer_cache_bytes(config)) / counters.len(),
         trail_reader: trail_reader.transpose()?,
         audit,
-        generation: generation(directory)?,
+        log_reader,
+        generation,
     }))
 }

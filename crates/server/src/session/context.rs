@@ -25,6 +25,7 @@ use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
+use crate::workers::log_reader::LogReader;
 use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
+    /// Reads the log for replicas.
+    pub(crate) log_reader: Arc<LogReader>,
     /// Thread that reads the audit trail for clients, if there is a trail.
     pub(crate) trail_reader: Option<TrailReader>,
     /// Queue of events for the audit trail, if there is one.

@@ -2,7 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UNDELETE};
+use directory::virtual_entries::{
+    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE,
+};
 use directory::{Outcome, access_question};
 use ldap::oids::{
     CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID,
@@ -39,7 +41,7 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
 /// Undelete and Refresh reach no handler.
-static OPERATIONS: [ExtendedOperation; 15] = [
+static OPERATIONS: [ExtendedOperation; 16] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -55,6 +57,7 @@ static OPERATIONS: [ExtendedOperation; 15] = [
     row(LIST_DELETED, |_| false, Value(Session::list_deleted)),
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
     row(REFRESH, |_| true, Own(Session::unknown_operation)),
+    row(READ_LOG, |_| false, Own(Session::read_log)),
 ];
 
 const fn row(

@@ -41,6 +41,7 @@ use crate::telemetry::health::Health;
 use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
+use crate::workers::log_reader::LogReader;
 use crate::workers::settings_change;
 pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
@@ -173,6 +174,8 @@ pub(crate) struct WriteQueue {
     attempts: Attempts,
     /// Receives a notice of each commit, if there is an audit trail.
     audit: Option<Arc<AuditFeed>>,
+    /// Receives a notice of each commit for replicas.
+    log_reader: Option<Arc<LogReader>>,
 }
 
 /// The reserved room. No thread holds both locks of the queue at once.
@@ -203,12 +206,13 @@ impl WriteQueue {
             mailboxes,
             attempts: Attempts::default(),
             audit: None,
+            log_reader: None,
         }
     }
 
-    /// Makes the queue notify `audit` of each commit.
-    pub(crate) fn audited(self, audit: Option<Arc<AuditFeed>>) -> WriteQueue {
-        WriteQueue { audit, ..self }
+    /// Makes the queue notify the audit trail, if there is one, and the reader of the log of each commit.
+    pub(crate) fn noticed(self, audit: Option<Arc<AuditFeed>>, log_reader: Arc<LogReader>) -> WriteQueue {
+        WriteQueue { audit, log_reader: Some(log_reader), ..self }
     }
 
     /// Announces a commit: event loops see it before they handle more requests.
@@ -221,6 +225,9 @@ impl WriteQueue {
         }
         if let Some(audit) = &self.audit {
             audit.changed();
+        }
+        if let Some(log_reader) = &self.log_reader {
+            log_reader.committed();
         }
     }
 

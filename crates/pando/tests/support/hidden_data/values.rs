@@ -3,13 +3,15 @@
 
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
-use directory::virtual_entries::{APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, UNDELETE};
+use directory::virtual_entries::{
+    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE,
+};
 use fastrand::Rng;
 use ldap::{
     AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest,
-    ListViewTarget, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken, RefreshRequest,
-    SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel,
-    encode_matched_values, encode_password_state, oids,
+    ListViewTarget, LogRequest, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken,
+    RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest,
+    encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
 use super::requests::{Dice, filter};
@@ -204,6 +206,13 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
         oids::CANCEL => {
             (Kind::Reads, |dice| same(encode_cancel(MessageId(2_000_000_000 + dice.rng.i32(..9)))))
         }
+        _ => return own_operation(oid),
+    })
+}
+
+/// Does the same for Pando's own operations.
+fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
+    Some(match oid {
         APPLY_SETTINGS => (Kind::Writes, |_| same(b"size_limit = 1".to_vec())),
         EXPLAIN_ACCESS => (Kind::Reads, |dice| {
             let rights = ["browse", "read", "write", "add", "delete", "use", "compare", "search", "nonsense"];
@@ -231,6 +240,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             )
         }),
         READ_AUDIT => (Kind::Reads, |_| same(TrailRequest { since_micros: 0, from: None }.encode())),
+        READ_LOG => (Kind::Reads, log_request),
         LIST_DELETED => (Kind::Reads, |dice| {
             let name = dice.rng.bool().then(|| dice.name());
             same(DeletedRequest { from: &[], name: name.as_deref() }.encode())
@@ -241,6 +251,16 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
         }),
         _ => return None,
     })
+}
+
+/// Makes a request for the log of other data, so that the answer has no records.
+fn log_request(dice: &mut Dice<'_>) -> Values {
+    let (position, bytes_max) = (dice.rng.u64(..1_000), dice.rng.u32(..100_000));
+    let (digest, lineage) = (&[][..], &[][..]);
+    same(
+        LogRequest { generation: [0; 16], position, digest, lineage, wait_ms: 0, bytes_max, name: "any" }
+            .encode(),
+    )
 }
 
 /// Returns how random requests use a feature of RFC 3674; `None` for an unknown one.

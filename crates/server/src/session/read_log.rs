@@ -1,0 +1,93 @@
+//! Reading the log by a replica, as the administrator or an identity that a rule grants `use of replication`.
+
+use std::ops::ControlFlow;
+
+use directory::Outcome;
+use directory::virtual_entries::READ_LOG;
+use ldap::{ExtendedRequest, LogRequest, ResultCode};
+use replication::Lineage;
+
+use super::start_tls::Protection;
+use super::{Next, RequestHead, Session, Work};
+use crate::limits::LOG_BLOCK_BYTES;
+use crate::session::context::Context;
+use crate::workers::log_reader::{Consumer, LogRead, wait_until};
+
+/// Longest name of a replica that is kept.
+const NAME_CHARS_MAX: usize = 64;
+
+impl Session {
+    /// Submits a request of a replica for records.
+    pub(super) fn read_log(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        let taken = self.log_read(context, request.value).and_then(|read| {
+            let bytes = read.bytes_max;
+            let submitted = context.shared.log_reader.submit(read);
+            submitted.map(|()| bytes).map_err(|error| Outcome::new(ResultCode::BUSY, error.to_string()))
+        });
+        match taken {
+            Ok(bytes) => {
+                // The replica decides how long it waits.
+                head.is_not_timed();
+                self.keep(head, Work::Change, bytes, None);
+            }
+            Err(outcome) => self.answer(context, &head, &outcome, out),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn log_read(&self, context: &Context, value: Option<&[u8]>) -> Result<LogRead, Outcome> {
+        self.check_may_replicate(context, READ_LOG)?;
+        let malformed = || Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for the log");
+        let asked = value.and_then(LogRequest::decode).ok_or_else(malformed)?;
+        let digest = match asked.digest {
+            [] => None,
+            digest => Some(digest.try_into().map_err(|_| malformed())?),
+        };
+        let bytes_max = usize::try_from(asked.bytes_max).unwrap_or(LOG_BLOCK_BYTES).min(LOG_BLOCK_BYTES);
+        Ok(LogRead {
+            address: self.address(context),
+            generation: asked.generation,
+            position: asked.position,
+            digest,
+            lineage: Lineage::decode(asked.lineage).ok_or_else(malformed)?,
+            bytes_max,
+            until: wait_until(context.now, asked.wait_ms),
+            consumer: Consumer {
+                name: asked.name.chars().filter(|char| !char.is_control()).take(NAME_CHARS_MAX).collect(),
+                who: self.requester.dn().to_owned(),
+                position: asked.position,
+            },
+        })
+    }
+
+    /// Checks that the requester may replicate this server: the log has everything, also passwords.
+    pub(super) fn check_may_replicate(&self, context: &Context, operation: &str) -> Result<(), Outcome> {
+        let refused = |code, text: &str| Err(Outcome::new(code, text));
+        if !context.snapshot.may_use(&self.request_context(context), operation)? {
+            let text = "the log is for the administrator, and for whom a rule allows the use of replication";
+            return refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text);
+        }
+        let is_bare = match &self.protection {
+            Protection::None(address) => !address.is_loopback(),
+            Protection::Proxied(_) => true,
+            Protection::Kernel | Protection::Console(_) | Protection::Tls(_) => false,
+        };
+        if is_bare {
+            let text = "the log contains passwords, so it goes over TLS alone, except to this machine";
+            return refused(ResultCode::CONFIDENTIALITY_REQUIRED, text);
+        }
+        match context.snapshot.is_copy()? {
+            true => {
+                let text = "this is a node of a cluster: other machines join the cluster, they do not replicate a node";
+                refused(ResultCode::UNWILLING_TO_PERFORM, text)
+            }
+            false => Ok(()),
+        }
+    }
+}

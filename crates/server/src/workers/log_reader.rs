@@ -1,0 +1,339 @@
+//! The thread that reads the log for replicas.
+//!
+//! A replica asks for the records after its position. If there are none, its request waits for the next commit, for as
+//! long as it wants. So a replica holds at most one answer of bounded size here, and a slow one holds nothing back:
+//! it asks later, for more. Replicas at the same position share the bytes that were read for one of them.
+//!
+//! The thread starts with the first request.
+
+mod blocks;
+mod consumers;
+
+use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use directory::{Directory, OperationError, Outcome, Snapshot};
+use ldap::{LogAnswer, LogPart, ResultCode};
+use replication::{Lineage, Relation};
+use sha2::{Digest, Sha256};
+
+use self::blocks::Blocks;
+pub(crate) use self::consumers::{Consumer, Consumers};
+use crate::limits::{LOG_READS_MAX, LOG_WAIT_MAX};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
+
+/// Bytes of the digest of a record in a request.
+pub(crate) const RECORD_DIGEST_BYTES: usize = 16;
+
+/// A request of a replica, checked.
+pub(crate) struct LogRead {
+    pub(crate) address: Address,
+    pub(crate) generation: [u8; 16],
+    /// Position of the last record that the replica has.
+    pub(crate) position: u64,
+    /// Digest of that record, if it is to be compared.
+    pub(crate) digest: Option<[u8; RECORD_DIGEST_BYTES]>,
+    pub(crate) lineage: Lineage,
+    pub(crate) bytes_max: usize,
+    /// End of the wait for records.
+    pub(crate) until: Instant,
+    pub(crate) consumer: Consumer,
+}
+
+/// The thread and its requests. Dropping it ends the thread.
+pub(crate) struct LogReader {
+    inner: Arc<Inner>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+struct Inner {
+    directory: Arc<Directory>,
+    generation: [u8; 16],
+    mailboxes: Arc<[Mailbox]>,
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+    /// Whether the thread must be woken by the next commit.
+    wants_commit: AtomicBool,
+    consumers: Consumers,
+}
+
+#[derive(Default)]
+struct Waiting {
+    arrived: Vec<LogRead>,
+    /// Requests that the thread has and those in `arrived`.
+    count: usize,
+    has_commit: bool,
+    is_closed: bool,
+}
+
+/// Reason for which a request is not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum NotTaken {
+    #[error("too many replicas wait for records here: try again later")]
+    TooMany,
+    #[error("the system gives no thread: {0}")]
+    NoThread(#[from] io::Error),
+}
+
+impl LogReader {
+    /// Makes a reader of the log of data of this generation.
+    pub(crate) fn new(
+        directory: &Arc<Directory>,
+        generation: [u8; 16],
+        mailboxes: &Arc<[Mailbox]>,
+    ) -> LogReader {
+        let inner = Inner {
+            directory: Arc::clone(directory),
+            generation,
+            mailboxes: Arc::clone(mailboxes),
+            waiting: Mutex::default(),
+            arrived: Condvar::new(),
+            wants_commit: AtomicBool::new(false),
+            consumers: Consumers::default(),
+        };
+        LogReader { inner: Arc::new(inner), thread: Mutex::default() }
+    }
+
+    /// Queues a request; the answer goes to the mailbox of its event loop.
+    ///
+    /// # Errors
+    /// Too many wait, or the thread cannot be started.
+    pub(crate) fn submit(&self, read: LogRead) -> Result<(), NotTaken> {
+        {
+            let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+            if thread.is_none() {
+                let inner = Arc::clone(&self.inner);
+                let work = move || inner.work();
+                *thread = Some(std::thread::Builder::new().name("pando-log".to_owned()).spawn(work)?);
+            }
+        }
+        let mut waiting = self.inner.lock();
+        if waiting.count >= LOG_READS_MAX {
+            return Err(NotTaken::TooMany);
+        }
+        waiting.count += 1;
+        waiting.arrived.push(read);
+        drop(waiting);
+        self.inner.arrived.notify_one();
+        Ok(())
+    }
+
+    /// Announces a commit. Costs one load if no replica waits.
+    #[inline]
+    pub(crate) fn committed(&self) {
+        if self.inner.wants_commit.load(Ordering::SeqCst) {
+            self.inner.wake();
+        }
+    }
+
+    /// Returns the replicas that have read lately.
+    pub(crate) fn consumers(&self) -> Vec<(u64, Consumer)> {
+        self.inner.consumers.all(Instant::now())
+    }
+}
+
+impl Drop for LogReader {
+    fn drop(&mut self) {
+        self.inner.lock().is_closed = true;
+        self.inner.arrived.notify_all();
+        if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            // The thread returns no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Inner {
+    #[cold]
+    fn wake(&self) {
+        if self.wants_commit.swap(false, Ordering::SeqCst) {
+            self.lock().has_commit = true;
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Answers requests until the reader is dropped.
+    fn work(&self) {
+        let (mut reads, mut blocks) = (Vec::new(), Blocks::default());
+        let mut snapshot = None;
+        while self.fetch(&mut reads) {
+            // A commit after this is announced, one before it is seen.
+            self.wants_commit.store(true, Ordering::SeqCst);
+            let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks);
+            if let Err(error) = answered {
+                tracing::error!(%error, "the log cannot be read for replicas");
+                let text = "the log cannot be read: the server's log says why";
+                let refusal = |read: &LogRead| refused(read, ResultCode::OTHER, text);
+                self.post(reads.drain(..).map(|read| refusal(&read)));
+            }
+            if reads.is_empty() {
+                self.wants_commit.store(false, Ordering::SeqCst);
+            }
+            if let Some(snapshot) = &mut snapshot {
+                snapshot.park();
+            }
+        }
+    }
+
+    /// Waits for requests, a commit, or the end of the wait of one of `reads`. Returns false at the end.
+    fn fetch(&self, reads: &mut Vec<LogRead>) -> bool {
+        let mut waiting = self.lock();
+        waiting.count = reads.len() + waiting.arrived.len();
+        loop {
+            if waiting.is_closed {
+                return false;
+            }
+            if !waiting.arrived.is_empty() || std::mem::take(&mut waiting.has_commit) {
+                reads.append(&mut waiting.arrived);
+                return true;
+            }
+            waiting = match reads.iter().map(|read| read.until).min() {
+                None => self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+                Some(until) => {
+                    let patience = until.saturating_duration_since(Instant::now());
+                    if patience.is_zero() {
+                        return true;
+                    }
+                    self.arrived.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+    }
+
+    /// Answers the requests that need not wait, and leaves the others in `reads`.
+    fn answer_ready(
+        &self,
+        snapshot: &mut Option<Snapshot>,
+        reads: &mut Vec<LogRead>,
+        blocks: &mut Blocks,
+    ) -> Result<(), OperationError> {
+        let snapshot = match snapshot {
+            Some(snapshot) => {
+                snapshot.renew()?;
+                snapshot
+            }
+            None => snapshot.insert(self.directory.snapshot()?),
+        };
+        let (newest, now) = (snapshot.position()?, Instant::now());
+        let supplier = Supplier {
+            snapshot,
+            newest,
+            generation: self.generation,
+            lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
+        };
+        let mut answers = Vec::new();
+        let mut later = Vec::with_capacity(reads.len());
+        for read in reads.drain(..) {
+            match supplier.answer(&read, now, blocks)? {
+                Some(value) => {
+                    self.consumers.note(read.address.connection, &read.consumer, newest, now);
+                    answers.push(written(&read, Outcome::success(), Some(value)));
+                }
+                None => later.push(read),
+            }
+        }
+        *reads = later;
+        self.post(answers.into_iter());
+        Ok(())
+    }
+
+    /// Sends answers to their event loops, one message for each.
+    fn post(&self, answers: impl Iterator<Item = Written>) {
+        let mut of_loops: Vec<Vec<Written>> = self.mailboxes.iter().map(|_| Vec::new()).collect();
+        for answer in answers {
+            if let Some(of_loop) = of_loops.get_mut(usize::from(answer.address.event_loop)) {
+                of_loop.push(answer);
+            }
+        }
+        for (mailbox, answers) in self.mailboxes.iter().zip(of_loops) {
+            if !answers.is_empty() {
+                mailbox.post(LoopMessage::Written(answers));
+            }
+        }
+    }
+
+    /// A panic under the lock cannot leave half a request, so a poisoned lock is usable.
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The supplier's data at one position.
+struct Supplier<'s> {
+    snapshot: &'s Snapshot,
+    newest: u64,
+    generation: [u8; 16],
+    lineage: Lineage,
+}
+
+impl Supplier<'_> {
+    /// Returns the value of the answer, or `None` if the request waits.
+    fn answer(
+        &self,
+        read: &LogRead,
+        now: Instant,
+        blocks: &mut Blocks,
+    ) -> Result<Option<Vec<u8>>, OperationError> {
+        let first = read.position + 1;
+        if let Some(refusal) = self.refusal(read)? {
+            return Ok(Some(self.without_records(refusal)));
+        }
+        if self.newest >= first {
+            let records = blocks.read(self.snapshot, first, self.newest, read.bytes_max)?;
+            return Ok(Some(records.answer(self.newest, &self.lineage.encode(), first)));
+        }
+        Ok((read.until <= now).then(|| self.without_records(LogPart::Records { first, records: Vec::new() })))
+    }
+
+    fn without_records(&self, part: LogPart<'_>) -> Vec<u8> {
+        LogAnswer { newest: self.newest, lineage: &self.lineage.encode(), part }.encode()
+    }
+
+    /// Returns the reason for which the replica gets no records.
+    fn refusal(&self, read: &LogRead) -> Result<Option<LogPart<'static>>, OperationError> {
+        if read.generation != self.generation {
+            return Ok(Some(LogPart::OtherData));
+        }
+        match self.lineage.judge(self.newest, &read.lineage, read.position) {
+            Relation::SupplierReplaced => return Ok(Some(LogPart::Replaced)),
+            Relation::Diverged { since } => return Ok(Some(LogPart::Diverged(since))),
+            Relation::Continues => {}
+        }
+        let kept_from = self.snapshot.first_log_position()?.unwrap_or(self.newest + 1);
+        if kept_from > read.position + 1 {
+            return Ok(Some(LogPart::Trimmed(kept_from)));
+        }
+        if let Some(expected) = read.digest
+            && let Some((position, record)) = self.snapshot.log_records(read.position).next().transpose()?
+            && position == read.position
+            && record_digest(record) != expected
+        {
+            return Ok(Some(LogPart::Diverged(read.position)));
+        }
+        Ok(None)
+    }
+}
+
+/// Returns the digest of a record by which supplier and replica compare the last record that both have.
+pub(crate) fn record_digest(record: &[u8]) -> [u8; RECORD_DIGEST_BYTES] {
+    let digest: [u8; 32] = Sha256::digest(record).into();
+    let mut short = [0; RECORD_DIGEST_BYTES];
+    short.copy_from_slice(digest.get(..RECORD_DIGEST_BYTES).unwrap_or_default());
+    short
+}
+
+/// Returns the end of a wait of `wait_ms` milliseconds from `now`, bounded by [`LOG_WAIT_MAX`].
+pub(crate) fn wait_until(now: Instant, wait_ms: u32) -> Instant {
+    now + Duration::from_millis(wait_ms.into()).min(LOG_WAIT_MAX)
+}
+
+fn refused(read: &LogRead, code: ResultCode, text: &str) -> Written {
+    written(read, Outcome::new(code, text), None)
+}
+
+fn written(read: &LogRead, outcome: Outcome, value: Option<Vec<u8>>) -> Written {
+    Written { address: read.address, outcome, value, position: None, positions: Vec::new() }
+}

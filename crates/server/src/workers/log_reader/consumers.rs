@@ -1,0 +1,55 @@
+//! Figures of the replicas that read the log here.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+use crate::limits::{CONSUMER_KEPT, LOG_READS_MAX};
+
+/// A replica, as it describes itself with each request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Consumer {
+    /// Name from its settings.
+    pub(crate) name: String,
+    /// Identity of its connection.
+    pub(crate) who: String,
+    /// Position of the last record that it has.
+    pub(crate) position: u64,
+}
+
+/// Replicas by the number of their connection.
+#[derive(Default)]
+pub(crate) struct Consumers(Mutex<HashMap<u64, (Instant, Consumer)>>);
+
+impl Consumers {
+    /// Notes a request that was answered. Replicas that have not asked for a while are forgotten.
+    pub(super) fn note(&self, connection: u64, consumer: &Consumer, newest: u64, now: Instant) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_new = !known.contains_key(&connection);
+        if is_new {
+            known.retain(|_, (seen, _)| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
+        }
+        if is_new && known.len() >= LOG_READS_MAX {
+            return;
+        }
+        if is_new {
+            let Consumer { name, who, position } = consumer;
+            let lag = newest.saturating_sub(*position);
+            tracing::info!(
+                "conn={connection} replica {name:?} of {who} reads the log; it lacks {lag} changes"
+            );
+        }
+        known.insert(connection, (now, consumer.clone()));
+    }
+
+    /// Returns the replicas that asked lately, by connection.
+    pub(super) fn all(&self, now: Instant) -> Vec<(u64, Consumer)> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let fresh =
+            known.iter().filter(|(_, (seen, _))| now.saturating_duration_since(*seen) < CONSUMER_KEPT);
+        let mut all: Vec<_> =
+            fresh.map(|(connection, (_, consumer))| (*connection, consumer.clone())).collect();
+        all.sort_by_key(|(connection, _)| *connection);
+        all
+    }
+}
