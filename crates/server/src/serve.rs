@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle as SignalHandle, Signals};
+use socket2::Socket;
 
 use crate::config::{Arguments, Config};
 use crate::error::ServeError;
@@ -34,10 +35,13 @@ pub fn serve(
     let config = Config::load(arguments)?;
     privileges::forbid_new_privileges()?;
     let account = config.run_as.as_ref().map(Account::of).transpose()?.flatten();
+    let inherited: Vec<Socket> = system::inherited_sockets()?.into_iter().map(Socket::from).collect();
     let mut ports = BoundPorts::default();
-    if let Some(account) = &account {
+    if account.is_some() || !inherited.is_empty() {
         // Ports that only root may take. Everything else is opened as the user, as a reload opens it.
-        ports = BoundPorts::bind(&config.listen)?;
+        ports = BoundPorts::bind(&config.listen, inherited)?;
+    }
+    if let Some(account) = &account {
         account.assume()?;
         account.can_use(&config.data)?;
     }

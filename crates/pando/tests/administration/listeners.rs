@@ -3,13 +3,14 @@
 use crate::support;
 
 use std::net::SocketAddr;
+use std::time::Instant;
 
 use client::{Connection, Tls};
 use ldap::{ResultCode, Scope};
 use rustix::process::Signal;
 use support::pando::{ServiceManager, Start};
 use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 const RULES: &str = r#"
 [[listener]]
@@ -121,4 +122,49 @@ fn a_bind_is_as_strong_as_its_listener_wants() {
     assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
     assert_eq!(bind_code(&mut password), ResultCode::STRONGER_AUTH_REQUIRED);
     assert!(pando.log().contains("changed: weakest_bind or rules of listeners"), "{}", pando.log());
+}
+
+/// Returns an address for this test process alone.
+fn address_of_the_test(port: u16) -> SocketAddr {
+    let [.., third, second, first] = std::process::id().to_be_bytes();
+    SocketAddr::from(([127, third | 0x40, second, first], port))
+}
+
+/// Connects as soon as a socket listens.
+fn connect_at_last(address: SocketAddr) -> Connection {
+    let begun = Instant::now();
+    loop {
+        match Connection::open(address) {
+            Ok(connection) => return connection,
+            Err(error) => assert!(begun.elapsed() < DEADLINE, "{error}"),
+        }
+    }
+}
+
+#[test]
+fn the_service_manager_passes_sockets() {
+    let scratch = Scratch::new("listeners-activated");
+    let address = address_of_the_test(1389);
+    let first = std::thread::spawn(move || connect_at_last(address));
+    let listen = format!("ldap://{address}");
+    let pando = Start::new(&scratch).arguments(&["--listen", &listen]).activated_at(address).ready();
+    assert!(pando.ready_line.contains(&listen), "{}", pando.ready_line);
+    // The connection is older than the server.
+    let mut first = first.join().unwrap();
+    assert!(first.entry("", &["supportedExtension"]).unwrap().is_some());
+    // The other listener has a socket of the server's own.
+    let other = pando.ready_line.split("ldap://").map(|url| url.split(' ').next().unwrap());
+    assert!(other.filter_map(|url| url.parse().ok()).any(|found: SocketAddr| found != address));
+}
+
+#[test]
+fn a_passed_socket_that_no_url_wants_stops_the_start() {
+    let scratch = Scratch::new("listeners-unwanted");
+    let address = address_of_the_test(1390);
+    let first = std::thread::spawn(move || connect_at_last(address));
+    let ended = Start::new(&scratch).activated_at(address).ready_or_ended();
+    assert!(ended.is_err_and(|(status, _)| !status.success()));
+    let log = std::fs::read_to_string(scratch.join("pando.log")).unwrap();
+    assert!(log.contains(&format!("cannot listen on ldap://{address}: the service manager passes")), "{log}");
+    drop(first.join().unwrap());
 }

@@ -86,10 +86,28 @@ impl Start {
     }
 
     /// Limits its open files with prlimit(1), which executes the server.
-    pub fn open_files_max(mut self, count: u64) -> Start {
-        let mut command = Command::new("prlimit");
-        command.arg(format!("--nofile={count}:{count}")).arg(self.command.get_program());
-        command.args(self.command.get_args());
+    pub fn open_files_max(self, count: u64) -> Start {
+        let mut wrapper = Command::new("prlimit");
+        wrapper.arg(format!("--nofile={count}:{count}"));
+        self.executed_by(wrapper)
+    }
+
+    /// Executes the server by systemd-socket-activate(1), which waits for a connection to `address` and passes the
+    /// socket.
+    pub fn activated_at(self, address: SocketAddr) -> Start {
+        let mut wrapper = Command::new("systemd-socket-activate");
+        wrapper.arg(format!("--listen={address}"));
+        for (name, value) in self.command.get_envs() {
+            if let Some(value) = value {
+                wrapper.arg("--setenv").arg([name, value].join(std::ffi::OsStr::new("=")));
+            }
+        }
+        self.executed_by(wrapper)
+    }
+
+    /// Lets another program execute the server: it is given the command line.
+    fn executed_by(mut self, mut command: Command) -> Start {
+        command.arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
             match value {
                 Some(value) => command.env(name, value),

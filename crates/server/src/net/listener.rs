@@ -61,15 +61,22 @@ pub(crate) struct LocalListener {
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
 impl BoundPorts {
-    /// Takes the ports of all URLs of the network.
-    pub(crate) fn bind(urls: &[ServerUrl]) -> Result<BoundPorts, ListenError> {
+    /// Takes the ports of all URLs of the network. An inherited socket, which listens already, is used for the URL with
+    /// its address.
+    ///
+    /// # Errors
+    /// A port cannot be taken, or no URL has the address of an inherited socket.
+    pub(crate) fn bind(urls: &[ServerUrl], mut inherited: Vec<Socket>) -> Result<BoundPorts, ListenError> {
         let mut bound = Vec::new();
         for url in urls {
             if let ServerUrl::Internet { host, port, .. } = url {
-                bound.push((url.clone(), bind_all(url, host, *port)?));
+                bound.push((url.clone(), bind_all(url, host, *port, &mut inherited)?));
             }
         }
-        Ok(BoundPorts(bound))
+        match inherited.first() {
+            None => Ok(BoundPorts(bound)),
+            Some(socket) => Err(unwanted(socket)),
+        }
     }
 
     fn take(&mut self, url: &ServerUrl) -> Option<Vec<Socket>> {
@@ -84,7 +91,8 @@ impl Listener {
         let failed = |error| ListenError { url: url.clone(), error };
         match url {
             ServerUrl::Internet { host, port, tls } => {
-                let sockets = bound.take(url).map_or_else(|| bind_all(url, host, *port), Ok)?;
+                let sockets =
+                    bound.take(url).map_or_else(|| bind_all(url, host, *port, &mut Vec::new()), Ok)?;
                 let listen = |socket| listen(socket).map(|socket| Listener::Tcp(socket, *tls));
                 sockets.into_iter().map(listen).collect::<io::Result<_>>().map_err(failed)
             }
@@ -161,13 +169,51 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn bind_all(url: &ServerUrl, host: &str, port: u16) -> Result<Vec<Socket>, ListenError> {
-    let bound = resolve(host, port).and_then(|addresses| addresses.into_iter().map(bind_port).collect());
+/// Returns a socket for each address of a host. Removes from `inherited` those that it uses.
+fn bind_all(
+    url: &ServerUrl,
+    host: &str,
+    port: u16,
+    inherited: &mut Vec<Socket>,
+) -> Result<Vec<Socket>, ListenError> {
+    let mut bind = |address| match inherited.iter().position(|socket| has_address(socket, address)) {
+        Some(index) => prepare(inherited.swap_remove(index)),
+        None => bind_port(address),
+    };
+    let bound = resolve(host, port).and_then(|addresses| addresses.into_iter().map(&mut bind).collect());
     bound.map_err(|error| ListenError { url: url.clone(), error })
 }
 
-/// Binds a socket to an address. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive settings, which saves
-/// four system calls per connection.
+/// Whether a socket is of TCP and bound to an address.
+fn has_address(socket: &Socket, address: SocketAddr) -> bool {
+    socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
+        && socket.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address))
+}
+
+/// Returns the error of a socket that the service manager passes and no URL asks for.
+fn unwanted(socket: &Socket) -> ListenError {
+    let address = socket.local_addr().ok();
+    let url = match address.as_ref().and_then(SockAddr::as_socket) {
+        Some(address) => ServerUrl::internet(address, false),
+        None => ServerUrl::local(address.as_ref().and_then(SockAddr::as_pathname).unwrap_or(Path::new(""))),
+    };
+    let text =
+        "the service manager passes this socket, and `listen` has no ldap or ldaps URL with its address";
+    ListenError { url, error: io::Error::new(ErrorKind::AddrNotAvailable, text) }
+}
+
+/// Sets the options of a socket that will listen. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive
+/// settings, which saves four system calls per connection.
+fn prepare(socket: Socket) -> io::Result<Socket> {
+    socket.set_tcp_nodelay(true)?;
+    let keepalive =
+        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
+    socket.set_tcp_keepalive(&keepalive)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+/// Binds a socket to an address.
 fn bind_port(address: SocketAddr) -> io::Result<Socket> {
     let unspecified_v6 = address.is_ipv6() && address.ip().is_unspecified();
     let (address, socket) = match new_socket(address) {
@@ -182,13 +228,8 @@ fn bind_port(address: SocketAddr) -> io::Result<Socket> {
         socket.set_only_v6(false)?;
     }
     socket.set_reuse_address(true)?;
-    socket.set_tcp_nodelay(true)?;
-    let keepalive =
-        TcpKeepalive::new().with_time(KEEPALIVE_IDLE).with_interval(KEEPALIVE_INTERVAL).with_retries(3);
-    socket.set_tcp_keepalive(&keepalive)?;
-    socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::from(address))?;
-    Ok(socket)
+    prepare(socket)
 }
 
 fn listen(socket: Socket) -> io::Result<TcpListener> {
