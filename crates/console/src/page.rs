@@ -86,7 +86,8 @@ impl Visit {
         let session = self.session.as_deref();
         let session = session.map(|session| {
             let must_change = session.must_change();
-            context! { who => session.who.as_str(), token => session.token.as_str(), must_change }
+            let manages = session.manages;
+            context! { who => session.who.as_str(), token => session.token.as_str(), must_change, manages }
         });
         match texts.render(template, context! { title, session, page => Value::from(Serde(model)) }) {
             Ok(page) => (status, Html(page)).into_response(),

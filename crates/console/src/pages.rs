@@ -2,10 +2,13 @@
 
 mod access;
 mod add;
+mod audit;
 mod deleted;
 mod edit;
 mod entry;
 mod health;
+mod indexes;
+mod manage;
 mod members;
 mod move_or_delete;
 mod overview;
@@ -67,6 +70,9 @@ fn pages() -> Vec<PageRoute> {
         ("/reset-password", BOTH, get(reset::form).post(reset::reset)),
         ("/members", BOTH, get(members::show).post(members::change)),
         ("/schema", READ, get(schema_browser::show)),
+        ("/manage", READ, get(manage::show)),
+        ("/indexes", BOTH, get(indexes::show).post(indexes::change)),
+        ("/audit", READ, get(audit::show)),
         ("/access", READ, get(access::show)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]

@@ -6,11 +6,11 @@ use client::Connection;
 use data_encoding::{BASE64URL_NOPAD, HEXLOWER};
 use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, UndeleteAnswer, UndeleteRequest, oids};
 use serde_json::{Value, json};
-use time::OffsetDateTime;
 
 use crate::fields::Fields;
 use crate::page::{Page, Signed, Submission};
 use crate::texts::url;
+use crate::times::readable;
 use crate::trouble::Trouble;
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -26,7 +26,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     let DeletedAnswer { next, entries } = DeletedAnswer::decode(&value).ok_or_else(malformed)?;
     let entry = |entry: DeletedEntry| {
         let DeletedEntry { uuid, micros, requester, dn } = entry;
-        json!({ "uuid": HEXLOWER.encode(&uuid), "at": time_of(micros), "who": requester, "dn": dn })
+        json!({ "uuid": HEXLOWER.encode(&uuid), "at": readable(micros), "who": requester, "dn": dn })
     };
     let next = Some(next).filter(|next| !next.is_empty()).map(|next| BASE64URL_NOPAD.encode(&next));
     Ok(json!({
@@ -57,24 +57,4 @@ fn ask(connection: &mut Connection, oid: &str, value: &[u8]) -> Result<Vec<u8>, 
 
 fn malformed() -> Trouble {
     Trouble::Client(client::ClientError::Unexpected("a list of deleted entries".to_owned()))
-}
-
-fn time_of(micros: u64) -> String {
-    let seconds = i64::try_from(micros / 1_000_000).unwrap_or(0);
-    let time = OffsetDateTime::from_unix_timestamp(seconds).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let (hour, minute, second) = time.to_hms();
-    let (year, month, day) = (time.year(), u8::from(time.month()), time.day());
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_are_in_utc() {
-        assert_eq!(time_of(0), "1970-01-01 00:00:00 UTC");
-        assert_eq!(time_of(1_795_767_000_000_000), "2026-11-27 08:10:00 UTC");
-        assert!(!time_of(u64::MAX).is_empty());
-    }
 }

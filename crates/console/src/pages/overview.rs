@@ -3,21 +3,17 @@
 //! The page itself searches, so it never claims that a directory is up which does not answer. Whether changes are made
 //! is known from `cn=monitor`, to those who may read it.
 
-use std::collections::BTreeMap;
 use std::time::Instant;
 
 use axum::response::Response;
-use client::{ClientError, Connection};
-use ldap::Scope;
+use client::Connection;
 use serde_json::{Value, json};
 
-use crate::ask::{self, Search};
-use crate::limits::PAGE_BYTES_MAX;
+use crate::ask;
+use crate::monitor::{self, Figures};
 use crate::page::{Page, Signed};
+use crate::times;
 use crate::trouble::Trouble;
-
-/// Entries of `cn=monitor` that are read.
-const FIGURES_MAX: u32 = 2_000;
 
 /// Days before the end of a certificate from which on it needs attention.
 const CERTIFICATE_DAYS: i64 = 14;
@@ -38,9 +34,6 @@ const FIGURES: [(&str, &str); 10] = [
     ("lag_seconds", "cn=lag seconds,cn=cluster"),
 ];
 
-/// Values by the names of their entries below `cn=monitor`, in lower case.
-type Figures = BTreeMap<String, String>;
-
 pub(crate) async fn show(signed: Signed) -> Response {
     let model = signed.talk(model).await;
     signed.answer(model.map(|model| Page::new("overview.html", "overview.title", model)))
@@ -50,7 +43,7 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
     let begun = Instant::now();
     let contexts = ask::contexts(connection)?;
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let figures = match figures(connection) {
+    let figures = match monitor::figures(connection) {
         Ok(figures) => Some(figures),
         Err(Trouble::Refused(..)) => None,
         Err(trouble) => return Err(trouble),
@@ -80,31 +73,9 @@ fn readable(name: &str, value: &str) -> String {
             format!("{:.1} GiB", number as f64 / f64::from(1 << 30))
         }
         name if name.ends_with("_bytes") => format!("{:.1} MiB", number as f64 / f64::from(1 << 20)),
-        "uptime" if number >= 86_400 => format!("{} d {} h", number / 86_400, number / 3_600 % 24),
-        "uptime" => format!("{} h {} min", number / 3_600, number / 60 % 60),
+        "uptime" => times::span(number),
         _ => value.to_owned(),
     }
-}
-
-/// Reads `cn=monitor`.
-fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
-    let search = Search {
-        base: "cn=monitor".to_owned(),
-        scope: Scope::WholeSubtree,
-        filter: "(objectClass=*)".to_owned(),
-        attributes: ["monitoredInfo", "monitorCounter", "monitorTimestamp"].map(str::to_owned).to_vec(),
-    };
-    let found = ask::page(connection, &search, FIGURES_MAX, &[], PAGE_BYTES_MAX)?;
-    if found.entries.is_empty() {
-        return Err(Trouble::Client(ClientError::Unexpected("cn=monitor is empty".to_owned())));
-    }
-    let pairs = found.entries.into_iter().filter_map(|entry| {
-        let name = entry.dn.to_ascii_lowercase();
-        let name = name.strip_suffix(",cn=monitor").unwrap_or(&name).to_owned();
-        let value = entry.attributes.first()?.values.first()?;
-        Some((name, String::from_utf8_lossy(value).into_owned()))
-    });
-    Ok(pairs.collect())
 }
 
 /// Returns what needs an administrator, most urgent first: the path of its text, and the value.

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use self::builder::Rows;
 use self::saved::Saved;
 use crate::ask::{Found, Search, contexts, page, range, without_range};
+use crate::download::Download;
 use crate::fields::Fields;
 use crate::limits::{PAGE_BYTES_MAX, PAGE_ENTRIES};
 use crate::page::{Page, Signed};
@@ -53,7 +54,7 @@ const SUGGESTED: [&str; 14] = [
 /// Answer to a query: a page, or a file.
 enum Answer {
     Page(Value),
-    File(export::Export),
+    File(Download),
 }
 
 pub(crate) async fn show(signed: Signed, headers: HeaderMap, fields: Fields) -> Response {

@@ -15,6 +15,7 @@ use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
 use crate::fields::Fields;
+use crate::monitor;
 use crate::page::{Format, Page, Submission, Visit};
 use crate::places::source;
 use crate::sessions::{Bound, NoSession};
@@ -26,6 +27,7 @@ pub(crate) struct Proven {
     pub(crate) connection: Connection,
     pub(crate) who: String,
     pub(crate) must_change: bool,
+    pub(crate) manages: bool,
     /// The policy's warning.
     warning: Option<PolicyWarning>,
 }
@@ -65,14 +67,14 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     };
     let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
     let bound = visit.app.ldap.talk(move || bind(ldap.connect(client)?, &given, &password)).await;
-    let Proven { connection, who, must_change, warning } =
+    let Proven { connection, who, must_change, manages, warning } =
         match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
             Ok(bound) => bound,
             Err(trouble) => return refuse(&trouble),
         };
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
-    let bound = Bound { who, must_change, connection, from: visit.client.address.ip() };
+    let bound = Bound { who, must_change, manages, connection, from: visit.client.address.ip() };
     let session = match sessions.begin(place, bound, &headers).map_err(busy) {
         Ok(session) => session,
         Err(trouble) => return refuse(&trouble),
@@ -138,7 +140,8 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     let who = identity_of(&reply).unwrap_or_else(|| name.to_owned());
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
-    Ok(Proven { connection, who, must_change, warning: policy.warning })
+    let manages = !must_change && monitor::may_read(&mut connection)?;
+    Ok(Proven { connection, who, must_change, manages, warning: policy.warning })
 }
 
 /// Returns the DN of the identity that a bind's answer names (RFC 3829).

@@ -20,7 +20,7 @@ pub const EXPLAIN_ACCESS: &str = ldap::oids::EXPLAIN_ACCESS;
 
 /// OID of the extended operation that reads the audit trail: see `docs/how-to/audit.md`. The request value is an
 /// [`ldap::TrailRequest`], the response value an [`ldap::TrailAnswer`].
-pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
+pub const READ_AUDIT: &str = ldap::oids::READ_AUDIT;
 
 /// OID of the extended operation that lists deleted entries: see `docs/reference/protocol.md`. The request value is an
 /// [`ldap::DeletedRequest`], the response value an [`ldap::DeletedAnswer`].

@@ -204,6 +204,7 @@ fn every_page_renders_as_html_and_json() {
         format!("/reset-password?dn={anna}&notice=added"),
         format!("/members?dn={team}&notice=joined"),
         format!("/members?dn={anna}"),
+        "/manage".to_owned(),
         "/schema".to_owned(),
         "/schema?q=mail".to_owned(),
         "/schema?type=cn".to_owned(),

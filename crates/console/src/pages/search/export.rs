@@ -1,7 +1,6 @@
 //! The whole result of a search as a file: CSV for spreadsheets, LDIF for directories.
 
-use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use client::{Connection, Entry};
 use data_encoding::BASE64;
 use ldap::ldif::LdifWriter;
@@ -9,27 +8,10 @@ use tokio::sync::Semaphore;
 
 use super::query;
 use crate::ask::{Search, page};
+use crate::download::{Download, put_row};
 use crate::fields::Fields;
 use crate::limits::{EXPORT_BYTES_MAX, PAGE_ENTRIES};
 use crate::trouble::Trouble;
-
-/// A file for the client.
-pub(super) struct Export {
-    media_type: &'static str,
-    name: &'static str,
-    content: Vec<u8>,
-}
-
-impl IntoResponse for Export {
-    fn into_response(self) -> Response {
-        let disposition = format!("attachment; filename=\"{}\"", self.name);
-        let disposition =
-            HeaderValue::from_str(&disposition).unwrap_or(HeaderValue::from_static("attachment"));
-        let media_type = HeaderValue::from_static(self.media_type);
-        ([(header::CONTENT_TYPE, media_type), (header::CONTENT_DISPOSITION, disposition)], self.content)
-            .into_response()
-    }
-}
 
 /// Makes the file of a query. Blocks.
 ///
@@ -39,7 +21,7 @@ pub(super) fn make(
     places: &Semaphore,
     connection: &mut Connection,
     fields: &Fields,
-) -> Result<Export, Trouble> {
+) -> Result<Download, Trouble> {
     let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
     let _place = places.try_acquire().map_err(busy)?;
     let query = query(connection, fields)?;
@@ -53,7 +35,7 @@ pub(super) fn make(
             let cells: Vec<String> = std::iter::once(entry.dn.clone()).chain(cells).collect();
             put_row(content, cells.iter().map(String::as_str));
         })?;
-        return Ok(Export { media_type: "text/csv; charset=utf-8", name: "entries.csv", content });
+        return Ok(Download { media_type: "text/csv; charset=utf-8", name: "entries.csv", content });
     }
     let attributes = if fields.given("columns").is_some() { search.attributes } else { vec!["*".to_owned()] };
     let search = Search { attributes, ..search };
@@ -65,7 +47,7 @@ pub(super) fn make(
         // Writing into memory does not fail.
         let _ = LdifWriter::new(content).entry(&entry.dn, values);
     })?;
-    Ok(Export { media_type: "text/plain; charset=utf-8", name: "entries.ldif", content })
+    Ok(Download { media_type: "text/plain; charset=utf-8", name: "entries.ldif", content })
 }
 
 /// Puts all entries of a search into `content`.
@@ -104,45 +86,12 @@ fn cell(values: &[Vec<u8>]) -> String {
     texts.collect::<Vec<_>>().join("|")
 }
 
-/// Appends a row of CSV (RFC 4180).
-fn put_row<'c>(out: &mut Vec<u8>, cells: impl Iterator<Item = &'c str>) {
-    for (place, cell) in cells.enumerate() {
-        if place > 0 {
-            out.push(b',');
-        }
-        out.push(b'"');
-        // Spreadsheets take a cell that begins with one of these for a formula, which could fetch or send data.
-        if cell.starts_with(['=', '+', '-', '@', '\t', '\r', '\n', '|']) {
-            out.push(b'\'');
-        }
-        out.extend_from_slice(cell.replace('"', "\"\"").as_bytes());
-        out.push(b'"');
-    }
-    out.extend_from_slice(b"\r\n");
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn cells_are_no_formulas_and_end_no_row() {
-        let mut out = Vec::new();
-        put_row(
-            &mut out,
-            ["a", "=HYPERLINK(\"x\")", "+1", "-1", "@SUM(1)", "\t=1", "b,\"c\"\r\nd"].into_iter(),
-        );
-        let text = String::from_utf8(out).unwrap();
-        let expected = [
-            "\"a\"",
-            "\"'=HYPERLINK(\"\"x\"\")\"",
-            "\"'+1\"",
-            "\"'-1\"",
-            "\"'@SUM(1)\"",
-            "\"'\t=1\"",
-            "\"b,\"\"c\"\"\r\nd\"\r\n",
-        ];
-        assert_eq!(text, expected.join(","));
+    fn a_cell_has_all_values() {
         assert_eq!(cell(&[b"a".to_vec(), b"\xff".to_vec()]), "a|/w==");
     }
 }

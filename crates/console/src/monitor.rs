@@ -1,0 +1,91 @@
+//! Figures of `cn=monitor`, for those who may read it.
+
+use std::collections::BTreeMap;
+
+use client::{ClientError, Connection, Entry};
+use ldap::Scope;
+use serde::Serialize;
+
+use crate::ask::{self, Search};
+use crate::limits::PAGE_BYTES_MAX;
+use crate::trouble::Trouble;
+
+/// Entries of `cn=monitor` that are read.
+const FIGURES_MAX: u32 = 2_000;
+
+/// Attributes with the value of a figure; an entry has one of them.
+const VALUES: [&str; 4] = ["monitoredInfo", "monitorCounter", "monitorTimestamp", "monitorOpCompleted"];
+
+/// Values by the names of their entries below `cn=monitor`, in lower case.
+pub(crate) type Figures = BTreeMap<String, String>;
+
+/// A figure of a group.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Figure {
+    /// Name, such as `Last Backup`.
+    pub(crate) name: String,
+    pub(crate) value: String,
+    /// Meaning of the figure, from the server.
+    pub(crate) help: String,
+}
+
+/// Reads all figures. Blocks.
+///
+/// # Errors
+/// The requester may not read them, or the directory does not answer.
+pub(crate) fn figures(connection: &mut Connection) -> Result<Figures, Trouble> {
+    let entries = entries(connection, "cn=monitor", Scope::WholeSubtree)?;
+    if entries.is_empty() {
+        return Err(Trouble::Client(ClientError::Unexpected("cn=monitor is empty".to_owned())));
+    }
+    let pairs = entries.into_iter().filter_map(|entry| {
+        let name = entry.dn.to_ascii_lowercase();
+        let name = name.strip_suffix(",cn=monitor").unwrap_or(&name).to_owned();
+        Some((name, value(&entry)?))
+    });
+    Ok(pairs.collect())
+}
+
+/// Reads the figures of a group, in the server's order; none if the server has no such group. Blocks.
+///
+/// # Errors
+/// The requester may not read them, or the directory does not answer.
+pub(crate) fn group(connection: &mut Connection, name: &str) -> Result<Vec<Figure>, Trouble> {
+    let entries = match entries(connection, &format!("cn={name},cn=monitor"), Scope::SingleLevel) {
+        Err(Trouble::Refused(outcome, _)) if is_missing(connection, &outcome)? => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let figure = |entry: Entry| {
+        let (name, help) = (entry.text("cn")?, entry.text("description").unwrap_or_default());
+        Some(Figure { name, value: value(&entry)?, help })
+    };
+    Ok(entries.into_iter().filter_map(figure).collect())
+}
+
+/// Whether a group is missing, and not only hidden with all of `cn=monitor`.
+fn is_missing(connection: &mut Connection, outcome: &client::Outcome) -> Result<bool, Trouble> {
+    Ok(outcome.code == ldap::ResultCode::NO_SUCH_OBJECT && may_read(connection)?)
+}
+
+/// Returns true if the requester may read `cn=monitor`. Blocks.
+///
+/// # Errors
+/// The directory does not answer.
+pub(crate) fn may_read(connection: &mut Connection) -> Result<bool, Trouble> {
+    Ok(connection.entry("cn=monitor", &["1.1"])?.is_some())
+}
+
+fn entries(connection: &mut Connection, base: &str, scope: Scope) -> Result<Vec<Entry>, Trouble> {
+    let attributes = VALUES.iter().chain(&["cn", "description"]).map(|name| (*name).to_owned());
+    let search = Search {
+        base: base.to_owned(),
+        scope,
+        filter: "(objectClass=*)".to_owned(),
+        attributes: attributes.collect(),
+    };
+    Ok(ask::page(connection, &search, FIGURES_MAX, &[], PAGE_BYTES_MAX)?.entries)
+}
+
+fn value(entry: &Entry) -> Option<String> {
+    VALUES.iter().find_map(|name| entry.text(name))
+}

@@ -1,0 +1,308 @@
+//! Audit search: who did what, when, to which entry. The events are those of the audit trail, read over LDAP.
+
+mod events;
+
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+use ::audit::{Event, Events, Field, Kind};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse as _, Response};
+use client::{ClientError, Connection};
+use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailPosition, TrailRequest, oids};
+use serde_json::{Value, json};
+
+use crate::download::{Download, put_row};
+use crate::fields::Fields;
+use crate::limits::{EXPORT_BYTES_MAX, PAGE_BYTES_MAX};
+use crate::page::{Page, Signed};
+use crate::times;
+use crate::trouble::Trouble;
+
+/// Events of a page.
+const EVENTS_MAX: usize = 100;
+
+/// Time for reading the trail for a page. Then the page says how far it came, and continues on demand.
+const READ_TIME: Duration = Duration::from_secs(10);
+
+/// Damaged places that are named.
+const DAMAGES_MAX: usize = 10;
+
+/// Period that is searched if none is chosen.
+const PERIOD: &str = "24h";
+
+/// Kinds that the form offers, the usual ones first.
+const KINDS: [Kind; 19] = [
+    Kind::Bind,
+    Kind::Add,
+    Kind::Modify,
+    Kind::Delete,
+    Kind::ModifyDn,
+    Kind::Search,
+    Kind::Compare,
+    Kind::Extended,
+    Kind::Administration,
+    Kind::Opened,
+    Kind::Closed,
+    Kind::Tls,
+    Kind::Unbind,
+    Kind::Abandon,
+    Kind::Started,
+    Kind::Stopped,
+    Kind::Lost,
+    Kind::Gap,
+    Kind::Retired,
+];
+
+/// Columns of the file.
+const COLUMNS: [&str; 12] = [
+    "time",
+    "operation",
+    "who",
+    "acts_as",
+    "network",
+    "target",
+    "attributes",
+    "result",
+    "reason",
+    "detail",
+    "connection",
+    "position",
+];
+
+/// Answer to a query: a page, or a file.
+enum Answer {
+    Page(Value),
+    File(Download),
+}
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let app = std::sync::Arc::clone(&signed.app);
+    let answered = signed.talk(move |connection| {
+        let wanted = Wanted::of(&fields)?;
+        if fields.text("as") == "csv" {
+            let busy = |_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "search.exports_busy");
+            let _place = app.exports.try_acquire().map_err(busy)?;
+            return file(connection, &wanted).map(Answer::File);
+        }
+        model(connection, &fields, &wanted).map(Answer::Page)
+    });
+    match answered.await {
+        Err(trouble) => signed.fail(&trouble),
+        Ok(Answer::Page(model)) => signed.show(Page::new("audit.html", "audit.title", model)),
+        Ok(Answer::File(file)) => file.into_response(),
+    }
+}
+
+/// Selection of events.
+struct Wanted {
+    since: u64,
+    until: Option<u64>,
+    who: String,
+    target: String,
+    operation: Option<Kind>,
+    /// Whether only failures, or only successes.
+    is_failure: Option<bool>,
+    from: Option<TrailPosition>,
+}
+
+impl Wanted {
+    fn of(fields: &Fields) -> Result<Wanted, Trouble> {
+        let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+        let now = times::now_micros();
+        let time = |text: &str| times::micros(text, now).ok_or(unusable("audit.no_time"));
+        let since = time(fields.given("since").unwrap_or(PERIOD))?;
+        let until = fields.given("until").map(time).transpose()?;
+        let from = fields.given("page").map(|page| {
+            let (segment, offset) = page.split_once('.')?;
+            Some(TrailPosition { segment: segment.parse().ok()?, offset: offset.parse().ok()? })
+        });
+        let from = from.map(|from| from.ok_or(unusable("search.bad_page"))).transpose()?;
+        Ok(Wanted {
+            since,
+            until,
+            who: fields.text("who").trim().to_lowercase(),
+            target: fields.text("target").trim().to_lowercase(),
+            operation: Kind::named(fields.text("operation")),
+            is_failure: match fields.text("result") {
+                "failed" => Some(true),
+                "success" => Some(false),
+                _ => None,
+            },
+            from,
+        })
+    }
+
+    fn has(&self, event: Event<'_>) -> bool {
+        let time = event.number(Field::Time).unwrap_or(0);
+        let text = |field| event.text(field).unwrap_or_default().to_lowercase();
+        time >= self.since
+            && self.until.is_none_or(|until| time < until)
+            && self.operation.is_none_or(|kind| event.kind() == Some(kind))
+            && self.is_failure.is_none_or(|wanted| is_failure(event) == Some(wanted))
+            && (self.who.is_empty()
+                || fits(&text(Field::Who), &self.who)
+                || fits(&text(Field::ActsAs), &self.who))
+            && (self.target.is_empty() || fits(&text(Field::Target), &self.target))
+    }
+}
+
+/// Returns true if a name is that of a search, or below it, or contains it if it is no DN. Both are in lower case.
+fn fits(name: &str, wanted: &str) -> bool {
+    if !wanted.contains('=') {
+        return name.contains(wanted);
+    }
+    let plain = |text: &str| text.replace(", ", ",");
+    let (name, wanted) = (plain(name), plain(wanted));
+    let name = name.strip_prefix("dn:").unwrap_or(&name);
+    name.strip_suffix(&wanted).is_some_and(|below| below.is_empty() || below.ends_with(','))
+}
+
+fn is_failure(event: Event<'_>) -> Option<bool> {
+    const GOOD: [ResultCode; 5] = [
+        ResultCode::SUCCESS,
+        ResultCode::COMPARE_TRUE,
+        ResultCode::COMPARE_FALSE,
+        ResultCode::REFERRAL,
+        ResultCode::SASL_BIND_IN_PROGRESS,
+    ];
+    let code = event.number(Field::Result)?;
+    Some(!GOOD.iter().any(|good| u64::from(good.0) == code))
+}
+
+/// Extent of what was read.
+#[derive(Debug, Default)]
+struct Read {
+    /// Position to continue from, if the end was not reached in time.
+    next: Option<TrailPosition>,
+    /// Time of the last block that was read.
+    until: u64,
+    damages: Vec<String>,
+}
+
+/// Reads the trail and passes each wanted event to `take`, the oldest first, until it fails.
+fn read(
+    connection: &mut Connection,
+    wanted: &Wanted,
+    take: &mut dyn FnMut(Event<'_>) -> Result<(), Trouble>,
+) -> Result<Read, Trouble> {
+    let malformed = || Trouble::Client(ClientError::Unexpected("a part of the audit trail".to_owned()));
+    let begun = Instant::now();
+    let mut read = Read::default();
+    let mut request = TrailRequest { since_micros: wanted.since, from: wanted.from };
+    loop {
+        let reply = connection.extended(oids::READ_AUDIT, Some(&request.encode()))?;
+        Trouble::unless_success(reply.outcome, None)?;
+        let value = reply.extended.value.unwrap_or_default();
+        let answer = TrailAnswer::decode(&value).ok_or_else(malformed)?;
+        for piece in &answer.pieces {
+            match piece {
+                TrailPiece::Damage(text) if read.damages.len() < DAMAGES_MAX => {
+                    read.damages.push((*text).to_owned());
+                }
+                TrailPiece::Damage(_) => {}
+                TrailPiece::Torn(_) => {}
+                TrailPiece::Block(_, micros, events) => {
+                    read.until = *micros;
+                    for event in Events::of(events) {
+                        let event = event.map_err(|_| malformed())?;
+                        if wanted.has(event) {
+                            take(event)?;
+                        }
+                    }
+                }
+            }
+        }
+        if answer.is_end || wanted.until.is_some_and(|until| read.until > until.saturating_add(LATE_MICROS)) {
+            return Ok(read);
+        }
+        if begun.elapsed() > READ_TIME {
+            read.next = Some(answer.next);
+            return Ok(read);
+        }
+        request.from = Some(answer.next);
+    }
+}
+
+/// Longest time from an event until its block is written, after which a search for earlier events ends.
+const LATE_MICROS: u64 = 60_000_000;
+
+fn model(connection: &mut Connection, fields: &Fields, wanted: &Wanted) -> Result<Value, Trouble> {
+    let mut newest: VecDeque<Value> = VecDeque::new();
+    let (mut bytes, mut has_older) = (0, false);
+    let read = read(connection, wanted, &mut |event| {
+        bytes += event.as_bytes().len();
+        newest.push_front(events::model(event));
+        while newest.len() > EVENTS_MAX || (bytes > PAGE_BYTES_MAX && newest.len() > 1) {
+            let oldest = newest.pop_back();
+            let size = oldest.and_then(|oldest| oldest["bytes"].as_u64()).unwrap_or(0);
+            bytes = bytes.saturating_sub(usize::try_from(size).unwrap_or(0));
+            has_older = true;
+        }
+        Ok(())
+    })?;
+    let older = newest.back().filter(|_| has_older).and_then(|oldest| oldest["time"].as_str());
+    let next = read.next.map(|next| format!("{}.{}", next.segment, next.offset));
+    Ok(json!({
+        "who": fields.text("who"),
+        "target": fields.text("target"),
+        "operation": fields.text("operation"),
+        "result": fields.text("result"),
+        "since": fields.given("since").unwrap_or(PERIOD),
+        "until": fields.text("until"),
+        "kinds": KINDS.map(Kind::name),
+        "older": older,
+        "read_until": next.as_ref().map(|_| times::readable(read.until)),
+        "next": next,
+        "damages": read.damages,
+        "events": newest,
+    }))
+}
+
+/// Returns all wanted events as CSV, the oldest first.
+fn file(connection: &mut Connection, wanted: &Wanted) -> Result<Download, Trouble> {
+    let mut content = Vec::new();
+    put_row(&mut content, COLUMNS.into_iter());
+    let too_large = || Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "audit.too_large");
+    let read = read(connection, wanted, &mut |event| {
+        let event = events::model(event);
+        let cell = |column: &&str| match &event[*column] {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            Value::Array(list) => list.iter().filter_map(Value::as_str).collect::<Vec<_>>().join("|"),
+            other => other.to_string(),
+        };
+        let cells: Vec<String> = COLUMNS.iter().map(cell).collect();
+        put_row(&mut content, cells.iter().map(String::as_str));
+        if content.len() > EXPORT_BYTES_MAX { Err(too_large()) } else { Ok(()) }
+    })?;
+    if read.next.is_some() {
+        return Err(too_large());
+    }
+    Ok(Download { media_type: "text/csv; charset=utf-8", name: "audit.csv", content })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_found_by_a_part_or_by_their_place() {
+        for (name, wanted, expected) in [
+            ("uid=anna,ou=people,dc=a", "anna", true),
+            ("uid=anna,ou=people,dc=a", "ou=people, dc=a", true),
+            ("uid=anna,ou=people,dc=a", "uid=anna,ou=people,dc=a", true),
+            ("dn:uid=anna,dc=a", "uid=anna,dc=a", true),
+            ("xou=people,dc=a", "ou=people,dc=a", false),
+            ("dc=a", "ou=people,dc=a", false),
+            ("uid=bea,dc=a", "anna", false),
+        ] {
+            assert_eq!(fits(name, wanted), expected, "{name} {wanted}");
+        }
+    }
+
+    #[test]
+    fn every_kind_is_offered() {
+        assert!(Kind::ALL.iter().all(|kind| KINDS.contains(kind)));
+    }
+}
