@@ -585,6 +585,9 @@ pub const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
 /// Entries of a followed server that are remembered and logged as not copied; further ones are only counted.
 pub const FOLLOW_REJECTED_MAX: usize = 10_000;
 
+/// Entries of a refresh of a followed server whose entryCSNs are remembered, the latest ones.
+pub const FOLLOW_NEWEST_MAX: usize = 100_000;
+
 /// Longest time without a message of the followed server before it is asked for one, and again until the connection
 /// counts as broken.
 pub const FOLLOW_SILENCE: Duration = Duration::from_secs(60);

@@ -25,7 +25,7 @@ use crate::accounts::{COPIED_STATE, LOCKED_TIME};
 use crate::catalog::{VirtualAttribute, is_user_password, normal_value};
 use crate::database::WriteBatch;
 use crate::index::IndexPart;
-use crate::model::entry::{Content, EntryRow, InlineValue};
+use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, INDEX, index_key};
@@ -65,6 +65,16 @@ pub enum SourceChange {
     Entry(SourceEntry),
     /// The entry is gone.
     Delete(SyncUuid),
+}
+
+impl SourceChange {
+    /// Returns the entryUUID of the entry.
+    pub fn uuid(&self) -> &SyncUuid {
+        match self {
+            SourceChange::Entry(entry) => &entry.uuid,
+            SourceChange::Delete(uuid) => uuid,
+        }
+    }
 }
 
 /// More values than this are not replaced, but added and deleted one by one.
@@ -392,9 +402,7 @@ pub fn others_below(
         let (key, value) = row?;
         let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
         let row = EntryRow::decode(value).ok_or_else(|| damaged_row("entries", id))?;
-        let Some(Content::Inline(values)) = row.find(attribute).map(|found| found.content) else { continue };
-        let Some(InlineValue::Here(text)) = values.iter().next() else { continue };
-        let Ok(uuid) = Uuid::try_parse_ascii(text).map(Uuid::into_bytes) else { continue };
+        let Some(uuid) = row.uuid(attribute) else { continue };
         if !is_known(&uuid) && state.is_at_or_below(id, base)? {
             others.push(uuid);
         }

@@ -19,6 +19,7 @@ pub mod positions;
 pub mod root;
 pub mod scratch;
 pub mod slapd;
+pub mod sync_source;
 pub mod transactions;
 pub mod tree;
 pub mod writers;

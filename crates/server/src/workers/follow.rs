@@ -4,7 +4,11 @@
 //! server the copy continues from there: what is sent again changes nothing, because entries are compared by entryUUID.
 //! A cookie belongs to the source and the content; with another one everything is compared again.
 
+mod cookie;
 mod figures;
+mod latest;
+mod refresh;
+mod rejected;
 mod session;
 mod state;
 

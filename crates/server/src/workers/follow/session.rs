@@ -1,11 +1,11 @@
 //! One connection to the other server: connects, searches, and turns its messages into batches of changes.
 //!
 //! During the refresh, the entries that the other server sends or names as unchanged are noted. If it does not report
-//! deletes itself, all others are deleted at the end (RFC 4533 section 3.3.2). Only then is its cookie stored. Changes
-//! that wait for others, such as an entry that comes before its superior, are tried again at the end of the refresh,
-//! and later with the next changes.
+//! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2). Only
+//! then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are tried
+//! again at the end of the refresh, and later with the next changes, unless a later change of the same entry was made.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -20,12 +20,15 @@ use ldap::{
     SyncUuid, oids,
 };
 
+use super::latest::Latest;
+use super::refresh::Refresh;
+use super::rejected::Rejected;
 use super::state::CopyState;
-use super::{Follow, FollowError, FollowStage};
+use super::{Follow, FollowError, FollowStage, cookie};
 use crate::config::FollowIdentity;
 use crate::limits::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_CONNECT, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK,
-    FOLLOW_REJECTED_MAX, FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
+    FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
 use crate::workers::writer::{FollowedChanges, GroupEnd, ToWrite, change_bytes};
@@ -37,24 +40,29 @@ pub(super) struct Session<'f> {
     follow: &'f Follow,
     random: Random,
     /// The entries that were sent or named, until the refresh is complete.
-    refresh: Option<HashSet<SyncUuid>>,
-    /// Changes received and not made yet, and their octets.
+    refresh: Option<Refresh>,
+    /// Entries that the refresh has sent with changes that are sent again, and their entryCSNs.
+    newer: HashMap<SyncUuid, String>,
+    /// Cookie of the request, if it had one.
+    sent_cookie: Option<Vec<u8>>,
+    /// Changes received and not made yet.
     pending: Vec<Arc<SourceChange>>,
     pending_bytes: usize,
-    /// Changes that wait for others, and their octets.
-    waiting: Vec<Arc<SourceChange>>,
-    waiting_bytes: usize,
-    /// Entries since the last stored cookie with values that name others, and their octets.
-    with_links: Vec<Arc<SourceChange>>,
-    with_links_bytes: usize,
+    /// Changes that wait for others.
+    waiting: Latest,
+    /// Entries since the last stored cookie with values that name others.
+    with_links: Latest,
+    /// Whether those were too many to keep.
+    lacks_links: bool,
     /// Whether an entry was renamed since then.
     has_renames: bool,
-    /// Cookie of the changes received, if it is not stored yet.
-    cookie: Option<Vec<u8>>,
+    /// Cookie of the end of the refresh.
+    refreshed: Vec<u8>,
+    /// Cookie of the last changes received, and whether it is not stored yet.
+    cookie: Vec<u8>,
+    has_new_cookie: bool,
     /// Entries that are not copied.
-    rejected: HashSet<SyncUuid>,
-    /// Number of those that are not in the set.
-    more_rejected: u64,
+    rejected: Rejected,
     was_complete: bool,
     heard: Instant,
     probe: Option<MessageId>,
@@ -65,17 +73,19 @@ impl<'f> Session<'f> {
         Session {
             follow,
             random: Random::default(),
-            refresh: Some(HashSet::new()),
+            refresh: Some(Refresh::default()),
+            newer: HashMap::new(),
+            sent_cookie: None,
             pending: Vec::new(),
             pending_bytes: 0,
-            waiting: Vec::new(),
-            waiting_bytes: 0,
-            with_links: Vec::new(),
-            with_links_bytes: 0,
+            waiting: Latest::default(),
+            with_links: Latest::default(),
+            lacks_links: false,
             has_renames: false,
-            cookie: None,
-            rejected: HashSet::new(),
-            more_rejected: 0,
+            refreshed: Vec::new(),
+            cookie: Vec::new(),
+            has_new_cookie: false,
+            rejected: Rejected::default(),
             was_complete: false,
             heard: Instant::now(),
             probe: None,
@@ -92,10 +102,11 @@ impl<'f> Session<'f> {
         let stored = self.follow.directory.follow_state()?;
         let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
         // What was refused may be possible now.
-        let cookie = state.filter(|state| state.rejected == 0).map(|state| state.cookie);
+        let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
+        self.sent_cookie = usable.map(|state| state.cookie);
         let mut connection = self.connect()?;
         connection.set_timeout(FOLLOW_LOOK)?;
-        let search = self.search(&mut connection, cookie.as_deref())?;
+        let search = self.search(&mut connection)?;
         self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
         self.follow.figures.set_stage(FollowStage::Refreshing);
         self.heard = Instant::now();
@@ -110,7 +121,7 @@ impl<'f> Session<'f> {
                 Ok(received) => {
                     self.heard = Instant::now();
                     if received.id() == search {
-                        self.take(&received, cookie.is_some())?;
+                        self.take(&received)?;
                     } else {
                         self.probe = None;
                     }
@@ -158,8 +169,9 @@ impl<'f> Session<'f> {
         }
     }
 
-    fn search(&self, connection: &mut Connection, cookie: Option<&[u8]>) -> Result<MessageId> {
+    fn search(&self, connection: &mut Connection) -> Result<MessageId> {
         let settings = &self.follow.settings;
+        let cookie = self.sent_cookie.as_deref();
         let sync = SyncRequest { persists: true, cookie, reload_hint: true }.encode();
         let controls = ControlsBuf::from_iter([
             Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) },
@@ -187,7 +199,7 @@ impl<'f> Session<'f> {
     }
 
     /// Takes a message of the search.
-    fn take(&mut self, received: &Received, has_cookie: bool) -> Result<()> {
+    fn take(&mut self, received: &Received) -> Result<()> {
         let message = received.message();
         match message.response {
             Response::SearchEntry(entry) => self.take_entry(&entry, message.controls)?,
@@ -198,7 +210,7 @@ impl<'f> Session<'f> {
             response => {
                 let Some(result) = response.result() else { return Ok(()) };
                 self.flush()?;
-                return Err(self.ended(result.code, result.diagnostic, has_cookie));
+                return Err(self.ended(result.code, result.diagnostic));
             }
         }
         match self.pending.len() >= FOLLOW_BATCH_CHANGES || self.pending_bytes >= FOLLOW_BATCH_BYTES {
@@ -208,9 +220,9 @@ impl<'f> Session<'f> {
     }
 
     /// Returns the reason of the end of the search.
-    fn ended(&mut self, code: ResultCode, diagnostic: &str, has_cookie: bool) -> FollowError {
+    fn ended(&mut self, code: ResultCode, diagnostic: &str) -> FollowError {
         if code == ResultCode::E_SYNC_REFRESH_REQUIRED {
-            if self.refresh.is_some() && has_cookie {
+            if self.refresh.is_some() && self.sent_cookie.is_some() {
                 // The cookie is of no use any longer.
                 if let Err(error) = self.forget_cookie() {
                     return error;
@@ -226,13 +238,26 @@ impl<'f> Session<'f> {
         let Some(SyncStateValue { state, uuid, cookie }) = control.and_then(SyncStateValue::decode) else {
             return Err(FollowError::Source("an entry has no sync state: is the source's provider enabled?"));
         };
-        if state != SyncState::Delete
-            && let Some(seen) = &mut self.refresh
-        {
-            seen.insert(uuid);
-        }
+        // A delete is always made, because slapd may report one that is older than its cookie for the first time.
+        let is_known = match (&mut self.refresh, state) {
+            (Some(refresh), SyncState::Delete) => {
+                refresh.deleted(&uuid);
+                false
+            }
+            (None, SyncState::Delete) => false,
+            (Some(refresh), _) => {
+                refresh.sent(uuid, entry_csn(entry));
+                false
+            }
+            (None, _) => {
+                let has_sent =
+                    self.newer.get(&uuid).zip(entry_csn(entry)).is_some_and(|(sent, csn)| csn <= *sent);
+                has_sent || cookie.is_some_and(|cookie| cookie::contains(&self.refreshed, cookie))
+            }
+        };
         match state {
             SyncState::Present => {}
+            _ if is_known => {}
             SyncState::Delete => self.push(Arc::new(SourceChange::Delete(uuid))),
             SyncState::Add | SyncState::Modify => {
                 let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
@@ -253,10 +278,10 @@ impl<'f> Session<'f> {
                     return Err(FollowError::Source("the system gives no random numbers"));
                 }
                 let change = Arc::new(SourceChange::Entry(entry));
+                self.push(Arc::clone(&change));
                 if has_links {
-                    self.keep_links(&change);
+                    self.keep_links(change);
                 }
-                self.push(change);
             }
         }
         self.note_cookie(cookie);
@@ -269,9 +294,10 @@ impl<'f> Session<'f> {
             SyncInfo::IdSet(set) if set.refresh_deletes => {
                 set.uuids.into_iter().for_each(|uuid| self.push(Arc::new(SourceChange::Delete(uuid))));
             }
-            SyncInfo::IdSet(set) => self.refresh.iter_mut().for_each(|seen| seen.extend(&set.uuids)),
+            SyncInfo::IdSet(set) => self.refresh.iter_mut().for_each(|seen| seen.named(&set.uuids)),
             SyncInfo::Refreshed { deletes, cookie, is_done } => {
-                if !deletes {
+                // Without a cookie the whole content was sent, whatever the source calls the phase.
+                if !deletes || (is_done && self.sent_cookie.is_none()) {
                     self.delete_others()?;
                 }
                 if is_done {
@@ -285,25 +311,34 @@ impl<'f> Session<'f> {
     /// Keeps a cookie of the time after the refresh: until then it says nothing of the copy.
     fn note_cookie(&mut self, cookie: Option<&[u8]>) {
         if self.refresh.is_none()
-            && let Some(cookie) = cookie
+            && let Some(cookie) = cookie.and_then(|cookie| cookie::combined(&self.cookie, cookie))
         {
-            self.cookie = Some(cookie.to_vec());
+            self.cookie = cookie;
+            self.has_new_cookie = true;
         }
     }
 
+    /// Adds a change. Earlier ones of the same entry are still made if they come before it, because other entries may
+    /// have to be placed below the names that the entry had in between.
     fn push(&mut self, change: Arc<SourceChange>) {
+        if self.refresh.is_some() {
+            // Those that wait are made after it.
+            self.waiting.remove(change.uuid());
+        }
+        self.with_links.remove(change.uuid());
         self.pending_bytes += change_bytes(&change);
         self.pending.push(change);
     }
 
     /// Keeps an entry that has to be made equal again if others are renamed. If there are too many, the content is read
     /// again after a rename instead.
-    fn keep_links(&mut self, change: &Arc<SourceChange>) {
-        self.with_links_bytes += change_bytes(change);
-        if self.with_links_bytes <= FOLLOW_LINKS_BYTES_MAX {
-            self.with_links.push(Arc::clone(change));
-        } else {
-            self.with_links = Vec::new();
+    fn keep_links(&mut self, change: Arc<SourceChange>) {
+        if self.lacks_links {
+            return;
+        }
+        self.with_links.push(change);
+        if self.with_links.bytes() > FOLLOW_LINKS_BYTES_MAX {
+            (self.with_links, self.lacks_links) = (Latest::default(), true);
         }
     }
 
@@ -331,12 +366,17 @@ impl<'f> Session<'f> {
     fn finish_refresh(&mut self, cookie: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         self.retry_waiting()?;
-        self.refresh = None;
-        self.cookie = cookie.map(<[u8]>::to_vec);
+        let refresh = self.refresh.take().unwrap_or_default();
+        // Without one, the source has the state of the cookie of the request.
+        let sent = self.sent_cookie.as_deref();
+        self.cookie = cookie.or(sent).unwrap_or_default().to_vec();
+        self.refreshed = self.cookie.clone();
+        self.newer = refresh.newer_than(&self.cookie);
+        self.has_new_cookie = true;
         self.flush()?;
         self.was_complete = true;
         self.follow.figures.set_stage(FollowStage::Following);
-        tracing::info!(source = %self.follow.settings.url, rejected = self.rejected_count(), "the copy is complete");
+        tracing::info!(source = %self.follow.settings.url, rejected = self.rejected.count(), "the copy is complete");
         Ok(())
     }
 
@@ -344,10 +384,9 @@ impl<'f> Session<'f> {
     fn retry_waiting(&mut self) -> Result<()> {
         loop {
             let before = self.waiting.len();
-            let waiting = std::mem::take(&mut self.waiting);
-            self.waiting_bytes = 0;
-            for change in waiting {
-                self.push(change);
+            for change in self.waiting.take() {
+                self.pending_bytes += change_bytes(&change);
+                self.pending.push(change);
                 if self.pending.len() >= FOLLOW_BATCH_CHANGES {
                     self.flush()?;
                 }
@@ -361,24 +400,19 @@ impl<'f> Session<'f> {
 
     /// Makes the pending changes, and stores the cookie if there is one.
     fn flush(&mut self) -> Result<()> {
-        if self.pending.is_empty() && self.cookie.is_none() {
+        if self.pending.is_empty() && !self.has_new_cookie {
             return Ok(());
         }
-        if self.refresh.is_none() {
-            let mut changes = std::mem::take(&mut self.waiting);
-            self.waiting_bytes = 0;
-            changes.append(&mut self.pending);
-            self.pending = changes;
-        }
-        let cookie = self.cookie.take();
-        let rejected = self.rejected_count();
+        let mut changes = if self.refresh.is_none() { self.waiting.take() } else { Vec::new() };
+        changes.append(&mut self.pending);
+        self.pending_bytes = 0;
+        let cookie = std::mem::take(&mut self.has_new_cookie).then(|| self.cookie.clone());
+        let rejected = self.rejected.count();
         let end = cookie.as_ref().map(|cookie| GroupEnd {
             state: CopyState::new(&self.follow.settings, rejected, cookie.clone()).encode(),
-            with_links: std::mem::take(&mut self.with_links),
+            with_links: self.with_links.take(),
             has_renames: self.has_renames,
         });
-        let changes = std::mem::take(&mut self.pending);
-        self.pending_bytes = 0;
         let (done, outcome) = channel();
         let changes = Arc::new(FollowedChanges::new(changes, end, done));
         self.submit(&changes)?;
@@ -388,28 +422,28 @@ impl<'f> Session<'f> {
         }
         self.settle(&changes);
         let count = changes.changes.len() as u64;
-        self.follow.figures.committed(count, cookie.as_deref(), self.rejected_count());
-        if self.waiting_bytes > FOLLOW_WAITING_BYTES_MAX {
+        self.follow.figures.committed(count, cookie.as_deref(), self.rejected.count());
+        if self.waiting.bytes() > FOLLOW_WAITING_BYTES_MAX {
             return Err(FollowError::Source("too many entries come before their superiors"));
         }
         match cookie {
-            Some(cookie) => self.end_group(cookie, rejected),
+            Some(_) => self.end_group(rejected),
             None => Ok(()),
         }
     }
 
     /// Begins the next group of changes, after a cookie that was stored with this number of entries that are not
     /// copied.
-    fn end_group(&mut self, cookie: Vec<u8>, rejected: u64) -> Result<()> {
-        let lacks_links = std::mem::take(&mut self.with_links_bytes) > FOLLOW_LINKS_BYTES_MAX;
+    fn end_group(&mut self, rejected: u64) -> Result<()> {
+        let lacks_links = std::mem::take(&mut self.lacks_links);
         if std::mem::take(&mut self.has_renames) && lacks_links {
             self.forget_cookie()?;
             return Err(FollowError::Again);
         }
-        if self.rejected_count() == rejected {
+        if self.rejected.count() == rejected {
             return Ok(());
         }
-        self.cookie = Some(cookie);
+        self.has_new_cookie = true;
         self.flush()
     }
 
@@ -446,55 +480,28 @@ impl<'f> Session<'f> {
         let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
         for (place, change) in made.changes.iter().enumerate() {
             match refused.get(&place) {
-                Some(outcome) => self.reject(change, outcome),
-                None => {
-                    self.rejected.remove(uuid_of(change));
-                }
+                Some(outcome) => self.rejected.add(change, outcome),
+                None => self.rejected.remove(change.uuid()),
             }
         }
         for place in leftovers.waiting {
             if let Some(change) = made.changes.get(place) {
-                self.waiting_bytes += change_bytes(change);
                 self.waiting.push(Arc::clone(change));
             }
         }
     }
 
-    fn reject(&mut self, change: &SourceChange, outcome: &Outcome) {
-        if self.rejected.len() >= FOLLOW_REJECTED_MAX {
-            self.more_rejected += 1;
-            return;
-        }
-        if !self.rejected.insert(*uuid_of(change)) {
-            return;
-        }
-        let (code, reason) = (outcome.code, &outcome.diagnostic);
-        match change {
-            SourceChange::Entry(entry) => {
-                tracing::warn!(entry = entry.dn, %code, "an entry of the source is not copied: {reason}");
-            }
-            SourceChange::Delete(_) => {
-                tracing::warn!(%code, "an entry is not deleted as in the source: {reason}")
-            }
-        }
-    }
-
-    fn rejected_count(&self) -> u64 {
-        self.rejected.len() as u64 + self.more_rejected
-    }
-
     /// Makes the next connection begin without a cookie.
     fn forget_cookie(&mut self) -> Result<()> {
         self.refresh = None;
-        self.more_rejected = self.more_rejected.max(1);
-        self.cookie = Some(Vec::new());
+        self.rejected.add_unknown();
+        (self.cookie, self.has_new_cookie) = (Vec::new(), true);
         self.flush()
     }
 }
 
-fn uuid_of(change: &SourceChange) -> &SyncUuid {
-    match change {
-        SourceChange::Entry(entry) => &entry.uuid,
-        SourceChange::Delete(uuid) => uuid,
-    }
+fn entry_csn(entry: &SearchEntry<'_>) -> Option<String> {
+    let mut attributes = entry.attributes.iter();
+    let attribute = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case("entryCSN"))?;
+    attribute.values.iter().next().map(|csn| String::from_utf8_lossy(csn).into_owned())
 }

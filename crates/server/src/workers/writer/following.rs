@@ -1,5 +1,6 @@
 //! Changes of the server that this one follows, as one part of a batch.
 
+use std::collections::HashMap;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -66,20 +67,27 @@ impl FollowedChanges {
         let _ = self.done.send(outcome);
     }
 
-    /// Makes the changes, those that wait for others after them.
+    /// Makes the changes, those that wait for others after them, unless a later change of the same entry replaces them.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
         let mut last = Vec::new();
         let mut leftovers = Leftovers { waiting: (0..self.changes.len()).collect(), ..Leftovers::default() };
         loop {
             let before = leftovers.waiting.len();
             last.clear();
+            let mut waiting_of = HashMap::new();
             for place in std::mem::take(&mut leftovers.waiting) {
                 let Some(change) = self.changes.get(place) else { continue };
                 let outcome = make(batch, change, random, &mut leftovers.has_renames);
+                if let Some(earlier) = waiting_of.remove(change.uuid()) {
+                    // Made after this one, it would undo it.
+                    leftovers.waiting.retain(|place| *place != earlier);
+                    last.retain(|(place, _)| *place != earlier);
+                }
                 match outcome.code {
                     ResultCode::SUCCESS => {}
                     _ if outcome.fault.is_some() => return outcome,
                     ResultCode::NO_SUCH_OBJECT | ResultCode::NOT_ALLOWED_ON_NON_LEAF => {
+                        waiting_of.insert(change.uuid(), place);
                         leftovers.waiting.push(place);
                         last.push((place, outcome));
                     }

@@ -1,0 +1,81 @@
+//! What a refresh has sent.
+//!
+//! slapd sends the changes that were made during the refresh after it, in the state that each entry had at that time.
+//! The refresh may have sent a later state already, so such messages are recognized by their entryCSN and left out. An
+//! older one may not even be possible any longer, because the superior of its name was renamed.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
+
+use ldap::SyncUuid;
+
+use super::cookie;
+use crate::limits::FOLLOW_NEWEST_MAX;
+
+/// The entries that were sent or named.
+#[derive(Default)]
+pub(super) struct Refresh {
+    seen: HashSet<SyncUuid>,
+    /// The entries with the greatest entryCSN among those that were sent.
+    newest: BinaryHeap<Reverse<(String, SyncUuid)>>,
+}
+
+impl Refresh {
+    /// Notes an entry that was sent, with its entryCSN.
+    pub(super) fn sent(&mut self, uuid: SyncUuid, csn: Option<String>) {
+        self.seen.insert(uuid);
+        let Some(csn) = csn else { return };
+        self.newest.push(Reverse((csn, uuid)));
+        if self.newest.len() > FOLLOW_NEWEST_MAX {
+            self.newest.pop();
+        }
+    }
+
+    /// Notes entries that are as they were.
+    pub(super) fn named(&mut self, uuids: &[SyncUuid]) {
+        self.seen.extend(uuids);
+    }
+
+    /// Notes an entry that was deleted after it was sent.
+    pub(super) fn deleted(&mut self, uuid: &SyncUuid) {
+        self.seen.remove(uuid);
+    }
+
+    pub(super) fn contains(&self, uuid: &SyncUuid) -> bool {
+        self.seen.contains(uuid)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.seen.is_empty()
+    }
+
+    /// Returns the entryCSNs of the entries that were sent with changes that the cookie does not contain. Only slapd
+    /// sends such changes again.
+    pub(super) fn newer_than(self, cookie: &[u8]) -> HashMap<SyncUuid, String> {
+        let newest = self.newest.into_iter().map(|Reverse((csn, uuid))| (uuid, csn));
+        newest.filter(|(_, csn)| cookie::lacks(cookie, csn)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_with_changes_after_the_cookie_are_known() {
+        let mut refresh = Refresh::default();
+        let csn = |second: u32| format!("202611270900{second:02}.000001Z#000000#000#000000");
+        for second in 0..9_u8 {
+            refresh.sent([second; 16], Some(csn(second.into())));
+        }
+        refresh.sent([9; 16], None);
+        refresh.named(&[[10; 16]]);
+        refresh.deleted(&[8; 16]);
+        assert!(refresh.contains(&[10; 16]) && !refresh.contains(&[8; 16]) && !refresh.is_empty());
+        let newer = refresh.newer_than(format!("rid=1,csn={}", csn(6)).as_bytes());
+        assert_eq!(newer, HashMap::from([([7; 16], csn(7)), ([8; 16], csn(8))]));
+        let mut refresh = Refresh::default();
+        refresh.sent([1; 16], Some(csn(1)));
+        assert_eq!(refresh.newer_than(b"csn=20261127090000.000001Z#0#000#0,data=0011"), HashMap::new());
+    }
+}

@@ -1,0 +1,53 @@
+//! Entries of the other server that are not copied.
+
+use std::collections::HashSet;
+
+use directory::Outcome;
+use directory::follow::SourceChange;
+use ldap::SyncUuid;
+
+use crate::limits::FOLLOW_REJECTED_MAX;
+
+/// Entries that are not copied, which are logged once each.
+#[derive(Default)]
+pub(super) struct Rejected {
+    uuids: HashSet<SyncUuid>,
+    /// Number of those that are not in the set.
+    more: u64,
+}
+
+impl Rejected {
+    pub(super) fn count(&self) -> u64 {
+        self.uuids.len() as u64 + self.more
+    }
+
+    /// Makes the count at least 1, so that the next connection begins without a cookie.
+    pub(super) fn add_unknown(&mut self) {
+        self.more = self.more.max(1);
+    }
+
+    /// Notes that a change was made.
+    pub(super) fn remove(&mut self, uuid: &SyncUuid) {
+        self.uuids.remove(uuid);
+    }
+
+    /// Notes that a change was refused.
+    pub(super) fn add(&mut self, change: &SourceChange, outcome: &Outcome) {
+        if self.uuids.len() >= FOLLOW_REJECTED_MAX {
+            self.more += 1;
+            return;
+        }
+        if !self.uuids.insert(*change.uuid()) {
+            return;
+        }
+        let (code, reason) = (outcome.code, &outcome.diagnostic);
+        match change {
+            SourceChange::Entry(entry) => {
+                tracing::warn!(entry = entry.dn, %code, "an entry of the source is not copied: {reason}");
+            }
+            SourceChange::Delete(_) => {
+                tracing::warn!(%code, "an entry is not deleted as in the source: {reason}")
+            }
+        }
+    }
+}
