@@ -9,6 +9,7 @@ pub(crate) mod client_link;
 pub(crate) mod client_pattern;
 pub(crate) mod codec;
 pub mod csn;
+pub(crate) mod delete_trace;
 pub(crate) mod dynamic_groups;
 pub mod entry;
 pub(crate) mod expectation;

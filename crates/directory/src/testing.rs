@@ -137,6 +137,8 @@ pub(crate) struct TestDirectory {
     pub(crate) link: Option<ClientLink>,
     /// Whether searches may use indexes.
     pub(crate) use_indexes: bool,
+    /// Whether records of deletes have no trace, as in earlier builds.
+    pub(crate) omits_delete_traces: bool,
     clock: u64,
     settings: Settings,
     // Last, so that the files are closed before the folder is removed.
@@ -209,6 +211,7 @@ impl TestDirectory {
             link: None,
             requester,
             use_indexes: true,
+            omits_delete_traces: false,
             clock,
             settings,
             folder,
@@ -252,6 +255,9 @@ impl TestDirectory {
         stamp: &Stamp,
     ) -> Outcome {
         let mut batch = self.writer.begin().unwrap();
+        if self.omits_delete_traces {
+            batch.omit_delete_traces();
+        }
         let outcome =
             batch.execute(&RequestContext::new(&self.requester, self.link), request, controls, stamp);
         batch.commit().unwrap();

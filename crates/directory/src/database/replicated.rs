@@ -212,6 +212,12 @@ impl WriteBatch<'_> {
         self.may_keep_deleted = false;
     }
 
+    /// Writes records of deletes without a [trace](crate::record::DeleteTrace), because some nodes of the cluster do
+    /// not know them.
+    pub fn omit_delete_traces(&mut self) {
+        self.may_trace_deletes = false;
+    }
+
     /// Returns the size of the last record that did not fit, if any since the last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()

@@ -89,6 +89,7 @@ impl Writer {
             refuses_trees: false,
             last_value: LastValue::EmptyDn,
             may_keep_deleted: true,
+            may_trace_deletes: true,
         })
     }
 
@@ -234,6 +235,9 @@ pub struct WriteBatch<'w> {
     pub(super) last_value: LastValue,
     /// False if some nodes of the cluster do not know tombstones: see [`keep_none`](WriteBatch::keep_none).
     pub(super) may_keep_deleted: bool,
+    /// False if some nodes of the cluster do not know traces of deletes: see
+    /// [`omit_delete_traces`](WriteBatch::omit_delete_traces).
+    pub(super) may_trace_deletes: bool,
 }
 
 /// State of a batch before operations that may be rolled back.
@@ -347,7 +351,7 @@ impl WriteBatch<'_> {
     pub(super) fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
-        record.change.set_form_of_delete(self.last_value, self.may_keep_deleted);
+        record.change.set_form_of_delete(self.last_value, self.may_keep_deleted, self.may_trace_deletes);
         record.origin = stamp.origin.clone();
         if stamp.keeps_old_values {
             record.origin.old_values = old_values(self.state(), &record.change)?;

@@ -218,6 +218,7 @@ mod tests {
             vanishing: Vec::new(),
             last: LastValue::EmptyDn,
             is_kept: false,
+            trace: None,
         };
         assert_eq!(text_of(Change::Delete(delete)), r#"delete "cn=a""#);
         let rename = ModifyDn {

@@ -25,6 +25,7 @@
 use std::ops::Range;
 
 use ber::Tag;
+use uuid::Uuid;
 
 use crate::model::codec::{Decoder, put_varint};
 use crate::model::limits::KEY_HASH_SIZE;
@@ -108,6 +109,15 @@ impl<'a> EntryRow<'a> {
         let (crc, rest) = rest.split_first_chunk::<{ CHECKED_FROM - 1 }>()?;
         let crc = u32::from_le_bytes(*crc);
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
+    }
+
+    /// Returns the entryUUID, which is the value of the attribute with this number; `None` if the entry has none.
+    pub(crate) fn uuid(&self, attribute: AttrId) -> Option<[u8; 16]> {
+        let Content::Inline(values) = self.find(attribute)?.content else { return None };
+        match values.iter().next()? {
+            InlineValue::Here(text) => Uuid::try_parse_ascii(text).map(Uuid::into_bytes).ok(),
+            InlineValue::Elsewhere(_) => None,
+        }
     }
 
     /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. A damaged

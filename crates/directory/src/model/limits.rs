@@ -172,6 +172,13 @@ pub const SYNC_RECORDS_MAX: u64 = 20_000;
 /// Maximum number of entries that count as changed because another was renamed; with more, all are sent.
 pub const SYNC_TOUCHED_MAX: usize = 10_000;
 
+/// Most deleted entries that a poll names. A poll that would have to name more names the present ones.
+pub const SYNC_DELETED_MAX: usize = 100_000;
+
+/// Most deleted entries, and most entries that named them, in the trace of a record. A record of a delete with more has
+/// none.
+pub const DELETE_TRACE_MAX: usize = 1_000;
+
 /// Number of records after which a persistent search receives a new cookie although no record concerns it. With an
 /// old cookie a later poll would send everything.
 pub const COOKIE_RECORDS_MAX: u64 = if cfg!(test) { 200 } else { SYNC_RECORDS_MAX / 4 };

@@ -10,6 +10,7 @@
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::csn::Csn;
+pub use crate::model::delete_trace::DeleteTrace;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::origin::Origin;
@@ -127,6 +128,9 @@ pub struct Delete {
     /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Never together with
     /// [`LastValue::DeletedDn`].
     pub is_kept: bool,
+    /// For clients that keep copies; `None` in records of earlier builds, and if too much would have to be noted. Never
+    /// together with [`LastValue::DeletedDn`].
+    pub trace: Option<DeleteTrace>,
 }
 
 /// Replacement of the last value of a required link attribute whose target is deleted with integrity on.
@@ -154,6 +158,8 @@ pub struct DeleteTree {
     pub last: LastValue,
     /// As in [`Delete`], for each of the entries.
     pub is_kept: bool,
+    /// As in [`Delete`].
+    pub trace: Option<DeleteTrace>,
 }
 
 /// An entry of a [`DeleteTree`].
@@ -277,14 +283,17 @@ impl Record {
 }
 
 impl Change {
-    /// Sets the replacement of last values in a delete, and whether tombstones are kept. Does nothing for other
-    /// changes.
-    pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool) {
+    /// Sets the replacement of last values in a delete, whether tombstones are kept, and whether there is a trace. Does
+    /// nothing for other changes.
+    pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool, may_trace: bool) {
         match self {
-            Change::Delete(Delete { last, is_kept, .. })
-            | Change::DeleteTree(DeleteTree { last, is_kept, .. }) => {
+            Change::Delete(Delete { last, is_kept, trace, .. })
+            | Change::DeleteTree(DeleteTree { last, is_kept, trace, .. }) => {
                 *last = value;
                 *is_kept &= may_keep;
+                if !may_trace || value == LastValue::DeletedDn {
+                    *trace = None;
+                }
             }
             _ => {}
         }
@@ -295,9 +304,11 @@ impl Change {
             Change::Add(_) => 1,
             Change::Modify(_) => 2,
             Change::Delete(Delete { last: LastValue::DeletedDn, .. }) => 3,
+            Change::Delete(Delete { trace: Some(_), .. }) => 17,
             Change::Delete(Delete { is_kept: true, .. }) => 13,
             Change::Delete(_) => 11,
             Change::DeleteTree(DeleteTree { last: LastValue::DeletedDn, .. }) => 10,
+            Change::DeleteTree(DeleteTree { trace: Some(_), .. }) => 18,
             Change::DeleteTree(DeleteTree { is_kept: true, .. }) => 14,
             Change::DeleteTree(_) => 12,
             Change::Undelete(_) => 15,
@@ -334,6 +345,7 @@ impl Change {
                 put_varint(out, delete.id.0);
                 put_bytes(out, delete.dn.as_bytes());
                 put_list(out, &delete.vanishing, |out, attribute| put_varint(out, u64::from(attribute.0)));
+                put_trace(out, delete.is_kept, delete.trace.as_ref());
             }
             Change::DeleteTree(tree) => {
                 put_varint(out, tree.top.0);
@@ -344,6 +356,7 @@ impl Change {
                     put_varint(out, u64::from(below.superior));
                 });
                 put_list(out, &tree.vanishing, |out, attribute| put_varint(out, u64::from(attribute.0)));
+                put_trace(out, tree.is_kept, tree.trace.as_ref());
             }
             Change::ModifyDn(rename) => {
                 put_varint(out, rename.id.0);
@@ -387,16 +400,8 @@ impl Change {
                 flags: NodeFlags(decoder.byte()?),
                 changes: decoder.list(take_value_change)?,
             }),
-            3 | 11 | 13 => Change::Delete(Delete {
-                id: EntryId(decoder.varint()?),
-                dn: decoder.string()?,
-                vanishing: decoder.list(|d| Some(AttrId(d.number()?)))?,
-                last: if kind == 3 { LastValue::DeletedDn } else { LastValue::EmptyDn },
-                is_kept: kind == 13,
-            }),
-            10 => Change::DeleteTree(take_tree(decoder, LastValue::DeletedDn, false)?),
-            12 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn, false)?),
-            14 => Change::DeleteTree(take_tree(decoder, LastValue::EmptyDn, true)?),
+            3 | 11 | 13 | 17 => Change::Delete(take_delete(decoder, kind)?),
+            10 | 12 | 14 | 18 => Change::DeleteTree(take_tree(decoder, kind)?),
             15 => Change::Undelete(Undelete {
                 position: decoder.varint()?,
                 dn: decoder.string()?,
@@ -423,7 +428,34 @@ impl Change {
     }
 }
 
-fn take_tree(decoder: &mut Decoder<'_>, last: LastValue, is_kept: bool) -> Option<DeleteTree> {
+/// Appends the flags and the trace of a delete, if it has one. Otherwise the kind of the record says what is kept.
+fn put_trace(out: &mut Vec<u8>, is_kept: bool, trace: Option<&DeleteTrace>) {
+    if let Some(trace) = trace {
+        out.push(u8::from(is_kept));
+        trace.encode(out);
+    }
+}
+
+/// Takes whether tombstones are kept, and the trace.
+fn take_trace(decoder: &mut Decoder<'_>, kind: u8) -> Option<(bool, Option<DeleteTrace>)> {
+    match kind {
+        17 | 18 => match decoder.byte()? {
+            kept @ (0 | 1) => Some((kept == 1, Some(DeleteTrace::decode(decoder)?))),
+            _ => None,
+        },
+        _ => Some(([13, 14].contains(&kind), None)),
+    }
+}
+
+fn take_delete(decoder: &mut Decoder<'_>, kind: u8) -> Option<Delete> {
+    let (id, dn) = (EntryId(decoder.varint()?), decoder.string()?);
+    let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
+    let last = if kind == 3 { LastValue::DeletedDn } else { LastValue::EmptyDn };
+    let (is_kept, trace) = take_trace(decoder, kind)?;
+    Some(Delete { id, dn, vanishing, last, is_kept, trace })
+}
+
+fn take_tree(decoder: &mut Decoder<'_>, kind: u8) -> Option<DeleteTree> {
     let (top, dn) = (EntryId(decoder.varint()?), decoder.string()?);
     let below = |d: &mut Decoder<'_>| {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
@@ -439,7 +471,9 @@ fn take_tree(decoder: &mut Decoder<'_>, last: LastValue, is_kept: bool) -> Optio
         depths.push(depth);
     }
     let vanishing = decoder.list(|d| Some(AttrId(d.number()?)))?;
-    Some(DeleteTree { top, dn, below, vanishing, last, is_kept })
+    let last = if kind == 10 { LastValue::DeletedDn } else { LastValue::EmptyDn };
+    let (is_kept, trace) = take_trace(decoder, kind)?;
+    Some(DeleteTree { top, dn, below, vanishing, last, is_kept, trace })
 }
 
 fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
@@ -506,6 +540,7 @@ mod tests {
                 vanishing: vec![AttrId(300)],
                 last: LastValue::DeletedDn,
                 is_kept: false,
+                trace: None,
             }),
             Change::Delete(Delete {
                 id: EntryId(5),
@@ -513,6 +548,7 @@ mod tests {
                 vanishing: vec![AttrId(300)],
                 last: LastValue::EmptyDn,
                 is_kept: false,
+                trace: None,
             }),
             Change::Delete(Delete {
                 id: EntryId(5),
@@ -520,6 +556,15 @@ mod tests {
                 vanishing: Vec::new(),
                 last: LastValue::EmptyDn,
                 is_kept: true,
+                trace: None,
+            }),
+            Change::Delete(Delete {
+                id: EntryId(5),
+                dn: dn.clone(),
+                vanishing: vec![AttrId(300)],
+                last: LastValue::EmptyDn,
+                is_kept: true,
+                trace: Some(DeleteTrace { uuids: vec![[7; 16]], named_by: vec![EntryId(9), EntryId(300)] }),
             }),
             Change::DeleteTree(DeleteTree {
                 top: EntryId(5),
@@ -528,6 +573,15 @@ mod tests {
                 vanishing: Vec::new(),
                 last: LastValue::EmptyDn,
                 is_kept: true,
+                trace: None,
+            }),
+            Change::Delete(Delete {
+                id: EntryId(5),
+                dn: dn.clone(),
+                vanishing: vec![AttrId(300)],
+                last: LastValue::EmptyDn,
+                is_kept: true,
+                trace: Some(DeleteTrace { uuids: vec![[7; 16]], named_by: vec![EntryId(9), EntryId(300)] }),
             }),
             Change::Undelete(Undelete {
                 position: 300,
@@ -547,6 +601,7 @@ mod tests {
                 vanishing: vec![AttrId(300)],
                 last: LastValue::EmptyDn,
                 is_kept: false,
+                trace: None,
             }),
             Change::ModifyDn(ModifyDn {
                 id: EntryId(5),
@@ -606,7 +661,8 @@ mod tests {
             });
             let (below, vanishing, last) = (below.collect(), Vec::new(), LastValue::EmptyDn);
             let (dn, is_kept) = ("o=x".to_owned(), false);
-            let tree = DeleteTree { top: EntryId(1), dn, below, vanishing, last, is_kept };
+            let trace = Some(DeleteTrace { uuids: vec![[7; 16]; 2], named_by: vec![EntryId(300)] });
+            let tree = DeleteTree { top: EntryId(1), dn, below, vanishing, last, is_kept, trace };
             Record { change: Change::DeleteTree(tree), ..records().remove(0) }
         };
         let deepest = chain(TREE_DEPTH_MAX);

@@ -275,7 +275,8 @@ fn apply_delete_tree(
         }
     }
     let (vanishing, last) = (tree.vanishing.clone(), tree.last);
-    let mut delete = Delete { id: tree.top, dn: String::new(), vanishing, last, is_kept: tree.is_kept };
+    let (id, dn, is_kept) = (tree.top, String::new(), tree.is_kept);
+    let mut delete = Delete { id, dn, vanishing, last, is_kept, trace: None };
     for (id, dn) in entries {
         (delete.id, delete.dn) = (id, dn);
         apply_delete(batch, catalog, position, &delete)?;

@@ -10,17 +10,17 @@ use ldap::{DeleteRequest, ResultCode};
 use crate::access::{EffectiveRights, denied};
 use crate::catalog::Allocations;
 use crate::model::access_rule::DELETE;
-use crate::model::limits::{TOMBSTONES_BYTES_MAX, TREE_DELETED_MAX};
+use crate::model::limits::{DELETE_TRACE_MAX, TOMBSTONES_BYTES_MAX, TREE_DELETED_MAX};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
-use crate::model::record::{Below, Change, Delete, DeleteTree, LastValue, Record};
+use crate::model::record::{Below, Change, Delete, DeleteTrace, DeleteTree, LastValue, Record};
 use crate::model::rows::{
-    AttrId, EntryId, NAMES, children_counter, decode_name_row, id_key, subtree_counter,
+    AttrId, EntryId, LINKED, NAMES, children_counter, decode_name_row, id_key, link_key, subtree_counter,
 };
 use crate::read::search::check_assertion;
 use crate::tree::target::{Target, check_not_virtual, locate_name};
-use crate::tree::{TreeState, damaged_row};
+use crate::tree::{TreeState, damaged_row, entry_row};
 use crate::write::deciding::Deciding;
 use crate::write::{permitted, tombstones};
 
@@ -38,10 +38,16 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
     let (vanishing, last) = (vanishing_attributes(state), LastValue::EmptyDn);
     let is_kept = state.settings.general.keep_deleted_seconds > 0;
     let change = match (child_count, controls.tree_delete()) {
-        (0, _) => Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last, is_kept }),
+        (0, _) => {
+            let trace = trace(state, &[target.id])?;
+            Change::Delete(Delete { id: target.id, dn: target.dn, vanishing, last, is_kept, trace })
+        }
         (_, true) => {
             let below = below(state, rights, &target, controls.manage_dsa_it)?;
-            Change::DeleteTree(DeleteTree { top: target.id, dn: target.dn, below, vanishing, last, is_kept })
+            let ids: Vec<EntryId> =
+                [target.id].into_iter().chain(below.iter().map(|below| below.id)).collect();
+            let (top, dn, trace) = (target.id, target.dn, trace(state, &ids)?);
+            Change::DeleteTree(DeleteTree { top, dn, below, vanishing, last, is_kept, trace })
         }
         (_, false) => {
             // The exact number would reveal entries that the requester may not see.
@@ -63,6 +69,35 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &DeleteRequest<'_>) -> Res
         check_kept(state, &change)?;
     }
     Ok(deciding.record(Allocations::new(state.catalog), change))
+}
+
+/// Returns the trace of a delete of these entries, each of them after its superior; `None` if an entry has no
+/// entryUUID, or too much would have to be noted.
+fn trace(state: TreeState<'_>, ids: &[EntryId]) -> Result<Option<DeleteTrace>, OperationError> {
+    let description = state.catalog.schema.attribute_type("entryUUID").map(|known| known.id);
+    let Some(attribute) = description.and_then(|type_id| state.catalog.attribute_id(type_id, "")) else {
+        return Ok(None);
+    };
+    if ids.len() > DELETE_TRACE_MAX {
+        return Ok(None);
+    }
+    let mut trace = DeleteTrace { uuids: Vec::with_capacity(ids.len()), named_by: Vec::new() };
+    let mut sources = Vec::new();
+    for id in ids.iter().rev().copied() {
+        let Some(uuid) = entry_row(state.read, id)?.uuid(attribute) else { return Ok(None) };
+        trace.uuids.push(uuid);
+        for link in state.catalog.attributes().iter().filter(|def| def.is_link) {
+            let left = DELETE_TRACE_MAX + 1 - sources.len();
+            state.read.ids(LINKED, &link_key(id, link.id))?.next_block(&mut sources, left)?;
+            if sources.len() > DELETE_TRACE_MAX {
+                return Ok(None);
+            }
+        }
+    }
+    sources.sort_unstable();
+    sources.dedup();
+    trace.named_by = sources.into_iter().map(EntryId).collect();
+    Ok(Some(trace))
 }
 
 /// Checks that the tombstones of a delete are not too large.

@@ -6,10 +6,10 @@
 //! names the unchanged ones in sets. The client deletes all entries that were neither sent nor named (section 3.3.2, a
 //! present phase). The server keeps no state of a client.
 //!
-//! If the records since the cookie only add, modify and rename entries, they list the entries that may differ. Then
-//! only these are examined, and those that are no results are named as deleted (a delete phase). Records of deletes do
-//! not have the entryUUID. A requester under access rules gets a present phase, because it must not learn of hidden
-//! entries.
+//! If the records since the cookie only add, modify, rename and delete entries, they list the entries that may differ.
+//! Then only these are examined, and those that are no results are named as deleted (a delete phase). Records of
+//! deletes have the entryUUIDs, and the entries that named the deleted ones. A requester under access rules gets a
+//! present phase, because it must not learn of hidden entries.
 //!
 //! A row does not show that another entry was renamed that this entry names or is below. The records since the cookie
 //! show it. If an entry without subordinates was renamed, the entries that name it count as changed. All entries count
@@ -32,17 +32,16 @@ use ldap::{
 };
 use schema::{AttributeDescription, MatchingRule, Schema};
 use store::{MapId, Position};
-use uuid::Uuid;
 
 use super::SearchInputs;
 use crate::access::EffectiveRights;
 use crate::catalog::{VirtualAttribute, last_csn};
 use crate::filter::Candidate;
 use crate::model::csn::Csn;
-use crate::model::entry::{Content, EntryRow, InlineValue};
-use crate::model::limits::{SYNC_RECORDS_MAX, SYNC_SET_MAX, SYNC_TOUCHED_MAX};
+use crate::model::entry::EntryRow;
+use crate::model::limits::{SYNC_DELETED_MAX, SYNC_RECORDS_MAX, SYNC_SET_MAX, SYNC_TOUCHED_MAX};
 use crate::model::outcome::OperationError;
-use crate::model::record::{Change, Record};
+use crate::model::record::{Change, Delete, DeleteTree, Record};
 use crate::model::rows::{AttrId, EntryId, LINKED, children_counter, link_key};
 use crate::read::controls::RequestControls;
 use crate::tree::{TreeState, damaged_row, entry_row};
@@ -64,6 +63,8 @@ pub(super) struct Sync {
     touched: HashSet<u64>,
     /// All entries that may differ and were not sent; `None` if the records do not list them.
     changed: Option<HashMap<u64, SyncUuid>>,
+    /// Entries that were deleted.
+    deleted: Vec<SyncUuid>,
     /// Whether only the listed entries are examined: a delete phase.
     is_listed: bool,
     /// The requester's entry, if access rules apply.
@@ -125,6 +126,7 @@ impl Sync {
             unread,
             touched,
             changed,
+            deleted: Vec::new(),
             is_listed: false,
             own,
             uuid,
@@ -142,7 +144,7 @@ impl Sync {
         // The hash table of a set takes about twice its keys.
         self.touched.capacity() * 2 * size_of::<u64>()
             + self.changed.as_ref().map_or(0, HashMap::capacity) * 2 * size_of::<(u64, SyncUuid)>()
-            + self.present.uuids.capacity() * size_of::<SyncUuid>()
+            + (self.present.uuids.capacity() + self.deleted.capacity()) * size_of::<SyncUuid>()
             + self.cookie.capacity()
     }
 
@@ -194,6 +196,7 @@ impl Sync {
         if is_wide || self.touched.len() > SYNC_TOUCHED_MAX {
             // All entries are sent.
             (self.since, self.touched, self.changed, self.unread) = (0, HashSet::new(), None, None);
+            self.deleted = Vec::new();
         } else {
             self.unread = (end <= until).then_some((end, until));
         }
@@ -211,8 +214,18 @@ impl Sync {
                 touch_sources(state, add.id, (&mut self.touched, SYNC_TOUCHED_MAX))?;
                 add.id
             }
+            Change::Delete(Delete { trace: Some(trace), .. })
+            | Change::DeleteTree(DeleteTree { trace: Some(trace), .. })
+                if self.deleted.len() + trace.uuids.len() <= SYNC_DELETED_MAX =>
+            {
+                self.deleted.extend(&trace.uuids);
+                // Their values became text, or vanished.
+                self.touched.extend(trace.named_by.iter().map(|id| id.0));
+                return Ok(());
+            }
+            Change::Administrator { .. } | Change::Purge { .. } => return Ok(()),
             _ => {
-                self.changed = None;
+                (self.changed, self.deleted) = (None, Vec::new());
                 return Ok(());
             }
         };
@@ -229,12 +242,15 @@ impl Sync {
         let Some(changed) = self.changed.take() else { return Ok(None) };
         let mut listed = HashMap::with_capacity(changed.len() + self.touched.len());
         for id in changed.into_keys().chain(self.touched.iter().copied()) {
-            // An entry that is gone was deleted by a record, and is not listed.
+            // An entry that is gone is named by the record of its delete, and is not listed.
             let uuid = entry_row(state.read, EntryId(id)).ok().and_then(|row| self.uuid_in(&row));
             if let Some(uuid) = uuid {
                 listed.insert(id, uuid);
             }
         }
+        // A deleted entry may have been added again.
+        let present: HashSet<SyncUuid> = listed.values().copied().collect();
+        self.deleted.retain(|uuid| !present.contains(uuid));
         let mut ids: Vec<u64> = listed.keys().copied().collect();
         ids.sort_unstable();
         (self.changed, self.is_listed) = (Some(listed), true);
@@ -266,7 +282,8 @@ impl Sync {
     /// Names the unchanged entries that were not named yet; in a delete phase, the listed entries that were not sent.
     pub(super) fn name_present(&mut self, out: &mut Vec<u8>) {
         if self.is_listed {
-            let gone: Vec<SyncUuid> = self.changed.take().unwrap_or_default().into_values().collect();
+            let mut gone = std::mem::take(&mut self.deleted);
+            gone.extend(self.changed.take().unwrap_or_default().into_values());
             for uuids in gone.chunks(SYNC_SET_MAX) {
                 let set = SyncIdSet { refresh_deletes: true, uuids: uuids.to_vec() };
                 self.send_info(&SyncInfo::IdSet(set), out);
@@ -298,14 +315,7 @@ impl Sync {
     }
 
     fn uuid_in(&self, row: &EntryRow<'_>) -> Option<SyncUuid> {
-        let text = self.uuid.and_then(|uuid| match row.find(uuid)?.content {
-            Content::Inline(values) => match values.iter().next()? {
-                InlineValue::Here(text) => Uuid::try_parse_ascii(text).ok(),
-                InlineValue::Elsewhere(_) => None,
-            },
-            Content::Links | Content::Table => None,
-        });
-        text.map(Uuid::into_bytes)
+        self.uuid.and_then(|uuid| row.uuid(uuid))
     }
 }
 

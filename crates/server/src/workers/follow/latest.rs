@@ -1,8 +1,8 @@
 //! The latest change of each entry, in the order of arrival.
 //!
-//! Changes are kept here to be made later. A later change of an entry replaces an earlier one, because each contains the
-//! whole entry. An earlier one that is made after a later one would undo it: an entry that was added and deleted would
-//! stay.
+//! Changes are kept here to be made later. A later change of an entry replaces an earlier one, because each contains
+//! the whole entry. An earlier one that is made after a later one would undo it: an entry that was added and deleted
+//! would stay.
 
 use std::collections::HashMap;
 use std::sync::Arc;

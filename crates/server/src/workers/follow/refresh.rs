@@ -1,4 +1,4 @@
-//! What a refresh has sent.
+//! Entries that a refresh has sent.
 //!
 //! slapd sends the changes that were made during the refresh after it, in the state that each entry had at that time.
 //! The refresh may have sent a later state already, so such messages are recognized by their entryCSN and left out. An

@@ -1,9 +1,10 @@
 //! One connection to the other server: connects, searches, and turns its messages into batches of changes.
 //!
 //! During the refresh, the entries that the other server sends or names as unchanged are noted. If it does not report
-//! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2). Only
-//! then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are tried
-//! again at the end of the refresh, and later with the next changes, unless a later change of the same entry was made.
+//! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2).
+//! Only then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are
+//! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
+//! made.
 
 use std::collections::HashMap;
 use std::sync::Arc;
