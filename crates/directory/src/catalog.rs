@@ -12,6 +12,7 @@ pub(crate) mod covered_entries;
 mod given_attribute;
 pub(crate) mod next_numbers;
 mod normal_value;
+mod returnable;
 mod rule_filter;
 mod schema_texts;
 mod secret;
@@ -55,6 +56,7 @@ pub(crate) use given_attribute::{check_options, password_options_problem};
 use next_numbers::NextNumberRule;
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
+use returnable::Returnable;
 pub(crate) use schema_texts::{schema_of, without_effect};
 pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
 use sort_orders::SortOrder;
@@ -217,6 +219,8 @@ pub struct Catalog {
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
+    /// What searches may return of `attributes`.
+    returnable: Returnable,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// By type number. Every value of a change is looked up here, and hashing would be most of the cost.
     by_type: Vec<Vec<AttrId>>,
@@ -327,6 +331,7 @@ impl Catalog {
             answering: vec![AttributeNumbers::default(); schema.attribute_types().len()],
             schema,
             attributes: Vec::new(),
+            returnable: Returnable::default(),
             by_description: HashMap::new(),
             class_sets: Vec::new(),
             class_set_flags: NodeFlags::default(),
@@ -430,7 +435,7 @@ impl Catalog {
         // By any other rule, or none, two spellings of a name may be two values and must stay two.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
-        self.attributes.push(AttributeDef {
+        let def = AttributeDef {
             id: allocation.id,
             base,
             encoded_name,
@@ -443,7 +448,9 @@ impl Catalog {
             secrecy: self.secrets.of_type(type_id),
             of_account: account_attribute(&self.schema, &description),
             description: description.clone(),
-        });
+        };
+        self.returnable.add(&def);
+        self.attributes.push(def);
         self.by_description.insert((type_id, description.options), allocation.id);
         if let Some(numbers) = self.by_type.get_mut(type_id.0 as usize) {
             numbers.push(allocation.id);
@@ -523,6 +530,7 @@ impl Catalog {
         for def in &mut self.attributes {
             def.secrecy = self.secrets.of_type(def.description.type_id);
         }
+        self.returnable = Returnable::of(&self.attributes);
         let rules = &settings.general.access_rules;
         self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
         let unique = &settings.general.unique;
@@ -641,6 +649,12 @@ impl Catalog {
     #[expect(clippy::indexing_slicing, reason = "rows refer only to numbers of this catalogue")]
     pub fn attribute(&self, id: AttrId) -> &AttributeDef {
         &self.attributes[id.0 as usize]
+    }
+
+    /// Returns the sets of attributes that searches may return.
+    #[inline]
+    pub(crate) fn returnable(&self) -> &Returnable {
+        &self.returnable
     }
 
     /// Returns all attributes ever used, by number.

@@ -16,6 +16,7 @@ pub(crate) mod expectation;
 pub mod index_definition;
 pub mod limits;
 pub(crate) mod link_conditions;
+pub(crate) mod low_numbers;
 pub mod name;
 pub(crate) mod open_error;
 pub mod origin;

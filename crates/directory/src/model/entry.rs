@@ -29,6 +29,7 @@ use uuid::Uuid;
 
 use crate::model::codec::{Decoder, put_varint};
 use crate::model::limits::KEY_HASH_SIZE;
+use crate::model::low_numbers::LowNumbers;
 use crate::model::rows::AttrId;
 
 const VERSION: u8 = 2;
@@ -266,30 +267,39 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the next attribute that `is_wanted` accepts. Others are skipped as by
-    /// [`next_of`](Attributes::next_of).
+    /// Returns the next attribute that is wanted. If its head is short, `wanted` decides, otherwise `is_wanted`. Others
+    /// are skipped as by [`next_of`](Attributes::next_of).
     #[inline]
     pub(crate) fn next_where(
         &mut self,
+        wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<AttributeRow<'a>> {
-        let mut passed = 0;
-        while let Some((&head, rest)) = self.heads.0.split_first_chunk::<SHORT_HEAD>() {
-            let head = u32::from_le_bytes(head);
-            if head & LONG_HEAD != 0 {
+        // Not the fields themselves, which the loop would write for every attribute.
+        let (mut heads, mut passed) = (self.heads.0, 0);
+        while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
+            let bits = u32::from_le_bytes(head);
+            if bits & LONG_HEAD != 0 {
+                self.heads.0 = heads;
                 self.contents = self.contents.get(passed..)?;
-                passed = 0;
                 let attribute = self.next()?;
                 if is_wanted(attribute.id) {
                     return Some(attribute);
                 }
-            } else if is_wanted(AttrId(head & 0x7f)) {
-                self.contents = self.contents.get(passed..)?;
-                return self.next();
-            } else {
-                self.heads.0 = rest;
-                passed += (head >> 24) as usize;
+                (heads, passed) = (self.heads.0, 0);
+                continue;
             }
+            heads = rest;
+            let length = (bits >> 24) as usize;
+            if wanted.contains(bits) {
+                self.heads.0 = rest;
+                let (bytes, contents) = self.contents.get(passed..)?.split_at_checked(length)?;
+                self.contents = contents;
+                let [id, form, count, _] = head;
+                let content = Located { form, count: count.into(), bytes }.content();
+                return Some(AttributeRow { id: AttrId(id.into()), content });
+            }
+            passed += length;
         }
         None
     }
@@ -746,8 +756,10 @@ mod tests {
             let found: Vec<_> = std::iter::from_fn(|| attributes.next_of(&ids)).collect();
             assert_eq!(found, expected, "{ids:?}");
             let mut attributes = row.attributes();
+            let mut low = LowNumbers::default();
+            ids.iter().for_each(|id| low.insert(*id));
             let found: Vec<_> =
-                std::iter::from_fn(|| attributes.next_where(|id| ids.contains(&id))).collect();
+                std::iter::from_fn(|| attributes.next_where(low, |id| ids.contains(&id))).collect();
             assert_eq!(found, expected, "{ids:?}");
         }
     }

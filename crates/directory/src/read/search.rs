@@ -150,7 +150,7 @@ struct Order {
 
 enum Work {
     /// Results computed at the start.
-    Made(Results),
+    Made(Box<Results>),
     Tree(Box<TreeSearch>),
 }
 
@@ -166,20 +166,10 @@ impl Search {
         request: &SearchRequest<'_>,
         controls: &RequestControls,
     ) -> Result<Search, Outcome> {
-        Search::try_start(snapshot, context, id, request, controls).map_err(Outcome::from)
-    }
-
-    fn try_start(
-        snapshot: &Snapshot,
-        context: &RequestContext<'_>,
-        id: MessageId,
-        request: &SearchRequest<'_>,
-        controls: &RequestControls,
-    ) -> Result<Search, OperationError> {
         let rights = &snapshot.rights(context)?;
         if controls.explain && !rights.is_administrator() {
             // Estimates count all entries, even those that the requester may not read.
-            return Err(denied("only the administrator may ask how a search is carried out"));
+            return Err(denied("only the administrator may ask how a search is carried out").into());
         }
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
         // Refused before the base is looked for, so that the refusal reveals nothing.
@@ -196,10 +186,10 @@ impl Search {
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
                 match TreeSearch::start(&inputs, base, scans) {
                     Ok(search) => (base, Work::Tree(search)),
-                    Err(error) => return Err(inputs.refusal_at(base, error)?),
+                    Err(error) => return Err(inputs.refusal_at(base, error)?.into()),
                 }
             }
-            Base::Outside(entries) => (EntryId::ROOT, Work::Made(Results::of(&inputs, &entries)?)),
+            Base::Outside(entries) => (EntryId::ROOT, Work::Made(Box::new(Results::of(&inputs, &entries)?))),
         };
         let order = match (controls.sort(), controls.window()) {
             (None, None) => None,
@@ -208,7 +198,7 @@ impl Search {
                 if let Some(error) = order.refusal()
                     && let hidden @ OperationError::NoSuchObject { .. } = inputs.refusal_at(base, error)?
                 {
-                    return Err(hidden);
+                    return Err(hidden.into());
                 }
                 Some(Box::new(order))
             }
@@ -647,7 +637,7 @@ impl Search {
     /// [`part_bytes`](Search::part_bytes).
     pub fn memory_bytes(&mut self) -> usize {
         let work = match &mut self.work {
-            Work::Made(results) => results.heap_bytes(),
+            Work::Made(results) => size_of::<Results>() + results.heap_bytes(),
             Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
         };
         let order = self.order.as_ref().map_or(0, |_| size_of::<Order>());
@@ -776,7 +766,7 @@ impl Work {
         });
         let order = Order { outcome, is_critical: sort.is_some_and(|asked| asked.is_critical), part };
         if order.refusal().is_some() {
-            *self = Work::Made(Results::default());
+            *self = Work::Made(Box::default());
         }
         order
     }
@@ -784,7 +774,7 @@ impl Work {
     /// Limits the search to a page of up to `room` entries.
     fn turn_to(&mut self, page: &Paging, room: u32, snapshot: &Snapshot) -> Result<(), OperationError> {
         if page.is_abandoned() {
-            *self = Work::Made(Results::default());
+            *self = Work::Made(Box::default());
         }
         match self {
             Work::Tree(search) if search.is_sorted() => search.turn_to_sorted(page.after.clone(), room),

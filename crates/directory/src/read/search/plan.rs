@@ -86,7 +86,7 @@ pub(crate) struct Plan {
     /// Replaces `source` once several threads scan its candidates.
     shared: Option<Arc<Source>>,
     /// Ids still to be gathered; together with the postings of the source they are the candidates.
-    pub(crate) gathering: Option<Gathering>,
+    pub(crate) gathering: Option<Box<Gathering>>,
     pub(crate) implied: Implied,
     /// Upper bound of the number of candidates, as far as it is known.
     pub(crate) candidate_count: u64,
@@ -155,7 +155,8 @@ impl Plan {
                 ids.dedup();
             }
         } else {
-            gathering = Some(Gathering::new((ranges, chains), std::mem::take(&mut ids), ids_max));
+            let ids = std::mem::take(&mut ids);
+            gathering = Some(Box::new(Gathering::new((ranges, chains), ids, ids_max)));
         }
         let source = Source::Indexed { ids, postings };
         Plan { source, shared: None, gathering, implied, candidate_count, is_by_place: false, chosen_terms }
@@ -190,7 +191,8 @@ impl Plan {
             }
             Source::Scan => 0,
         };
-        source + self.gathering.as_ref().map_or(0, Gathering::heap_bytes)
+        source
+            + self.gathering.as_ref().map_or(0, |gathering| size_of::<Gathering>() + gathering.heap_bytes())
     }
 
     /// Returns a second plan for the same candidates, once they are gathered. The ids, a million perhaps, are shared

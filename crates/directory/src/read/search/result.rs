@@ -65,6 +65,12 @@ impl ResultWriter {
         ResultWriter { id, types_only, selection, groups, effective, ranges, gathered, last_len, now: 0 }
     }
 
+    /// Sets the ranges of values and the time of the request, as the fields describe.
+    #[inline(always)]
+    pub(super) fn with(self, ranges: Option<Box<ValueRanges>>, now: i64) -> ResultWriter {
+        ResultWriter { ranges, now, ..self }
+    }
+
     /// Returns the bytes of memory that its buffers hold.
     pub(crate) fn buffer_bytes(&self) -> usize {
         self.gathered.capacity()
@@ -208,8 +214,14 @@ impl ResultWriter {
     ) -> Result<Option<usize>, OperationError> {
         let mut gathered_len = 0;
         let mut attributes = row.attributes();
-        while let Some(attribute) = attributes.next_where(|id| self.selection.decide(state.catalog, id)) {
+        let wanted = self.selection.low_numbers(state.catalog);
+        while let Some(attribute) =
+            attributes.next_where(wanted, |id| self.selection.decide(state.catalog, id))
+        {
             let def = state.catalog.attribute(attribute.id);
+            if !self.selection.permits(def.description.type_id) {
+                continue;
+            }
             let values: &[u8] = match attribute.content {
                 _ if self.types_only => &[],
                 // Most attributes are sent as they are stored.
@@ -261,10 +273,10 @@ impl ResultWriter {
         mut looked_at: usize,
     ) -> Result<bool, OperationError> {
         let (schema, mut key) = (&state.catalog.schema, Vec::new());
-        let mut attributes = row.attributes();
-        while let Some(attribute) =
-            attributes.next_where(|attribute| self.selection.decide_some(state.catalog, attribute))
-        {
+        for attribute in row.attributes() {
+            if !self.selection.decide_some(state.catalog, attribute.id) {
+                continue;
+            }
             let def = state.catalog.attribute(attribute.id);
             let type_id = def.description.type_id;
             let Some(view) = self.selection.over_values(type_id) else { continue };

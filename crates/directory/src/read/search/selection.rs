@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Secrecy, Shown, VirtualAttribute};
 use crate::filter::ByValue;
 use crate::model::access_rule::READ;
 use crate::model::entry::EntryRow;
+use crate::model::low_numbers::{LOW_END, LowNumbers};
 use crate::model::rows::AttrId;
 use crate::read::controls::AttributeOrigin;
 
@@ -39,9 +40,11 @@ pub(crate) struct Selection {
     is_exact: bool,
     /// Names unknown to the schema, in lower case; entries outside the tree can have such attributes.
     pub(super) unknown: Vec<String>,
-    /// One bit for each attribute number, set if `named` includes it.
-    numbers: Vec<u64>,
-    /// Number of attributes of the catalog when `numbers` was computed.
+    /// The attribute numbers that `named` includes.
+    low: LowNumbers,
+    /// Those of them from [`LOW_END`] on, ascending.
+    high: Vec<AttrId>,
+    /// Number of attributes of the catalog when they were computed.
     attribute_count: usize,
     /// Virtual attributes to compute, with their types.
     pub(crate) made: Vec<(VirtualAttribute, TypeId)>,
@@ -58,7 +61,8 @@ impl Selection {
             named: Vec::new(),
             is_exact: false,
             unknown: Vec::new(),
-            numbers: Vec::new(),
+            low: LowNumbers::default(),
+            high: Vec::new(),
             attribute_count: 0,
             made: Vec::new(),
         };
@@ -171,7 +175,7 @@ impl Selection {
             + unknown
             + self.named.capacity() * size_of::<AttributeDescription>()
             + self.unknown.capacity() * size_of::<String>()
-            + self.numbers.capacity() * size_of::<u64>()
+            + self.high.capacity() * size_of::<AttrId>()
             + self.made.capacity() * size_of::<(VirtualAttribute, TypeId)>()
     }
 
@@ -193,6 +197,27 @@ impl Selection {
         self.asks_for(catalog, attribute)
             && def.secrecy <= self.shown
             && self.permits(def.description.type_id)
+    }
+
+    /// Returns the numbers below [`LOW_END`] of the stored attributes that are selected, whose values may be read
+    /// unless access rules [permit](Selection::permits) fewer.
+    #[inline]
+    pub(super) fn low_numbers(&mut self, catalog: &Catalog) -> LowNumbers {
+        let returnable = catalog.returnable();
+        let mut selected = LowNumbers::default();
+        if !self.named.is_empty() {
+            if self.attribute_count != catalog.attributes().len() {
+                self.number(catalog);
+            }
+            selected = self.low;
+        }
+        if self.all_user {
+            selected = selected.or(returnable.user());
+        }
+        if self.all_operational {
+            selected = selected.or(returnable.operational());
+        }
+        selected.and(returnable.visible(self.shown))
     }
 
     /// Returns true if a stored attribute is selected of which only some values may be read. Secrets have no such
@@ -248,27 +273,30 @@ impl Selection {
         if self.attribute_count != catalog.attributes().len() {
             self.number(catalog);
         }
-        let place = attribute.0 as usize;
-        self.numbers.get(place / 64).is_some_and(|bits| bits >> (place % 64) & 1 != 0)
+        match attribute.0 {
+            low @ ..LOW_END => self.low.contains(low),
+            _ => self.high.binary_search(&attribute).is_ok(),
+        }
     }
 
     /// Resolves the numbers of attributes selected by name.
     #[cold]
     fn number(&mut self, catalog: &Catalog) {
         self.attribute_count = catalog.attributes().len();
-        self.numbers.clear();
-        self.numbers.resize(self.attribute_count.div_ceil(64), 0);
+        self.low = LowNumbers::default();
+        self.high.clear();
         for named in &self.named {
             for id in catalog.matching_attributes(named).iter() {
                 if self.is_exact && catalog.attribute(*id).description != *named {
                     continue;
                 }
-                let place = id.0 as usize;
-                if let Some(bits) = self.numbers.get_mut(place / 64) {
-                    *bits |= 1 << (place % 64);
+                match id.0 {
+                    ..LOW_END => self.low.insert(*id),
+                    _ => self.high.push(*id),
                 }
             }
         }
+        self.high.sort_unstable();
     }
 
     /// Returns true if the attribute is selected and may be read.

@@ -136,7 +136,8 @@ impl TreeSearch {
                     filter,
                     scope,
                     plan,
-                    ResultWriter::new(id, request.types_only, selection, groups),
+                    ResultWriter::new(id, request.types_only, selection, groups)
+                        .with(ranges, inputs.context.now),
                 ),
                 referrals,
                 next_id: 0,
@@ -159,8 +160,6 @@ impl TreeSearch {
                 times: StepTimes::default(),
             },
         );
-        search.scanner.writer.ranges = ranges;
-        search.scanner.writer.now = inputs.context.now;
         if controls.may_add_response_controls() {
             search.add_controls(inputs)?;
         }

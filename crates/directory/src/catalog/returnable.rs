@@ -1,0 +1,53 @@
+//! Attributes that a search may return, as sets of bits: one operation in place of a look into the catalog for each
+//! attribute of each result.
+
+use super::{AttributeDef, Secrecy};
+use crate::model::low_numbers::LowNumbers;
+
+/// The attributes of a catalogue whose numbers take seven bits, by kind and by secrecy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Returnable {
+    operational: LowNumbers,
+    /// By secrecy: the attributes that are at most so secret.
+    visible: [LowNumbers; 4],
+}
+
+impl Returnable {
+    /// Returns the sets of these attributes.
+    pub(super) fn of(attributes: &[AttributeDef]) -> Returnable {
+        let mut sets = Returnable::default();
+        attributes.iter().for_each(|def| sets.add(def));
+        sets
+    }
+
+    /// Adds an attribute.
+    pub(super) fn add(&mut self, def: &AttributeDef) {
+        if def.is_operational {
+            self.operational.insert(def.id);
+        }
+        self.visible.iter_mut().skip(def.secrecy as usize).for_each(|visible| visible.insert(def.id));
+    }
+
+    /// Returns the operational attributes.
+    #[inline(always)]
+    pub(crate) fn operational(&self) -> LowNumbers {
+        self.operational
+    }
+
+    /// Returns the user attributes, and numbers that no attribute has.
+    #[inline(always)]
+    pub(crate) fn user(&self) -> LowNumbers {
+        self.operational.complement()
+    }
+
+    /// Returns the attributes that are at most so secret.
+    #[inline(always)]
+    pub(crate) fn visible(&self, shown: Secrecy) -> LowNumbers {
+        match shown {
+            Secrecy::Open => self.visible[0],
+            Secrecy::Guarded => self.visible[1],
+            Secrecy::Administrator => self.visible[2],
+            Secrecy::Nobody => self.visible[3],
+        }
+    }
+}
