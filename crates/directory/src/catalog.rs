@@ -87,8 +87,8 @@ const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 ///
 /// Every row costs about 5 us of an add, so the list contains only what clients are known to look up: people by uid,
 /// mail, cn, sn and givenName; POSIX accounts by number and by memberUid; any entry by entryUUID and, for clients
-/// that poll for changes, modifyTimestamp.
-pub const DEFAULT_INDEXES: [&str; 10] = [
+/// that poll for changes, modifyTimestamp and createTimestamp.
+pub const DEFAULT_INDEXES: [&str; 11] = [
     "uid",
     "cn",
     "sn",
@@ -99,6 +99,7 @@ pub const DEFAULT_INDEXES: [&str; 10] = [
     "memberUid",
     "entryUUID",
     "modifyTimestamp",
+    "createTimestamp",
 ];
 
 /// An attribute in rows: an attribute type with its options.
@@ -219,7 +220,7 @@ pub struct Catalog {
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
     attributes: Vec<AttributeDef>,
-    /// What searches may return of `attributes`.
+    /// Sets of `attributes` that searches may return.
     returnable: Returnable,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
     /// By type number. Every value of a change is looked up here, and hashing would be most of the cost.

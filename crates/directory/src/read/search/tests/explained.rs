@@ -89,6 +89,8 @@ fn plans_go_by_what_is_indexed() {
         ("(|(cn=person 0007)(cn=*0008))", Indexes, 20, 2),
         ("(&(title=baker)(!(l=paris)))", Indexes, 750, 500),
         ("(|(cn=person 0007)(employeeNumber=7))", Indexes, 1, 1),
+        // A poll for changed entries, by the indexes of every new directory.
+        ("(|(createTimestamp>=20990101000000Z)(modifyTimestamp>=20990101000000Z))", Indexes, 0, 0),
         ("(!(l=paris))", Scan, COUNT + 1, 2_001),
         ("(objectClass=person)", Scan, COUNT + 1, COUNT),
         ("(homeDirectory=/x)", Scan, COUNT + 1, 0),
