@@ -1,6 +1,7 @@
 //! The pages, a file each, and their paths.
 
 mod access;
+mod account;
 mod add;
 mod audit;
 mod deleted;
@@ -57,6 +58,11 @@ fn pages() -> Vec<PageRoute> {
         ("/sign-in", BOTH, get(sign_in::form).post(sign_in::sign_in)),
         ("/sign-out", SEND, post(sign_in::sign_out)),
         ("/password", BOTH, get(password::form).post(password::change)),
+        ("/account", READ, get(account::show)),
+        ("/account/applications", SEND, post(account::change_application)),
+        ("/account/codes", BOTH, get(account::codes::form).post(account::codes::change)),
+        ("/account/codes/remove", READ, get(account::codes::removal)),
+        ("/account/seen", READ, get(account::seen::show)),
         ("/sessions", BOTH, get(sessions::show).post(sessions::end)),
         ("/search", READ, get(search::show)),
         ("/searches", SEND, post(search::saved::change)),

@@ -27,6 +27,8 @@ pub(crate) struct Rights {
     entry: String,
     /// Names of attributes that may be written, in lower case.
     writable: Vec<String>,
+    /// Names of attributes that may be read, in lower case.
+    readable: Vec<String>,
     usability: Option<AccountUsability>,
 }
 
@@ -36,25 +38,47 @@ impl Rights {
     /// # Errors
     /// The server does not answer. A refusal gives rights that are not known.
     pub(crate) fn read(connection: &mut Connection, dn: &str, names: &[&str]) -> Result<Rights, ClientError> {
+        Rights::of_other(connection, dn, names, "")
+    }
+
+    /// Asks for the rights of another user, by an authorization identity; an empty one is the requester. Blocks.
+    ///
+    /// # Errors
+    /// The server does not answer. A refusal gives rights that are not known.
+    pub(crate) fn of_other(
+        connection: &mut Connection,
+        dn: &str,
+        names: &[&str],
+        identity: &str,
+    ) -> Result<Rights, ClientError> {
         let mut rights = Rights::default();
         for names in names.chunks(ATTRIBUTES_MAX) {
-            rights.read_some(connection, dn, names)?;
+            rights.read_some(connection, (dn, identity), names)?;
         }
         Ok(rights)
+    }
+
+    /// Whether the server reported rights at all.
+    pub(crate) fn is_known(&self) -> bool {
+        self.is_known
+    }
+
+    /// Whether an attribute may be read; `None` if the server did not say.
+    pub(crate) fn can_read(&self, name: &str) -> Option<bool> {
+        self.is_known.then(|| self.readable.contains(&name.to_ascii_lowercase()))
     }
 
     fn read_some(
         &mut self,
         connection: &mut Connection,
-        dn: &str,
+        (dn, identity): (&str, &str),
         names: &[&str],
     ) -> Result<(), ClientError> {
         let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
         let selection = SelectionBuf::from_iter(names);
         let request = SearchRequest::new(dn, Scope::BaseObject, filter.as_filter(), selection.as_selection());
-        let own: &[u8] = &[];
         let controls = ControlsBuf::from_iter([
-            Control { oid: oids::EFFECTIVE_RIGHTS, critical: false, value: Some(own) },
+            Control { oid: oids::EFFECTIVE_RIGHTS, critical: false, value: Some(identity.as_bytes()) },
             Control { oid: oids::ACCOUNT_USABILITY, critical: false, value: None },
         ]);
         let id = connection.send(Request::Search(request), controls.as_controls())?;
@@ -80,6 +104,8 @@ impl Rights {
         }
         for list in entry.texts(OF_ATTRIBUTES) {
             let parts = list.split(',').filter_map(|part| part.trim().rsplit_once(':'));
+            let readable = parts.clone().filter(|(_, letters)| letters.contains('r') && *letters != "none");
+            self.readable.extend(readable.map(|(name, _)| name.to_ascii_lowercase()));
             let writable =
                 parts.filter(|(_, letters)| letters.contains(['w', 'o', 'W', 'O']) && *letters != "none");
             self.writable.extend(writable.map(|(name, _)| name.to_ascii_lowercase()));

@@ -8,6 +8,7 @@ pub mod controls;
 pub mod deleted;
 pub mod identity;
 pub mod log_changes;
+pub mod own_credentials;
 pub(crate) mod own_entries;
 pub(crate) mod page_request;
 pub mod password_state;

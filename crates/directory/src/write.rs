@@ -15,6 +15,7 @@ pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod new_entry;
 pub(crate) mod next_number;
+pub(crate) mod own_credentials;
 pub(crate) mod password_rules;
 pub(crate) mod password_state;
 pub mod passwords;

@@ -145,6 +145,8 @@ pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
 pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
 /// Pando's reading of the log by a replica: see [`LogRequest`](crate::LogRequest).
 pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
+/// Pando's operation on the requester's own credentials: see [`OwnCredentials`](crate::OwnCredentials).
+pub const OWN_CREDENTIALS: &str = "1.3.6.1.4.1.99999.5.9";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {

@@ -301,6 +301,9 @@ pub const GOOD_SOURCE_FAILURES_MAX: u32 = 100;
 /// Time after which the reputation of a source is forgotten.
 pub const REPUTATION_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
 
+/// Time after a bind in which its user may change the own codes and application passwords.
+pub const RECENT_PROOF_TIME: Duration = Duration::from_secs(5 * 60);
+
 /// Default lifetime of a cached verification of a password.
 pub const BIND_CACHE: Duration = Duration::from_secs(60);
 

@@ -23,6 +23,7 @@ mod dispatch;
 mod extended;
 mod kerberos;
 mod outstanding;
+mod own_credentials;
 mod own_limits;
 mod password_answer;
 mod password_modify;
@@ -46,6 +47,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use directory::bind::ExternalIdentity;
+use directory::rows::EntryId;
 use directory::{BindMethod, Outcome, Requester};
 use ldap::{
     Controls, DecodeError, DecodeErrorKind, LdapResult, Message, MessageId, Request, ResponseOp, ResultCode,
@@ -86,6 +88,8 @@ pub(crate) struct Session {
     event_facts: Option<Box<ConnectionFacts>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
+    /// The user whose own password, with a code if one is needed, the last bind proved, and when.
+    proved: Option<(EntryId, Instant)>,
     /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
     sasl: Option<Box<SaslExchange>>,
     source: Source,
@@ -192,6 +196,7 @@ impl Session {
             requester,
             event_facts: None,
             must_change: false,
+            proved: None,
             sasl: None,
             source: Source::from(peer),
             is_trusted,
@@ -440,6 +445,7 @@ impl Session {
         context.released += self.account.close(&context.shared.request_memory);
         self.requester = requester;
         self.must_change = false;
+        self.proved = None;
         self.find_limits(context);
     }
 

@@ -90,6 +90,16 @@ pub(crate) fn no_random_numbers(error: getrandom::Error) -> Outcome {
 /// Returns a password of 80 random bits that can be read out and typed: sixteen letters and digits in groups of four,
 /// without similar-looking ones.
 pub(crate) fn readable_password(random: &[u8; 16]) -> String {
+    letters(random)
+}
+
+/// Returns a password of 100 random bits for an application, of the same kind.
+pub(crate) fn application_password(random: &[[u8; 16]; 2]) -> String {
+    letters(random.as_flattened().get(..20).unwrap_or_default())
+}
+
+/// Returns a letter or digit for each octet.
+fn letters(random: &[u8]) -> String {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let mut text = String::new();
     for (place, byte) in random.iter().enumerate() {

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
 use crate::fields::Fields;
+use crate::own;
 use crate::page::{Page, Signed, Submission};
 use crate::trouble::Trouble;
 
@@ -19,7 +20,9 @@ pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
         _ => None,
     };
     let notice = notice.map(|notice| signed.app.texts.text(notice));
-    signed.show(page(StatusCode::OK, json!({ "notice": notice, "error": null })))
+    let rules = signed.talk(own::read).await;
+    let model = |rules| json!({ "notice": notice, "error": null, "rules": rules });
+    signed.answer(rules.map(|rules| page(StatusCode::OK, model(rules))))
 }
 
 fn page(status: StatusCode, model: serde_json::Value) -> Page {
@@ -40,7 +43,9 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     };
     match changed {
         Err(trouble) => {
-            signed.show(page(trouble.status(), json!({ "notice": null, "error": signed.said(&trouble) })))
+            let rules = signed.talk(own::read).await.unwrap_or_default();
+            let model = json!({ "notice": null, "error": signed.said(&trouble), "rules": rules });
+            signed.show(page(trouble.status(), model))
         }
         Ok(_) => {
             signed.app.sessions.end_all_of(&signed.session.who);

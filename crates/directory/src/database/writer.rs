@@ -6,7 +6,8 @@
 use std::sync::Arc;
 
 use ldap::{
-    ControlsBuf, RefreshRequest, Request, ResultCode, StateRequest, UndeleteAnswer, UndeleteRequest, oids,
+    ControlsBuf, GeneratedApplication, OwnCredentials, RefreshRequest, Request, ResultCode, StateRequest,
+    UndeleteAnswer, UndeleteRequest, oids,
 };
 use schema::AttributeDescription;
 use store::{Batch, Savepoint, SetInserter, StoreError};
@@ -35,7 +36,7 @@ use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
-use crate::write::{dynamic_entries, password_state, undelete};
+use crate::write::{dynamic_entries, own_credentials, password_state, undelete};
 
 /// The only value that changes a directory.
 pub struct Writer {
@@ -457,6 +458,47 @@ impl WriteBatch<'_> {
         }
         let now = i64::try_from(stamp.now_micros).unwrap_or(i64::MAX);
         Ok(ManagedAccount::find(self.state(), requester, request.user)?.answer(self.state(), request, now)?)
+    }
+
+    /// Changes the requester's own credentials. Otherwise like [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome of the request.
+    pub fn change_own_credentials(
+        &mut self,
+        context: &RequestContext<'_>,
+        request: &OwnCredentials<'_>,
+        stamp: &Stamp,
+    ) -> Result<(), Outcome> {
+        self.make_own(context, stamp, |deciding| own_credentials::decide(deciding, request))
+    }
+
+    /// Stores a password that the server generated for an application of the requester. Otherwise like
+    /// [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome of the request.
+    pub fn add_application(
+        &mut self,
+        context: &RequestContext<'_>,
+        made: &GeneratedApplication<'_>,
+        stamp: &Stamp,
+    ) -> Result<(), Outcome> {
+        self.make_own(context, stamp, |deciding| own_credentials::add_application(deciding, made))
+    }
+
+    fn make_own(
+        &mut self,
+        context: &RequestContext<'_>,
+        stamp: &Stamp,
+        decide: impl FnOnce(Deciding<'_>) -> Result<Option<Record>, OperationError>,
+    ) -> Result<(), Outcome> {
+        self.check_room()?;
+        self.check_follows_none()?;
+        let csn = self.next_csn(stamp)?;
+        let controls = RequestControls::default();
+        let record = decide(Deciding { state: self.state(), context, controls: &controls, stamp, csn })?;
+        Ok(self.make(record, stamp)?)
     }
 
     /// Brings a deleted entry back, with those that were deleted with it below it. Otherwise like

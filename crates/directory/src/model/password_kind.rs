@@ -3,6 +3,9 @@
 /// Prefix of the option of userPassword that names an application.
 const OPTION: &str = "x-app-";
 
+/// Characters of an application's name.
+const NAME_SIZE_MAX: usize = 40;
+
 /// Kind of a userPassword value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PasswordKind {
@@ -30,9 +33,31 @@ pub(crate) fn names_application(options: &str) -> bool {
     options.strip_prefix(OPTION).is_some_and(|name| !name.is_empty() && !name.contains(';'))
 }
 
+/// Returns the name of the application in the options of its password.
+pub(crate) fn application_name(options: &str) -> Option<&str> {
+    options.strip_prefix(OPTION).filter(|_| names_application(options))
+}
+
+/// Returns the options for an application's password; `None` unless the name is up to 40 of a-z, 0-9 and -.
+pub(crate) fn application_options(name: &str) -> Option<Box<str>> {
+    let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
+    let is_name = !name.is_empty() && name.len() <= NAME_SIZE_MAX && name.bytes().all(is_fit);
+    is_name.then(|| format!("{OPTION}{name}").into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn applications_have_names() {
+        assert_eq!(application_options("mail-2").as_deref(), Some("x-app-mail-2"));
+        assert_eq!(application_name("x-app-mail-2"), Some("mail-2"));
+        for wrong in ["", "Mail", "a b", "a;b", "ü", &"a".repeat(41)] {
+            assert_eq!(application_options(wrong), None, "{wrong}");
+        }
+        assert_eq!(application_name("lang-de"), None);
+    }
 
     #[test]
     fn options_determine_the_kind_of_a_password() {

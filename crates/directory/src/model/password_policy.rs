@@ -73,6 +73,8 @@ pub struct PasswordPolicy {
     pub totp_window: Option<u32>,
     /// Number of application passwords that a user may have.
     pub app_passwords: u32,
+    /// Whether users manage their own codes and application passwords.
+    pub self_service: bool,
     /// Storage scheme of new passwords, if it differs from the settings.
     pub scheme: Option<StorageScheme>,
     /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5 that new passwords get keys for.
@@ -108,7 +110,7 @@ const NUMBERS: [NumberField; 20] = [
     ("pandoPwdScramIterations", |of| &mut of.scram_iterations),
 ];
 
-const SWITCHES: [SwitchField; 8] = [
+const SWITCHES: [SwitchField; 9] = [
     ("pwdLockout", |of| &mut of.lockout),
     ("pwdMustChange", |of| &mut of.must_change),
     (ALLOW_USER_CHANGE, |of| &mut of.forbids_user_change),
@@ -117,6 +119,7 @@ const SWITCHES: [SwitchField; 8] = [
     ("pandoPwdLastSuccess", |of| &mut of.last_success),
     ("pandoPwdTellLock", |of| &mut of.reports_lock),
     ("pandoPwdTotp", |of| &mut of.totp),
+    ("pandoPwdSelfService", |of| &mut of.self_service),
 ];
 
 /// The one switch whose default is on.

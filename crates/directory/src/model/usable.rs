@@ -5,7 +5,9 @@
 
 use ldap::oids;
 
-use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE};
+use crate::model::virtual_entries::{
+    EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_LOG, UNDELETE,
+};
 
 /// OID of the control that requests an explanation of how a search is carried out. The request has no value; the
 /// searchResDone contains the explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder,
@@ -13,7 +15,7 @@ use crate::model::virtual_entries::{EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, RE
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 43] = [
+const USABLE: [(&str, &[&str]); 44] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -53,6 +55,7 @@ const USABLE: [(&str, &[&str]); 43] = [
     ("connection-id", &[oids::CONNECTION_ID]),
     ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),
+    ("own-credentials", &[OWN_CREDENTIALS]),
     ("relax-rules", &[oids::RELAX_RULES]),
     (UNDELETE_WORD, &[UNDELETE, LIST_DELETED]),
     (READ_AUDIT_WORD, &[READ_AUDIT]),

@@ -37,8 +37,16 @@ pub const READ_LOG: &str = ldap::oids::READ_LOG;
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
+/// OID of the extended operation on the requester's own credentials. The request value is an
+/// [`ldap::OwnCredentials`].
+pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
+
+/// OID of the request by which a server, and never a client, has the writer store an application password that the
+/// server generated for its user. The value is an [`ldap::GeneratedApplication`].
+pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
+
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 16] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 17] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -55,6 +63,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 16] = [
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
     (READ_LOG, "log of changes, for replicas"),
+    (OWN_CREDENTIALS, "own credentials"),
 ];
 
 /// Supported features, with their names (RFC 3674).

@@ -16,5 +16,6 @@ mod password_state;
 mod passwords;
 mod proxied;
 mod sasl;
+mod self_service;
 mod tls;
 mod totp;

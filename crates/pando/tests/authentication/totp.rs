@@ -16,12 +16,12 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
 
 /// The step of the time, with which a test begins.
-fn present() -> u64 {
+pub(crate) fn present() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30
 }
 
 /// The code of a step, as a device makes it (RFC 4226 section 5.3).
-fn code(secret: &[u8], step: u64) -> String {
+pub(crate) fn code(secret: &[u8], step: u64) -> String {
     let mac = Hmac::<Sha1>::new_from_slice(secret).unwrap().chain_update(step.to_be_bytes());
     let digest = mac.finalize().into_bytes();
     let start = usize::from(digest[19] & 0xf);

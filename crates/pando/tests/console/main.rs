@@ -4,6 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod account;
 mod administration;
 mod changes;
 mod listener;

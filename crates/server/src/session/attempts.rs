@@ -219,6 +219,7 @@ impl Session {
     ) -> Option<(RequestHead, DecidedAttempt)> {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
+        let is_own = app.is_none();
         // It may have changed while the password was verified.
         let mut state = AttemptState::now(context, attempt.account, attempt.commits, now);
         let is_refused = attempt.is_refused || state.account.is_locked(now);
@@ -274,7 +275,8 @@ impl Session {
             };
             self.note(context, id, name, &state.account);
         }
-        let decided = DecidedAttempt { guess, delay, ..decide(&judged, asked) };
+        let proved = (judged.succeeds && is_own).then_some(id);
+        let decided = DecidedAttempt { guess, delay, proved, ..decide(&judged, asked) };
         let waits = grace || locks || totp_step.is_some();
         if waits && !self.record(context, id, (grace.then_some(now), totp_step)) {
             let text = "the directory takes no more changes now, and this bind needs one; try again later";
@@ -445,6 +447,7 @@ impl Session {
             Some(requester) => {
                 self.bound(context, &head, &decided.outcome, requester, out);
                 self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
+                self.proved = decided.proved.map(|id| (id, context.now));
             }
             None => self.answer(context, &head, &decided.outcome, out),
         }

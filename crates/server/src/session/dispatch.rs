@@ -191,7 +191,8 @@ impl Session {
         (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
     }
 
-    /// Reserves room in the writer's queue for a request that is a change. Rewrites a Password Modify as a Modify.
+    /// Reserves room in the writer's queue for a request that is a change. Rewrites a Password Modify as a Modify, and
+    /// some changes of own credentials.
     fn admit_change<'m>(
         &mut self,
         context: &mut Context,
@@ -208,7 +209,9 @@ impl Session {
                 return ControlFlow::Continue(None);
             }
         };
-        let (frame, work) = match self.password_change(context, message) {
+        let rewritten = self.password_change(context, message);
+        let rewritten = rewritten.or_else(|| self.own_credentials_change(context, message));
+        let (frame, work) = match rewritten {
             None if is_change(&message.request) => (Cow::Borrowed(arrival.frame), Work::Change),
             Some(Ok(change)) if arrival.refused.is_none() => {
                 (Cow::Owned(change.message), Work::PasswordModify(change.answer))

@@ -7,12 +7,13 @@ use directory::virtual_entries::{
 };
 use directory::{Outcome, access_question};
 use ldap::oids::{
-    CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID,
-    REFRESH, START_TLS, START_TRANSACTION, WHO_AM_I,
+    CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, OWN_CREDENTIALS, PASSWORD_STATE,
+    PASSWORD_STATE_UNBOUNDID, REFRESH, START_TLS, START_TRANSACTION, WHO_AM_I,
 };
 use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 
 use super::outstanding::RequestHead;
+use super::own_credentials::changes_own_credentials;
 use super::password_state::changes_password_state;
 use super::transactions::commits;
 use super::{Next, Session};
@@ -41,7 +42,7 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
 /// Undelete and Refresh reach no handler.
-static OPERATIONS: [ExtendedOperation; 16] = [
+static OPERATIONS: [ExtendedOperation; 17] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -56,6 +57,7 @@ static OPERATIONS: [ExtendedOperation; 16] = [
     row(READ_AUDIT, |_| false, Own(Session::read_audit)),
     row(LIST_DELETED, |_| false, Value(Session::list_deleted)),
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
+    row(OWN_CREDENTIALS, changes_own_credentials, Value(Session::own_credentials)),
     row(REFRESH, |_| true, Own(Session::unknown_operation)),
     row(READ_LOG, |_| false, Own(Session::read_log)),
 ];

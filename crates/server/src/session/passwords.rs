@@ -9,6 +9,7 @@ use directory::password::policy::Account;
 use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
 use ldap::{BindRequest, PolicyError, Request, ResultCode};
 
+use super::own_credentials::asks_own_credentials;
 use super::password_modify::is_password_modify;
 use super::proof::{DecidedAttempt, PasswordUse};
 use super::start_tls::is_start_tls;
@@ -281,6 +282,8 @@ impl Session {
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => None,
             Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
+            // The rules for the new password.
+            request if asks_own_credentials(request) => None,
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }
     }

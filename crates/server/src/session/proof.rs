@@ -2,6 +2,7 @@
 
 use directory::password::StorageScheme;
 use directory::password::policy::Account;
+use directory::rows::EntryId;
 use directory::{Outcome, Requester, SaslKeyRules};
 use ldap::{PolicyWarning, ResultCode};
 
@@ -82,6 +83,8 @@ pub(super) struct DecidedAttempt {
     /// New requester of the session; `None` if it does not change.
     pub(super) requester: Option<Requester>,
     pub(super) must_change: bool,
+    /// The user whose own password, with a code if one is needed, was proved.
+    pub(super) proved: Option<EntryId>,
     /// Warning for the user.
     pub(super) warning: Option<PolicyWarning>,
     /// As in [`Proof`].
@@ -105,6 +108,7 @@ impl Default for DecidedAttempt {
             outcome: Outcome::success(),
             requester: None,
             must_change: false,
+            proved: None,
             warning: None,
             guess: None,
             delay: 0,

@@ -10,6 +10,7 @@
 //! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
 //! with the reason, and reading goes on.
 
+mod extended;
 mod following;
 #[cfg(feature = "kafka")]
 mod for_cluster;
@@ -24,13 +25,8 @@ use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
 use directory::origin::Origin;
 use directory::rows::EntryId;
-use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, UNDELETE};
 use directory::{ClientLink, OperationError, Outcome, RequestContext, Requester, ServerFault, Stamp, Writer};
-use ldap::oids::REFRESH;
-use ldap::{
-    ControlsBuf, DecodeLimits, Message, RefreshRequest, Request, ResultCode, StateRequest, UndeleteRequest,
-    refreshed_value,
-};
+use ldap::{ControlsBuf, DecodeLimits, Message, Request, ResultCode};
 use store::StoreError;
 use zeroize::Zeroizing;
 
@@ -42,7 +38,6 @@ use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::log_reader::LogReader;
-use crate::workers::settings_change;
 pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
 
@@ -645,51 +640,17 @@ fn execute_decoded(
         keeps_old_values: given.keeps_old_values,
         origin: given.origin.cloned().unwrap_or_default(),
     };
-    match &message.request {
-        Request::Extended(extended) if extended.name == APPLY_SETTINGS => {
-            let (outcome, value) = settings_change::execute(batch, requester, extended.value, &stamp);
-            Answer::new(outcome, value)
-        }
-        Request::Extended(extended) if extended.name == UNDELETE => {
-            let Some(asked) = extended.value.and_then(UndeleteRequest::decode) else {
-                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
-            };
-            match batch.undelete(&RequestContext::new(requester, given.link), &asked, &stamp) {
-                Ok(made) => Answer::new(Outcome::success(), Some(made.encode())),
-                Err(outcome) => outcome.into(),
-            }
-        }
-        Request::Extended(extended) if extended.name == REFRESH => {
-            let Some(asked) = extended.value.and_then(RefreshRequest::decode) else {
-                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
-            };
-            // A refusal has the time 0 (RFC 2589 section 4.2).
-            match batch.refresh(&RequestContext::new(requester, given.link), &asked, &stamp) {
-                Ok(seconds) => Answer::new(Outcome::success(), Some(refreshed_value(seconds))),
-                Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),
-            }
-        }
-        Request::Extended(extended) if extended.name == MAKE_DUE_CHANGES => {
-            batch.make_due_changes(&stamp).map_or_else(|outcome| outcome, |_| Outcome::success()).into()
-        }
-        Request::Extended(extended) if StateRequest::is_name(extended.name) => {
-            let Some(asked) = StateRequest::decode(extended.value) else {
-                return Outcome::code(ResultCode::PROTOCOL_ERROR).into();
-            };
-            match batch.change_password_state(requester, &asked, &stamp) {
-                Ok(value) => Answer::new(Outcome::success(), Some(value)),
-                Err(outcome) => outcome.into(),
-            }
-        }
-        change => {
-            let context = RequestContext::new(requester, given.link);
-            let mut copies = ControlsBuf::new();
-            let outcome = batch.execute_and_copy(&context, change, &controls, &stamp, &mut copies);
-            let copies = copies.as_controls();
-            let value = (!copies.is_empty()).then(|| copies.as_bytes().to_vec());
-            Answer::new(outcome, value)
-        }
+    if let Request::Extended(extended) = &message.request
+        && let Some(answer) = extended::execute(batch, (requester, given.link), extended, &stamp)
+    {
+        return answer;
     }
+    let context = RequestContext::new(requester, given.link);
+    let mut copies = ControlsBuf::new();
+    let outcome = batch.execute_and_copy(&context, &message.request, &controls, &stamp, &mut copies);
+    let copies = copies.as_controls();
+    let value = (!copies.is_empty()).then(|| copies.as_bytes().to_vec());
+    Answer::new(outcome, value)
 }
 
 fn all_failed(count: usize) -> Vec<Answer> {

@@ -4,14 +4,14 @@
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
-    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE,
+    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_LOG, UNDELETE,
 };
 use fastrand::Rng;
 use ldap::{
     AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest,
-    ListViewTarget, LogRequest, MessageId, PagedResults, PasswordModify, PersistentSearch, PositionToken,
-    RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest,
-    encode_cancel, encode_matched_values, encode_password_state, oids,
+    ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults, PasswordModify, PersistentSearch,
+    PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest,
+    UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
 use super::requests::{Dice, filter};
@@ -249,6 +249,7 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
             let (uuid, superior) = (dice.rng.u128(..).to_be_bytes(), dice.rng.bool().then(|| dice.name()));
             same(UndeleteRequest { uuid, superior: superior.as_deref() }.encode())
         }),
+        OWN_CREDENTIALS => (Kind::Writes, own_credentials),
         _ => return None,
     })
 }
@@ -261,6 +262,18 @@ fn log_request(dice: &mut Dice<'_>) -> Values {
         LogRequest { generation: [0; 16], position, digest, lineage, wait_ms: 0, bytes_max, name: "any" }
             .encode(),
     )
+}
+
+/// Makes a request about the requester's own credentials.
+fn own_credentials(dice: &mut Dice<'_>) -> Values {
+    let request = match dice.rng.u32(..5) {
+        0 => OwnCredentials::AddApplication { name: "mail", days: dice.rng.bool().then_some(30) },
+        1 => OwnCredentials::RemoveApplication { name: "mail" },
+        2 => OwnCredentials::SetCodes { secret: "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ", code: "123456" },
+        3 => OwnCredentials::ClearCodes,
+        _ => OwnCredentials::Read,
+    };
+    same(request.encode())
 }
 
 /// Returns how random requests use a feature of RFC 3674; `None` for an unknown one.

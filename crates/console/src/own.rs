@@ -1,0 +1,100 @@
+//! The user's own credentials, as the server reports them, and changes of them.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use client::Connection;
+use ldap::{OwnCredentials, decode_generated_password, oids};
+use serde_json::{Map, Value, json};
+use zeroize::Zeroizing;
+
+use crate::app::App;
+use crate::host::Client;
+use crate::places::source;
+use crate::prove::{Proven, bind};
+use crate::trouble::Trouble;
+
+/// Returns the credentials and the rules of the policy: `null` for the administrator, who has no entry, and an object
+/// without members if no policy governs the entry. Blocks.
+///
+/// # Errors
+/// The directory does not answer.
+pub(crate) fn read(connection: &mut Connection) -> Result<Value, Trouble> {
+    let value = OwnCredentials::Read.encode();
+    let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?;
+    // The administrator has no own credentials, and an access rule may keep the operation from a user.
+    if !reply.outcome.is_success() {
+        return Ok(Value::Null);
+    }
+    Ok(model(&String::from_utf8_lossy(&reply.extended.value.unwrap_or_default())))
+}
+
+/// Returns the model of lines of a key and its values, separated by tabs.
+fn model(lines: &str) -> Value {
+    let (mut members, mut applications) = (Map::new(), Vec::new());
+    for line in lines.lines() {
+        let mut parts = line.split('\t');
+        let key = parts.next().unwrap_or_default();
+        let values: Vec<&str> = parts.collect();
+        let of = |place: usize| values.get(place).copied().filter(|text| !text.is_empty());
+        if key == "application" {
+            applications.push(json!({ "name": of(0), "ends": of(1), "used": of(2) }));
+            continue;
+        }
+        let value = match of(0) {
+            Some("true") => json!(true),
+            Some("false") => json!(false),
+            Some(text) => text.parse::<u64>().map_or_else(|_| json!(text), |number| json!(number)),
+            None => Value::Null,
+        };
+        members.insert(key.replace('-', "_"), value);
+    }
+    if !members.is_empty() {
+        members.insert("applications".to_owned(), json!(applications));
+    }
+    Value::Object(members)
+}
+
+/// Changes the credentials of a user who proves the password once more. Returns the password that the server generated
+/// for an application. The session's connection is not used: a wrong password does not end the session.
+///
+/// # Errors
+/// The password is wrong; too many prove one at a time; the directory refuses, or does not answer.
+pub(crate) async fn change(
+    (app, client): (&Arc<App>, Client),
+    (who, password): (&str, Zeroizing<String>),
+    request: Vec<u8>,
+) -> Result<Option<Zeroizing<String>>, Trouble> {
+    let busy = Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
+    let Some(_under_way) = app.sign_ins.take(source(client.address.ip())) else { return Err(busy) };
+    if password.is_empty() {
+        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.no_password"));
+    }
+    let (ldap, who) = (app.ldap.clone(), who.to_owned());
+    let changed = app.ldap.talk(move || {
+        let Proven { mut connection, .. } = bind(ldap.connect(client)?, &who, &password)?;
+        let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&request))?;
+        Trouble::unless_success(reply.outcome.clone(), None)?;
+        let made = reply.extended.value.as_deref().and_then(decode_generated_password);
+        Ok(made.map(|made| Zeroizing::new(String::from_utf8_lossy(made).into_owned())))
+    });
+    changed.await.map_err(Trouble::Conversation)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_become_members() {
+        let of = model(
+            "self-service\ttrue\nlength-min\t8\nchanged\t\nexpires\t20270101000000Z\napplication\tmail\t\t2027\n",
+        );
+        let expected = json!({
+            "self_service": true, "length_min": 8, "changed": null, "expires": "20270101000000Z",
+            "applications": [{ "name": "mail", "ends": null, "used": "2027" }],
+        });
+        assert_eq!(of, expected);
+        assert_eq!(model(""), json!({}));
+    }
+}

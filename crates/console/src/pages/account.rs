@@ -1,0 +1,64 @@
+//! The user's own account: password, codes, passwords of applications, sessions.
+
+pub(super) mod codes;
+pub(super) mod seen;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use ldap::OwnCredentials;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::fields::Fields;
+use crate::own;
+use crate::page::{Page, Signed, Submission};
+use crate::trouble::Trouble;
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let notice = signed.notice(&fields);
+    let own = signed.talk(own::read).await;
+    let page = own.map(|own| {
+        let sessions = signed.app.sessions.of_user(&signed.session.who).len();
+        let model = json!({
+            "who": signed.session.who, "own": own, "sessions": sessions, "made": null, "notice": notice, "error": null,
+        });
+        Page::new("account.html", "account_page.title", model)
+    });
+    signed.answer(page)
+}
+
+/// Adds a password for an application, which the page shows this once, or removes one.
+pub(crate) async fn change_application(Submission { signed, fields }: Submission) -> Response {
+    let name = fields.text("name").trim().to_ascii_lowercase();
+    let is_removal = fields.text("action") == "remove";
+    let days = fields.given("days").map(str::parse::<u32>).transpose();
+    let changed = match (is_removal, days) {
+        (false, Err(_)) => Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.bad_days")),
+        (is_removal, days) => {
+            let request = match is_removal {
+                true => OwnCredentials::RemoveApplication { name: &name },
+                false => OwnCredentials::AddApplication { name: &name, days: days.unwrap_or_default() },
+            };
+            let password = Zeroizing::new(fields.text("password").to_owned());
+            let proof = (signed.session.who.as_str(), password);
+            own::change((&signed.app, signed.client), proof, request.encode()).await
+        }
+    };
+    if changed.is_ok() && is_removal {
+        return signed.go("/account?notice=application_removed");
+    }
+    let (status, made, error) = match changed {
+        Ok(made) => (StatusCode::OK, made, None),
+        Err(trouble) => (trouble.status(), None, Some(signed.said(&trouble))),
+    };
+    let own = signed.talk(own::read).await;
+    let page = own.map(|own| {
+        let sessions = signed.app.sessions.of_user(&signed.session.who).len();
+        let made = made.as_ref().map(|made| json!({ "name": name, "password": made.as_str() }));
+        let model = json!({
+            "who": signed.session.who, "own": own, "sessions": sessions, "made": made, "notice": null, "error": error,
+        });
+        Page { status, ..Page::new("account.html", "account_page.title", model) }
+    });
+    signed.answer(page)
+}

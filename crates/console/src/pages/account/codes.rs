@@ -1,0 +1,111 @@
+//! Codes of a device in addition to the password (RFC 6238): a secret with its QR code, which a code of the device
+//! confirms.
+//!
+//! The form keeps the secret until it is confirmed; the console keeps nothing. The server checks the code.
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use data_encoding::{BASE32_NOPAD, BASE64};
+use ldap::OwnCredentials;
+use qrcode::render::svg;
+use qrcode::{EcLevel, QrCode};
+use serde_json::{Value, json};
+use zeroize::Zeroizing;
+
+use crate::fields::Fields;
+use crate::own;
+use crate::page::{Page, Signed, Submission};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// Size of a secret in octets: that of its hash (RFC 4226 section 4, R6).
+const SECRET_SIZE: usize = 20;
+
+/// Pixels of a side of the QR code.
+const QR_SIZE: u32 = 240;
+
+pub(crate) async fn form(signed: Signed) -> Response {
+    let page = signed.talk(own::read).await.and_then(|own| {
+        let mut octets = Zeroizing::new([0; SECRET_SIZE]);
+        getrandom::fill(octets.as_mut())
+            .map_err(|_| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "account_page.not_random"))?;
+        let secret = Zeroizing::new(BASE32_NOPAD.encode(octets.as_ref()));
+        Ok(page(&signed.session.who, &secret, own, None))
+    });
+    signed.answer(page)
+}
+
+fn page(who: &str, secret: &str, own: Value, error: Option<Value>) -> Page {
+    let address = provisioning(who, secret);
+    let model = json!({
+        "secret": secret, "address": address, "qr": picture(&address), "own": own, "error": error,
+    });
+    Page::new("codes.html", "codes.title", model)
+}
+
+/// Returns the address that apps read (the format of Google Authenticator).
+fn provisioning(who: &str, secret: &str) -> String {
+    // A query writes a space as +, which a path does not.
+    let label = url("", &[("", who)]).trim_start_matches("?=").replace('+', "%20");
+    format!("otpauth://totp/Pando:{label}?secret={secret}&issuer=Pando")
+}
+
+/// Returns an SVG with the QR code of a text in base64; `None` if the text is too long for one.
+fn picture(text: &str) -> Option<String> {
+    let code = QrCode::with_error_correction_level(text, EcLevel::M).ok()?;
+    // Black on white in dark pages too: not all apps read the inverse.
+    let picture = code
+        .render::<svg::Color<'_>>()
+        .min_dimensions(QR_SIZE, QR_SIZE)
+        .dark_color(svg::Color("#000"))
+        .light_color(svg::Color("#fff"))
+        .build();
+    Some(BASE64.encode(picture.as_bytes()))
+}
+
+/// Sets the secret that a code confirms, or removes it.
+pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
+    let is_removal = fields.text("action") == "remove";
+    let secret = Zeroizing::new(fields.text("secret").to_owned());
+    let code: String = fields.text("code").chars().filter(char::is_ascii_digit).collect();
+    let request = match is_removal {
+        true => OwnCredentials::ClearCodes,
+        false => OwnCredentials::SetCodes { secret: &secret, code: &code },
+    };
+    let password = Zeroizing::new(fields.text("password").to_owned());
+    let proof = (signed.session.who.as_str(), password);
+    let changed = own::change((&signed.app, signed.client), proof, request.encode()).await;
+    let notice = if is_removal { "codes_removed" } else { "codes_set" };
+    let trouble = match changed {
+        Ok(_) => return signed.go(&url("/account", &[("notice", notice)])),
+        Err(trouble) => trouble,
+    };
+    let is_usable = BASE32_NOPAD.decode(secret.as_bytes()).is_ok_and(|octets| octets.len() == SECRET_SIZE);
+    if is_removal || !is_usable {
+        return signed.fail(&trouble);
+    }
+    let (status, error) = (trouble.status(), signed.said(&trouble));
+    let own = signed.talk(own::read).await;
+    let shown = own.map(|own| Page { status, ..page(&signed.session.who, &secret, own, Some(error)) });
+    signed.answer(shown)
+}
+
+/// The form of a removal.
+pub(crate) async fn removal(signed: Signed, _: Fields) -> Response {
+    signed.show(Page::new("codes_remove.html", "codes.remove_title", json!({})))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn apps_read_the_address_and_its_picture() {
+        let address = provisioning("uid=anna b,dc=x", "ABC");
+        assert_eq!(address, "otpauth://totp/Pando:uid%3Danna%20b%2Cdc%3Dx?secret=ABC&issuer=Pando");
+        let picture = BASE64.decode(picture(&address).unwrap().as_bytes()).unwrap();
+        let text = String::from_utf8(picture).unwrap();
+        assert!(text.contains("<svg") && text.contains("#000") && !text.contains("script"));
+        assert_eq!(super::picture(&"x".repeat(10_000)), None);
+    }
+}

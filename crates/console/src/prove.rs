@@ -1,0 +1,67 @@
+//! Binds that prove the password of a user.
+//!
+//! A DN is a simple bind. Another name is a bind by SASL PLAIN: the server finds the user by `identity_attributes`, and
+//! an unknown name gets the same answer as a wrong password, in the same time.
+
+use axum::http::StatusCode;
+use client::{Connection, Reply};
+use ldap::{
+    Authentication, BindRequest, Control, ControlsBuf, Dn, PolicyError, PolicyWarning, Request, ResultCode,
+    oids,
+};
+use zeroize::Zeroizing;
+
+use crate::ask::policy_of;
+use crate::monitor;
+use crate::trouble::Trouble;
+
+/// A bind that succeeded.
+pub(crate) struct Proven {
+    /// The connection that was bound.
+    pub(crate) connection: Connection,
+    /// DN of the user.
+    pub(crate) who: String,
+    /// Whether the user may only change the password.
+    pub(crate) must_change: bool,
+    /// Whether the user may read the figures of the server.
+    pub(crate) manages: bool,
+    /// The policy's warning.
+    pub(crate) warning: Option<PolicyWarning>,
+}
+
+/// Binds, and asks who that is. Blocks.
+pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
+    let plain = Zeroizing::new(format!("\0{name}\0{password}"));
+    let is_dn = name.contains('=') && Dn::parse(name).is_ok();
+    let (dn, authentication) = if is_dn {
+        (name, Authentication::Simple(password.as_bytes()))
+    } else {
+        ("", Authentication::Sasl { mechanism: "PLAIN", credentials: Some(plain.as_bytes()) })
+    };
+    let asked = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
+    let controls = ControlsBuf::from_iter(asked.map(|oid| Control { oid, critical: false, value: None }));
+    let request = Request::Bind(BindRequest { version: 3, name: dn, authentication });
+    let reply = connection.request(request, controls.as_controls())?;
+    let policy = policy_of(&reply);
+    if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
+        // Only the policy may say more than that.
+        let error = policy.and_then(|policy| policy.error);
+        return Err(match error {
+            Some(_) => Trouble::Refused(reply.outcome, error),
+            None => Trouble::Request(StatusCode::UNAUTHORIZED, "sign_in.wrong"),
+        });
+    }
+    Trouble::unless_success(reply.outcome.clone(), policy)?;
+    let who = identity_of(&reply).unwrap_or_else(|| name.to_owned());
+    let policy = policy.unwrap_or_default();
+    let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
+    let manages = !must_change && monitor::may_read(&mut connection)?;
+    Ok(Proven { connection, who, must_change, manages, warning: policy.warning })
+}
+
+/// Returns the DN of the identity that a bind's answer names (RFC 3829).
+fn identity_of(reply: &Reply) -> Option<String> {
+    let control = reply.last.as_ref()?.message().controls.find(oids::AUTHORIZATION_IDENTITY_RESPONSE)?;
+    let identity = std::str::from_utf8(control.value?).ok()?;
+    Some(identity.strip_prefix("dn:").unwrap_or(identity).to_owned()).filter(|dn| !dn.is_empty())
+}

@@ -1,0 +1,167 @@
+//! Users manage their own codes and application passwords, after a bind that proves the own password.
+
+use std::collections::BTreeMap;
+
+use client::Connection;
+use directory::password::totp::{secret_of, secret_text};
+use ldap::{Authentication, BindRequest, Controls, OwnCredentials, Request, ResultCode, oids};
+use ldap::{Control, ControlsBuf, decode_generated_password};
+
+use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
+use crate::support::{Pando, SUFFIX, Scratch};
+use crate::totp::{code, present};
+
+const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
+const DONE: ResultCode = ResultCode::SUCCESS;
+
+/// Starts a server with anna and bert under a policy with these attributes.
+fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
+    let pando = Pando::start(scratch);
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    plant_policy(&mut administrator, &[&[("objectClass", "pandoPwdPolicy")], policy].concat());
+    for name in ["anna", "bert"] {
+        set_password(&mut administrator, name, &format!("{name}-secret"));
+    }
+    pando
+}
+
+const ALL: [(&str, &str); 4] = [
+    ("pandoPwdSelfService", "TRUE"),
+    ("pandoPwdTotp", "TRUE"),
+    ("pandoPwdAppPasswords", "2"),
+    ("pwdMinLength", "8"),
+];
+
+fn bound(pando: &Pando, name: &str, password: &str) -> Connection {
+    let mut connection = pando.connect();
+    assert_eq!(connection.bind(&person_dn(name), password).unwrap().code, DONE);
+    connection
+}
+
+fn send(connection: &mut Connection, request: &OwnCredentials<'_>) -> (ResultCode, Vec<u8>) {
+    let reply = connection.extended(oids::OWN_CREDENTIALS, Some(&request.encode())).unwrap();
+    (reply.outcome.code, reply.extended.value.unwrap_or_default())
+}
+
+/// Returns the lines of an answer, by their keys.
+fn read(connection: &mut Connection) -> BTreeMap<String, Vec<String>> {
+    let (code, value) = send(connection, &OwnCredentials::Read);
+    assert_eq!(code, DONE);
+    let text = String::from_utf8(value).unwrap();
+    let line = |line: &str| {
+        let mut parts = line.split('\t').map(str::to_owned);
+        (parts.next().unwrap(), parts.collect())
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn users_add_and_remove_passwords_of_applications() {
+    let scratch = Scratch::new("self-apps");
+    let pando = start(&scratch, &ALL);
+    let mut anna = bound(&pando, "anna", "anna-secret");
+    let add = |connection: &mut Connection, name: &str, days| {
+        let (code, value) = send(connection, &OwnCredentials::AddApplication { name, days });
+        let made = decode_generated_password(&value).map(|made| String::from_utf8(made.to_vec()).unwrap());
+        (code, made)
+    };
+    let (code, mail) = add(&mut anna, "mail", Some(30));
+    let mail = mail.unwrap();
+    assert_eq!((code, mail.len()), (DONE, 24));
+    assert_eq!(add(&mut anna, "mail", None).0, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS);
+    assert_eq!(add(&mut anna, "scanner", None).0, DONE);
+    assert_eq!(add(&mut anna, "third", None).0, ResultCode::CONSTRAINT_VIOLATION);
+    assert_eq!(add(&mut anna, "Wrong Name", None).0, ResultCode::CONSTRAINT_VIOLATION);
+    let known = read(&mut anna);
+    assert_eq!(known["applications-max"], ["2"]);
+    assert_eq!(known["application"][0], "scanner", "the last line of its key");
+    assert_eq!(known["length-min"], ["8"]);
+    // An application's password makes no further one, and so does a connection of another user.
+    assert_eq!(bind(&pando, "anna", &mail), DONE);
+    let mut application = bound(&pando, "anna", &mail);
+    for request in [
+        OwnCredentials::AddApplication { name: "fourth", days: None },
+        OwnCredentials::RemoveApplication { name: "scanner" },
+        OwnCredentials::ClearCodes,
+    ] {
+        assert_eq!(send(&mut application, &request).0, ResultCode::STRONGER_AUTH_REQUIRED, "{request:?}");
+    }
+    let mut bert = bound(&pando, "bert", "bert-secret");
+    assert!(!read(&mut bert).contains_key("application"));
+    let remove = OwnCredentials::RemoveApplication { name: "mail" };
+    assert_eq!(send(&mut bert, &remove).0, ResultCode::NO_SUCH_ATTRIBUTE);
+    assert_eq!(send(&mut anna, &remove).0, DONE);
+    assert_eq!(bind(&pando, "anna", &mail), WRONG);
+    // A proxied identity is not proved.
+    let mut administrator = pando.administrator();
+    let identity = format!("dn:{}", person_dn("anna"));
+    let proxied =
+        Control { oid: oids::PROXIED_AUTHORIZATION, critical: true, value: Some(identity.as_bytes()) };
+    let value = OwnCredentials::AddApplication { name: "proxied", days: None }.encode();
+    let request =
+        Request::Extended(ldap::ExtendedRequest { name: oids::OWN_CREDENTIALS, value: Some(&value) });
+    let controls = ControlsBuf::from_iter([proxied]);
+    let reply = administrator.request(request, controls.as_controls()).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::STRONGER_AUTH_REQUIRED);
+    // What the server sends to its writer is no operation of clients.
+    let made = ldap::GeneratedApplication { name: "own", stored: b"{SSHA}x", days: None }.encode();
+    let reply = anna.extended(directory::virtual_entries::STORE_APPLICATION, Some(&made)).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    assert_eq!(send(&mut pando.connect(), &OwnCredentials::Read).0, ResultCode::UNWILLING_TO_PERFORM);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn users_set_up_codes_with_one_that_their_device_shows() {
+    let scratch = Scratch::new("self-codes");
+    let pando = start(&scratch, &ALL);
+    let secret = secret_text(b"12345678901234567890");
+    let octets = secret_of(secret.as_bytes()).unwrap();
+    let mut anna = bound(&pando, "anna", "anna-secret");
+    let set = |connection: &mut Connection, code: &str| {
+        send(connection, &OwnCredentials::SetCodes { secret: &secret, code }).0
+    };
+    let step = present();
+    assert_eq!(set(&mut anna, &code(&octets, step - 20)), ResultCode::CONSTRAINT_VIOLATION);
+    assert_eq!(set(&mut anna, "12345"), ResultCode::CONSTRAINT_VIOLATION);
+    assert_eq!(read(&mut anna)["codes-used"], ["false"]);
+    assert_eq!(set(&mut anna, &code(&octets, step)), DONE);
+    assert_eq!(read(&mut anna)["codes-used"], ["true"]);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), WRONG);
+    let with = |step| format!("anna-secret{}", code(&octets, step));
+    assert_eq!(bind(&pando, "anna", &with(step)), WRONG, "the code was used");
+    let mut again = bound(&pando, "anna", &with(step + 1));
+    assert_eq!(send(&mut again, &OwnCredentials::ClearCodes).0, DONE);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), DONE);
+    assert!(!pando.log().contains(&secret));
+    assert!(pando.stop().success());
+}
+
+/// Without the policy's word nothing is possible, and a failed bind takes the proof away.
+#[test]
+fn the_policy_decides_and_the_bind_is_recent() {
+    let scratch = Scratch::new("self-policy");
+    let pando = start(&scratch, &ALL[1..]);
+    let add = OwnCredentials::AddApplication { name: "mail", days: None };
+    let mut anna = bound(&pando, "anna", "anna-secret");
+    assert_eq!(send(&mut anna, &add).0, ResultCode::UNWILLING_TO_PERFORM);
+    assert_eq!(read(&mut anna)["self-service"], ["false"]);
+    let mut administrator = pando.administrator();
+    replace(&mut administrator, &format!("cn=policy,{SUFFIX}"), "pandoPwdSelfService", &["TRUE"]);
+    let dn = person_dn("anna");
+    let authentication = Authentication::Simple(b"wrong");
+    let request = Request::Bind(BindRequest { version: 3, name: &dn, authentication });
+    assert_eq!(anna.request(request, Controls::NONE).unwrap().outcome.code, WRONG);
+    assert_eq!(send(&mut anna, &add).0, ResultCode::STRONGER_AUTH_REQUIRED);
+    assert_eq!(anna.bind(&dn, "anna-secret").unwrap().code, DONE);
+    assert_eq!(send(&mut anna, &add).0, DONE);
+    // A user who has to change the password learns the rules, and can do nothing else.
+    replace(&mut administrator, &dn, "pwdReset", &["TRUE"]);
+    replace(&mut administrator, &format!("cn=policy,{SUFFIX}"), "pwdMustChange", &["TRUE"]);
+    let mut reset = pando.connect();
+    reset.bind(&dn, "anna-secret").unwrap();
+    assert_eq!(read(&mut reset)["length-min"], ["8"]);
+    assert_ne!(send(&mut reset, &OwnCredentials::RemoveApplication { name: "mail" }).0, DONE);
+    assert!(pando.stop().success());
+}

@@ -1,0 +1,107 @@
+//! The extended operation on the requester's own credentials: codes and application passwords.
+//!
+//! A change is permitted for a short time after a bind that proved the user's own password, with a code if the account
+//! has codes. So an application password, a proxied identity, or a connection that was left open cannot make further
+//! credentials. The server generates each application password, and the writer receives its hash.
+
+use directory::controls::{ControlContext, RequestControls};
+use directory::own_credentials::own_credentials;
+use directory::password::{StorageScheme, hash};
+use directory::virtual_entries::STORE_APPLICATION;
+use directory::{Outcome, Requester};
+use ldap::oids::OWN_CREDENTIALS;
+use ldap::{Controls, ExtendedRequest, GeneratedApplication, Message, OwnCredentials, Request, ResultCode};
+
+use super::Session;
+use super::password_answer::PasswordAnswer;
+use super::password_modify::PasswordChange;
+use crate::limits::RECENT_PROOF_TIME;
+use crate::session::context::Context;
+use crate::stamp::{application_password, no_random_numbers, password_time};
+
+/// Whether a request changes the requester's own credentials.
+pub(super) fn changes_own_credentials(request: &ExtendedRequest<'_>) -> bool {
+    request.name == OWN_CREDENTIALS
+        && OwnCredentials::decode(request.value).is_some_and(|asked| asked.is_change())
+}
+
+/// Whether a request only asks for the requester's own credentials.
+pub(super) fn asks_own_credentials(request: &Request<'_>) -> bool {
+    matches!(request, Request::Extended(request)
+        if request.name == OWN_CREDENTIALS && !changes_own_credentials(request))
+}
+
+impl Session {
+    /// Answers a question about the requester's own credentials.
+    pub(super) fn own_credentials(
+        &mut self,
+        context: &mut Context,
+        request: &ExtendedRequest<'_>,
+    ) -> Result<Vec<u8>, Outcome> {
+        match OwnCredentials::decode(request.value) {
+            Some(_) => own_credentials(&context.snapshot, &self.requester, password_time()),
+            None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Own Credentials")),
+        }
+    }
+
+    /// Returns the message for the writer, if a message changes the requester's own credentials.
+    pub(super) fn own_credentials_change(
+        &self,
+        context: &mut Context,
+        message: &Message<'_>,
+    ) -> Option<Result<PasswordChange, Outcome>> {
+        let Request::Extended(request) = &message.request else { return None };
+        if !changes_own_credentials(request) {
+            return None;
+        }
+        match RequestControls::read(&message.controls, ControlContext::of(&message.request)) {
+            Ok(controls) if controls.in_transaction() => {
+                let text = "control transaction specification does not fit this operation";
+                return Some(Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text)));
+            }
+            Ok(_) => {}
+            Err(outcome) => return Some(Err(outcome)),
+        }
+        if !self.has_proved_recently(context) {
+            let text =
+                "bind again with your own password, and your code if you have one, to change credentials";
+            return Some(Err(Outcome::new(ResultCode::STRONGER_AUTH_REQUIRED, text)));
+        }
+        match OwnCredentials::decode(request.value)? {
+            OwnCredentials::AddApplication { name, days } => {
+                Some(add_application(context, message, (name, days)))
+            }
+            asked => Some(Ok(written(message, OWN_CREDENTIALS, &asked.encode(), None))),
+        }
+    }
+
+    /// Whether the requester proved the own password a short time ago.
+    fn has_proved_recently(&self, context: &Context) -> bool {
+        let Requester::User { id, .. } = &*self.requester else { return false };
+        self.proved.is_some_and(|(proved, at)| {
+            proved == *id && context.now.saturating_duration_since(at) <= RECENT_PROOF_TIME
+        })
+    }
+}
+
+fn add_application(
+    context: &mut Context,
+    message: &Message<'_>,
+    (name, days): (&str, Option<u32>),
+) -> Result<PasswordChange, Outcome> {
+    let mut random = || context.random.bytes().map_err(no_random_numbers);
+    let (first, second, salt) = (random()?, random()?, random()?);
+    let password = application_password(&[first, second]);
+    let stored = hash(StorageScheme::Ssha512, password.as_bytes(), &salt);
+    let value = GeneratedApplication { name, stored: &stored, days }.encode();
+    Ok(written(message, STORE_APPLICATION, &value, Some(password)))
+}
+
+/// Returns a request that the server writes in place of the client's. Controls that this operation could have are
+/// those of the session.
+fn written(message: &Message<'_>, name: &str, value: &[u8], generated: Option<String>) -> PasswordChange {
+    let request = Request::Extended(ExtendedRequest { name, value: Some(value) });
+    let mut bytes = Vec::new();
+    Message { id: message.id, request, controls: Controls::NONE }.encode(&mut bytes);
+    PasswordChange { message: bytes, answer: PasswordAnswer::new(generated, false) }
+}
