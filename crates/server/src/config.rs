@@ -47,7 +47,7 @@ pub use cluster::ClusterSettings;
 pub use follow::{FollowIdentity, FollowSettings};
 pub use mistakes::nearest;
 pub(crate) use online::ListenerIndex;
-pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits};
+pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits, SlowRule};
 pub use pass_through::{PassThroughSettings, Verifier};
 pub use run_as::RunAs;
 
@@ -470,7 +470,8 @@ impl Config {
     /// Returns the names of the settings in which `new` differs, each with whether a reload applies it.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log = LogSettings { format: self.log.format, ..new.log.clone() };
-        let log_changed = self.log != log || self.online.log_operations != new.online.log_operations;
+        let log_changed = self.log != log
+            || (self.online.log_operations, self.online.slow) != (new.online.log_operations, new.online.slow);
         let tls_of = |config: &Config| {
             let usual = &config.online.usual;
             (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
@@ -479,6 +480,7 @@ impl Config {
         // These are compared separately.
         let others = |online: &OnlineSettings| OnlineSettings {
             log_operations: false,
+            slow: None,
             usual: ListenerRules::default(),
             listeners: Vec::new(),
             listen: Vec::new(),

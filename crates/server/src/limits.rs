@@ -157,6 +157,12 @@ pub const GIVE_BACK_MIN: usize = 16 << 20;
 /// Interval at which a connection that waits for memory checks again.
 pub const MEMORY_RETRY: Duration = Duration::from_millis(10);
 
+/// Most lines about slow operations in a [period](SLOW_LINES_PERIOD).
+pub const SLOW_LINES_MAX: u32 = 10;
+
+/// Period of the limit on lines about slow operations.
+pub const SLOW_LINES_PERIOD: Duration = Duration::from_secs(1);
+
 /// Interval between log entries about the same continuing problem.
 pub const WARNING_INTERVAL: Duration = Duration::from_secs(10);
 

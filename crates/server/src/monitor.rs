@@ -31,6 +31,7 @@ use crate::telemetry::health::Health;
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::process::ProcessUsage;
 use crate::telemetry::readiness::Readiness;
+use crate::telemetry::slow::SlowOperations;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::follow::FollowFigures;
@@ -64,6 +65,7 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
+    pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) index_advice: Arc<IndexAdvice>,
     pub(crate) hashes: Arc<HashFigures>,
@@ -185,7 +187,7 @@ impl Monitor {
         groups.extend([
             connections(sources),
             tls(&sources.certificates),
-            statistics(&sources.counters),
+            statistics(sources),
             threads(sources),
             scans(sources),
             hashes(&sources.hashes),
@@ -251,13 +253,18 @@ fn tls(certificates: &Certificates) -> Group {
     group
 }
 
-fn statistics(counters: &[Arc<Counters>]) -> Group {
+fn statistics(sources: &Sources) -> Group {
     let mut group = Group::new("Statistics");
-    let sum = |counter: fn(&Counters) -> &Counter| total(counters, counter);
+    let sum = |counter: fn(&Counters) -> &Counter| total(&sources.counters, counter);
     group.count("Bytes", "Octets sent", sum(|counters| &counters.bytes_out));
     group.count("Bytes Received", "Octets received", sum(|counters| &counters.bytes_in));
     group.count("Entries", "Search result entries sent", sum(|counters| &counters.entries));
     group.count("Entries Examined", "Entries that searches looked at", sum(|counters| &counters.examined));
+    group.count(
+        "Slow Operations",
+        "Operations that took log.slow_milliseconds or more",
+        sources.slow.count(),
+    );
     group
 }
 

@@ -255,6 +255,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         acceptor: listening.control(),
         writes: Arc::clone(&shared.writes),
         scans: shared.scan_pool.figures(),
+        slow: Arc::clone(&shared.slow),
         scan_shares: Arc::clone(&shared.scan_shares),
         index_advice: Arc::clone(&shared.index_advice),
         hashes: shared.hash_pool.figures(),

@@ -9,3 +9,4 @@ pub(crate) mod operation_event;
 pub(crate) mod process;
 pub(crate) mod readiness;
 pub(crate) mod seldom;
+pub(crate) mod slow;

@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use support::cluster::until;
 use support::pando::{PROGRAM, ServiceManager, Start};
 use support::tree::{person_dn, plant};
-use support::{ADMIN_DN, ADMIN_PASSWORD, SUFFIX, Scratch};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 #[test]
 fn a_reload_applies_what_it_can_and_notifies_the_service_manager() {
@@ -85,6 +85,48 @@ fn the_log_has_a_line_for_each_operation_and_no_secret() {
     for secret in ["secret", ADMIN_PASSWORD] {
         assert!(!log.contains(secret), "{secret:?} is in\n{log}");
     }
+}
+
+#[test]
+fn slow_operations_are_logged_with_their_plan() {
+    let scratch = Scratch::new("slow-operations");
+    let pando = Pando::start(&scratch);
+    plant(&mut pando.administrator());
+    assert!(pando.stop().success());
+    let anna = person_dn("anna");
+    // Every operation takes 0 milliseconds or more; none takes a month.
+    let run = |log: &str| {
+        let node = scratch.write("node.toml", format!("[log]\n{log}\n"));
+        std::fs::remove_file(scratch.join("pando.log")).unwrap();
+        let pando = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+        let mut client = pando.connect();
+        assert!(client.bind(&anna, "anna-secret").unwrap().is_success());
+        client.search(SUFFIX, Scope::WholeSubtree, "(&(uid=anna)(userPassword=x-secret))", &[]).unwrap();
+        client.search(SUFFIX, Scope::WholeSubtree, "(description=*Example*)", &[]).unwrap();
+        let figures = "cn=Slow Operations,cn=Statistics,cn=monitor";
+        let slow = pando.administrator().entry(figures, &["monitorCounter"]).unwrap().unwrap();
+        let log = pando.log();
+        assert!(pando.stop().success());
+        (slow.text("monitorCounter").unwrap().parse::<u64>().unwrap(), log)
+    };
+    let (slow, log) = run("slow_milliseconds = 0");
+    assert_eq!(slow, 4, "two binds and two searches before this one; {log}");
+    for part in [
+        format!("slow: conn=1 op=1 bind dn={anna:?} method=simple result=success"),
+        "filter=\"(&(uid=?)(|))\"".to_owned(),
+        "filter=\"(description=*?*)\" result=success entries=0".to_owned(),
+        format!("who={anna:?} plan=\"by indexes: "),
+        "substring of description".to_owned(),
+        "examined: ".to_owned(),
+    ] {
+        assert!(log.contains(&part), "no {part:?} in\n{log}");
+    }
+    assert!(!log.contains("Example*") && !log.contains("secret"), "{log}");
+    let (_, log) = run("slow_milliseconds = 0\nslow_values = true");
+    assert!(log.contains("filter=\"(description=*Example*)\""), "{log}");
+    assert!(log.contains("withheld, it may assert a password") && !log.contains("secret"), "{log}");
+    let (slow, log) = run("slow_milliseconds = 4000000000");
+    assert!(slow == 0 && !log.contains("slow: "), "{log}");
 }
 
 #[test]

@@ -162,6 +162,8 @@ pub(crate) struct LogKeys {
     pub(crate) format: Option<FromText<LogFormat>>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) operations: Option<bool>,
+    pub(crate) slow_milliseconds: Option<u32>,
+    pub(crate) slow_values: Option<bool>,
 }
 
 /// The table `[tls]`.

@@ -55,6 +55,8 @@ pub struct OnlineSettings {
     pub proxy_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
+    /// Operations to log because they are slow; `None` logs none for that reason.
+    pub slow: Option<SlowRule>,
     /// Rules for listeners without their own.
     pub usual: ListenerRules,
     /// Rules of each listener, in the order of [`Config::listen`](crate::config::Config::listen). The list may be
@@ -68,6 +70,15 @@ pub struct OnlineSettings {
     pub(crate) token_key_file: Option<PathBuf>,
     /// Rules for Kerberos tickets; `None` accepts none.
     pub kerberos: Option<Arc<KerberosRules>>,
+}
+
+/// Operations to log as slow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowRule {
+    /// Shortest duration.
+    pub threshold: Duration,
+    /// Whether lines contain the values of filters.
+    pub shows_values: bool,
 }
 
 /// Limits on the number of searches that listen for changes.
@@ -101,6 +112,7 @@ impl Default for OnlineSettings {
             trusted_networks: this_machine(),
             proxy_networks: Vec::new(),
             log_operations: false,
+            slow: None,
             usual: ListenerRules::default(),
             listeners: Vec::new(),
             stated: Vec::new(),
@@ -151,6 +163,10 @@ impl OnlineSettings {
             trusted_networks: file.trusted_networks.take().unwrap_or_else(this_machine),
             proxy_networks: file.proxy_networks.take().unwrap_or_default(),
             log_operations: logs_operations || file.log.operations.unwrap_or(false),
+            slow: file.log.slow_milliseconds.map(|milliseconds| SlowRule {
+                threshold: Duration::from_millis(u64::from(milliseconds)),
+                shows_values: file.log.slow_values.unwrap_or(false),
+            }),
             usual,
             listeners: Vec::new(),
             stated,
@@ -158,6 +174,12 @@ impl OnlineSettings {
             token_rules: token_rules(oauth)?,
             kerberos: kerberos_rules(std::mem::take(&mut file.kerberos))?,
         })
+    }
+
+    /// Whether operations are described when they begin, for the log.
+    #[inline]
+    pub(crate) fn describes_operations(&self) -> bool {
+        self.log_operations | self.slow.is_some()
     }
 
     /// Returns the rules of a connection's listener.

@@ -70,6 +70,7 @@ pub(super) fn start(
         delays: Delays::start(Arc::clone(mailboxes))?,
         scan_pool: ScanPool::start(config.scan_threads, directory, mailboxes)?,
         index_advice: Arc::default(),
+        slow: Arc::default(),
         scan_shares: Arc::new(ScanShares::new(config.scan_threads)),
         read_ahead: ReadAheadPool::new(config.read_ahead_threads, directory, mailboxes),
         request_memory: Arc::new(RequestMemory::new(

@@ -4,6 +4,7 @@
 //! has no such event: the trail derives it from the change's record, which survives a crash (see `workers/audit.rs`).
 //! So the record contains the origin of the request.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,17 +13,19 @@ use directory::access_question::{self, RefusedRight};
 use directory::bind_names::BindName;
 use directory::identity::identify;
 use directory::origin::Origin;
+use directory::search::Search;
 use directory::{Outcome, Requester};
 use ldap::{Message, MessageId, PolicyError, ResultCode};
 
 use super::{RequestHead, Session};
+use crate::config::SlowRule;
 use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
     Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
-    session_tracking, target_of,
+    operation_line_with, session_tracking, target_of,
 };
 
 /// Replaces a name that no entry has.
@@ -37,6 +40,8 @@ pub(super) struct Ending<'a> {
     pub(super) outcome: Option<&'a Outcome>,
     /// Position of the record that was made.
     pub(super) position: Option<u64>,
+    /// The search, whose plan is logged if it was slow.
+    pub(super) search: Option<&'a Search>,
 }
 
 /// Facts about a connection that its events contain.
@@ -78,7 +83,7 @@ impl Session {
         message: &Message<'_>,
         operation: Operation,
     ) -> Option<Box<OperationEvent>> {
-        if context.settings.log_operations | context.audit.is_on() {
+        if context.settings.describes_operations() | context.audit.is_on() {
             self.describe(context, message, operation)
         } else {
             None
@@ -97,7 +102,7 @@ impl Session {
         let (network, acts_for) = self.whose();
         let who = acts_for.unwrap_or(self.requester.dn());
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
-        if !is_audited && !context.settings.log_operations {
+        if !is_audited && !context.settings.describes_operations() {
             return None;
         }
         let snapshot = &context.snapshot;
@@ -142,7 +147,7 @@ impl Session {
         context: &Context,
         event: &OperationEvent,
         code: ResultCode,
-        Ending { entries, outcome, position }: Ending<'_>,
+        Ending { entries, outcome, position, search }: Ending<'_>,
     ) {
         let took = u64::try_from(event.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut end = Vec::with_capacity(64);
@@ -175,6 +180,12 @@ impl Session {
             if let Some(event) = Event::parse(&fields) {
                 tracing::info!("{}", operation_line(event));
             }
+        }
+        if let Some(rule) =
+            context.settings.slow.filter(|rule| u128::from(took) >= rule.threshold.as_micros())
+        {
+            let fields = [event.fields.as_slice(), &end].concat();
+            report_slow(context, rule, &fields, search);
         }
     }
 
@@ -259,6 +270,34 @@ impl Session {
             context.audit.connection_event(&context.snapshot, kind, whose, method);
         }
     }
+}
+
+/// Logs an operation that was slow, with the plan of a search.
+#[cold]
+fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<&Search>) {
+    let Some(omitted) = context.shared.slow.happened(Instant::now()) else { return };
+    let Some(event) = Event::parse(fields) else { return };
+    let shape = || search.and_then(|search| search.shape(&context.snapshot)).map(|shape| shape.text);
+    let filter = match rule.shows_values {
+        true => None,
+        false => Some(shape().unwrap_or_else(|| "values are not shown".to_owned())),
+    };
+    let mut line = operation_line_with(event, filter.as_deref());
+    if let Some(who) = event.text(Field::Who) {
+        // Writing to a String cannot fail.
+        let _ = write!(line, " who={who:?}");
+    }
+    // An explanation never contains values of the filter.
+    let explanation = search.and_then(|search| search.explanation(&context.snapshot).ok().flatten());
+    if let Some(explanation) = explanation {
+        let plan = explanation.to_string();
+        let steps: Vec<&str> = plan.lines().map(str::trim).collect();
+        let _ = write!(line, " plan={:?}", steps.join("; "));
+    }
+    if omitted > 0 {
+        let _ = write!(line, " omitted={omitted}");
+    }
+    tracing::warn!("slow: {line}");
 }
 
 /// Returns the reason for a failed operation, without text of the client. The client's text may be a password in the

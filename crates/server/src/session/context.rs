@@ -21,6 +21,7 @@ use crate::stamp::Random;
 use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
 use crate::telemetry::index_advice::IndexAdvice;
+use crate::telemetry::slow::SlowOperations;
 use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
@@ -53,6 +54,8 @@ pub(crate) struct Shared {
     pub(crate) scan_pool: ScanPool,
     /// Statistics about searches that lacked an index.
     pub(crate) index_advice: Arc<IndexAdvice>,
+    /// Counts of slow operations.
+    pub(crate) slow: Arc<SlowOperations>,
     /// Time of costly searches by client.
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) read_ahead: ReadAheadPool,

@@ -436,7 +436,7 @@ impl Session {
             Session::count_costly(context, search, account, code);
         }
         let entries = Some(search.entries_sent());
-        self.end_event(context, head, code, Ending { entries, ..Ending::default() });
+        self.end_event(context, head, code, Ending { entries, search: Some(search), ..Ending::default() });
     }
 }
 

@@ -226,13 +226,18 @@ fn tracking_parts(value: &[u8]) -> Option<[String; 4]> {
 
 /// Returns the line of the operation log about an event.
 pub(crate) fn operation_line(event: Event<'_>) -> String {
+    operation_line_with(event, None)
+}
+
+/// Returns the same line with this text in place of a filter.
+pub(crate) fn operation_line_with(event: Event<'_>, filter: Option<&str>) -> String {
     let mut line = String::new();
     let number = |field| event.number(field).unwrap_or(0);
     let (connection, id) = (number(Field::Connection), number(Field::MessageId));
     let name = event.kind().map_or("unknown", Kind::name).to_ascii_lowercase();
     // Writing to a String cannot fail.
     let _ = write!(line, "conn={connection} op={id} {name}");
-    operation_text(event, &mut line);
+    operation_text(event, filter, &mut line);
     let code = u32::try_from(number(Field::Result)).unwrap_or(u32::MAX);
     let _ = write!(line, " result={}", ldap::ResultCode(code));
     if let Some(entries) = event.number(Field::Entries) {
@@ -244,7 +249,7 @@ pub(crate) fn operation_line(event: Event<'_>) -> String {
 
 /// Appends the event's description of its request. Text of the peer is quoted, with control characters escaped, so that
 /// it cannot forge a line.
-fn operation_text(event: Event<'_>, line: &mut String) {
+fn operation_text(event: Event<'_>, filter: Option<&str>, line: &mut String) {
     let mut put = |name: &str, field| {
         if let Some(text) = event.text(field) {
             let _ = write!(line, " {name}={text:?}");
@@ -258,7 +263,8 @@ fn operation_text(event: Event<'_>, line: &mut String) {
         }
         Some(Kind::Search) => {
             let scope = scope_name(event.number(Field::Scope).unwrap_or(0));
-            let _ = write!(line, " scope={scope} filter={:?}", logged_filter(event));
+            let filter = filter.map_or_else(|| logged_filter(event), str::to_owned);
+            let _ = write!(line, " scope={scope} filter={filter:?}");
         }
         Some(Kind::ModifyDn) => {
             let superior = event.text(Field::Superior);
@@ -405,7 +411,7 @@ mod tests {
         event.kind(kind_of(Operation::of(request.tag()).unwrap()));
         disclosure(|disclosure| describe(request, &Controls::NONE, disclosure, &mut event));
         let mut line = String::new();
-        operation_text(Event::parse(&fields).unwrap(), &mut line);
+        operation_text(Event::parse(&fields).unwrap(), None, &mut line);
         assert!(!String::from_utf8_lossy(&fields).contains("secret"), "{line}");
         line
     }
