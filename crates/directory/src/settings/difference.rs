@@ -99,6 +99,11 @@ impl Difference {
             Difference::Schema { name, before: Some(before), after: Some(after) } => {
                 vec![format!("changes the schema text {name} (from {} to {})", lines(*before), lines(*after))]
             }
+            Difference::General {
+                key,
+                before: SettingValue::Words(before),
+                after: SettingValue::Words(after),
+            } if before.len().max(after.len()) > 1 => describe_list(key, before, after),
             Difference::General { key, before, after } => {
                 vec![format!("changes {key} from {before} to {after}")]
             }
@@ -107,6 +112,20 @@ impl Difference {
             }
         })
     }
+}
+
+/// Describes the members that a list loses and gains, each on a line of its own.
+fn describe_list(key: &str, before: &[String], after: &[String]) -> Vec<String> {
+    let removed: Vec<&String> = before.iter().filter(|word| !after.contains(word)).collect();
+    let added: Vec<&String> = after.iter().filter(|word| !before.contains(word)).collect();
+    if removed.is_empty() && added.is_empty() {
+        return vec![format!("changes the order of {key}, or repeated members")];
+    }
+    let mut lines = vec![format!("changes {key}: removes {}, adds {}", removed.len(), added.len())];
+    // As Rust quotes texts, because a member may have several lines.
+    lines.extend(removed.iter().map(|word| format!("  - {word:?}")));
+    lines.extend(added.iter().map(|word| format!("  + {word:?}")));
+    lines
 }
 
 /// Returns the names of both, without duplicates, sorted.

@@ -31,6 +31,8 @@ search is carried out again. Options such as --since and --who select operations
 Without a trail, or with --sample or --as, the rules are compared on a sample of entries and users. Only attributes
 that an entry has are reported.
 
+A summary comes first, then the differences, at most --lines-max of them.
+
 Examples:
   pando access rehearse --node /etc/pando/node.toml --since 7d settings.toml
   pando access rehearse --data /var/lib/pando --trail /var/lib/pando-audit --who ou=apps,dc=example,dc=com settings.toml
@@ -60,8 +62,8 @@ pub(crate) struct RehearseArguments {
     /// Number of entries: a uniform sample, or of each search in the trail
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     entries_max: u64,
-    /// Most differences to list with a trail
-    #[arg(long, value_name = "COUNT", default_value_t = 10_000)]
+    /// Most differences to list
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
     lines_max: usize,
     #[command(flatten)]
     choice: ChoiceArguments,
@@ -109,11 +111,21 @@ fn sampled(
         requesters_max: arguments.askers_max,
         entries_max: arguments.entries_max,
     };
-    let rehearsed = review.rehearse(proposed, &rehearsal, &mut |change| println!("{change}"))?;
+    let mut lines = Vec::new();
+    let rehearsed = review.rehearse(proposed, &rehearsal, &mut |change| {
+        if lines.len() < arguments.lines_max {
+            lines.push(change.to_string());
+        }
+    })?;
     println!(
         "{} askers at {} entries: {} would change",
         rehearsed.requesters, rehearsed.entries, rehearsed.changes
     );
+    lines.iter().for_each(|line| println!("{line}"));
+    match rehearsed.changes.saturating_sub(lines.len() as u64) {
+        0 => {}
+        more => println!("not listed (--lines-max): {more}"),
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,6 +144,7 @@ fn recorded(
     let rehearsed = review.rehearse_recorded(place, limits, &wanted, &mut |damage| {
         eprintln!("pando: {damage}");
     })?;
+    summarize(&rehearsed);
     for change in &rehearsed.changes {
         let may = if change.is_gained { "may now" } else { "may no longer" };
         let times = if change.count == 1 { "once" } else { &format!("{} times, last", change.count) };
@@ -139,7 +152,6 @@ fn recorded(
         println!("{} at {}: {may} {} ({times} {last})", change.requester, change.dn, change.right);
         println!("  before: {}\n  after: {}", change.before, change.after);
     }
-    summarize(&rehearsed);
     Ok(match rehearsed.damages {
         0 => ExitCode::SUCCESS,
         _ => exit::failure("the trail is damaged: `pando audit verify` reports all damage"),

@@ -195,7 +195,7 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
     assert!(pando.stop().success());
     for rules in SETS.iter().skip(1) {
         // The trail then has the same requests several times, and each counts.
-        let said = rehearse(&scratch, rules, &[]).expect_code(0);
+        let said = rehearse(&scratch, rules, &["--lines-max", "10000"]).expect_code(0);
         apply(&scratch, rules);
         let pando = start(&scratch);
         let after = ask(&pando);
@@ -318,6 +318,10 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
     rehearse(&scratch, &THEN, &["--lines-max", "2"])
         .expect_code(0)
         .expect_output("7 would change, in 2 ways\nways that are not listed (--lines-max): 4\n");
+    let sampled = rehearse(&scratch, &THEN, &["--sample", "--lines-max", "1"]).expect_code(0).stdout;
+    let lines: Vec<&str> = sampled.lines().collect();
+    assert!(lines[0].contains(" would change") && lines.len() == 3, "the summary is first: {sampled}");
+    assert!(lines[2].starts_with("not listed (--lines-max): "), "{sampled}");
     rehearse(&scratch, &THEN, &["--entries-max", "1"])
         .expect_code(0)
         .expect_output("searches of which not all entries were looked at (--entries-max): 1\n");

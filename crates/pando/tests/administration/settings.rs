@@ -52,6 +52,25 @@ fn a_directory_begins_with_the_settings_of_a_file() {
 }
 
 #[test]
+fn a_plan_shows_members_of_lists_with_signs() {
+    let scratch = Scratch::new("settings-signs");
+    let rules = |rules: &str| format!("suffixes = [\"o=a\"]\naccess_rules = [{rules}]\n");
+    let (all, mail) = ("'all: allow read to authenticated'", "'mail: allow write of mail to self'");
+    with_file(&scratch, "apply", &rules(&format!("{all}, {mail}"))).expect_code(0);
+    let planned = with_file(&scratch, "plan", &rules(&format!("{all}, 'hr: allow write to anyone'")));
+    let lines: Vec<&str> = planned.stdout.lines().collect();
+    let expected = [
+        "changes access_rules: removes 1, adds 1",
+        "  - \"mail: allow write of mail to self\"",
+        "  + \"hr: allow write to anyone\"",
+    ];
+    assert_eq!(lines, expected, "{planned}");
+    with_file(&scratch, "plan", &rules(&format!("{mail}, {all}")))
+        .expect_code(0)
+        .expect_output("changes the order of access_rules");
+}
+
+#[test]
 fn definitions_without_effect_are_reported() {
     let scratch = Scratch::new("settings-idle");
     let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n";

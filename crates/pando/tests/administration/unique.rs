@@ -122,7 +122,7 @@ fn commands_report_existing_duplicates() {
     let none = scratch.write("none.toml", "unique = []\n");
     command(&["apply", none.to_str().unwrap()], Some(&data)).expect_code(0);
     let planned = command(&["plan", settings], Some(&data)).expect_code(0);
-    planned.expect_output(&format!("note: {all}\n")).expect_output("changes unique from []");
+    planned.expect_output(&format!("note: {all}\n")).expect_output("changes unique");
     command(&["apply", settings], Some(&data)).expect_code(0).expect_output(&all);
     let wrong = scratch.write("wrong.toml", "\nunique = [\"all: mail\",\n\"b: title\"]\n");
     command(&["plan", wrong.to_str().unwrap()], Some(&data))
