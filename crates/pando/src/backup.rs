@@ -12,6 +12,7 @@ use server::{
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::recover::{self, RecoverArguments};
 use crate::time::Time;
 
 const DAY: u64 = 86_400;
@@ -60,6 +61,9 @@ enum BackupVerb {
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },
+    /// Bring a subtree or an entry back into the running server, with entryUUIDs and memberships
+    #[command(after_help = recover::HELP)]
+    Recover(RecoverArguments),
 }
 
 /// The options of `pando restore`.
@@ -100,6 +104,7 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
             ExitCode::SUCCESS
         }),
         BackupVerb::Verify { folder, scratch } => verify(folder, scratch.as_deref()),
+        BackupVerb::Recover(arguments) => return recover::run(arguments),
     };
     done.unwrap_or_else(|error| exit::failed(&error))
 }
@@ -134,13 +139,19 @@ fn size_text(bytes: u64) -> String {
 fn chain_text(chain: &BackupChain, with_files: bool) -> String {
     let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
     let mut text = format!(
-        "{} to {}, positions {} to {}: {} files, {}\n",
+        "{} to {}, positions {} to {}: {} files, {}, {}\n",
         time(chain.rows_seconds),
         time(chain.last_seconds),
         chain.rows_position,
         chain.last_position,
         chain.files.len(),
-        size_text(chain.bytes)
+        size_text(chain.bytes),
+        match chain.verified {
+            None => "not verified".to_owned(),
+            Some((seconds, position)) if position == chain.last_position =>
+                format!("verified {}", time(seconds)),
+            Some((seconds, position)) => format!("verified {} up to position {position}", time(seconds)),
+        }
     );
     for file in chain.files.iter().filter(|_| with_files) {
         text += &format!("  {file}\n");

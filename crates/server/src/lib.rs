@@ -43,7 +43,9 @@ mod telemetry;
 pub mod unfinished;
 mod workers;
 
-pub use admin::backup::{BackupChain, TriedOut, list_backup, make_backup, restore_backup, try_backup};
+pub use admin::backup::{
+    BackupChain, RestoredCopy, TriedOut, list_backup, make_backup, restore_backup, try_backup,
+};
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{
     Initialized, copy_of_node, init_cluster, invite_node, join_cluster, join_from, renew_certificate,

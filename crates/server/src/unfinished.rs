@@ -1,4 +1,5 @@
-//! Files that keep a temporary name until they are complete, and are removed if their process is interrupted.
+//! Files and folders that keep a temporary name until they are complete, and are removed if their process is
+//! interrupted.
 //!
 //! A command that is ended by SIGINT, SIGTERM or SIGHUP runs no destructors, so a registry of such files is kept and
 //! [`remove_when_interrupted`] removes them before the process ends. SIGKILL and a power failure leave them: their name
@@ -56,6 +57,34 @@ impl Drop for UnfinishedFile {
     }
 }
 
+/// A folder with temporary data, which is removed with all its content when this is dropped.
+#[derive(Debug)]
+pub struct TemporaryFolder {
+    path: PathBuf,
+}
+
+impl TemporaryFolder {
+    /// Registers a folder. Call this before the folder is created.
+    pub fn new(path: PathBuf) -> TemporaryFolder {
+        registry().insert(path.clone());
+        TemporaryFolder { path }
+    }
+
+    /// Returns the path.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        if registry().remove(&self.path) {
+            // If this fails, the administrator sees the folder.
+            let _ = std::fs::remove_dir_all(&self.path);
+        }
+    }
+}
+
 /// Returns the signals that the process ignores, one bit each, signal 1 the lowest; none if the system does not report
 /// them.
 fn ignored_signals() -> u64 {
@@ -84,7 +113,10 @@ pub fn remove_when_interrupted() -> io::Result<()> {
             // The lock is kept: from here on no thread creates, renames or finishes a file.
             let registry = registry();
             for path in registry.iter() {
-                let _ = std::fs::remove_file(path);
+                // Another thread may still add a file to a folder, so a second attempt follows.
+                let _ = std::fs::remove_file(path)
+                    .or_else(|_| std::fs::remove_dir_all(path))
+                    .or_else(|_| std::fs::remove_dir_all(path));
             }
             // The default of these signals is to end the process.
             let _ = emulate_default_handler(signal);

@@ -1,17 +1,15 @@
 //! Differences between declared entries and those of a server.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::sync::Arc;
+use std::collections::{HashMap, HashSet};
 
 use client::Entry;
 use directory::password;
 use ldap::{Dn, filter_value};
-use schema::{MatchingRule, Schema};
 
 use super::change::{AttributeChange, EntryChange, Kind, OWNED, OWNER};
 use super::file::{DeclaredAttribute, DeclaredEntry, DeclaredValue, bare_name};
+use crate::comparison::Comparison;
 use crate::named::{Named, parse};
-use crate::online::schema_of;
 use crate::user::USER;
 
 /// Value that the server replaces by the next free number.
@@ -20,14 +18,14 @@ const NEXT: &[u8] = b"{next}";
 /// Computes the changes for one owner.
 pub(super) struct Planner<'c> {
     named: &'c mut Named,
-    schema: Arc<Schema>,
+    comparison: Comparison,
     owner: &'c str,
 }
 
 impl<'c> Planner<'c> {
     pub(super) fn new(named: &'c mut Named, owner: &'c str) -> Result<Planner<'c>, String> {
-        let schema = schema_of(&mut named.connection).map_err(|error| error.to_string())?;
-        Ok(Planner { named, schema, owner })
+        let comparison = Comparison::of(&mut named.connection).map_err(|error| error.to_string())?;
+        Ok(Planner { named, comparison, owner })
     }
 
     /// Returns the changes in the order in which they can be made: superiors first, groups after their members, and
@@ -42,7 +40,7 @@ impl<'c> Planner<'c> {
         let names: HashMap<String, String> = sorted.iter().flat_map(|entry| short_names(entry)).collect();
         let (mut changes, mut declared) = (Vec::new(), HashSet::new());
         for entry in sorted {
-            let change = match declared.insert(self.key(&entry.dn)) {
+            let change = match declared.insert(self.comparison.dn_key(&entry.dn)) {
                 true => self.change(entry, &names)?,
                 false => Some(refused(entry, "the entry is declared twice".to_owned())),
             };
@@ -57,14 +55,15 @@ impl<'c> Planner<'c> {
     }
 
     /// Returns deletes of the entries of this owner that are not declared.
-    fn owned(&mut self, declared: &HashSet<String>) -> Result<Vec<EntryChange>, String> {
+    fn owned(&mut self, declared: &HashSet<Vec<u8>>) -> Result<Vec<EntryChange>, String> {
         let filter = parse(&format!("({OWNER}={})", filter_value(self.owner)))?;
         let mut found: Vec<Entry> = Vec::new();
         self.named.each(None, &filter, &["entryCSN"], &mut |entry| {
             found.push(Entry::from(entry));
             Ok(())
         })?;
-        let undeclared = found.into_iter().filter(|entry| !declared.contains(&self.key(&entry.dn)));
+        let undeclared =
+            found.into_iter().filter(|entry| !declared.contains(&self.comparison.dn_key(&entry.dn)));
         let delete = |entry: Entry| EntryChange {
             kind: Kind::Delete,
             csn: entry.text("entryCSN"),
@@ -84,7 +83,7 @@ impl<'c> Planner<'c> {
     ) -> Result<Option<EntryChange>, String> {
         let mut stated: Vec<DeclaredAttribute> = Vec::new();
         for DeclaredAttribute { name, values } in &entry.attributes {
-            stated.push(DeclaredAttribute { name: self.canonical(name), values: values.clone() });
+            stated.push(DeclaredAttribute { name: self.comparison.canonical(name), values: values.clone() });
         }
         let members = entry.members.as_deref().map(|members| self.members(members, names)).transpose();
         let members = match members {
@@ -194,61 +193,20 @@ impl<'c> Planner<'c> {
         if bare_name(name) == "userpassword" {
             return password_change(name, stated, stored);
         }
-        let (added, removed) = match name {
-            "objectClass" => self.class_difference(stated, stored),
-            _ => self.value_difference(name, stated, stored),
-        };
+        let bytes: Vec<&[u8]> = stated.iter().map(|value| value.bytes.as_slice()).collect();
+        let (added, removed) = self.comparison.difference(name, &bytes, stored);
         if added.is_empty() && removed.is_empty() {
             return None;
         }
         // A value without an equality rule cannot be deleted alone.
-        let replacement = (self.equality(name).is_none() && !stored.is_empty()).then(|| stated.to_vec());
-        let hides_removed = stated.iter().any(|value| value.source.is_some());
-        Some(AttributeChange { name: name.to_owned(), added, removed, replacement, hides_removed })
-    }
-
-    fn value_difference(
-        &self,
-        name: &str,
-        stated: &[DeclaredValue],
-        stored: &[Vec<u8>],
-    ) -> (Vec<DeclaredValue>, Vec<Vec<u8>>) {
-        let rule = self.equality(name);
-        let normal = |value: &[u8]| self.normal(rule, value);
-        let mut before: HashSet<Vec<u8>> = stored.iter().map(|value| normal(value)).collect();
-        let after: HashSet<Vec<u8>> = stated.iter().map(|value| normal(&value.bytes)).collect();
-        let removed = stored.iter().filter(|value| !after.contains(&normal(value))).cloned().collect();
-        // A value that is stated twice is added once.
-        let added = stated.iter().filter(|value| before.insert(normal(&value.bytes))).cloned().collect();
-        (added, removed)
-    }
-
-    /// Compares object classes, of which superclasses need not be named.
-    fn class_difference(
-        &self,
-        stated: &[DeclaredValue],
-        stored: &[Vec<u8>],
-    ) -> (Vec<DeclaredValue>, Vec<Vec<u8>>) {
-        let closure = |names: &mut dyn Iterator<Item = &[u8]>| -> BTreeSet<String> {
-            names.flat_map(|name| self.superclasses(name)).collect()
-        };
-        let before = closure(&mut stored.iter().map(Vec::as_slice));
-        let after = closure(&mut stated.iter().map(|value| value.bytes.as_slice()));
-        let is_in = |name: &[u8], classes: &BTreeSet<String>| {
-            self.superclasses(name).first().is_some_and(|class| classes.contains(class))
-        };
-        let added = stated.iter().filter(|value| !is_in(&value.bytes, &before)).cloned().collect();
-        let removed = stored.iter().filter(|value| !is_in(value, &after)).cloned().collect();
-        (added, removed)
-    }
-
-    /// Returns the OIDs of a class and its superclasses, the class first.
-    fn superclasses(&self, name: &[u8]) -> Vec<String> {
-        let name = String::from_utf8_lossy(name);
-        match self.schema.object_class(&name) {
-            Some(class) => class.closure.iter().map(|id| self.schema.class_by_id(*id).oid.clone()).collect(),
-            None => vec![name.to_lowercase()],
-        }
+        let is_replaced = !self.comparison.has_equality(name) && !stored.is_empty();
+        Some(AttributeChange {
+            name: name.to_owned(),
+            added: added.iter().filter_map(|place| stated.get(*place)).cloned().collect(),
+            removed: removed.iter().filter_map(|place| stored.get(*place)).cloned().collect(),
+            replacement: is_replaced.then(|| stated.to_vec()),
+            hides_removed: stated.iter().any(|value| value.source.is_some()),
+        })
     }
 
     fn marks(&self, stated: &[DeclaredAttribute]) -> Vec<DeclaredAttribute> {
@@ -281,47 +239,14 @@ impl<'c> Planner<'c> {
         let Ok(parsed) = Dn::parse(dn) else { return Vec::new() };
         let Some(rdn) = parsed.rdn() else { return Vec::new() };
         let value = |value: &[u8]| DeclaredValue { bytes: value.to_vec(), source: None };
-        rdn.avas.iter().map(|ava| (self.canonical(ava.attribute), value(&ava.value))).collect()
+        rdn.avas.iter().map(|ava| (self.comparison.canonical(ava.attribute), value(&ava.value))).collect()
     }
 
     /// Returns the values with another one, unless an equal one is among them.
     fn with_value(&self, name: &str, values: &[DeclaredValue], more: DeclaredValue) -> Vec<DeclaredValue> {
-        let rule = self.equality(name);
-        let normal = self.normal(rule, &more.bytes);
-        let is_there = values.iter().any(|value| self.normal(rule, &value.bytes) == normal);
+        let normal = |value: &DeclaredValue| self.comparison.normal(name, &value.bytes);
+        let is_there = values.iter().any(|value| normal(value) == normal(&more));
         values.iter().cloned().chain(Some(more).filter(|_| !is_there)).collect()
-    }
-
-    /// Returns the name under which the server returns an attribute; an unknown name stays, and the server refuses it.
-    fn canonical(&self, name: &str) -> String {
-        match self.schema.parse_description(name) {
-            Ok(known) => known.returned_name(&self.schema).into_owned(),
-            Err(_) => name.to_owned(),
-        }
-    }
-
-    fn equality(&self, name: &str) -> Option<MatchingRule> {
-        let known = self.schema.parse_description(name).ok()?;
-        self.schema.type_by_id(known.type_id).equality
-    }
-
-    fn normal(&self, rule: Option<MatchingRule>, value: &[u8]) -> Vec<u8> {
-        let mut key = Vec::new();
-        match rule {
-            Some(rule) if rule.normalize(&self.schema, value, &mut key).is_ok() => key,
-            _ => value.to_vec(),
-        }
-    }
-
-    /// Returns a form of a DN that is equal for all spellings.
-    fn key(&self, dn: &str) -> String {
-        let mut key = Vec::new();
-        match Dn::parse(dn) {
-            Ok(parsed) if self.schema.normalize_dn(&parsed, &mut key).is_ok() => {
-                data_encoding::HEXLOWER.encode(&key)
-            }
-            _ => dn.to_lowercase(),
-        }
     }
 }
 

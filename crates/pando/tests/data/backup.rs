@@ -90,10 +90,12 @@ fn every_moment_of_a_served_directory_comes_back() {
     assert_eq!(exported(&data), *moments.last().unwrap());
     place.restore("before", &["--until", "1d"]).1.expect_code(2).expect_error("the oldest moment in");
     place.restore("end", &[]).1.expect_code(2).expect_error("has data already");
-    pando(&["backup", "list", &place.folder]).expect_code(0).expect_output(": 4 files, ");
+    let list = || pando(&["backup", "list", &place.folder]).expect_code(0);
+    list().expect_output(": 4 files, ").expect_output(", not verified\n");
     pando(&["backup", "verify", &place.folder])
         .expect_code(0)
         .expect_output("4 files are whole; restored to");
+    list().expect_output(", verified 20");
     drop(admin);
     assert!(server.stop().success());
     // The restored data can be served, with passwords and settings.
@@ -193,6 +195,74 @@ fn a_deleted_subtree_comes_back_with_its_memberships() {
     assert!(admin.entry(&anna, &["memberOf"]).unwrap().unwrap().texts("memberOf").contains(&group));
     let nowhere = ["export", "--base", "ou=typo,dc=example,dc=com"];
     command(&nowhere, Some(&now)).expect_code(2).expect_error("does not exist");
+}
+
+#[test]
+fn a_subtree_is_recovered_with_its_identity_and_memberships() {
+    let scratch = Scratch::new("backup-recover");
+    let place = Place::new(&scratch);
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    let (base, group) = (format!("ou=people,{SUFFIX}"), format!("cn=staff,ou=groups,{SUFFIX}"));
+    let [anna, bert] = ["anna", "bert"].map(person_dn);
+    replace(&mut admin, &anna, "title", &["Engineer"]);
+    let child = format!("ou=below,{base}");
+    add(&mut admin, &child, &[("objectClass", "organizationalUnit"), ("ou", "below"), ("seeAlso", &anna)]);
+    let names = ["entryUUID", "createTimestamp", "title", "memberOf", "seeAlso"];
+    let seen = |admin: &mut Connection, dn: &str| {
+        let entry = admin.entry(dn, &names).unwrap();
+        entry.map(|entry| names.map(|name| entry.texts(name)))
+    };
+    let all = [base.as_str(), &anna, &bert, &child];
+    let before = all.map(|dn| seen(&mut admin, dn));
+    place.make(&[]).expect_code(0);
+
+    // One entry is changed, one deleted, one is new.
+    replace(&mut admin, &anna, "title", &["Director"]);
+    replace(&mut admin, &anna, "l", &["Vienna"]);
+    assert!(admin.delete(&bert).unwrap().is_success());
+    add_person(&mut admin, "carl");
+    let recover = |more: &[&str]| {
+        let words = [&["backup", "recover", &place.folder], more].concat();
+        command(&words, Some(&Pando::data(&scratch)))
+    };
+    let dry = recover(&["--dry-run", &base]).expect_code(0);
+    for line in
+        [format!("add {bert}"), format!("change {anna}: l, title"), format!("name again in {group}: ")]
+    {
+        assert!(dry.stdout.contains(&line), "{line}: {dry}");
+    }
+    assert!(seen(&mut admin, &bert).is_none(), "a dry run changes nothing");
+    recover(&["--missing-only", "--entry-only", &anna])
+        .expect_code(0)
+        .expect_output("0 entries added, 0 changed");
+    recover(&["--entry-only", &base]).expect_code(0).expect_output("0 entries added, 0 changed");
+    recover(&["--missing-only", &base])
+        .expect_code(0)
+        .expect_output("1 entries added, 0 changed, 1 named again");
+    assert_eq!(bind(&server, "bert", "bert-secret"), ldap::ResultCode::SUCCESS);
+    recover(&[&base]).expect_code(0).expect_output("0 entries added, 1 changed, 0 named");
+    recover(&[&base]).expect_code(0).expect_output("0 entries added, 0 changed, 0 named");
+    assert_eq!(all.map(|dn| seen(&mut admin, dn)), before);
+    assert!(seen(&mut admin, &person_dn("carl")).is_some(), "new entries stay");
+
+    // The whole tree is deleted.
+    ldap_utility("ldapdelete", server.address(), &["-r", &base], "").expect_code(0);
+    recover(&["--json", &base]).expect_code(0).expect_output("\"change\":\"add\"");
+    assert_eq!(all.map(|dn| seen(&mut admin, dn)), before);
+    // An entry that was moved is not added a second time, and a name that is taken is not overwritten.
+    assert!(admin.modify_dn(&bert, "uid=moved", None).unwrap().is_success());
+    assert!(admin.delete(&anna).unwrap().is_success());
+    add_person(&mut admin, "anna");
+    let refused = recover(&[&base]).expect_code(6);
+    assert!(refused.stderr.contains("exists under another name: uid=moved"), "{refused}");
+    assert!(refused.stderr.contains("another entry of this name"), "{refused}");
+    recover(&["ou=nowhere,dc=example,dc=com"]).expect_code(2).expect_error("has no entry ou=nowhere");
+    let left = fs::read_dir(&place.folder)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with("recover"));
+    assert_eq!(left.count(), 0, "the temporary data is removed");
 }
 
 /// Under a password policy with a history, hashed passwords were once answered with busy for ever. The passwords of

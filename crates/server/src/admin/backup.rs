@@ -1,7 +1,8 @@
 //! Making, listing and restoring backups of a data directory.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use directory::ReadOnlyDirectory;
 use directory::backup::{BackupSource, Until};
 use directory::check::CheckSummary;
 
@@ -15,6 +16,7 @@ use crate::backup::{BackupError, failed};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::stamp::{Random, new_stamp, now_micros};
+use crate::unfinished::TemporaryFolder;
 
 /// Adds the changes of a data directory, served or not, to the backup in `folder`, and creates the folder if it is
 /// missing. Reads the new file back before it returns.
@@ -41,6 +43,9 @@ pub struct BackupChain {
     pub files: Vec<String>,
     /// Total bytes of the files.
     pub bytes: u64,
+    /// Time of the last successful [`try_backup`] that read files of it, in seconds since 1970, and the position up to
+    /// which it did.
+    pub verified: Option<(u64, u64)>,
 }
 
 /// Returns the content of a backup, oldest first.
@@ -49,6 +54,7 @@ pub struct BackupChain {
 /// The folder cannot be read.
 pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
     let found = Folder::read(folder)?;
+    let verified = found.verified();
     let mut chains = Vec::new();
     for chain in found.chains() {
         let (Some(rows), Some(last)) = (chain.first(), chain.last()) else { continue };
@@ -64,6 +70,10 @@ pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
             last_position: last.position,
             files: chain.iter().map(|part| part.file_name()).collect(),
             bytes,
+            verified: verified.and_then(|(sequence, seconds)| {
+                let read = chain.iter().take_while(|part| part.sequence <= sequence);
+                Some((seconds, read.last()?.position))
+            }),
         });
     }
     Ok(chains)
@@ -94,6 +104,7 @@ pub struct TriedOut {
 
 /// Reads all files of a backup, restores its newest moment into the new folder `scratch`, compares every row there with
 /// every entry, as [`verify`] does, and removes it. Passes each finding to `each`.
+/// Records the time in the folder if there are none.
 ///
 /// # Errors
 /// A file is damaged or missing, there is no backup, there is no room, or `scratch` exists.
@@ -106,24 +117,54 @@ pub fn try_backup(
     for part in found.parts() {
         check(&found.file(part), &Pace::default())?;
     }
-    if scratch.exists() {
-        let text = format!("{} is there already: name a folder that is to be made", scratch.display());
-        return Err(BackupError::Refused(text).into());
+    let copy = RestoredCopy::make(folder, scratch, Until::END)?;
+    let checked = verify(&copy.config, each)?;
+    if checked.findings == 0 {
+        found.set_verified(now_micros() / 1_000_000)?;
     }
-    let scratch = Scratch(scratch.to_owned());
-    let config = Config::new(&scratch.0);
-    let restored = restore_backup(&config, folder, Until::END)?;
-    let checked = verify(&config, each)?;
-    Ok(TriedOut { files: found.parts().len(), restored, checked })
+    Ok(TriedOut { files: found.parts().len(), restored: copy.restored, checked })
 }
 
-/// Folder that is removed when this is dropped.
-struct Scratch(PathBuf);
+/// A moment of a backup, restored into a temporary folder, which is removed with it.
+#[derive(Debug)]
+pub struct RestoredCopy {
+    config: Config,
+    restored: Restored,
+    folder: TemporaryFolder,
+}
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // If this fails, the administrator sees the folder.
-        let _ = std::fs::remove_dir_all(&self.0);
+impl RestoredCopy {
+    /// Restores a moment of the backup in `folder` into the new folder `scratch`.
+    ///
+    /// # Errors
+    /// As [`restore_backup`]; `scratch` exists.
+    pub fn make(folder: &Path, scratch: &Path, until: Until) -> Result<RestoredCopy, ServeError> {
+        if scratch.exists() {
+            let text = format!("{} is there already: name a folder that is to be made", scratch.display());
+            return Err(BackupError::Refused(text).into());
+        }
+        let temporary = TemporaryFolder::new(scratch.to_owned());
+        let config = Config::new(scratch);
+        let restored = restore_backup(&config, folder, until)?;
+        Ok(RestoredCopy { config, restored, folder: temporary })
+    }
+
+    /// Opens the restored directory.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open(&self) -> Result<ReadOnlyDirectory, ServeError> {
+        open_read_only(&self.config)
+    }
+
+    /// Returns the restored moment.
+    pub fn restored(&self) -> Restored {
+        self.restored
+    }
+
+    /// Returns the temporary folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Files of a backup in their folder, and the selection of the files for one moment.
 
 use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -8,9 +9,13 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::backup::part::{Kind, Part, is_left_over};
 use crate::backup::{BackupError, failed, time_text};
+use crate::unfinished::UnfinishedFile;
 
 /// Lock file of processes that write to the folder.
 const LOCK: &str = "lock";
+
+/// File with the sequence of the last file that `pando backup verify` has read, and the time.
+const VERIFIED: &str = "verified";
 
 /// Files of a folder, by sequence.
 pub(crate) struct Folder {
@@ -36,6 +41,27 @@ impl Folder {
     /// Returns the file of a part.
     pub(crate) fn file(&self, part: &Part) -> PathBuf {
         self.path.join(part.file_name())
+    }
+
+    /// Returns the sequence up to which all files were verified, and the time in seconds since 1970.
+    pub(crate) fn verified(&self) -> Option<(u64, u64)> {
+        let text = fs::read_to_string(self.path.join(VERIFIED)).ok()?;
+        let (sequence, seconds) = text.trim_end().split_once(' ')?;
+        Some((sequence.parse().ok()?, seconds.parse().ok()?))
+    }
+
+    /// Records that all files were verified at a time.
+    pub(crate) fn set_verified(&self, seconds: u64) -> Result<(), BackupError> {
+        let Some(last) = self.parts.last() else { return Ok(()) };
+        let file = self.path.join(VERIFIED);
+        let temporary = UnfinishedFile::new(self.path.join(format!("{VERIFIED}.{}", std::process::id())));
+        let mut options = OpenOptions::new();
+        let opened = options.write(true).create_new(true).mode(0o600).open(temporary.path());
+        let written = opened.and_then(|mut out| {
+            out.write_all(format!("{} {seconds}\n", last.sequence).as_bytes())?;
+            out.sync_all()
+        });
+        written.and_then(|()| temporary.rename(&file)).map_err(failed("write", &file))
     }
 
     /// Returns all parts.

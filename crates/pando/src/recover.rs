@@ -1,0 +1,431 @@
+//! `pando backup recover`: brings a subtree or an entry of a backup back into the running server.
+//!
+//! The backup is restored into a temporary directory, whose entries are compared with those of the server. Missing
+//! entries are added with their entryUUID and times (relax rules), superiors first; entries that differ get the values
+//! of the backup. Then entries elsewhere that named an added entry in the backup, such as groups, name it again.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use client::{Connection, Entry, Outcome};
+use directory::ReadOnlyDirectory;
+use directory::backup::Until;
+use directory::export::{ExportError, ExportRequest, export};
+use ldap::ldif::{LdifBody, LdifReader, LdifRecord};
+use ldap::{
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, Control, ControlsBuf, FilterBuf, ModifyRequest,
+    Request, ResultCode, filter_value, oids,
+};
+use serde_json::json;
+use server::values::DnText;
+use server::{RestoredCopy, ServeError, time_text};
+
+use crate::comparison::Comparison;
+use crate::exit;
+use crate::ldif::RECORD_SIZE_MAX;
+use crate::named::{Named, parse};
+use crate::online::{TargetArguments, refusal, stored_operational};
+use crate::table::printable;
+use crate::time::Time;
+
+/// Operational attributes that an add with relaxed rules may give.
+const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
+
+/// Attributes whose values name entries, and follow them.
+const LINKS: [&str; 7] =
+    ["member", "uniqueMember", "owner", "manager", "secretary", "seeAlso", "roleOccupant"];
+
+pub(crate) const HELP: &str = "\
+Restores the moment into a temporary folder, and sends the changes to the running server. Entries that are missing are
+added with their entryUUID and the times of their first and last change; entries that differ get the values that they
+had; entries that are new since stay. Groups and other entries elsewhere that named an added entry then name it again.
+Passwords come back in their stored form. The identity must be allowed to relax rules, as the administrator is.
+
+Examples:
+  pando backup recover --data /var/lib/pando --until 2026-01-31T12:00:00Z /var/backups/pando ou=Sales,dc=example,dc=com
+  pando backup recover --data /var/lib/pando --dry-run /var/backups/pando uid=anna,ou=people,dc=example,dc=com
+
+Exit codes:
+  0  done, or nothing differs
+  1  failed
+  2  the command line is wrong, or the backup has no such moment or no such entry
+  4  a file of the backup is damaged or missing
+  6  some changes were refused";
+
+/// The options of `pando backup recover`.
+#[derive(Debug, Args)]
+pub(crate) struct RecoverArguments {
+    #[command(flatten)]
+    server: TargetArguments,
+    /// The folder of the backup
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// Entry to bring back, with the entries below it
+    #[arg(value_name = "DN")]
+    dn: DnText,
+    /// Moment to bring back: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
+    #[arg(long, value_name = "TIME")]
+    until: Option<Time>,
+    /// Bring back the state after the change at this position of the log
+    #[arg(long, value_name = "NUMBER", conflicts_with = "until")]
+    position: Option<u64>,
+    /// Bring back the entry without those below it
+    #[arg(long)]
+    entry_only: bool,
+    /// Add what is missing, and leave entries that exist as they are
+    #[arg(long)]
+    missing_only: bool,
+    /// Show the changes without making them
+    #[arg(long)]
+    dry_run: bool,
+    /// New folder for the restored data, removed afterwards [default: a folder in that of the backup]
+    #[arg(long, value_name = "DIR")]
+    scratch: Option<PathBuf>,
+    /// Print each change as a line of JSON
+    #[arg(long)]
+    json: bool,
+    /// Print errors only
+    #[arg(long, conflicts_with = "json")]
+    quiet: bool,
+}
+
+/// Reason that nothing more is brought back.
+#[derive(Debug, thiserror::Error)]
+enum RecoverError {
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error("{0}")]
+    Failed(String),
+    #[error("{0}")]
+    Refused(String),
+    #[error("cannot write temporary data: {0}")]
+    Scratch(#[from] io::Error),
+}
+
+impl From<client::ClientError> for RecoverError {
+    fn from(error: client::ClientError) -> RecoverError {
+        RecoverError::Failed(format!("{error}; the last change may have been made"))
+    }
+}
+
+pub(crate) fn run(arguments: &RecoverArguments) -> ExitCode {
+    match recover(arguments) {
+        Ok(counts) if counts.refused > 0 => exit::some_rejected(),
+        Ok(_) => ExitCode::SUCCESS,
+        Err(RecoverError::Serve(error)) => exit::failed(&error),
+        Err(RecoverError::Refused(message)) => exit::refused(&message),
+        Err(error) => exit::failure(&error.to_string()),
+    }
+}
+
+fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
+    let mut named = Named::connect(&arguments.server).map_err(RecoverError::Failed)?;
+    let comparison = Comparison::of(&mut named.connection)?;
+    let scratch = arguments.scratch.clone();
+    let scratch = scratch.unwrap_or_else(|| arguments.folder.join(format!("recover-{}", std::process::id())));
+    let until = Until {
+        position: arguments.position.unwrap_or(Until::END.position),
+        micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
+    };
+    let copy = RestoredCopy::make(&arguments.folder, &scratch, until)?;
+    let directory = copy.open()?;
+    let mut recovery = Recovery {
+        arguments,
+        named,
+        comparison,
+        text: copy.folder().join("recovered.ldif"),
+        added: HashSet::new(),
+        counts: Counts::default(),
+    };
+    recovery.entries(&directory)?;
+    recovery.links(&directory)?;
+    let Counts { added, changed, linked, refused } = recovery.counts;
+    if !arguments.quiet && !arguments.json {
+        let time = time_text(copy.restored().micros);
+        let would = if arguments.dry_run { "would be " } else { "" };
+        println!(
+            "as of {time}: {added} entries {would}added, {changed} {would}changed, {linked} named again elsewhere; \
+             refused: {refused}"
+        );
+    }
+    Ok(recovery.counts)
+}
+
+/// Counts of the changes.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    added: u64,
+    changed: u64,
+    linked: u64,
+    refused: u64,
+}
+
+/// Kind of a change, for the output.
+#[derive(Clone, Copy)]
+enum Kind {
+    Add,
+    Change,
+    Link,
+}
+
+struct Recovery<'a> {
+    arguments: &'a RecoverArguments,
+    named: Named,
+    comparison: Comparison,
+    /// File with entries of the backup.
+    text: PathBuf,
+    /// Entries that were added, by the normal form of their names.
+    added: HashSet<Vec<u8>>,
+    counts: Counts,
+}
+
+impl Recovery<'_> {
+    /// Brings back the subtree.
+    fn entries(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
+        let base = self.arguments.dn.as_str();
+        let only = self.arguments.entry_only.then(|| parse(&format!("(entryDN={})", filter_value(base))));
+        let only = only.transpose().map_err(RecoverError::Failed)?;
+        let request = ExportRequest {
+            base: Some(base),
+            filter: only.as_ref().map(FilterBuf::as_filter),
+            attributes: &[],
+            operational: true,
+        };
+        self.each_exported(directory, &request, Recovery::entry)
+    }
+
+    /// Writes entries of the backup into the temporary file, and passes them to `each`.
+    fn each_exported(
+        &mut self,
+        directory: &ReadOnlyDirectory,
+        request: &ExportRequest<'_>,
+        each: fn(&mut Self, &LdifRecord<'_>) -> Result<(), RecoverError>,
+    ) -> Result<(), RecoverError> {
+        let mut file = BufWriter::new(File::create(&self.text)?);
+        export(directory.state(), request, &mut file).map_err(|error| match error {
+            ExportError::Operation(directory::OperationError::Refused { code, .. })
+                if code == ResultCode::NO_SUCH_OBJECT =>
+            {
+                RecoverError::Refused(format!(
+                    "the backup of that moment has no entry {}",
+                    self.arguments.dn.as_str()
+                ))
+            }
+            error => RecoverError::Failed(error.to_string()),
+        })?;
+        file.flush()?;
+        drop(file);
+        let mut reader =
+            LdifReader::with_record_size_max(BufReader::new(File::open(&self.text)?), RECORD_SIZE_MAX);
+        while let Some(record) =
+            reader.next_record().map_err(|error| RecoverError::Failed(error.to_string()))?
+        {
+            each(self, &record)?;
+        }
+        Ok(())
+    }
+
+    /// Makes an entry of the server as it was.
+    fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
+        let then = self.values_of(record);
+        let operational = stored_operational(self.comparison.schema(), false).map(str::to_owned);
+        let selection: Vec<String> =
+            ["*", "entryUUID", "entryCSN"].map(str::to_owned).into_iter().chain(operational).collect();
+        let selection: Vec<&str> = selection.iter().map(String::as_str).collect();
+        let Some(now) = self.named.connection.entry(record.dn, &selection)? else {
+            return self.addition(record.dn, &then);
+        };
+        if self.arguments.missing_only {
+            return Ok(());
+        }
+        let uuid = then.get("entryUUID").and_then(|values| values.first());
+        if uuid.is_some() && now.values("entryUUID").first() != uuid {
+            let reason = "the server has another entry of this name, with another entryUUID".to_owned();
+            return self.decided(Kind::Change, record.dn, String::new(), Err(reason));
+        }
+        self.correction(&then, &now)
+    }
+
+    /// Returns the values of a record that can be given again.
+    fn values_of(&self, record: &LdifRecord<'_>) -> BTreeMap<String, Vec<Vec<u8>>> {
+        let mut values: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+        if let LdifBody::Entry(lines) = record.body {
+            for line in lines.iter() {
+                let name = self.comparison.canonical(line.description);
+                if self.is_writable(&name) || GIVEN.contains(&name.as_str()) {
+                    values.entry(name).or_default().push(line.value.to_vec());
+                }
+            }
+        }
+        values
+    }
+
+    fn is_writable(&self, name: &str) -> bool {
+        let schema = self.comparison.schema();
+        let known = schema.parse_description(name);
+        known.is_ok_and(|known| !schema.type_by_id(known.type_id).no_user_modification)
+    }
+
+    fn addition(&mut self, dn: &str, then: &BTreeMap<String, Vec<Vec<u8>>>) -> Result<(), RecoverError> {
+        if let Some(uuid) = then.get("entryUUID").and_then(|values| values.first())
+            && let Some(moved) = self.entry_of(uuid)?
+        {
+            let reason = format!("the entry exists under another name: {}", moved.dn);
+            return self.decided(Kind::Add, dn, String::new(), Err(reason));
+        }
+        let mut attributes = AttributesBuf::new();
+        then.iter().for_each(|(name, values)| attributes.push(name, values));
+        let request = AddRequest { entry: dn, attributes: attributes.as_attributes() };
+        let done = self.send(Request::Add(request), oids::RELAX_RULES)?;
+        if done.is_ok() {
+            self.added.insert(self.comparison.dn_key(dn));
+        }
+        self.decided(Kind::Add, dn, String::new(), done)
+    }
+
+    /// Returns the entry of the server with this entryUUID.
+    fn entry_of(&mut self, uuid: &[u8]) -> Result<Option<Entry>, RecoverError> {
+        let filter = format!("(entryUUID={})", filter_value(&String::from_utf8_lossy(uuid)));
+        let filter = parse(&filter).map_err(RecoverError::Failed)?;
+        let mut found = None;
+        let each = &mut |entry: &ldap::SearchEntry<'_>| {
+            found = Some(Entry::from(entry));
+            Ok(())
+        };
+        self.named.each(None, &filter, &["1.1"], each).map_err(RecoverError::Failed)?;
+        Ok(found)
+    }
+
+    /// Gives an entry the values that it had.
+    fn correction(&mut self, then: &BTreeMap<String, Vec<Vec<u8>>>, now: &Entry) -> Result<(), RecoverError> {
+        let mut changes = ChangesBuf::new();
+        let mut names: Vec<String> = then.keys().cloned().collect();
+        names
+            .extend(now.attributes.iter().map(|attribute| self.comparison.canonical(&attribute.description)));
+        names.sort_unstable();
+        names.dedup();
+        names.retain(|name| self.is_writable(name));
+        let mut changed = Vec::new();
+        for name in names {
+            let wanted = then.get(&name).map(Vec::as_slice).unwrap_or_default();
+            let stored = now.values(&name);
+            let (added, removed) = self.comparison.difference(&name, wanted, stored);
+            if added.is_empty() && removed.is_empty() {
+                continue;
+            }
+            if self.comparison.has_equality(&name) && !wanted.is_empty() {
+                let of = |places: &[usize], values: &[Vec<u8>]| -> Vec<Vec<u8>> {
+                    places.iter().filter_map(|place| values.get(*place).cloned()).collect()
+                };
+                let (removed, added) = (of(&removed, stored), of(&added, wanted));
+                if !removed.is_empty() {
+                    changes.push(ChangeOperation::Delete, &name, &removed);
+                }
+                if !added.is_empty() {
+                    changes.push(ChangeOperation::Add, &name, &added);
+                }
+            } else {
+                changes.push(ChangeOperation::Replace, &name, wanted);
+            }
+            changed.push(name);
+        }
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let request = ModifyRequest { object: &now.dn, changes: changes.as_changes() };
+        let done = self.send(Request::Modify(request), oids::RELAX_RULES)?;
+        self.decided(Kind::Change, &now.dn, changed.join(", "), done)
+    }
+
+    /// Lets entries elsewhere name the added entries again.
+    fn links(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
+        if self.added.is_empty() {
+            return Ok(());
+        }
+        let present: String = LINKS.iter().map(|name| format!("({name}=*)")).collect();
+        let filter = parse(&format!("(|{present})")).map_err(RecoverError::Failed)?;
+        let attributes: Vec<String> =
+            LINKS.iter().chain(&["entryUUID"]).map(|name| (*name).to_owned()).collect();
+        let request = ExportRequest {
+            base: None,
+            filter: Some(filter.as_filter()),
+            attributes: &attributes,
+            operational: false,
+        };
+        self.each_exported(directory, &request, Recovery::linked)
+    }
+
+    fn linked(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
+        let LdifBody::Entry(lines) = record.body else { return Ok(()) };
+        // An added entry has its own values already.
+        if self.added.contains(&self.comparison.dn_key(record.dn)) {
+            return Ok(());
+        }
+        let (mut names, mut uuid) = (BTreeMap::<String, Vec<Vec<u8>>>::new(), None);
+        for line in lines.iter() {
+            let name = self.comparison.canonical(line.description);
+            if name == "entryUUID" {
+                uuid = Some(line.value.to_vec());
+            } else if self.added.contains(&self.comparison.dn_key(&String::from_utf8_lossy(line.value))) {
+                names.entry(name).or_default().push(line.value.to_vec());
+            }
+        }
+        let Some(uuid) = uuid.filter(|_| !names.is_empty()) else { return Ok(()) };
+        let Some(entry) = self.entry_of(&uuid)? else { return Ok(()) };
+        let mut changes = ChangesBuf::new();
+        names.iter().for_each(|(name, values)| changes.push(ChangeOperation::Add, name, values));
+        let request = ModifyRequest { object: &entry.dn, changes: changes.as_changes() };
+        let done = self.send(Request::Modify(request), oids::PERMISSIVE_MODIFY)?;
+        let count: usize = names.values().map(Vec::len).sum();
+        let what = format!("{count} values of {}", names.into_keys().collect::<Vec<_>>().join(", "));
+        self.decided(Kind::Link, &entry.dn, what, done)
+    }
+
+    /// Sends a change with a critical control, unless this is a dry run. Returns the reason for a refusal.
+    fn send(&mut self, request: Request<'_>, control: &str) -> Result<Result<(), String>, RecoverError> {
+        if self.arguments.dry_run {
+            return Ok(Ok(()));
+        }
+        let control = Control { oid: control, critical: true, value: None };
+        let controls = ControlsBuf::from_iter([control]);
+        let connection: &mut Connection = &mut self.named.connection;
+        let Outcome { code, diagnostic, .. } = connection.request(request, controls.as_controls())?.outcome;
+        Ok(if code == ResultCode::SUCCESS { Ok(()) } else { Err(refusal(code, &diagnostic)) })
+    }
+
+    /// Counts and prints a change.
+    fn decided(
+        &mut self,
+        kind: Kind,
+        dn: &str,
+        what: String,
+        done: Result<(), String>,
+    ) -> Result<(), RecoverError> {
+        let (word, count) = match kind {
+            Kind::Add => ("add", &mut self.counts.added),
+            Kind::Change => ("change", &mut self.counts.changed),
+            Kind::Link => ("name again in", &mut self.counts.linked),
+        };
+        match done {
+            Ok(()) => *count += 1,
+            Err(_) => self.counts.refused += 1,
+        }
+        if self.arguments.json {
+            let word = word.split(' ').next().unwrap_or_default();
+            println!("{}", json!({ "change": word, "dn": dn, "attributes": what, "refused": done.err() }));
+            return Ok(());
+        }
+        let dn = printable(dn);
+        match done {
+            Err(reason) => eprintln!("pando: {word} {dn}: {reason}"),
+            Ok(()) if self.arguments.quiet => {}
+            Ok(()) if what.is_empty() => println!("{word} {dn}"),
+            Ok(()) => println!("{word} {dn}: {what}"),
+        }
+        Ok(())
+    }
+}
