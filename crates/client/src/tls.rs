@@ -92,6 +92,11 @@ impl Tls {
         self.is_resuming
     }
 
+    /// Returns the configuration, for connections that another library makes.
+    pub fn config(&self) -> &Arc<ClientConfig> {
+        &self.config
+    }
+
     /// Whether certificates are checked.
     pub fn is_checked(&self) -> bool {
         self.is_checked

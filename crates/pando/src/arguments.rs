@@ -38,6 +38,7 @@ use crate::passwd::{self, PasswdArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::support::{self, SupportArguments};
+use crate::twin::{self, TwinArguments};
 use crate::undelete::{self, UndeleteArguments};
 use crate::user::{self, UserArguments};
 use crate::verify::{self, VerifyArguments};
@@ -94,6 +95,9 @@ pub(crate) enum Verb {
     /// Compare the entries of two servers, and group the differences by cause
     #[command(after_help = compare::HELP)]
     Compare(CompareArguments),
+    /// Put a proxy before an old and a new server, compare their answers, and switch
+    #[command(after_help = twin::HELP)]
+    Twin(Box<TwinArguments>),
     /// Check, count and compare LDIF files
     #[command(after_help = ldif::HELP)]
     Ldif(LdifArguments),

@@ -46,6 +46,7 @@ mod settings;
 mod support;
 mod table;
 mod time;
+mod twin;
 mod undelete;
 mod user;
 mod verify;
@@ -86,6 +87,7 @@ fn main() -> ExitCode {
             "this build has no clusters: build with `--features kafka`, as the packages are built",
         ),
         Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Twin(arguments) => twin::run(*arguments),
         Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Backup(arguments) => backup::run(&arguments),
         Verb::Restore(arguments) => backup::restore(&arguments),

@@ -19,5 +19,6 @@ mod replica;
 mod round_trip;
 mod search_and_change;
 mod tools;
+mod twin;
 mod undelete;
 mod users_and_groups;

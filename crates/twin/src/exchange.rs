@@ -1,0 +1,120 @@
+//! A request and its responses, as they passed the proxy.
+
+use std::time::Duration;
+
+use ldap::{DecodeLimits, Message, Request, oids};
+
+use crate::limits::{EXCHANGE_OVERHEAD, MESSAGE_SIZE_MAX};
+
+/// Limits of decoding: what the servers accept is not limited further.
+pub(crate) const DECODE_LIMITS: DecodeLimits = DecodeLimits {
+    message_size_max: MESSAGE_SIZE_MAX,
+    filter_depth_max: ldap::FILTER_DEPTH_CEILING,
+    filter_terms_max: usize::MAX,
+    element_count_max: usize::MAX,
+    value_count_max: usize::MAX,
+    control_count_max: 1_024,
+};
+
+/// Kind of request that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    Bind,
+    Search,
+    Compare,
+    Add,
+    Modify,
+    ModifyDn,
+    Delete,
+    PasswordModify,
+    Extended,
+}
+
+impl Kind {
+    /// Returns the kind of a request; `None` for those without an answer and for StartTLS.
+    pub(crate) fn of(request: &Request<'_>) -> Option<Kind> {
+        Some(match request {
+            Request::Bind(_) => Kind::Bind,
+            Request::Search(_) => Kind::Search,
+            Request::Compare(_) => Kind::Compare,
+            Request::Add(_) => Kind::Add,
+            Request::Modify(_) => Kind::Modify,
+            Request::ModifyDn(_) => Kind::ModifyDn,
+            Request::Delete(_) => Kind::Delete,
+            Request::Extended(extended) if extended.name == oids::MODIFY_PASSWORD => Kind::PasswordModify,
+            Request::Extended(extended) if extended.name == oids::START_TLS => return None,
+            Request::Extended(_) => Kind::Extended,
+            Request::Unbind | Request::Abandon(_) => return None,
+        })
+    }
+
+    /// Returns true if such a request can change the directory.
+    pub(crate) fn is_change(self) -> bool {
+        matches!(self, Kind::Add | Kind::Modify | Kind::ModifyDn | Kind::Delete | Kind::PasswordModify)
+    }
+
+    /// Returns the name in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Bind => "bind",
+            Kind::Search => "search",
+            Kind::Compare => "compare",
+            Kind::Add => "add",
+            Kind::Modify => "modify",
+            Kind::ModifyDn => "modifyDN",
+            Kind::Delete => "delete",
+            Kind::PasswordModify => "password modify",
+            Kind::Extended => "extended operation",
+        }
+    }
+}
+
+/// Request that the active server has answered, to be replayed on the other one.
+#[derive(Debug)]
+pub(crate) struct Exchange {
+    /// Number of the client's connection.
+    pub(crate) client: u64,
+    /// Number of the server that answered: 0 is the old one, 1 the new one.
+    pub(crate) answered_by: usize,
+    pub(crate) kind: Kind,
+    pub(crate) request: Vec<u8>,
+    /// The responses one after another.
+    pub(crate) responses: Vec<u8>,
+    /// Whether all responses are there.
+    pub(crate) is_complete: bool,
+    /// Whether a change of some client was in progress at the same time, so that the order of the two is unknown.
+    pub(crate) overlaps_change: bool,
+    /// Time until the last response.
+    pub(crate) latency: Duration,
+    /// Bytes that it counts in the queue.
+    pub(crate) charge: usize,
+}
+
+/// Event for the replay, in the order in which the active server answered.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Exchange(Box<Exchange>),
+    /// The connection with this number has ended.
+    Closed(u64),
+}
+
+/// Returns the bytes that a request counts in the queue.
+pub(crate) fn charge_of(request: &[u8]) -> usize {
+    request.len() + EXCHANGE_OVERHEAD
+}
+
+/// Decodes a request.
+pub(crate) fn decode(frame: &[u8]) -> Option<Message<'_>> {
+    Message::decode(frame, &DECODE_LIMITS).ok()
+}
+
+/// Returns the whole messages at the beginning of bytes.
+pub(crate) fn frames(bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        let len = ldap::frame_len(rest).ok().flatten()?;
+        let (frame, after) = rest.split_at_checked(len)?;
+        rest = after;
+        Some(frame)
+    })
+}

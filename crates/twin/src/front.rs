@@ -1,0 +1,431 @@
+//! Forwards the requests of clients to the active server and its responses to the clients, and records both.
+//!
+//! One thread runs all connections, so that their order needs no locks. Messages are forwarded as they are, whole ones
+//! as soon as they are there; nothing of the replay is waited for.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+
+use ldap::response::{LdapResult, encode_extended_response, encode_notice_of_disconnection};
+use ldap::{Controls, Request, Response, ResponseMessage, ResultCode, oids};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+use tokio::sync::{Mutex, Notify};
+use tokio::task::spawn_local;
+use tokio::time::timeout;
+
+use crate::exchange::{DECODE_LIMITS, Event, Exchange, Kind, charge_of, decode};
+use crate::limits::{DRAIN, DRAIN_LOOK, EXCHANGE_BYTES_MAX, MESSAGE_SIZE_MAX, READ_SIZE};
+use crate::shared::Shared;
+use crate::upstream::{self, BoxedSocket};
+use crate::worker::Server;
+
+/// Time that a closed connection waits for the answers to its changes.
+const LINGER: Duration = Duration::from_secs(5);
+
+/// State of forwarding, on its one thread.
+pub(crate) struct Front {
+    servers: [Server; 2],
+    /// Number of the server that answers clients.
+    active: Cell<usize>,
+    is_paused: Cell<bool>,
+    resumed: Notify,
+    changes_started: Cell<u64>,
+    changes_outstanding: Cell<u64>,
+    last_client: Cell<u64>,
+    /// Connections of clients, and how to end each.
+    clients: RefCell<HashMap<u64, Rc<Notify>>>,
+    connections_max: usize,
+    pub(crate) shared: Arc<Shared>,
+    events: Sender<Event>,
+}
+
+/// A request without its last response.
+struct Pending {
+    kind: Kind,
+    request: Vec<u8>,
+    responses: Vec<u8>,
+    is_complete: bool,
+    started: Instant,
+    changes_started: u64,
+    overlaps_change: bool,
+    charge: usize,
+}
+
+/// One connection of a client.
+struct Client {
+    front: Rc<Front>,
+    number: u64,
+    server: usize,
+    pending: RefCell<HashMap<i32, Pending>>,
+    /// Notified when a pending request gets its last response.
+    answered: Notify,
+}
+
+impl Front {
+    pub(crate) fn new(
+        servers: [Server; 2],
+        connections_max: usize,
+        shared: Arc<Shared>,
+        events: Sender<Event>,
+    ) -> Front {
+        Front {
+            servers,
+            active: Cell::new(0),
+            is_paused: Cell::new(false),
+            resumed: Notify::new(),
+            changes_started: Cell::new(0),
+            changes_outstanding: Cell::new(0),
+            last_client: Cell::new(0),
+            clients: RefCell::default(),
+            connections_max,
+            shared,
+            events,
+        }
+    }
+
+    /// Returns the number of the active server: 0 is the old one.
+    pub(crate) fn active(&self) -> usize {
+        self.active.get()
+    }
+
+    pub(crate) fn client_count(&self) -> usize {
+        self.clients.borrow().len()
+    }
+
+    /// Makes a server active, after all changes are replayed on it. Ends all connections of clients, which connect
+    /// again.
+    pub(crate) async fn switch(&self, to: usize) -> Result<(), String> {
+        if self.active.get() == to {
+            return Err("this server answers the clients already".to_owned());
+        }
+        if self.is_paused.replace(true) {
+            return Err("a switch is in progress".to_owned());
+        }
+        let drained = timeout(DRAIN, self.drained()).await;
+        let outcome = match (drained, self.shared.out_of_step()) {
+            (_, Some(reason)) => Err(format!("the other server lacks changes: {reason}")),
+            (Err(_), None) => Err(format!(
+                "{} answers are not replayed yet and {} changes have no answer after {} seconds: try again later",
+                self.shared.waiting(),
+                self.changes_outstanding.get(),
+                DRAIN.as_secs()
+            )),
+            (Ok(()), None) => {
+                self.active.set(to);
+                self.clients.borrow().values().for_each(|client| client.notify_one());
+                Ok(())
+            }
+        };
+        self.is_paused.set(false);
+        self.resumed.notify_waiters();
+        outcome
+    }
+
+    async fn drained(&self) {
+        while self.changes_outstanding.get() > 0 || self.shared.waiting() > 0 {
+            tokio::time::sleep(DRAIN_LOOK).await;
+        }
+    }
+
+    /// Serves a client until one side ends the connection.
+    pub(crate) async fn serve(self: Rc<Front>, socket: BoxedSocket) {
+        if self.client_count() >= self.connections_max {
+            return;
+        }
+        while self.is_paused.get() {
+            self.resumed.notified().await;
+        }
+        let server = self.active.get();
+        let (from_client, to_client) = tokio::io::split(socket);
+        let to_client = Rc::new(Mutex::new(to_client));
+        let Some(url) = self.servers.get(server) else { return };
+        let upstream = match upstream::connect(url).await {
+            Ok(upstream) => upstream,
+            Err(error) => {
+                eprintln!("pando: cannot connect to {}: {error}", url.url);
+                notify(&to_client, ResultCode::UNAVAILABLE, "the server of this proxy does not answer").await;
+                return;
+            }
+        };
+        let number = self.last_client.get() + 1;
+        self.last_client.set(number);
+        let ended = Rc::new(Notify::new());
+        self.clients.borrow_mut().insert(number, Rc::clone(&ended));
+        let (from_server, to_server) = tokio::io::split(upstream);
+        let (pending, answered) = (RefCell::default(), Notify::new());
+        let client = Rc::new(Client { front: Rc::clone(&self), number, server, pending, answered });
+        client.run((from_client, to_client), (from_server, to_server), ended).await;
+        self.clients.borrow_mut().remove(&number);
+    }
+
+    fn send(&self, event: Event) {
+        self.shared.queued();
+        if self.events.send(event).is_err() {
+            self.shared.replayed();
+            self.shared.set_out_of_step("the thread that replays has failed");
+        }
+    }
+}
+
+type ToClient = Rc<Mutex<WriteHalf<BoxedSocket>>>;
+
+impl Client {
+    async fn run(
+        self: Rc<Client>,
+        (from_client, to_client): (ReadHalf<BoxedSocket>, ToClient),
+        (from_server, to_server): (ReadHalf<BoxedSocket>, WriteHalf<BoxedSocket>),
+        ended: Rc<Notify>,
+    ) {
+        let requests = spawn_local({
+            let (client, to_client, ended) = (Rc::clone(&self), Rc::clone(&to_client), Rc::clone(&ended));
+            async move {
+                client.requests(from_client, to_server, &to_client).await;
+                // The answers to changes still matter to the comparison.
+                let _ = timeout(LINGER, client.changes_answered()).await;
+                ended.notify_one();
+            }
+        });
+        let responses = spawn_local({
+            let (client, to_client, ended) = (Rc::clone(&self), Rc::clone(&to_client), Rc::clone(&ended));
+            async move {
+                client.responses(from_server, &to_client).await;
+                ended.notify_one();
+            }
+        });
+        ended.notified().await;
+        requests.abort();
+        responses.abort();
+        if self.front.active.get() != self.server {
+            notify(&to_client, ResultCode::UNAVAILABLE, "another server takes over: connect again").await;
+        }
+        let _ = to_client.lock().await.shutdown().await;
+        let rest: Vec<i32> = self.pending.borrow().keys().copied().collect();
+        for id in rest {
+            self.unanswered(id);
+        }
+        self.front.send(Event::Closed(self.number));
+    }
+
+    async fn changes_answered(&self) {
+        while self.pending.borrow().values().any(|pending| pending.kind.is_change()) {
+            self.answered.notified().await;
+        }
+    }
+
+    /// Forwards requests until the client ends the connection.
+    async fn requests(
+        &self,
+        mut from: ReadHalf<BoxedSocket>,
+        mut to: WriteHalf<BoxedSocket>,
+        to_client: &ToClient,
+    ) {
+        let mut buffer = Vec::with_capacity(READ_SIZE);
+        let mut forwarded = Vec::new();
+        loop {
+            let mut consumed = 0;
+            while let Some(frame) = next_frame(buffer.get(consumed..).unwrap_or_default()) {
+                let Ok(frame) = frame else { return };
+                while self.front.is_paused.get() {
+                    self.front.resumed.notified().await;
+                }
+                consumed += frame.len();
+                match self.request(frame) {
+                    Some(refusal) => {
+                        if to_client.lock().await.write_all(&refusal).await.is_err() {
+                            return;
+                        }
+                    }
+                    None => forwarded.extend_from_slice(frame),
+                }
+            }
+            buffer.drain(..consumed);
+            if !forwarded.is_empty() {
+                if to.write_all(&forwarded).await.is_err() || to.flush().await.is_err() {
+                    return;
+                }
+                forwarded.clear();
+                forwarded.shrink_to(READ_SIZE);
+                buffer.shrink_to(READ_SIZE);
+            }
+            buffer.reserve(READ_SIZE);
+            if !matches!(from.read_buf(&mut buffer).await, Ok(read) if read > 0) {
+                return;
+            }
+        }
+    }
+
+    /// Notes a request. Returns the answer if the proxy itself answers it.
+    fn request(&self, frame: &[u8]) -> Option<Vec<u8>> {
+        let message = decode(frame)?;
+        if let Request::Abandon(id) = message.request {
+            let is_read = self.pending.borrow().get(&id.0).is_some_and(|pending| !pending.kind.is_change());
+            if is_read {
+                self.unanswered(id.0);
+            }
+        }
+        if let Request::Extended(extended) = message.request
+            && extended.name == oids::START_TLS
+        {
+            let mut refusal = Vec::new();
+            let text = "this proxy offers TLS on a port of its own: connect with ldaps://";
+            let result = LdapResult::new(ResultCode::UNAVAILABLE, text);
+            let name = Some(oids::START_TLS);
+            encode_extended_response(&mut refusal, message.id, &result, name, None, Controls::NONE);
+            return Some(refusal);
+        }
+        let kind = Kind::of(&message.request)?;
+        let charge = charge_of(frame);
+        if !self.front.shared.reserve(charge, kind.is_change()) {
+            if kind.is_change() {
+                self.front.shared.set_out_of_step("the queue of changes to replay was full");
+            }
+            self.front.shared.figures().skipped("the queue was full");
+            return None;
+        }
+        let front = &self.front;
+        let overlaps_change = front.changes_outstanding.get() > 0;
+        if kind.is_change() {
+            front.changes_started.set(front.changes_started.get() + 1);
+            front.changes_outstanding.set(front.changes_outstanding.get() + 1);
+        }
+        let pending = Pending {
+            kind,
+            request: frame.to_vec(),
+            responses: Vec::new(),
+            is_complete: true,
+            started: Instant::now(),
+            changes_started: front.changes_started.get(),
+            overlaps_change,
+            charge,
+        };
+        let before = self.pending.borrow_mut().insert(message.id.0, pending);
+        if let Some(before) = before {
+            // The client uses one id twice at a time.
+            self.front.ended(before.kind);
+            self.front.shared.release(before.charge);
+        }
+        None
+    }
+
+    /// Forwards responses until the server ends the connection.
+    async fn responses(&self, mut from: ReadHalf<BoxedSocket>, to: &ToClient) {
+        let mut buffer = Vec::with_capacity(READ_SIZE);
+        loop {
+            let mut whole = 0;
+            while let Some(frame) = next_frame(buffer.get(whole..).unwrap_or_default()) {
+                let Ok(frame) = frame else { return };
+                self.response(frame);
+                whole += frame.len();
+            }
+            if whole > 0 {
+                let mut to = to.lock().await;
+                let bytes = buffer.get(..whole).unwrap_or_default();
+                if to.write_all(bytes).await.is_err() || to.flush().await.is_err() {
+                    return;
+                }
+                buffer.drain(..whole);
+                buffer.shrink_to(READ_SIZE);
+            }
+            buffer.reserve(READ_SIZE);
+            if !matches!(from.read_buf(&mut buffer).await, Ok(read) if read > 0) {
+                return;
+            }
+        }
+    }
+
+    /// Notes a response. The last one of a request completes its exchange.
+    fn response(&self, frame: &[u8]) {
+        let Ok(message) = ResponseMessage::decode(frame, &DECODE_LIMITS) else { return };
+        let id = message.id.0;
+        let is_last = message.response.result().is_some();
+        let mut all = self.pending.borrow_mut();
+        let Some(pending) = all.get_mut(&id) else { return };
+        let is_counted = !matches!(message.response, Response::Intermediate { .. });
+        if is_counted && pending.is_complete {
+            let fits = pending.responses.len() + frame.len() <= EXCHANGE_BYTES_MAX;
+            if fits && self.front.shared.reserve(frame.len(), pending.kind.is_change()) {
+                pending.charge += frame.len();
+                pending.responses.extend_from_slice(frame);
+            } else {
+                self.front.shared.release(pending.responses.len());
+                pending.charge -= pending.responses.len();
+                (pending.responses, pending.is_complete) = (Vec::new(), false);
+            }
+        }
+        if !is_last {
+            return;
+        }
+        let pending = all.remove(&id);
+        drop(all);
+        if let Some(pending) = pending {
+            self.complete(pending);
+        }
+    }
+
+    /// Passes a request to the replay.
+    fn complete(&self, pending: Pending) {
+        let front = &self.front;
+        front.ended(pending.kind);
+        let own = u64::from(pending.kind.is_change());
+        let others_before = pending.overlaps_change;
+        let others_since = front.changes_started.get() > pending.changes_started;
+        let others_now = front.changes_outstanding.get() > 0 && own == 1;
+        self.answered.notify_one();
+        front.send(Event::Exchange(Box::new(Exchange {
+            client: self.number,
+            answered_by: self.server,
+            kind: pending.kind,
+            request: pending.request,
+            responses: pending.responses,
+            is_complete: pending.is_complete,
+            overlaps_change: others_before || others_since || others_now,
+            latency: pending.started.elapsed(),
+            charge: pending.charge,
+        })));
+    }
+
+    /// Ends a request without a response. A change may have been made.
+    fn unanswered(&self, id: i32) {
+        let Some(mut pending) = self.pending.borrow_mut().remove(&id) else { return };
+        if pending.kind.is_change() {
+            pending.is_complete = false;
+            self.complete(pending);
+        } else {
+            self.front.shared.release(pending.charge);
+            self.front.shared.figures().skipped("the client did not wait for the answer");
+        }
+    }
+}
+
+impl Front {
+    fn ended(&self, kind: Kind) {
+        if kind.is_change() {
+            self.changes_outstanding.set(self.changes_outstanding.get().saturating_sub(1));
+        }
+    }
+}
+
+/// Returns the whole message at the beginning of bytes; an error if there can be none.
+fn next_frame(bytes: &[u8]) -> Option<Result<&[u8], ()>> {
+    if bytes.is_empty() {
+        return None;
+    }
+    match ldap::frame_len(bytes) {
+        Ok(Some(len)) if len > MESSAGE_SIZE_MAX => Some(Err(())),
+        Ok(Some(len)) => bytes.get(..len).map(Ok),
+        Ok(None) => None,
+        Err(_) => Some(Err(())),
+    }
+}
+
+async fn notify(to_client: &ToClient, code: ResultCode, text: &str) {
+    let mut notice = Vec::new();
+    encode_notice_of_disconnection(&mut notice, code, text);
+    let mut to_client = to_client.lock().await;
+    let _ = to_client.write_all(&notice).await;
+    let _ = to_client.flush().await;
+}

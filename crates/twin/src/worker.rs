@@ -1,0 +1,243 @@
+//! One thread that replays: its connections, one for each connection of a client, and the comparison.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Instant;
+
+use client::{ClientError, Connection, Tls};
+use ldap::{
+    Authentication, Control, ControlsBuf, ExtendedRequest, Message, PagedResults, PasswordModify, Request,
+    ResultCode, ServerUrl, decode_generated_password, oids,
+};
+
+use crate::answer::Answer;
+use crate::difference::{Pair, differences};
+use crate::exchange::{Event, Exchange, decode, frames};
+use crate::limits::{ANSWER, COOKIES_MAX, EXCHANGE_BYTES_MAX, MESSAGE_SIZE_MAX};
+use crate::shared::Shared;
+
+/// One of the two servers.
+#[derive(Clone, Debug)]
+pub struct Server {
+    /// Its address.
+    pub url: ServerUrl,
+    /// Authorities to trust; with `ldap://`, StartTLS is used.
+    pub tls: Option<Tls>,
+}
+
+/// A thread that replays.
+pub(crate) struct Worker {
+    servers: [Server; 2],
+    ignored: BTreeSet<String>,
+    shared: Arc<Shared>,
+    clients: HashMap<u64, ReplayedClient>,
+}
+
+/// Connection to the other server for one connection of a client.
+#[derive(Default)]
+struct ReplayedClient {
+    connection: Option<Connection>,
+    /// Reason why nothing more can be replayed for this client.
+    unusable: Option<&'static str>,
+    /// Cookies of paged searches: of the active server, and of the other one.
+    cookies: VecDeque<(Vec<u8>, Vec<u8>)>,
+    /// Pages of a search that is not complete: those of the active server, and of the other one.
+    pages: Option<(Answer, Answer)>,
+}
+
+/// Reason why an exchange is not compared.
+type Skipped = &'static str;
+
+impl Worker {
+    pub(crate) fn new(servers: [Server; 2], ignored: BTreeSet<String>, shared: Arc<Shared>) -> Worker {
+        Worker { servers, ignored, shared, clients: HashMap::new() }
+    }
+
+    /// Replays and compares an exchange.
+    pub(crate) fn replay(&mut self, event: Event) {
+        let exchange = match event {
+            Event::Exchange(exchange) => exchange,
+            Event::Closed(client) => {
+                self.clients.remove(&client);
+                return;
+            }
+        };
+        if self.shared.out_of_step().is_some() {
+            self.shared.figures().skipped("the other server is out of step");
+            return;
+        }
+        let mut client = self.clients.remove(&exchange.client).unwrap_or_default();
+        if let Err(reason) = self.exchange(&mut client, &exchange) {
+            if exchange.kind.is_change() {
+                self.shared.set_out_of_step(&format!("a change could not be replayed: {reason}"));
+            }
+            self.shared.figures().skipped(reason);
+        }
+        self.clients.insert(exchange.client, client);
+    }
+
+    fn exchange(&mut self, client: &mut ReplayedClient, exchange: &Exchange) -> Result<(), Skipped> {
+        if let Some(reason) = client.unusable {
+            return Err(reason);
+        }
+        let request = decode(&exchange.request).ok_or("the request cannot be decoded")?;
+        if let Request::Bind(bind) = request.request
+            && let Authentication::Sasl { mechanism, .. } = bind.authentication
+            && !mechanism.eq_ignore_ascii_case("PLAIN")
+        {
+            // Its messages depend on numbers that each server chooses, or on the connection.
+            client.unusable = Some("the client binds by SASL with a mechanism other than PLAIN");
+            return client.unusable.map_or(Ok(()), Err);
+        }
+        let mut active = Answer::default();
+        let is_whole = frames(&exchange.responses).all(|frame| active.take(frame).is_some());
+        let prepared = client.prepare(&request, &active)?;
+        let started = Instant::now();
+        let other = match self.ask(client, exchange, prepared.as_deref().unwrap_or(&exchange.request)) {
+            Ok(other) => other,
+            Err(reason) => {
+                client.connection = None;
+                client.unusable = Some(reason);
+                return Err(reason);
+            }
+        };
+        let Some(other) = other else { return Err("the answers are too large") };
+        let mut figures = self.shared.figures();
+        figures.latency(exchange.kind, exchange.answered_by, exchange.latency);
+        figures.latency(exchange.kind, 1 - exchange.answered_by, started.elapsed());
+        drop(figures);
+        if !exchange.is_complete || !is_whole || active.code.is_none() {
+            return match exchange.kind.is_change() {
+                // It is replayed, and its outcome is unknown.
+                true => {
+                    self.shared.figures().skipped("the client did not wait for the answer to its change");
+                    Ok(())
+                }
+                false => Err("the answers are too large"),
+            };
+        }
+        if active.code == Some(ResultCode::CANCELED) {
+            return Err("the client canceled the request");
+        }
+        let Some((active, other)) = client.whole(&request, active, other) else { return Ok(()) };
+        let pair = match exchange.answered_by {
+            0 => Pair { old: &active, new: &other },
+            _ => Pair { old: &other, new: &active },
+        };
+        let found = differences(exchange.kind, &request, &pair, &self.ignored);
+        self.shared.figures().compared(found, exchange.overlaps_change);
+        Ok(())
+    }
+
+    /// Sends the request to the other server. Returns `None` if the answer is too large to be kept.
+    fn ask(
+        &self,
+        client: &mut ReplayedClient,
+        exchange: &Exchange,
+        request: &[u8],
+    ) -> Result<Option<Answer>, Skipped> {
+        let failed = |_: ClientError| "the connection to the other server failed";
+        let connection = match &mut client.connection {
+            Some(connection) => connection,
+            empty => {
+                let [old, new] = &self.servers;
+                let Server { url, tls } = if exchange.answered_by == 0 { new } else { old };
+                let mut connection = Connection::open_url(url, tls.as_ref())
+                    .map_err(|_| "there is no connection to the other server")?;
+                connection.set_timeout(ANSWER).map_err(failed)?;
+                connection.set_message_size_max(MESSAGE_SIZE_MAX);
+                empty.insert(connection)
+            }
+        };
+        let id = decode(request).ok_or("the request cannot be decoded")?.id;
+        connection.send_bytes(request).map_err(failed)?;
+        let (mut answer, mut size) = (Answer::default(), 0);
+        loop {
+            let received = connection.receive(id).map_err(failed)?;
+            size += received.as_bytes().len();
+            if size > EXCHANGE_BYTES_MAX {
+                answer.entries.clear();
+            }
+            if answer.take(received.as_bytes()).ok_or("the answer cannot be decoded")? {
+                return Ok((size <= EXCHANGE_BYTES_MAX).then_some(answer));
+            }
+        }
+    }
+}
+
+impl ReplayedClient {
+    /// Returns the request for the other server, if it must differ: with its own cookie, or with the password that the
+    /// active server has generated.
+    fn prepare(&mut self, request: &Message<'_>, active: &Answer) -> Result<Option<Vec<u8>>, Skipped> {
+        let encoded = |request, controls: &ControlsBuf, id| {
+            let mut bytes = Vec::new();
+            Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
+            Some(bytes)
+        };
+        if let Request::Extended(extended) = request.request
+            && extended.name == oids::MODIFY_PASSWORD
+            && let Some(generated) = active.value.as_deref().and_then(decode_generated_password)
+            && let Some(change) = PasswordModify::decode(extended.value)
+        {
+            let value = PasswordModify { new_password: Some(generated), ..change }.encode();
+            let extended = ExtendedRequest { name: extended.name, value: Some(&value) };
+            let mut controls = ControlsBuf::new();
+            request.controls.iter().for_each(|control| controls.push(control));
+            return Ok(encoded(Request::Extended(extended), &controls, request.id));
+        }
+        let Some(paged) = paged_request(request) else { return Ok(None) };
+        if paged.cookie.is_empty() {
+            self.pages = None;
+            return Ok(None);
+        }
+        let place = self.cookies.iter().position(|(active, _)| active == paged.cookie);
+        let known = place.and_then(|place| self.cookies.remove(place));
+        let (_, other) = known.ok_or("the page follows one that was not replayed")?;
+        let value = PagedResults { size: paged.size, cookie: &other }.encode();
+        let mut controls = ControlsBuf::new();
+        for control in request.controls.iter() {
+            let is_paged = control.oid == oids::PAGED_RESULTS;
+            let value = if is_paged { Some(value.as_slice()) } else { control.value };
+            controls.push(Control { value, ..control });
+        }
+        Ok(encoded(request.request, &controls, request.id))
+    }
+
+    /// Returns both answers if they are whole. Pages are put together, because each server may cut them elsewhere.
+    fn whole(
+        &mut self,
+        request: &Message<'_>,
+        mut active: Answer,
+        mut other: Answer,
+    ) -> Option<(Answer, Answer)> {
+        let Some(paged) = paged_request(request) else { return Some((active, other)) };
+        let earlier = self.pages.take().filter(|_| !paged.cookie.is_empty());
+        let is_followed = earlier.is_some() || paged.cookie.is_empty();
+        if let Some((earlier, earlier_other)) = earlier {
+            active.entries.splice(0..0, earlier.entries);
+            other.entries.splice(0..0, earlier_other.entries);
+        }
+        let next = |answer: &Answer| answer.cookie.clone().filter(|cookie| !cookie.is_empty());
+        match (next(&active), next(&other)) {
+            (None, None) => is_followed.then_some((active, other)),
+            (Some(cookie), Some(other_cookie)) => {
+                self.cookies.push_back((cookie, other_cookie));
+                self.cookies.drain(..self.cookies.len().saturating_sub(COOKIES_MAX));
+                let is_small = active.entries.len() + other.entries.len() <= PAGED_ENTRIES_MAX;
+                self.pages = (is_small && is_followed).then_some((active, other));
+                None
+            }
+            // One server has more pages than the other: the entries of these differ.
+            _ => is_followed.then_some((active, other)),
+        }
+    }
+}
+
+/// Most entries of a paged search that are kept until its last page. A longer search is not compared.
+const PAGED_ENTRIES_MAX: usize = 100_000;
+
+fn paged_request<'r>(request: &Message<'r>) -> Option<PagedResults<'r>> {
+    let is_search = matches!(request.request, Request::Search(_));
+    let control = request.controls.find(oids::PAGED_RESULTS).filter(|_| is_search)?;
+    control.value.and_then(PagedResults::decode)
+}
