@@ -1,4 +1,4 @@
-//! Values that syntaxes take and refuse, and what they say.
+//! Values that syntaxes accept, values that they reject, and the error texts.
 
 use schema::SchemaBuilder;
 

@@ -457,7 +457,8 @@ impl Pending {
         }
     }
 
-    /// A full disk is not reported here: the batches that meet it return it.
+    /// Reports a failed segment to the observer. A full disk is not reported here, because the batches that need the
+    /// space return the error.
     fn notice_segment(&self, outcome: Result<()>) {
         match outcome {
             Ok(()) | Err(StoreError::DiskFull { .. }) => {}

@@ -1,4 +1,4 @@
-//! The machine, as it says itself, and the program that measures.
+//! The machine of a measurement, as its system describes it, and the measuring program.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -164,7 +164,7 @@ impl<'a> EntryRow<'a> {
     fn locate_anew(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
         let mut attributes = self.attributes();
         let (located, heads) = attributes.only(id)?;
-        // Wrong after long heads, and then useless but harmless.
+        // Long heads make this hint wrong. `locate` checks it, so a wrong hint only costs time.
         *place = heads / SHORT_HEAD;
         Some(located)
     }

@@ -172,7 +172,7 @@ impl Run {
         });
     }
 
-    /// Gives a person the name uid=N, which adds a value, and sometimes another place.
+    /// Renames a person to uid=N, which adds a value, and moves it to another parent in some cases.
     fn rename(&mut self) {
         let people = self.people();
         if people.is_empty() {

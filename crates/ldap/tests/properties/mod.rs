@@ -141,7 +141,8 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// Encoding is in the shortest form, so nothing can grow but what was left out by other means. Nothing is.
+/// Octets by which a message that is decoded and encoded again may grow. It never grows, because the encoder uses the
+/// shortest form of each length and integer.
 const MESSAGE_GROWTH_MAX: usize = 0;
 
 fn walk_request(request: &Request<'_>) {

@@ -8,7 +8,7 @@ use bench::result::{RunResult, SweepAxis, WorkloadResult};
 use support::Scratch;
 use support::pando::PROGRAM;
 
-/// Sweeps a short while; the exit code, what was said, and the steps.
+/// Runs a short sweep. Returns the exit code, the output, and the result of each step.
 fn sweep(scratch: &Scratch, arguments: &[&str]) -> (Option<i32>, String, Vec<WorkloadResult>) {
     let result = scratch.join("sweep.json");
     let output = Command::new(PROGRAM)

@@ -110,7 +110,7 @@ struct Papers {
 }
 
 impl Papers {
-    /// Returns those of a node.
+    /// Returns the certificate and key of a node, and the cluster's authority.
     fn of(cluster: &Cluster, node: u32) -> Papers {
         let file = cluster.data(node).join("cluster/identity.toml");
         let text: toml::Table = std::fs::read_to_string(file).unwrap().parse().unwrap();
@@ -118,7 +118,7 @@ impl Papers {
         Papers { authority: text("authority"), own: Some((text("certificate"), text("certificate_key"))) }
     }
 
-    /// Returns others, which an authority signs for a name.
+    /// Returns a new certificate for `name`, signed by `issuer`, and its key.
     fn signed(&self, issuer: &Issuer<'_, KeyPair>, name: &str) -> Papers {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();

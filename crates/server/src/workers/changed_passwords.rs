@@ -125,7 +125,7 @@ impl Preparation {
         self.is_begun
     }
 
-    /// Works up to the next slow hash and computes that. Returns the cost in hashes.
+    /// Continues until one slow hash is computed, or all work is done. Returns the cost in hashes.
     ///
     /// # Errors
     /// The system gave no random salt.

@@ -37,7 +37,7 @@ fn a_port_in_use_stops_the_start() {
 #[test]
 fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
     let folder = Folder::new();
-    // The scan threads leave snapshots for a few event loops, and the loops start last.
+    // Each thread needs a snapshot. The scan threads take theirs first, and 20 are left for 40 event loops.
     let failing = Config {
         threads: 40,
         scan_threads: SNAPSHOTS_MAX - 20,

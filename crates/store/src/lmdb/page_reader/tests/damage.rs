@@ -42,7 +42,7 @@ enum Answer {
     Set,
 }
 
-/// Looks for a key in every way, and walks some leaves from there.
+/// Looks up a key by each function of the page reader, and walks some leaves from its place.
 fn ask(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
     let mut pages_read = 0;
     tree.first_absent(key, |_| {
