@@ -8,7 +8,12 @@
 //! classes require is replaced by the empty DN: the source stays valid, and no later entry takes the place of the
 //! deleted one.
 //!
+//! A value may have an end, at which the writer removes it: see [`ends`]. The end follows the value when a link becomes
+//! text and back, and is removed with it.
+//!
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
+
+pub(crate) mod ends;
 
 use schema::Schema;
 use store::{Batch, Read};
@@ -24,6 +29,7 @@ use crate::model::rows::{
     value_key,
 };
 use crate::model::tombstone::NamedBy;
+use crate::model::value_end::EndingValue;
 use crate::tree::entry_rows::{ChangedEntry, load, load_older, save};
 use crate::tree::stored_values::table_values;
 use crate::tree::{Found, child, damaged_row, dn_of, find, node};
@@ -51,6 +57,9 @@ pub(crate) fn change(
 ) -> Result<()> {
     let def = changed.catalog.attribute(attribute);
     let schema = &changed.catalog.schema;
+    if let ValueChangeKind::Until(until) = kind {
+        return ends::set_all(batch, changed.catalog, changed.id, (attribute, values), until);
+    }
     if kind == ValueChangeKind::Replace {
         remove_all(batch, schema, changed.id, def)?;
     }
@@ -59,7 +68,7 @@ pub(crate) fn change(
             (Value::Link(target), ValueChangeKind::Remove) => {
                 remove_link(batch, changed.id, attribute, *target)?
             }
-            (Value::Link(target), _) => add_link(batch, changed.id, attribute, *target)?,
+            (Value::Link(target), _) => drop(add_link(batch, changed.id, attribute, *target)?),
             (Value::Bytes(text), ValueChangeKind::Remove) => {
                 remove_text(batch, schema, changed.id, def, text)?
             }
@@ -83,18 +92,21 @@ fn update_link_mark(
     Ok(())
 }
 
-fn add_link(batch: &mut Batch<'_>, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
-    if batch.insert_id(LINKS, &link_key(source, attribute), target.0)? {
+/// Adds a link. Returns false if it already existed.
+fn add_link(batch: &mut Batch<'_>, source: EntryId, attribute: AttrId, target: EntryId) -> Result<bool> {
+    let is_new = batch.insert_id(LINKS, &link_key(source, attribute), target.0)?;
+    if is_new {
         batch.insert_id(LINKED, &link_key(target, attribute), source.0)?;
         batch.bump(&value_counter(source, attribute), 1)?;
     }
-    Ok(())
+    Ok(is_new)
 }
 
 fn remove_link(batch: &mut Batch<'_>, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
     if batch.remove_id(LINKS, &link_key(source, attribute), target.0)? {
         batch.remove_id(LINKED, &link_key(target, attribute), source.0)?;
         batch.bump(&value_counter(source, attribute), -1)?;
+        ends::take(batch, (source, attribute), EndingValue::Link(target))?;
     }
     Ok(())
 }
@@ -125,10 +137,12 @@ fn remove_text(
     def: &AttributeDef,
     text: &[u8],
 ) -> Result<()> {
-    if !batch.delete(VALUES, &value_key(source, def.id, &normal_value(schema, def, text)))? {
+    let normal = normal_value(schema, def, text);
+    if !batch.delete(VALUES, &value_key(source, def.id, &normal))? {
         return Ok(());
     }
     batch.bump(&value_counter(source, def.id), -1)?;
+    ends::take(batch, (source, def.id), EndingValue::Text(&normal))?;
     if let Some(name) = name_in(schema, text) {
         batch.remove_id(DANGLING, &dangling_key(def.id, &name.key), source.0)?;
     }
@@ -216,7 +230,11 @@ fn attach_attribute(
             batch.bump(&value_counter(source, attribute), -1)?;
         }
         batch.remove_id(DANGLING, &key, source.0)?;
-        add_link(batch, source, attribute, target)?;
+        let until = ends::take(batch, (source, attribute), EndingValue::Text(&normal))?;
+        match add_link(batch, source, attribute, target)? {
+            true => ends::set(batch, (source, attribute), EndingValue::Link(target), until)?,
+            false => ends::join(batch, (source, attribute), EndingValue::Link(target), until)?,
+        }
         entry.position = position;
         update_link_mark(batch, source, &mut entry, attribute)?;
         save(batch, source, &entry)?;
@@ -295,6 +313,7 @@ fn detach_one(
     attribute: AttrId,
     source: EntryId,
 ) -> Result<()> {
+    let until = ends::take(batch, (source, attribute), EndingValue::Link(delete.id))?;
     remove_link(batch, source, attribute, delete.id)?;
     let Some(mut entry) = load(batch, source)? else { return Ok(()) };
     let is_last = batch.count(&value_counter(source, attribute))? == 0;
@@ -307,7 +326,12 @@ fn detach_one(
         }),
     };
     if let Some(text) = text {
-        add_text(batch, &catalog.schema, source, catalog.attribute(attribute), text.as_bytes())?;
+        let def = catalog.attribute(attribute);
+        add_text(batch, &catalog.schema, source, def, text.as_bytes())?;
+        if until > 0 && !text.is_empty() {
+            let normal = normal_value(&catalog.schema, def, text.as_bytes());
+            ends::set(batch, (source, attribute), EndingValue::Text(&normal), until)?;
+        }
     }
     entry.position = entry.position.max(position);
     update_link_mark(batch, source, &mut entry, attribute)?;
@@ -323,7 +347,7 @@ pub(crate) fn restore(
     (target, old_dn): (EntryId, &str),
     named_by: &NamedBy,
 ) -> Result<()> {
-    let NamedBy { attribute, vanished, ref sources } = *named_by;
+    let NamedBy { attribute, vanished, ref sources, ref ends } = *named_by;
     let def = catalog.attribute(attribute);
     let schema = &catalog.schema;
     for source in sources.iter().copied() {
@@ -335,12 +359,20 @@ pub(crate) fn restore(
             let count = batch.count(&value_counter(source, attribute))?;
             let is_full = schema.type_by_id(def.description.type_id).single_value && count > 0;
             if !is_full && is_allowed(batch, catalog, source, attribute)? {
-                add_link(batch, source, attribute, target)?;
+                let end = ends.iter().find(|(of, _)| *of == source);
+                let until = end.map_or(0, |(_, until)| *until);
+                if add_link(batch, source, attribute, target)? {
+                    ends::set(batch, (source, attribute), EndingValue::Link(target), until)?;
+                }
             }
         } else {
+            let normal = normal_value(schema, def, old_dn.as_bytes());
+            let until = ends::take(batch, (source, attribute), EndingValue::Text(&normal))?;
             remove_text(batch, schema, source, def, old_dn.as_bytes())?;
-            if batch.count(&value_counter(source, attribute))? < count {
-                add_link(batch, source, attribute, target)?;
+            if batch.count(&value_counter(source, attribute))? < count
+                && add_link(batch, source, attribute, target)?
+            {
+                ends::set(batch, (source, attribute), EndingValue::Link(target), until)?;
             }
         }
         entry.position = position;

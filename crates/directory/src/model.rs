@@ -37,5 +37,6 @@ pub(crate) mod stamp;
 pub(crate) mod storage_scheme;
 pub mod tombstone;
 pub(crate) mod usable;
+pub(crate) mod value_end;
 pub(crate) mod value_list;
 pub mod virtual_entries;

@@ -11,6 +11,7 @@ pub(crate) mod referral;
 pub mod stored_values;
 pub(crate) mod structure;
 pub mod target;
+pub(crate) mod value_ends;
 
 use ldap::Dn;
 use schema::Schema;

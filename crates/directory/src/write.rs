@@ -25,6 +25,7 @@ pub(crate) mod schema_check;
 pub(crate) mod structure_rules;
 pub(crate) mod tombstones;
 pub(crate) mod undelete;
+pub mod value_ends;
 pub(crate) mod value_rules;
 pub(crate) mod values;
 pub(crate) mod whole_entry;

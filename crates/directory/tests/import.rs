@@ -199,6 +199,44 @@ fn keeps_and_adds_operational_attributes() {
     assert!(directory::password::verify(first("userPassword").as_bytes(), b"secret"));
 }
 
+/// Values with an end: those of other attributes, and times that are none, are refused.
+#[test]
+fn keeps_ends_of_values() {
+    let folder = empty(&[SUFFIX]);
+    let group = |cn: &str, member: &str| {
+        format!("dn: cn={cn},{SUFFIX}\nobjectClass: device\nobjectClass: extensibleObject\n{member}\n")
+    };
+    let a = format!("uid=a,ou=people,{SUFFIX}");
+    let texts = [
+        BASE.to_owned(),
+        group(
+            "one",
+            &format!("member;X-Until-20970101000000z: {a}\nmember: cn=x\nmember;x-until-never: cn=y\n"),
+        ),
+        group("two", &format!("uniqueMember;x-until-20970101000000Z: {a}#'0'B\nuniqueMember: {a}\n")),
+        group("three", "member;x-until-2097: cn=x\n"),
+        group("four", "description;x-until-20970101000000Z: x\n"),
+        person("a", ""),
+    ];
+    let texts: Vec<&[u8]> = texts.iter().map(String::as_bytes).collect();
+    let done = import(&folder, options(), &texts).unwrap();
+    let reasons: Vec<_> = done.reasons().iter().map(|(.., reason)| (*reason).to_owned()).collect();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
+    assert!(reasons[0].contains("a time in UTC") && reasons[1].contains("name entries"), "{reasons:?}");
+    let mut directory = open(folder, &[SUFFIX]);
+    assert_sound(&directory);
+    let ends = |directory: &mut TestDirectory, cn: &str| {
+        directory.read(&format!("cn={cn},{SUFFIX}")).unwrap().texts("valueEnd")
+    };
+    assert_eq!(ends(&mut directory, "one"), [format!("20970101000000Z member {a}")]);
+    assert_eq!(ends(&mut directory, "two"), [format!("20970101000000Z uniqueMember {a}#'0'B")]);
+    assert!(directory.make_due_changes(3_000_000_000));
+    assert_eq!(ends(&mut directory, "two"), Vec::<String>::new());
+    assert_eq!(directory.read(&format!("cn=one,{SUFFIX}")).unwrap().texts("member"), ["cn=x", "cn=y"]);
+    assert_eq!(directory.read(&format!("cn=two,{SUFFIX}")).unwrap().texts("uniqueMember"), [a]);
+    assert_sound(&directory);
+}
+
 /// Bug: `userPassword;x-anything` permitted binds, and stayed when the password was reset.
 #[test]
 fn drops_and_counts_passwords_with_meaningless_options() {
@@ -597,7 +635,10 @@ fn replaces_only_the_requested_suffix() {
     let folder = empty(&[SUFFIX, OTHER_SUFFIX]);
     let other = "dn: o=other\nobjectClass: organization\nobjectClass: extensibleObject\n\
         seeAlso: uid=stays,ou=people,dc=example,dc=com\nseeAlso: uid=goes,ou=people,dc=example,dc=com\n\
-        seeAlso: uid=comes,ou=people,dc=example,dc=com\nmail: o@example.com\n";
+        seeAlso: uid=comes,ou=people,dc=example,dc=com\nmail: o@example.com\n\
+        manager;x-until-20970101000000Z: uid=stays,ou=people,dc=example,dc=com\n\
+        manager;x-until-20970101000000Z: uid=goes,ou=people,dc=example,dc=com\n\
+        manager;x-until-20970102000000Z: o=other\nmanager;x-until-20970102000000Z: o=absent\n";
     let mut many = String::new();
     (0..100).for_each(|number| many.push_str(&format!("memberUid: m{number}\n")));
     let other = format!("{other}{many}description: {}\n\n", "y".repeat(3_000));
@@ -622,6 +663,12 @@ fn replaces_only_the_requested_suffix() {
     let all = content(&mut directory, &[SUFFIX, OTHER_SUFFIX]);
     assert_eq!(all.len(), 5);
     let kept = &all["o=other"];
+    let text = |(day, dn): (u32, &str)| format!("2097010{day}000000Z manager {dn}").into_bytes();
+    let people = "ou=people,dc=example,dc=com";
+    let (goes, stays) = (format!("uid=goes,{people}"), format!("uid=stays,{people}"));
+    let ends = [(1, &*goes), (1, &*stays), (2, "o=absent"), (2, "o=other")].map(text);
+    assert_eq!(kept["valueEnd"], ends);
+    assert_eq!(all[&*stays]["membershipEnd"], [text((1, "o=other"))]);
     assert_eq!(
         (kept["seeAlso"].len(), kept["memberUid"].len(), kept["description"][0].len()),
         (3, 100, 3_000)
@@ -645,7 +692,8 @@ fn reads_a_record_too_long_for_memory_in_chunks() {
     let mut group =
         format!("dn: cn=all,{SUFFIX}\nobjectClass: groupOfNames\nobjectClass: extensibleObject\n");
     for number in 0..30_000 {
-        group.push_str(&format!("member: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
+        let end = if number % 3_000 == 9 { ";x-until-20970101000000Z" } else { "" };
+        group.push_str(&format!("member{end}: uid=u{number},\n {SUFFIX}\nmemberUid: u{number}\n"));
     }
     // A duplicate value is stored once, because duplicates are only known after sorting.
     group.push_str(&format!("member: UID=u7,{SUFFIX}\nmemberUid: u8\ndescription: last\n\n"));
@@ -697,6 +745,8 @@ fn reads_a_record_too_long_for_memory_in_chunks() {
     assert_sound(&directory);
     let entry = directory.read(&format!("cn=all,{SUFFIX}")).unwrap();
     assert_eq!((entry.attributes["member"].len(), entry.attributes["memberUid"].len()), (30_000, 30_000));
+    assert_eq!(entry.attributes["valueEnd"].len(), 10);
+    assert!(entry.texts("valueEnd").contains(&format!("20970101000000Z member uid=u9,{SUFFIX}")));
     assert!(directory.read(&format!("cn=bad,{SUFFIX}")).is_none());
     let found = directory.search(SUFFIX, Scope::WholeSubtree, "(memberUid=u9)", &["1.1"]);
     assert_eq!(found.entries.len(), 1);

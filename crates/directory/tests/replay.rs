@@ -73,6 +73,11 @@ fn eventful() -> TestDirectory {
     ok(d.add(&format!("cn=g,{base}"), group));
     ok(d.add(&format!("cn=a,ou=x,{base}"), person));
     ok(d.add(&format!("cn=h,{base}"), group));
+    let names: &[&str] = &["cn=a,ou=x,dc=example,dc=com", "cn=else,ou=x,dc=example,dc=com", "cn=nobody"];
+    for group in ["g", "h"] {
+        let until = "member;x-until-20970101000000Z";
+        ok(d.modify(&format!("cn={group},{base}"), &[(ChangeOperation::Add, until, names)]));
+    }
     ok(d.modify(&format!("cn=a,ou=x,{base}"), &[(ChangeOperation::Add, "telephoneNumber", &numbers)]));
     ok(d.modify_dn(&format!("ou=x,{base}"), "ou=z", true, Some(&format!("ou=y,{base}"))));
     ok(d.modify_dn(&format!("cn=a,ou=z,ou=y,{base}"), "cn=b", false, Some(&format!("ou=y,{base}"))));
@@ -114,9 +119,24 @@ fn eventful() -> TestDirectory {
     d.define_index("cn", "equality,ordering");
     trees_come_and_go(&mut d);
     deleted_entries_return(&mut d);
+    let until = "member;x-until-20231115000000Z";
+    let soon: &[(&str, &[&str])] =
+        &[("objectClass", &["groupOfNames"]), (until, &[base, "cn=soon"]), ("seeAlso", &[base])];
+    ok(d.add(&format!("cn=ending,{base}"), soon));
+    // Each record of this log has a time of its own, so only one is due.
+    d.change_settings(|settings| settings.general.keep_deleted_seconds = 1_000_000);
+    assert!(d.make_due_changes(100_000));
     d.finish_indexes();
     assert_eq!(directory::check::check(&d.snapshot).unwrap(), Vec::<String>::new());
     d
+}
+
+/// Returns the members of a group that get an end.
+fn group_members(group: &str) -> &'static [&'static str] {
+    match group {
+        "cn=in,ou=k" => &["cn=one,ou=l,ou=k,dc=example,dc=com"],
+        _ => &["cn=one,ou=l,ou=k,dc=example,dc=com", "cn=two,ou=k,dc=example,dc=com"],
+    }
 }
 
 /// Deletes entries that are kept; brings them back under other names, whole trees and parts of them, more than once;
@@ -139,6 +159,17 @@ fn deleted_entries_return(d: &mut TestDirectory) {
     ];
     ok(d.add(&format!("cn=in,ou=k,{base}"), group));
     ok(d.add(&format!("cn=out,ou=m,{base}"), group));
+    for group in ["cn=in,ou=k", "cn=out,ou=m"] {
+        let changes: &[(ChangeOperation, &str, &[&str])] = &[
+            (ChangeOperation::Add, "member;x-until-20970101000000Z", group_members(group)),
+            (
+                ChangeOperation::Add,
+                "seeAlso;x-until-20970101000000Z",
+                &["cn=one,ou=l,ou=k,dc=example,dc=com"],
+            ),
+        ];
+        ok(d.modify(&format!("{group},{base}"), changes));
+    }
     let large = "l".repeat(3_000);
     let person: &[(&str, &[&str])] = &[
         ("objectClass", &["inetOrgPerson"]),

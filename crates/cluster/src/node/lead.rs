@@ -7,7 +7,9 @@ use directory::{OperationError, Outcome, WriteBatch, Writer};
 use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
-use replication::limits::{DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL};
+use replication::limits::{
+    DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL, VALUE_ENDS_LEVEL,
+};
 use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
@@ -121,6 +123,9 @@ impl Node {
         }
         if level < DELETE_TRACES_LEVEL {
             batch.omit_delete_traces();
+        }
+        if level < VALUE_ENDS_LEVEL {
+            batch.refuse_ends();
         }
     }
 

@@ -27,10 +27,14 @@ pub enum VirtualAttribute {
     EntryUsn,
     /// Seconds until the end of a dynamic entry (RFC 2589). Only results of searches have it: it depends on the clock.
     EntryTtl,
+    /// Ends of the values of an entry's link attributes. Only results of searches have it.
+    ValueEnd,
+    /// Ends of the links to an entry, such as its memberships. Only results of searches have it.
+    MembershipEnd,
 }
 
 /// All virtual attributes, with the OID of the attribute type.
-const ALL: [(VirtualAttribute, &str); 11] = [
+const ALL: [(VirtualAttribute, &str); 13] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
     (VirtualAttribute::GoverningStructureRule, "2.5.21.10"),
@@ -42,6 +46,8 @@ const ALL: [(VirtualAttribute, &str); 11] = [
     (VirtualAttribute::ContextCsn, "1.3.6.1.4.1.4203.666.1.25"),
     (VirtualAttribute::EntryUsn, "2.16.840.1.113730.3.1.606"),
     (VirtualAttribute::EntryTtl, "1.3.6.1.4.1.1466.101.119.3"),
+    (VirtualAttribute::ValueEnd, "1.3.6.1.4.1.99999.1.180"),
+    (VirtualAttribute::MembershipEnd, "1.3.6.1.4.1.99999.1.181"),
 ];
 
 impl VirtualAttribute {
@@ -60,6 +66,14 @@ impl VirtualAttribute {
     /// returns it only by name.
     pub(crate) fn is_of_all_operational(self) -> bool {
         self != VirtualAttribute::EntryUsn
+    }
+
+    /// Returns true if only results of searches have it: no filter matches it, and no compare.
+    pub(crate) fn is_only_returned(self) -> bool {
+        matches!(
+            self,
+            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd
+        )
     }
 
     /// Returns true if its values are groups.

@@ -218,6 +218,11 @@ impl WriteBatch<'_> {
         self.may_trace_deletes = false;
     }
 
+    /// Refuses changes that give values an end, because some nodes of the cluster do not know their records.
+    pub fn refuse_ends(&mut self) {
+        self.may_end_values = false;
+    }
+
     /// Returns the size of the last record that did not fit, if any since the last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()

@@ -36,7 +36,7 @@ use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
-use crate::write::{dynamic_entries, own_credentials, password_state, undelete};
+use crate::write::{dynamic_entries, own_credentials, password_state, undelete, value_ends};
 
 /// The only value that changes a directory.
 pub struct Writer {
@@ -91,6 +91,7 @@ impl Writer {
             last_value: LastValue::EmptyDn,
             may_keep_deleted: true,
             may_trace_deletes: true,
+            may_end_values: true,
         })
     }
 
@@ -239,6 +240,9 @@ pub struct WriteBatch<'w> {
     /// False if some nodes of the cluster do not know traces of deletes: see
     /// [`omit_delete_traces`](WriteBatch::omit_delete_traces).
     pub(super) may_trace_deletes: bool,
+    /// False if some nodes of the cluster do not know ends of values: see
+    /// [`refuse_ends`](WriteBatch::refuse_ends).
+    pub(super) may_end_values: bool,
 }
 
 /// State of a batch before operations that may be rolled back.
@@ -327,6 +331,10 @@ impl WriteBatch<'_> {
         }
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), context, request, controls, stamp, csn)?;
+        if !self.may_end_values && record.as_ref().is_some_and(|record| record.change.has_ends()) {
+            let text = "a node of the cluster runs a version without ends of values; update all nodes first";
+            return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
+        }
         if controls.no_operation() {
             return Err(no_operation_outcome());
         }
@@ -543,15 +551,21 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Makes changes that are due at the time of the stamp, a bounded number: deletes dynamic entries whose time has
-    /// come, and removes deleted entries that were kept for long enough. Returns whether it made any. Otherwise like
-    /// [`execute`](WriteBatch::execute).
+    /// Makes changes that are due at the time of the stamp, a bounded number: removes values whose end has come,
+    /// deletes dynamic entries whose time has come, and removes deleted entries that were kept for long enough. Returns
+    /// whether it made any. Otherwise like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
     /// The outcome.
     pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
         self.check_failure()?;
         let mut has_any = false;
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
+            let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
+            self.make(Some(record), stamp)?;
+            has_any = true;
+        }
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
             let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;

@@ -257,6 +257,9 @@ impl Matcher {
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
         let id = candidate.id;
+        if attribute.is_only_returned() {
+            return Ok(false);
+        }
         if matches!(item.test, Test::InChain(_)) {
             return self.leads_to_group(item, state, candidate);
         }

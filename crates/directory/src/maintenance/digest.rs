@@ -22,7 +22,9 @@ use crate::catalog::{
 };
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{DELETED, ENTRIES, EntryId, LINKS, META, NODES, NodeRow, VALUES, children_counter};
+use crate::model::rows::{
+    DELETED, ENDS, ENTRIES, EntryId, LINKS, META, NODES, NodeRow, VALUES, children_counter,
+};
 use crate::snapshot::Snapshot;
 use crate::tree::TreeState;
 
@@ -55,8 +57,14 @@ struct MapSlice<'p> {
 pub const ROW_COST: u64 = 64;
 
 /// Maps by letter.
-const MAPS: [(u8, MapId); 5] =
-    [(b'd', DELETED), (LETTER_ENTRY, ENTRIES), (LETTER_LINK, LINKS), (b'n', NODES), (b'v', VALUES)];
+const MAPS: [(u8, MapId); 6] = [
+    (b'd', DELETED),
+    (LETTER_ENTRY, ENTRIES),
+    (LETTER_LINK, LINKS),
+    (b'n', NODES),
+    (b'u', ENDS),
+    (b'v', VALUES),
+];
 
 const LETTER_ENTRY: u8 = b'e';
 const LETTER_LINK: u8 = b'l';

@@ -9,6 +9,7 @@
 //! only if requested by name, so that the text can be added again. Aliases, referrals and subentries are ordinary
 //! entries here.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
 use std::ops::{Bound, ControlFlow};
@@ -23,13 +24,15 @@ use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
+use crate::model::record::Value;
 use crate::model::rows::{
-    ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
+    AttrId, ENTRIES, EntryId, LINKS, NAMES, NODES, NodeRow, children_counter, decode_name_row, link_key,
 };
+use crate::model::value_end::name_with_end;
 use crate::read::search::{SearchScope, Selection};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{for_each_value, table_values};
-use crate::tree::{Found, TreeState, damaged_row, node};
+use crate::tree::{Found, TreeState, damaged_row, node, value_ends};
 
 /// Bytes of text buffered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;
@@ -296,33 +299,46 @@ impl<'s, 'o> Export<'s, 'o> {
                 Ok(())
             }
             Content::Links => {
-                self.links(id, attribute, name)?;
-                self.table(id, attribute, name)
+                let ends = Ends::of(state, (id, attribute.id))?;
+                self.links(id, attribute, (name, &ends))?;
+                self.table(id, attribute, (name, &ends))
             }
-            Content::Table => self.table(id, attribute, name),
+            Content::Table => self.table(id, attribute, (name, &Ends::default())),
         }
     }
 
     /// Exports values that have rows of their own. There may be millions.
-    fn table(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
+    fn table(
+        &mut self,
+        id: EntryId,
+        attribute: &AttributeRow<'s>,
+        (name, ends): (&str, &Ends),
+    ) -> Result<()> {
         let catalog = self.state.catalog;
         let def = catalog.attribute(attribute.id);
         for row in table_values(self.state.read, id, attribute.id) {
-            put_ldif_line(&mut self.text, name, &def.value_text(&catalog.schema, row?.1));
+            let value = row?.1;
+            let name = ends.name(name, || Value::Bytes(value.to_vec()));
+            put_ldif_line(&mut self.text, &name, &def.value_text(&catalog.schema, value));
             self.flush_if_full()?;
         }
         Ok(())
     }
 
     /// Exports the current names of the entries that a link attribute refers to.
-    fn links(&mut self, id: EntryId, attribute: &AttributeRow<'s>, name: &str) -> Result<()> {
+    fn links(
+        &mut self,
+        id: EntryId,
+        attribute: &AttributeRow<'s>,
+        (name, ends): (&str, &Ends),
+    ) -> Result<()> {
         let mut targets = self.state.read.ids(LINKS, &link_key(id, attribute.id))?;
         let mut block = Vec::new();
         while targets.next_block(&mut block, TARGET_BLOCK)? > 0 {
             for target in block.drain(..).map(EntryId) {
                 let row = node(self.state.read, target)?.ok_or_else(|| damaged_row("links", id))?;
                 self.put_name(row.parent, row.rdn)?;
-                put_ldif_line(&mut self.text, name, &self.dn);
+                put_ldif_line(&mut self.text, &ends.name(name, || Value::Link(target)), &self.dn);
             }
             self.flush_if_full()?;
         }
@@ -351,6 +367,37 @@ impl<'s, 'o> Export<'s, 'o> {
         self.summary.bytes += self.text.len() as u64;
         self.text.clear();
         Ok(())
+    }
+}
+
+/// Ends of the values of one attribute of an entry. There are few: see [`VALUE_ENDS_MAX`].
+///
+/// [`VALUE_ENDS_MAX`]: crate::model::limits::VALUE_ENDS_MAX
+#[derive(Default)]
+struct Ends(Vec<(Value, u64)>);
+
+impl Ends {
+    fn of(state: TreeState<'_>, (id, attribute): (EntryId, AttrId)) -> Result<Ends> {
+        let mut ends = Vec::new();
+        value_ends::for_each(state.read, id, Some(attribute), &mut |_, value, until| {
+            ends.push((value, until));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        ends.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        Ok(Ends(ends))
+    }
+
+    /// Returns the name of the attribute for a value: with the option for its end, if it has one.
+    fn name<'n>(&self, name: &'n str, value: impl FnOnce() -> Value) -> Cow<'n, str> {
+        if self.0.is_empty() {
+            return Cow::Borrowed(name);
+        }
+        let value = value();
+        let place = self.0.binary_search_by(|(known, _)| known.cmp(&value)).ok();
+        match place.and_then(|place| self.0.get(place)) {
+            Some((_, until)) => Cow::Owned(name_with_end(name, *until)),
+            None => Cow::Borrowed(name),
+        }
     }
 }
 

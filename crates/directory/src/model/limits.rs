@@ -275,6 +275,12 @@ pub const PASSWORD_FAILURES_MAX: usize = 100;
 /// Maximum number of entries that are read as password policies.
 pub const PASSWORD_POLICIES_MAX: usize = 10_000;
 
+/// Maximum number of values of one entry that have an end: all are returned with the entry.
+pub const VALUE_ENDS_MAX: usize = if cfg!(test) { 20 } else { 10_000 };
+
+/// Maximum number of values of one entry that one record removes because their end has come.
+pub const VALUES_ENDED_MAX: usize = if cfg!(test) { 4 } else { 1_000 };
+
 /// Maximum number of dynamic entries that are deleted in one batch because their time has come.
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 

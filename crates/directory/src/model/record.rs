@@ -97,6 +97,8 @@ pub struct Add {
     pub flags: NodeFlags,
     /// All stored attributes, including operational ones.
     pub values: Vec<(AttrId, Vec<Value>)>,
+    /// Ends of values of link attributes: changes of the kind [`ValueChangeKind::Until`].
+    pub ends: Vec<ValueChange>,
 }
 
 /// See [`Change::Modify`].
@@ -238,6 +240,8 @@ pub enum ValueChangeKind {
     Remove,
     /// Replaces all values.
     Replace,
+    /// Gives values of a link attribute this end, in seconds since 1970; 0 for none.
+    Until(u64),
 }
 
 impl Record {
@@ -299,8 +303,19 @@ impl Change {
         }
     }
 
+    /// Returns true if values get ends, which earlier builds cannot read.
+    pub(crate) fn has_ends(&self) -> bool {
+        let is_end = |change: &ValueChange| matches!(change.kind, ValueChangeKind::Until(_));
+        match self {
+            Change::Add(add) => !add.ends.is_empty(),
+            Change::Modify(modify) => modify.changes.iter().any(is_end),
+            _ => false,
+        }
+    }
+
     fn kind(&self) -> u8 {
         match self {
+            Change::Add(Add { ends, .. }) if !ends.is_empty() => 19,
             Change::Add(_) => 1,
             Change::Modify(_) => 2,
             Change::Delete(Delete { last: LastValue::DeletedDn, .. }) => 3,
@@ -333,6 +348,9 @@ impl Change {
                     put_varint(out, u64::from(attribute.0));
                     put_list(out, values, put_value);
                 });
+                if !add.ends.is_empty() {
+                    put_list(out, &add.ends, put_value_change);
+                }
             }
             Change::Modify(modify) => {
                 put_varint(out, modify.id.0);
@@ -384,7 +402,7 @@ impl Change {
 
     fn decode(kind: u8, decoder: &mut Decoder<'_>) -> Option<Change> {
         Some(match kind {
-            1 => Change::Add(Add {
+            1 | 19 => Change::Add(Add {
                 id: EntryId(decoder.varint()?),
                 parent: EntryId(decoder.varint()?),
                 rdn: decoder.string()?,
@@ -392,6 +410,10 @@ impl Change {
                 class_set: ClassSetId(decoder.number()?),
                 flags: NodeFlags(decoder.byte()?),
                 values: decoder.list(|d| Some((AttrId(d.number()?), d.list(take_value)?)))?,
+                ends: match kind {
+                    19 => decoder.list(take_value_change)?,
+                    _ => Vec::new(),
+                },
             }),
             2 => Change::Modify(Modify {
                 id: EntryId(decoder.varint()?),
@@ -480,23 +502,28 @@ fn index(attribute: AttrId, kinds: IndexKinds) -> Change {
     Change::Settings(SettingsRecord { indexes: vec![(attribute, kinds)], ..SettingsRecord::default() })
 }
 
-fn put_value_change(out: &mut Vec<u8>, change: &ValueChange) {
+pub(crate) fn put_value_change(out: &mut Vec<u8>, change: &ValueChange) {
     put_varint(out, u64::from(change.attribute.0));
-    out.push(match change.kind {
-        ValueChangeKind::Add => 0,
-        ValueChangeKind::Remove => 1,
-        ValueChangeKind::Replace => 2,
-    });
+    match change.kind {
+        ValueChangeKind::Add => out.push(0),
+        ValueChangeKind::Remove => out.push(1),
+        ValueChangeKind::Replace => out.push(2),
+        ValueChangeKind::Until(until) => {
+            out.push(3);
+            put_varint(out, until);
+        }
+    }
     put_list(out, &change.values, put_value);
 }
 
-fn take_value_change(decoder: &mut Decoder<'_>) -> Option<ValueChange> {
+pub(crate) fn take_value_change(decoder: &mut Decoder<'_>) -> Option<ValueChange> {
     Some(ValueChange {
         attribute: AttrId(decoder.number()?),
         kind: match decoder.byte()? {
             0 => ValueChangeKind::Add,
             1 => ValueChangeKind::Remove,
             2 => ValueChangeKind::Replace,
+            3 => ValueChangeKind::Until(decoder.varint()?),
             _ => return None,
         },
         values: decoder.list(take_value)?,
@@ -515,6 +542,7 @@ mod tests {
             change(ValueChangeKind::Add),
             change(ValueChangeKind::Remove),
             change(ValueChangeKind::Replace),
+            change(ValueChangeKind::Until(1_798_761_600)),
         ];
         let (dn, rdn) = ("cn=a,dc=b".to_owned(), "cn=a".to_owned());
         let all = [
@@ -526,6 +554,17 @@ mod tests {
                 class_set: ClassSetId(2),
                 flags: NodeFlags(1),
                 values: vec![(AttrId(0), values.clone())],
+                ends: Vec::new(),
+            }),
+            Change::Add(Add {
+                id: EntryId(5),
+                parent: EntryId(1),
+                rdn: rdn.clone(),
+                dn: dn.clone(),
+                class_set: ClassSetId(2),
+                flags: NodeFlags(1),
+                values: vec![(AttrId(300), values.clone())],
+                ends: vec![change(ValueChangeKind::Until(1_798_761_600))],
             }),
             Change::Modify(Modify {
                 id: EntryId(5),

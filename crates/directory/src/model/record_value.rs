@@ -4,7 +4,7 @@ use crate::model::codec::{Decoder, put_bytes, put_varint};
 use crate::model::rows::EntryId;
 
 /// A value of an attribute in a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// Bytes as given. In a link attribute: a name that names no entry, or one with a UID part.
     Bytes(Vec<u8>),

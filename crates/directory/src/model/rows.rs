@@ -60,6 +60,8 @@ pub static MAPS: &[MapSpec] = &[
     MapSpec { name: "pieces", kind: MapKind::IdSet },
     MapSpec { name: "deleted", kind: MapKind::Plain },
     MapSpec { name: "orders", kind: MapKind::Plain },
+    MapSpec { name: "ends", kind: MapKind::Plain },
+    MapSpec { name: "due", kind: MapKind::Plain },
 ];
 
 /// Returns the description of a map.
@@ -100,6 +102,10 @@ pub const PIECES: MapId = MapId::new(10);
 pub const DELETED: MapId = MapId::new(11);
 /// Number of a sort order -> the keys of its entries, with counts: see [`store::RankedKeys`].
 pub const ORDERS: MapId = MapId::new(12);
+/// Source id, attribute, value -> end of the value: see [`crate::model::value_end`].
+pub const ENDS: MapId = MapId::new(13);
+/// The same ends by time, and by target: see [`crate::model::value_end`].
+pub const DUE: MapId = MapId::new(14);
 
 /// Flags of an entry that name resolution and search treat specially.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

@@ -6,12 +6,15 @@
 //! position for its entry id.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
-use crate::model::record::Value;
+use crate::model::record::{Value, ValueChange, put_value_change, take_value_change};
 use crate::model::record_value::{put_value, take_value};
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 
 /// Version of the encoding.
 const VERSION: u8 = 1;
+
+/// Version of the encoding with ends of values.
+const VERSION_WITH_ENDS: u8 = 2;
 
 /// First byte of the keys of tombstones.
 pub const KIND_ENTRY: u8 = b'd';
@@ -49,6 +52,8 @@ pub struct Tombstone {
     pub flags: NodeFlags,
     /// All stored attributes.
     pub values: Vec<(AttrId, Vec<Value>)>,
+    /// Ends of its values.
+    pub ends: Vec<ValueChange>,
     /// Entries that named it, by link attribute.
     pub named_by: Vec<NamedBy>,
 }
@@ -62,6 +67,8 @@ pub struct NamedBy {
     pub vanished: bool,
     /// The entries.
     pub sources: Vec<EntryId>,
+    /// Ends of their values, of those that have one.
+    pub ends: Vec<(EntryId, u64)>,
 }
 
 impl TombstonePlace {
@@ -112,7 +119,8 @@ impl Tombstone {
 
     /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let has_ends = !self.ends.is_empty() || self.named_by.iter().any(|named| !named.ends.is_empty());
+        let mut out = vec![if has_ends { VERSION_WITH_ENDS } else { VERSION }];
         out.extend_from_slice(&self.uuid);
         put_varint(&mut out, self.micros);
         put_bytes(&mut out, self.requester.as_bytes());
@@ -125,24 +133,40 @@ impl Tombstone {
             put_varint(out, u64::from(attribute.0));
             put_list(out, values, put_value);
         });
-        put_list(&mut out, &self.named_by, |out, NamedBy { attribute, vanished, sources }| {
+        put_list(&mut out, &self.named_by, |out, NamedBy { attribute, vanished, sources, ends }| {
             put_varint(out, u64::from(attribute.0));
             out.push(u8::from(*vanished));
             put_list(out, sources, |out, id| put_varint(out, id.0));
+            if has_ends {
+                put_list(out, ends, |out, (id, until)| {
+                    put_varint(out, id.0);
+                    put_varint(out, *until);
+                });
+            }
         });
+        if has_ends {
+            put_list(&mut out, &self.ends, put_value_change);
+        }
         out
     }
 
     /// Decodes a row; `None` if it is damaged or of an unknown version.
     pub fn decode(bytes: &[u8]) -> Option<Tombstone> {
+        let has_ends = bytes.first() == Some(&VERSION_WITH_ENDS);
         let mut decoder = Decoder(bytes);
         let head = Tombstone::take_head(&mut decoder)?;
         let values = decoder.list(|d| Some((AttrId(d.number()?), d.list(take_value)?)))?;
         let named_by = decoder.list(|d| {
             let (attribute, vanished) = (AttrId(d.number()?), d.byte()? != 0);
-            Some(NamedBy { attribute, vanished, sources: d.list(|d| Some(EntryId(d.varint()?)))? })
+            let sources = d.list(|d| Some(EntryId(d.varint()?)))?;
+            let ends = match has_ends {
+                true => d.list(|d| Some((EntryId(d.varint()?), d.varint()?)))?,
+                false => Vec::new(),
+            };
+            Some(NamedBy { attribute, vanished, sources, ends })
         })?;
-        decoder.is_empty().then_some(Tombstone { values, named_by, ..head })
+        let ends = if has_ends { decoder.list(take_value_change)? } else { Vec::new() };
+        decoder.is_empty().then_some(Tombstone { values, named_by, ends, ..head })
     }
 
     /// Decodes a row without values and links; `None` if it is damaged or of an unknown version.
@@ -151,7 +175,7 @@ impl Tombstone {
     }
 
     fn take_head(decoder: &mut Decoder<'_>) -> Option<Tombstone> {
-        if decoder.byte()? != VERSION {
+        if ![VERSION, VERSION_WITH_ENDS].contains(&decoder.byte()?) {
             return None;
         }
         Some(Tombstone {
@@ -164,6 +188,7 @@ impl Tombstone {
             class_set: ClassSetId(decoder.number()?),
             flags: NodeFlags(decoder.byte()?),
             values: Vec::new(),
+            ends: Vec::new(),
             named_by: Vec::new(),
         })
     }
@@ -172,10 +197,11 @@ impl Tombstone {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::record::ValueChangeKind;
 
     #[test]
     fn tombstones_round_trip_and_damage_never_panics() {
-        let tombstone = Tombstone {
+        let plain = Tombstone {
             uuid: [7; 16],
             micros: 1_700_000_000_000_001,
             requester: "cn=admin".to_owned(),
@@ -185,15 +211,29 @@ mod tests {
             class_set: ClassSetId(300),
             flags: NodeFlags(4),
             values: vec![(AttrId(5), vec![Value::Bytes(b"x".to_vec()), Value::Link(EntryId(9))])],
-            named_by: vec![NamedBy { attribute: AttrId(6), vanished: true, sources: vec![EntryId(300)] }],
+            ends: Vec::new(),
+            named_by: vec![NamedBy {
+                attribute: AttrId(6),
+                vanished: true,
+                sources: vec![EntryId(300)],
+                ends: Vec::new(),
+            }],
         };
-        let bytes = tombstone.encode();
-        assert_eq!(Tombstone::decode(&bytes).as_ref(), Some(&tombstone));
-        for end in 0..bytes.len() {
-            assert_eq!(Tombstone::decode(&bytes[..end]), None);
+        let (mut own, mut of_source) = (plain.clone(), plain.clone());
+        let values = vec![Value::Link(EntryId(9))];
+        own.ends.push(ValueChange { attribute: AttrId(5), kind: ValueChangeKind::Until(70), values });
+        of_source.named_by[0].ends.push((EntryId(300), 1_798_761_600));
+        for (tombstone, version) in [(plain, 1), (own, 2), (of_source, 2)] {
+            let bytes = tombstone.encode();
+            assert_eq!(bytes[0], version);
+            assert_eq!(Tombstone::decode(&bytes).as_ref(), Some(&tombstone));
+            for end in 0..bytes.len() {
+                assert_eq!(Tombstone::decode(&bytes[..end]), None);
+            }
+            let (values, ends, named_by) = (Vec::new(), Vec::new(), Vec::new());
+            let head = Tombstone { values, ends, named_by, ..tombstone };
+            assert_eq!(Tombstone::decode_head(&bytes), Some(head));
         }
-        let head = Tombstone { values: Vec::new(), named_by: Vec::new(), ..tombstone };
-        assert_eq!(Tombstone::decode_head(&bytes), Some(head));
     }
 
     #[test]

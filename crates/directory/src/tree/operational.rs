@@ -51,7 +51,7 @@ impl VirtualAttribute {
             }
             VirtualAttribute::GoverningStructureRule => Ok(governing_rule(state, id)?.is_some()),
             VirtualAttribute::ContextCsn => Ok(context_csn(state, node)?.is_some()),
-            VirtualAttribute::EntryTtl => Ok(false),
+            _ if self.is_only_returned() => Ok(false),
             _ => Ok(true),
         }
     }
@@ -96,7 +96,7 @@ impl VirtualAttribute {
                     let _ = each(csn);
                 }
             }
-            VirtualAttribute::EntryTtl => {}
+            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd => {}
             VirtualAttribute::EntryUsn => {
                 let _ = each(entry_row(state.read, id)?.position.to_string().as_bytes());
             }

@@ -33,6 +33,7 @@ use crate::write::password_rules;
 use crate::write::permitted;
 use crate::write::relaxed;
 use crate::write::schema_check::{check_attributes, object_class_type, read_classes};
+use crate::write::value_ends::{self, ValueEnds};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -58,8 +59,8 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         check_assertion_in_memory(state.catalog, rights, controls, &in_memory(request, &values))?;
     }
     let newcomer = Newcomer { id: EntryId(last_entry_id(state.read)?.0 + 1), name: &name };
-    let mut entry = NewEntry::new(state.catalog);
-    add_given(deciding, &newcomer, &mut entry, request)?;
+    let (mut entry, mut ends) = (NewEntry::new(state.catalog), ValueEnds::default());
+    add_given(deciding, &newcomer, (&mut entry, &mut ends), request)?;
     for ava in new_naming_values(state.catalog, &dn)? {
         add_naming(&mut entry, ava, schema)?;
     }
@@ -82,6 +83,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         }
     }
     let mut allocations = Allocations::new(state.catalog);
+    let ends = ends.into_changes(&mut allocations);
     let add = Add {
         id: newcomer.id,
         parent: place.parent,
@@ -90,6 +92,7 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
         class_set: allocations.class_set(&class_set.classes),
         flags: class_set.flags,
         values: entry.into_values(&mut allocations),
+        ends,
     };
     Ok(deciding.record(allocations, Change::Add(add)))
 }
@@ -141,12 +144,13 @@ fn in_memory<'e>(
 fn add_given(
     deciding: Deciding<'_>,
     newcomer: &Newcomer<'_>,
-    entry: &mut NewEntry<'_>,
+    (entry, ends): (&mut NewEntry<'_>, &mut ValueEnds),
     request: &AddRequest<'_>,
 ) -> Result<()> {
     let schema = &*deciding.state.catalog.schema;
     for attribute in request.attributes.iter() {
         let description = read_description(schema, attribute.description)?;
+        let (description, until) = value_ends::without_end(deciding, description)?;
         relaxed::check_attribute(&deciding, &description, true)?;
         check_options(schema, &description)?;
         if attribute.values.is_empty() {
@@ -162,6 +166,9 @@ fn add_given(
             continue;
         }
         let values = read_values(deciding, Some(newcomer), &description, attribute.values)?;
+        if let Some(until) = until {
+            ends.give_new(&description, &values, until)?;
+        }
         if let Some(place) = entry.add_all(description, values) {
             return Err(given_twice(attribute.description, place + 1));
         }

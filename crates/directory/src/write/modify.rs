@@ -39,6 +39,7 @@ use crate::write::passwords::deleted_form;
 use crate::write::permitted;
 use crate::write::relaxed;
 use crate::write::schema_check::{check_attributes, check_same_structural, object_class_type, read_classes};
+use crate::write::value_ends::{self, ValueEnds};
 use crate::write::working_entry::WorkingEntry;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -53,6 +54,8 @@ struct ReadChange<'r> {
     text: &'r str,
     description: AttributeDescription,
     values: ValueList,
+    /// End that the values of an add get, 0 for none, if the option for it was given.
+    until: Option<u64>,
 }
 
 /// Decides a modify request.
@@ -118,23 +121,68 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     if !controls.follows_source() {
         password_rules::unlocked(&mut entry, state.catalog)?;
     }
+    let ends = given_ends(deciding, target.id, &mut entry, &changes)?;
     check_naming(state, &mut entry, &dn, &target)?;
     let class_set = check_classes(deciding, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
     password_rules::check_policy_entry(state.catalog, &class_set, |description| entry.values(description))?;
-    if !entry.is_changed() {
+    if !entry.is_changed() && ends.is_empty() {
         return Ok(None);
     }
     relaxed::stamp_changed(&deciding, &mut entry)?;
-    let mut allocations = Allocations::new(state.catalog);
-    let modify = Modify {
-        id: target.id,
-        dn: target.dn,
-        class_set: allocations.class_set(&class_set.classes),
-        flags: class_set.flags,
-        changes: entry.changes(&mut allocations),
+    Ok(Some(record_of(deciding, target, &class_set, entry, ends)))
+}
+
+fn record_of(
+    deciding: Deciding<'_>,
+    target: Target,
+    class_set: &ClassSet,
+    entry: WorkingEntry<'_>,
+    ends: ValueEnds,
+) -> Record {
+    let mut allocations = Allocations::new(deciding.state.catalog);
+    let class_set_id = allocations.class_set(&class_set.classes);
+    let mut changes = entry.changes(&mut allocations);
+    changes.extend(ends.into_changes(&mut allocations));
+    let (id, dn, flags) = (target.id, target.dn, class_set.flags);
+    let modify = Modify { id, dn, class_set: class_set_id, flags, changes };
+    deciding.record(allocations, record::Change::Modify(modify))
+}
+
+/// Returns the ends that the changes give to values.
+fn given_ends(
+    deciding: Deciding<'_>,
+    id: EntryId,
+    entry: &mut WorkingEntry<'_>,
+    changes: &[ReadChange<'_>],
+) -> Result<ValueEnds> {
+    let state = deciding.state;
+    let mut ends = ValueEnds::default();
+    // A replace may keep values that have an end.
+    let may_keep = |change: &ReadChange<'_>| {
+        change.operation == ChangeOperation::Replace
+            && state.catalog.type_facts(change.description.type_id).is_link
     };
-    Ok(Some(deciding.record(allocations, record::Change::Modify(modify))))
+    if !changes.iter().any(|change| change.until.is_some() || may_keep(change)) {
+        return Ok(ends);
+    }
+    for ReadChange { operation, text, description, values, until } in changes {
+        match (operation, until) {
+            (ChangeOperation::Add, Some(until)) => {
+                let is_lenient = deciding.controls.permissive_modify;
+                ends.give((state, id), (text, description), values, (*until, is_lenient))?;
+            }
+            (ChangeOperation::Add, None) => {}
+            (ChangeOperation::Delete, Some(until)) => {
+                ends.check((state, id), (text, description), values, *until)?;
+                ends.remove(description, values);
+            }
+            (ChangeOperation::Delete, _) if values.len() > 0 => ends.remove(description, values),
+            _ => ends.remove_all(description),
+        }
+    }
+    ends.settle(state, id, entry)?;
+    Ok(ends)
 }
 
 /// Returns true if a change gives values.
@@ -267,8 +315,17 @@ const ONLY_THE_PASSWORD: &str = "of the administrator, who has no entry, only us
 fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadChange<'r>> {
     let schema = &*deciding.state.catalog.schema;
     let ldap::PartialAttribute { description: text, values } = change.attribute;
-    let description = read_description(schema, text)?;
+    let (description, until) = value_ends::without_end(deciding, read_description(schema, text)?)?;
     let attribute_type = schema.type_by_id(description.type_id);
+    let may_name_end = match change.operation {
+        ChangeOperation::Add => true,
+        ChangeOperation::Delete => !values.is_empty(),
+        ChangeOperation::Replace | ChangeOperation::Increment => false,
+    };
+    if until.is_some() && !may_name_end {
+        let what = format!("{text}: name values with their end to add or delete them one by one");
+        return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, what));
+    }
     relaxed::check_attribute(&deciding, &description, false)?;
     if matches!(change.operation, ChangeOperation::Add | ChangeOperation::Replace) && !values.is_empty() {
         check_options(schema, &description)?;
@@ -292,7 +349,7 @@ fn read_change<'r>(deciding: Deciding<'_>, change: Change<'r>) -> Result<ReadCha
         }
         ChangeOperation::Increment => values_to_find(deciding, &description, values)?,
     };
-    Ok(ReadChange { operation: change.operation, text, description, values })
+    Ok(ReadChange { operation: change.operation, text, description, values, until })
 }
 
 /// Reads values to be found; a value given twice counts once. Clear passwords are replaced by their stored forms.
@@ -318,7 +375,9 @@ fn carry_out(
     change: &ReadChange<'_>,
     is_lenient: bool,
 ) -> Result<()> {
-    let ReadChange { operation, text, description, values } = change;
+    let ReadChange { operation, text, description, values, until } = change;
+    // The end of an existing value may change.
+    let is_lenient = is_lenient || (until.is_some() && *operation == ChangeOperation::Add);
     let no_such = |what: String| OperationError::refused(ResultCode::NO_SUCH_ATTRIBUTE, what);
     match operation {
         ChangeOperation::Add => {

@@ -19,6 +19,7 @@ use crate::model::record::{Add, Record, Value};
 use crate::model::rows::{AttrId, DELETED, ENTRIES, EntryId, LINKED, LINKS, id_key, link_key};
 use crate::model::tombstone::{KIND_ENTRY, NamedBy, Tombstone, TombstonePlace};
 use crate::tree::stored_values::{for_each_value, inline_values, table_values};
+use crate::tree::value_ends;
 use crate::tree::{Found, TreeState, damaged_row, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -114,7 +115,8 @@ fn made(
         let sources = ids(read, LINKED, id, def.id)?;
         if !sources.is_empty() {
             let vanished = kept.vanishing.contains(&def.id);
-            named_by.push(NamedBy { attribute: def.id, vanished, sources });
+            let ends = value_ends::of_target(read, id, def.id)?;
+            named_by.push(NamedBy { attribute: def.id, vanished, sources, ends });
         }
     }
     Ok(Some(Tombstone {
@@ -127,6 +129,7 @@ fn made(
         class_set: place.class_set,
         flags: place.flags,
         values,
+        ends: value_ends::changes_of(read, id)?,
         named_by,
     }))
 }
@@ -208,8 +211,14 @@ pub(super) fn into_add(
             values.push((attribute, all));
         }
     }
-    let Tombstone { parent, rdn, dn, class_set, flags, .. } = tombstone;
-    Ok(Add { id, parent, rdn, dn, class_set, flags, values })
+    let Tombstone { parent, rdn, dn, class_set, flags, mut ends, .. } = tombstone;
+    // Text that names an entry by now has become a link.
+    for value in ends.iter_mut().flat_map(|change| &mut change.values) {
+        if let Value::Bytes(text) = value {
+            *value = linked(batch, catalog, std::mem::take(text))?;
+        }
+    }
+    Ok(Add { id, parent, rdn, dn, class_set, flags, values, ends })
 }
 
 /// Returns the value of a link attribute for a text, which may name an entry by now.

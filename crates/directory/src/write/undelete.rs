@@ -103,8 +103,8 @@ fn check_rules(
             continue;
         };
         let superior = tombstone.parent;
-        let Tombstone { rdn, dn, class_set, flags, values, .. } = tombstone;
-        let add = Change::Add(Add { id, parent, rdn, dn, class_set, flags, values });
+        let Tombstone { rdn, dn, class_set, flags, values, ends, .. } = tombstone;
+        let add = Change::Add(Add { id, parent, rdn, dn, class_set, flags, values, ends });
         let record = deciding.record(Allocations::new(deciding.state.catalog), add);
         if let Some(structure) = &mut structure {
             structure.check(deciding.state, &record, superior)?;

@@ -58,11 +58,14 @@ impl OrdinaryValues<'_, '_, '_> {
         let before = match kind {
             ValueChangeKind::Replace => self.all()?,
             ValueChangeKind::Add | ValueChangeKind::Remove => Vec::new(),
+            // Only links have ends.
+            ValueChangeKind::Until(_) => return Ok(()),
         };
         let (removed, added) = match kind {
             ValueChangeKind::Add => (Vec::new(), given),
             ValueChangeKind::Remove => (given, Vec::new()),
             ValueChangeKind::Replace => (before.iter().map(Vec::as_slice).collect(), given),
+            ValueChangeKind::Until(_) => (Vec::new(), Vec::new()),
         };
         self.remove(&removed)?;
         self.add(&added)?;

@@ -9,6 +9,7 @@ use store::Batch;
 
 use crate::catalog::{AttributeDef, Catalog};
 use crate::index::keys::{RowKey, rows_of};
+use crate::links::ends;
 use crate::model::entry::{Content, EncodedAttribute, EntryRow, InlineValue, RowWriter, StoredEntry};
 use crate::model::limits::INLINE_VALUE_COUNT_MAX;
 use crate::model::outcome::OperationError;
@@ -40,6 +41,11 @@ pub(crate) fn put(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, add: 
         if !inline.is_empty() {
             row.inline(def.id, inline.iter().copied());
             inline.clear();
+        }
+    }
+    for change in &add.ends {
+        if let ValueChangeKind::Until(until) = change.kind {
+            ends::set_all(batch, catalog, add.id, (change.attribute, &change.values), until)?;
         }
     }
     batch.put(ENTRIES, &id_key(add.id), &row.finish())?;

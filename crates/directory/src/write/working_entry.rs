@@ -132,6 +132,11 @@ impl<'a> WorkingEntry<'a> {
         self.attribute(description)?.contains(&state, id, key)
     }
 
+    /// Returns true if the stored values of an attribute stay, except those that are removed one by one.
+    pub(crate) fn keeps_rows(&mut self, description: &AttributeDescription) -> Result<bool> {
+        Ok(self.attribute(description)?.keeps_rows)
+    }
+
     /// Returns the number of values of an attribute, 0 if the entry does not have it.
     pub(crate) fn value_count(&mut self, description: &AttributeDescription) -> Result<usize> {
         Ok(self.attribute(description)?.value_count())

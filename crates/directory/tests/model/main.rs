@@ -18,8 +18,8 @@ use directory::controls::RequestControls;
 use directory::{Outcome, Requester, Stamp, WriteBatch};
 use fastrand::Rng;
 use ldap::{
-    AddRequest, AttributesBuf, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest, Request,
-    ResultCode, Scope, UndeleteRequest,
+    AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DeleteRequest, ModifyDnRequest, ModifyRequest,
+    Request, ResultCode, Scope, UndeleteRequest,
 };
 use plain::{Operation, Plain};
 use testing::{Entry, TestDirectory};
@@ -27,6 +27,9 @@ use testing::{Entry, TestDirectory};
 const SEEDS: u64 = 12;
 const OPERATIONS: usize = 400;
 const BATCH_MAX: usize = 5;
+
+/// Seconds since 1970 at the beginning, which is before the first time of the test clock passes.
+const BEGINNING: u64 = 1_700_000_000;
 
 #[test]
 fn random_operations_have_the_answers_of_a_plain_directory() {
@@ -216,6 +219,11 @@ fn execute_other(
             batch.make_due_changes(&stamp).unwrap();
             Some(Outcome::success())
         }
+        Operation::Pass { seconds } => {
+            let stamp = Stamp { now_micros: (BEGINNING + seconds) * 1_000_000, ..stamp.clone() };
+            batch.make_due_changes(&stamp).unwrap();
+            Some(Outcome::success())
+        }
         _ => None,
     }
 }
@@ -241,7 +249,18 @@ fn with_request<T>(operation: &Operation, run: impl FnOnce(&Request<'_>) -> T) -
                 new_superior: new_superior.as_deref(),
             }))
         }
-        Operation::Undelete { .. } | Operation::Purge { .. } => unreachable!("they are no such requests"),
+        Operation::Until { dn, attribute, values, seconds } => {
+            let end = match seconds {
+                0 => "never".to_owned(),
+                _ => directory::csn::generalized_time(BEGINNING + seconds),
+            };
+            let mut buffer = ChangesBuf::new();
+            buffer.push(ChangeOperation::Add, &format!("{attribute};x-until-{end}"), values);
+            run(&Request::Modify(ModifyRequest { object: dn, changes: buffer.as_changes() }))
+        }
+        Operation::Undelete { .. } | Operation::Purge { .. } | Operation::Pass { .. } => {
+            unreachable!("they are no such requests")
+        }
     }
 }
 
@@ -251,7 +270,7 @@ fn compare(directory: &mut TestDirectory, plain: &Plain) {
         "",
         Scope::WholeSubtree,
         "(objectClass=*)",
-        &["*", "memberOf", "isMemberOf", "numSubordinates"],
+        &["*", "memberOf", "isMemberOf", "numSubordinates", "valueEnd", "membershipEnd"],
     );
     assert_eq!(found.code, ResultCode::SUCCESS, "{}", found.diagnostic);
     let found: BTreeMap<String, _> = found.entries.iter().map(comparable).collect();

@@ -34,6 +34,17 @@ pub(crate) enum Operation {
         dn: String,
         superior: Option<String>,
     },
+    /// Adds values of a link attribute that end some seconds after the beginning; 0 is never.
+    Until {
+        dn: String,
+        attribute: &'static str,
+        values: Vec<String>,
+        seconds: u64,
+    },
+    /// Makes the changes that are due some seconds after the beginning.
+    Pass {
+        seconds: u64,
+    },
     /// Removes all deleted entries that are kept: a long time after the last of so many deletes.
     Purge {
         deletes: u64,
@@ -47,12 +58,12 @@ struct Tombstone {
     delete: usize,
     dn: String,
     entry: PlainEntry,
-    /// Attributes and entries that named it, and whether their values were removed.
-    named_by: Vec<(&'static str, usize, bool)>,
+    /// Attributes and entries that named it, whether their values were removed, and the ends of these.
+    named_by: Vec<(&'static str, usize, bool, Option<u64>)>,
 }
 
 /// A value of a link attribute: an entry while one has this name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Link {
     To(usize),
     Text(String),
@@ -66,7 +77,11 @@ pub(crate) struct PlainEntry {
     pub(crate) class: &'static str,
     pub(crate) values: BTreeMap<&'static str, Vec<String>>,
     links: BTreeMap<&'static str, Vec<Link>>,
+    /// Ends of links, in seconds after the beginning.
+    ends: Ends,
 }
+
+type Ends = BTreeMap<(&'static str, Link), u64>;
 
 /// Number of the suffix entry, its own parent.
 const TOP: usize = 0;
@@ -92,7 +107,8 @@ const WORDS: [&str; 8] = ["a", "b", "ab", "abc", "c", "d e", "zz", "ü"];
 /// Returns the suffix entry.
 fn top() -> PlainEntry {
     let values = BTreeMap::from([("dc", vec!["example".to_owned()])]);
-    PlainEntry { parent: TOP, rdn: SUFFIX.to_owned(), class: "domain", values, links: BTreeMap::new() }
+    let (rdn, links, ends) = (SUFFIX.to_owned(), BTreeMap::new(), Ends::new());
+    PlainEntry { parent: TOP, rdn, class: "domain", values, links, ends }
 }
 
 fn is_link(attribute: &str) -> bool {
@@ -130,12 +146,15 @@ impl Plain {
         self.find(value).map_or_else(|| Link::Text(value.to_lowercase()), Link::To)
     }
 
-    fn texts(&self, links: &[Link]) -> Vec<String> {
-        let text = |link: &Link| match link {
+    fn text(&self, link: &Link) -> String {
+        match link {
             Link::To(id) => self.dn(*id),
             Link::Text(text) => text.clone(),
-        };
-        links.iter().map(text).collect()
+        }
+    }
+
+    fn texts(&self, links: &[Link]) -> Vec<String> {
+        links.iter().map(|link| self.text(link)).collect()
     }
 
     /// Returns the values of any attribute, including links and memberOf.
@@ -149,6 +168,24 @@ impl Plain {
         }
         if attribute == "ismemberof" {
             return self.nested_groups(id).iter().map(|group| self.dn(*group)).collect();
+        }
+        if attribute == "valueend" {
+            let end = |((name, link), seconds): (&(&str, Link), &u64)| {
+                format!("{} {name} {}", time(*seconds), self.text(link))
+            };
+            return entry.ends.iter().map(end).collect();
+        }
+        if attribute == "membershipend" {
+            let mut own = Vec::new();
+            for (source, entry) in &self.entries {
+                let named = entry.ends.iter().filter(|((_, link), _)| *link == Link::To(id));
+                own.extend(
+                    named.map(|((name, _), seconds)| {
+                        format!("{} {name} {}", time(*seconds), self.dn(*source))
+                    }),
+                );
+            }
+            return own;
         }
         match entry.links.get(attribute) {
             Some(links) => self.texts(links),
@@ -190,8 +227,8 @@ impl Plain {
 
     pub(crate) fn comparable(&self) -> BTreeMap<String, Comparable> {
         let entry = |(id, entry): (&usize, &PlainEntry)| {
-            let names =
-                entry.values.keys().chain(entry.links.keys()).copied().chain(["memberof", "ismemberof"]);
+            let computed = ["memberof", "ismemberof", "valueend", "membershipend"];
+            let names = entry.values.keys().chain(entry.links.keys()).copied().chain(computed);
             let mut attributes: Comparable =
                 names.map(|name| (name.to_owned(), self.values(*id, name))).collect();
             attributes.retain(|_, values| !values.is_empty());
@@ -216,9 +253,17 @@ impl Plain {
             Operation::Undelete { dn, superior } => self.undelete(dn, superior.as_deref()),
             Operation::Purge { .. } => {
                 self.tombstones.clear();
+                self.pass(u64::MAX);
                 Ok(())
             }
-            Operation::Modify { dn, changes } => self.modify(dn, changes),
+            Operation::Pass { seconds } => {
+                self.pass(*seconds);
+                Ok(())
+            }
+            Operation::Until { dn, attribute, values, seconds } => {
+                self.modify(dn, &[(ChangeOperation::Add, attribute, values.clone())], Some(*seconds))
+            }
+            Operation::Modify { dn, changes } => self.modify(dn, changes, None),
             Operation::ModifyDn { dn, new_rdn, delete_old_rdn, new_superior } => {
                 self.modify_dn(dn, new_rdn, *delete_old_rdn, new_superior.as_deref())
             }
@@ -245,8 +290,9 @@ impl Plain {
         let rdn = rdn.to_lowercase();
         let id = self.next;
         self.next += 1;
+        let links = BTreeMap::new();
         let entry =
-            PlainEntry { parent, rdn: rdn.clone(), class, values: BTreeMap::new(), links: BTreeMap::new() };
+            PlainEntry { parent, rdn: rdn.clone(), class, values: BTreeMap::new(), links, ends: Ends::new() };
         self.entries.insert(id, entry);
         for (name, values) in &attributes[1..] {
             self.put(id, name, values);
@@ -279,18 +325,30 @@ impl Plain {
     /// Turns names that have an entry into links.
     fn resolve_texts(&mut self) {
         let names: BTreeMap<String, usize> = self.entries.keys().map(|id| (self.dn(*id), *id)).collect();
-        for links in self.entries.values_mut().flat_map(|entry| entry.links.values_mut()) {
-            let mut resolved: Vec<Link> = Vec::new();
-            for link in links.drain(..) {
-                let link = match link {
-                    Link::Text(text) => names.get(&text).map_or(Link::Text(text), |id| Link::To(*id)),
-                    link => link,
-                };
-                if !resolved.contains(&link) {
-                    resolved.push(link);
+        for PlainEntry { links, ends, .. } in self.entries.values_mut() {
+            for (attribute, links) in links {
+                let mut resolved: Vec<Link> = links.clone();
+                resolved.retain(|link| matches!(link, Link::To(_)));
+                for link in links.drain(..) {
+                    let Link::Text(text) = &link else { continue };
+                    let Some(id) = names.get(text) else {
+                        resolved.push(link);
+                        continue;
+                    };
+                    let to = Link::To(*id);
+                    let until = ends.remove(&(*attribute, link));
+                    let until = match resolved.contains(&to) {
+                        // Two values become one, which ends with the later.
+                        true => until.zip(ends.remove(&(*attribute, to.clone()))).map(|(a, b)| a.max(b)),
+                        false => until,
+                    };
+                    ends.extend(until.map(|until| ((*attribute, to.clone()), until)));
+                    if !resolved.contains(&to) {
+                        resolved.push(to);
+                    }
                 }
+                *links = resolved;
             }
-            *links = resolved;
         }
     }
 
@@ -316,7 +374,9 @@ impl Plain {
             for (source, entry) in &self.entries {
                 for (attribute, links) in &entry.links {
                     if links.contains(&Link::To(id)) {
-                        named_by.push((*attribute, *source, self.has_integrity && *attribute == "member"));
+                        let vanishes = self.has_integrity && *attribute == "member";
+                        let until = entry.ends.get(&(*attribute, Link::To(id))).copied();
+                        named_by.push((*attribute, *source, vanishes, until));
                     }
                 }
             }
@@ -327,7 +387,9 @@ impl Plain {
             // Its number is given again to the next suffix entry.
             self.tombstones.remove(&TOP);
             for Tombstone { entry, named_by, .. } in self.tombstones.values_mut() {
-                named_by.retain(|(_, source, _)| *source != TOP);
+                named_by.retain(|(_, source, ..)| *source != TOP);
+                let ends = std::mem::take(&mut entry.ends).into_iter();
+                entry.ends = ends.filter(|((_, link), _)| *link != Link::To(TOP)).collect();
                 if entry.parent == TOP {
                     entry.parent = GONE;
                 }
@@ -365,6 +427,8 @@ impl Plain {
             let is_group = tombstone.entry.class == "groupOfNames";
             for (attribute, links) in &mut tombstone.entry.links {
                 links.retain(|link| !matches!(link, Link::To(target) if !is_there(target)));
+                let is_kept = |name, link: &Link| name != *attribute || links.contains(link);
+                tombstone.entry.ends.retain(|(name, link), _| is_kept(*name, link));
                 if links.is_empty() && is_group && *attribute == "member" {
                     links.push(Link::Text(String::new()));
                 }
@@ -377,14 +441,17 @@ impl Plain {
         self.entries.get_mut(&top).unwrap().parent = parent;
         self.resolve_texts();
         for (id, Tombstone { dn, named_by, .. }) in returned {
-            for (attribute, source, vanished) in named_by {
+            for (attribute, source, vanished, until) in named_by {
                 let Some(source) = self.entries.get_mut(&source) else { continue };
                 let links = source.links.entry(attribute).or_default();
                 let count = links.len();
                 let former = if vanished { String::new() } else { dn.clone() };
                 links.retain(|link| *link != Link::Text(former.clone()));
+                let of_text = source.ends.remove(&(attribute, Link::Text(former)));
                 if (vanished || links.len() < count) && !links.contains(&Link::To(id)) {
                     links.push(Link::To(id));
+                    let until = if vanished { until } else { of_text };
+                    source.ends.extend(until.map(|until| ((attribute, Link::To(id)), until)));
                 }
             }
         }
@@ -404,6 +471,11 @@ impl Plain {
             for (attribute, links) in &mut entry.links {
                 let Some(place) = links.iter().position(|link| *link == Link::To(id)) else { continue };
                 let is_last = links.len() == 1;
+                let until = entry.ends.remove(&(*attribute, Link::To(id)));
+                if !self.has_integrity || *attribute != "member" {
+                    let text = Link::Text(name.clone());
+                    entry.ends.extend(until.map(|until| ((*attribute, text), until)));
+                }
                 match self.has_integrity && *attribute == "member" {
                     false => links[place] = Link::Text(name.clone()),
                     true if is_last && class == "groupOfNames" => links[place] = Link::Text(String::new()),
@@ -417,10 +489,11 @@ impl Plain {
         &mut self,
         dn: &str,
         changes: &[(ChangeOperation, &'static str, Vec<String>)],
+        seconds: Option<u64>,
     ) -> Result<(), Vec<ResultCode>> {
         let id = self.find(dn).ok_or(vec![ResultCode::NO_SUCH_OBJECT])?;
         let before = self.entries[&id].clone();
-        let result = self.change(id, changes).and_then(|()| self.check(id));
+        let result = self.change(id, changes, seconds).and_then(|()| self.check(id));
         if result.is_err() {
             self.entries.insert(id, before);
         }
@@ -431,6 +504,7 @@ impl Plain {
         &mut self,
         id: usize,
         changes: &[(ChangeOperation, &'static str, Vec<String>)],
+        seconds: Option<u64>,
     ) -> Result<(), Vec<ResultCode>> {
         for (kind, name, values) in changes {
             let mut now = self.values(id, name);
@@ -438,10 +512,22 @@ impl Plain {
             match *kind {
                 ChangeOperation::Add => {
                     for value in values {
-                        if now.contains(&value) {
+                        let exists = now.contains(&value);
+                        if exists && seconds.is_none() {
                             return Err(vec![ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]);
                         }
-                        now.push(value);
+                        if let Some(seconds) = seconds {
+                            let key = (*name, self.link(&value));
+                            let ends = &mut self.entries.get_mut(&id).unwrap().ends;
+                            let until = ends.remove(&key);
+                            if exists && seconds > 0 && until == Some(seconds) {
+                                return Err(vec![ResultCode::ATTRIBUTE_OR_VALUE_EXISTS]);
+                            }
+                            ends.extend((seconds > 0).then_some((key, seconds)));
+                        }
+                        if !exists {
+                            now.push(value);
+                        }
                     }
                 }
                 ChangeOperation::Delete => {
@@ -454,7 +540,26 @@ impl Plain {
             }
             self.put(id, name, &now);
         }
+        // A value that is removed and added again keeps its end.
+        let PlainEntry { links, ends, .. } = self.entries.get_mut(&id).unwrap();
+        ends.retain(|(name, link), _| links.get(name).is_some_and(|links| links.contains(link)));
         Ok(())
+    }
+
+    /// Removes the values whose end has come.
+    fn pass(&mut self, seconds: u64) {
+        for PlainEntry { class, links, ends, .. } in self.entries.values_mut() {
+            let (past, kept): (Ends, Ends) =
+                std::mem::take(ends).into_iter().partition(|(_, until)| *until <= seconds);
+            *ends = kept;
+            for (name, link) in past.into_keys() {
+                let of_name = links.get_mut(name).unwrap();
+                of_name.retain(|known| *known != link);
+                if of_name.is_empty() && *class == "groupOfNames" && name == "member" {
+                    of_name.push(Link::Text(String::new()));
+                }
+            }
+        }
     }
 
     /// Checks the conditions at the end of a modify; if both are violated, either code is correct.
@@ -531,6 +636,12 @@ impl Plain {
             let dn = kept[rng.usize(0..kept.len())].dn.clone();
             return Operation::Undelete { dn, superior: rng.bool().then(|| self.random_dn(rng)) };
         }
+        if rng.u32(0..20) == 0 {
+            return Operation::Pass { seconds: 1_000 * rng.u64(0..5) };
+        }
+        if rng.u32(0..8) == 0 {
+            return self.random_until(rng);
+        }
         if rng.u32(0..80) == 0 {
             return Operation::Purge { deletes: self.deletes as u64 };
         }
@@ -544,6 +655,31 @@ impl Plain {
             5..8 => self.random_modify(rng),
             _ => self.random_modify_dn(rng),
         }
+    }
+
+    fn random_until(&self, rng: &mut Rng) -> Operation {
+        let dn = self.random_dn(rng);
+        let class = self.find(&dn).map_or("inetOrgPerson", |id| self.entries[&id].class);
+        let attribute = match class {
+            "groupOfNames" => "member",
+            "inetOrgPerson" => "manager",
+            _ => "seealso",
+        };
+        let mut values = distinct(rng, |rng| self.random_dn(rng));
+        if rng.bool()
+            && let Some(id) = self.find(&dn)
+        {
+            // Values that the entry has, so that their ends change.
+            values.extend(self.values(id, attribute).into_iter().filter(|value| !value.is_empty()));
+            let mut seen = Vec::new();
+            values.retain(|value| {
+                let value = value.to_lowercase();
+                let is_new = !seen.contains(&value);
+                seen.push(value);
+                is_new
+            });
+        }
+        Operation::Until { dn, attribute, values, seconds: 1_000 * rng.u64(0..5) }
     }
 
     fn random_modify_dn(&self, rng: &mut Rng) -> Operation {
@@ -621,6 +757,11 @@ impl Plain {
         let dn = self.dn(ids[rng.usize(0..ids.len())]);
         if rng.bool() { dn } else { dn.replace("cn=", "CN=").replace("ou=", "Ou=") }
     }
+}
+
+/// Returns a time some seconds after the beginning, as results have it in lower case.
+fn time(seconds: u64) -> String {
+    directory::csn::generalized_time(crate::BEGINNING + seconds).to_lowercase()
 }
 
 /// Returns a word in some spelling.

@@ -8,6 +8,7 @@ mod support;
 
 mod backup;
 mod dynamic;
+mod ends;
 mod follow;
 mod generate;
 mod groups;

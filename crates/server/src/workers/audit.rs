@@ -14,6 +14,7 @@ use audit::{AuditError, EventWriter, Field, Kind, NodeKey, Opening, Options, Tra
 use directory::log_changes::LoggedChange;
 use directory::record::{Change, Record, Value, ValueChange, ValueChangeKind};
 use directory::rows::AttrId;
+use directory::value_ends::name_with_end;
 use directory::{Directory, Snapshot};
 
 use crate::config::audit::{AuditSettings, AuditValues, Overload};
@@ -374,8 +375,13 @@ impl Scribe<'_> {
     fn describe_effect(&self, record: &Record, event: &mut EventWriter<'_>) {
         match &record.change {
             Change::Add(add) => {
-                let values = add.values.iter().map(|(id, values)| (*id, ValueFate::Added, values.as_slice()));
-                self.describe_values(values, event);
+                let values = add.values.iter().map(|(id, values)| Described {
+                    id: *id,
+                    fate: ValueFate::Added,
+                    until: None,
+                    values,
+                });
+                self.describe_values(values.chain(add.ends.iter().map(fate_of)), event);
             }
             Change::Modify(modify) => {
                 if is_own(record) {
@@ -414,18 +420,14 @@ impl Scribe<'_> {
         if self.feed.settings.values == AuditValues::All {
             let old = &record.origin.old_values;
             for (id, values) in old {
-                self.put_values(*id, ValueFate::Before, values, event);
+                self.put_values((*id, None), ValueFate::Before, values, event);
             }
         }
     }
 
-    fn describe_values<'r>(
-        &self,
-        changes: impl Iterator<Item = (AttrId, ValueFate, &'r [Value])>,
-        event: &mut EventWriter<'_>,
-    ) {
+    fn describe_values<'r>(&self, changes: impl Iterator<Item = Described<'r>>, event: &mut EventWriter<'_>) {
         let mut named = Vec::new();
-        for (id, fate, values) in changes {
+        for Described { id, fate, until, values } in changes {
             let Some(known) = self.snapshot.logged_attribute(id) else { continue };
             if STAMPS.contains(&known.name) {
                 continue;
@@ -440,31 +442,49 @@ impl Scribe<'_> {
                 AuditValues::All => true,
             };
             if is_kept {
-                self.put_values(id, fate, values, event);
+                self.put_values((id, until), fate, values, event);
             }
         }
     }
 
-    /// Appends the values of an attribute, unless they are secret.
-    fn put_values(&self, id: AttrId, fate: ValueFate, values: &[Value], event: &mut EventWriter<'_>) {
+    /// Appends the values of an attribute, with the end that they get, unless they are secret.
+    fn put_values(
+        &self,
+        (id, until): (AttrId, Option<u64>),
+        fate: ValueFate,
+        values: &[Value],
+        event: &mut EventWriter<'_>,
+    ) {
         let Some(known) = self.snapshot.logged_attribute(id).filter(|known| !known.is_secret) else { return };
         if STAMPS.contains(&known.name) {
             return;
         }
         let values: Vec<_> = values.iter().map(|value| self.snapshot.logged_value(value)).collect();
         let mut bytes = Vec::new();
-        put_values(&mut bytes, fate, known.name, values.iter().map(Vec::as_slice));
+        let name = until.map(|until| name_with_end(known.name, until));
+        let name = name.as_deref().unwrap_or(known.name);
+        put_values(&mut bytes, fate, name, values.iter().map(Vec::as_slice));
         event.bytes(Field::Values, &bytes);
     }
 }
 
-fn fate_of(change: &ValueChange) -> (AttrId, ValueFate, &[Value]) {
-    let fate = match change.kind {
-        ValueChangeKind::Add => ValueFate::Added,
-        ValueChangeKind::Remove => ValueFate::Removed,
-        ValueChangeKind::Replace => ValueFate::Replaced,
+/// Change of values, as an event describes it.
+struct Described<'r> {
+    id: AttrId,
+    fate: ValueFate,
+    /// End that the values get; 0 for none.
+    until: Option<u64>,
+    values: &'r [Value],
+}
+
+fn fate_of(change: &ValueChange) -> Described<'_> {
+    let (fate, until) = match change.kind {
+        ValueChangeKind::Add => (ValueFate::Added, None),
+        ValueChangeKind::Remove => (ValueFate::Removed, None),
+        ValueChangeKind::Replace => (ValueFate::Replaced, None),
+        ValueChangeKind::Until(until) => (ValueFate::Added, Some(until)),
     };
-    (change.attribute, fate, &change.values)
+    Described { id: change.attribute, fate, until, values: &change.values }
 }
 
 /// Whether the change is the server's own, such as the update of an account's state.

@@ -1,4 +1,5 @@
-//! Changes that time makes due: dynamic entries whose end has come, deleted entries that were kept for long enough.
+//! Changes that time makes due: values and dynamic entries whose end has come, deleted entries that were kept for long
+//! enough.
 //!
 //! Each node looks whether any are due, and then asks the writer, in a cluster the cluster's, to make them. Only the
 //! writer's clock decides.
@@ -6,7 +7,7 @@
 use std::sync::Arc;
 
 use directory::virtual_entries::MAKE_DUE_CHANGES;
-use directory::{Directory, OperationError, Requester, deleted, dynamic_entries};
+use directory::{Directory, OperationError, Requester, deleted, dynamic_entries, value_ends};
 use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
 
 use crate::stamp::now_micros;
@@ -31,6 +32,7 @@ pub(crate) fn look(queue: &Arc<WriteQueue>, directory: &Arc<Directory>, anonymou
 
 fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
     let (snapshot, now) = (directory.snapshot()?, now_micros());
-    Ok(dynamic_entries::is_one_expired(snapshot.state(), now)?
+    Ok(value_ends::is_one_ended(snapshot.state(), now)?
+        || dynamic_entries::is_one_expired(snapshot.state(), now)?
         || deleted::is_one_expired(snapshot.state(), now)?)
 }

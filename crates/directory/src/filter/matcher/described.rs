@@ -10,14 +10,15 @@ use std::ops::ControlFlow;
 use ldap::Scope;
 
 use super::{Candidate, Chains, GroupsOf, Item, Matcher, Term, Truth};
-use crate::catalog::{Shown, VirtualAttribute};
+use crate::catalog::{Secrecy, Shown, VirtualAttribute};
 use crate::filter::Compiler;
 use crate::model::dynamic_groups::{DynamicGroup, MemberUrl};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{EntryId, NodeRow};
-use crate::tree::TreeState;
+use crate::model::record::Value;
+use crate::model::rows::{AttrId, EntryId, NodeRow};
 use crate::tree::operational::for_each_group;
+use crate::tree::{TreeState, value_ends};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -228,11 +229,62 @@ pub(crate) fn for_each_visible(
     (id, node): (EntryId, &NodeRow<'_>),
     each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
 ) -> Result<()> {
-    if !attribute.is_membership() {
-        return attribute.for_each_value(state, id, node, each);
+    match attribute {
+        VirtualAttribute::ValueEnd => return for_each_end(state, id, groups, each),
+        VirtualAttribute::MembershipEnd => return for_each_membership_end(state, id, groups, each),
+        _ if !attribute.is_membership() => return attribute.for_each_value(state, id, node, each),
+        _ => {}
     }
     let described = describing_groups(state, (id, node), groups)?;
     for_each_stored(state, attribute, groups, (id, &described), each)
+}
+
+/// Calls `each` with the ends of the values of an entry, as far as the requester may read its values.
+#[cold]
+#[inline(never)]
+fn for_each_end(
+    state: TreeState<'_>,
+    id: EntryId,
+    groups: Option<&GroupsOf>,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    value_ends::for_each(state.read, id, None, &mut |attribute, value, until| {
+        if !shows_values(state, groups, id, attribute)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let value = value_ends::value_text(state, attribute, &value)?;
+        Ok(each(&value_ends::text(state.catalog, attribute, until, &value)))
+    })
+}
+
+/// Calls `each` with the ends of the links to an entry, as far as the requester may read the values of the entries that
+/// have them.
+#[cold]
+#[inline(never)]
+fn for_each_membership_end(
+    state: TreeState<'_>,
+    id: EntryId,
+    groups: Option<&GroupsOf>,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    value_ends::for_each_of_target(state.read, id, &mut |attribute, source, until| {
+        if !shows_values(state, groups, source, attribute)? {
+            return Ok(ControlFlow::Continue(()));
+        }
+        let dn = value_ends::value_text(state, attribute, &Value::Link(source))?;
+        Ok(each(&value_ends::text(state.catalog, attribute, until, &dn)))
+    })
+}
+
+/// Returns true if the values of a link attribute are visible.
+fn shows_values(
+    state: TreeState<'_>,
+    groups: Option<&GroupsOf>,
+    source: EntryId,
+    attribute: AttrId,
+) -> Result<bool> {
+    let is_open = state.catalog.attribute(attribute).secrecy == Secrecy::Open;
+    Ok(is_open && groups.map_or(Ok(true), |groups| groups.shows(state, source, attribute))?)
 }
 
 /// Like [`for_each_visible`] for groups, with those in `described` in place of those that describe the entry.

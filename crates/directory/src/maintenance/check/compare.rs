@@ -12,8 +12,8 @@ use crate::catalog::Catalog;
 use crate::model::index_definition::{IndexPart, Phase};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
-    AttrId, CLASSES, DANGLING, EntryId, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES, decode_name_row,
-    map_spec,
+    AttrId, CLASSES, DANGLING, DUE, ENDS, EntryId, INDEX, LINKED, LINKS, NAMES, PIECES, VALUES,
+    decode_name_row, map_spec,
 };
 use crate::tree::{TreeState, dn_of};
 
@@ -41,6 +41,8 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
         comparison.ids(map)?;
     }
+    comparison.plain(ENDS)?;
+    comparison.plain(DUE)?;
     comparison.uuids()?;
     counters_of(state.read, state.catalog, Lookahead::new(counters)?, report)
 }
@@ -160,7 +162,7 @@ impl Comparison<'_, '_, '_> {
         let text = format!("{}: row is missing", self.place(map, &key));
         let fix = Fix::Put(map, key, self.ahead.value.clone());
         self.ahead.advance()?;
-        self.report.found(text, if map == NAMES { vec![fix] } else { Vec::new() })
+        self.report.found(text, if map == NAMES || map == DUE { vec![fix] } else { Vec::new() })
     }
 
     fn wrong_name(&mut self, key: &[u8]) -> Result<()> {

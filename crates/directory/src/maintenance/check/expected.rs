@@ -19,11 +19,13 @@ use crate::model::index_definition::{IndexRow, Phase};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::name_in;
 use crate::model::rows::{
-    AttrId, CLASSES, DANGLING, ENTRIES, EntryId, LINKED, LINKS, MAPS, META, NAMES, NODES, NodeRow, VALUES,
-    children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, map_number, name_key,
-    subtree_counter, value_counter, value_hash, value_key,
+    AttrId, CLASSES, DANGLING, DUE, ENDS, ENTRIES, EntryId, LINKED, LINKS, MAPS, META, NAMES, NODES, NodeRow,
+    VALUES, children_counter, class_key, dangling_key, encode_name_row, id_key, link_key, map_number,
+    name_key, subtree_counter, value_counter, value_hash, value_key,
 };
+use crate::model::value_end::{EndingValue, due_keys};
 use crate::tree::stored_values::table_values;
+use crate::tree::value_ends::of_value;
 use crate::tree::{Found, TreeState, node};
 use crate::write::schema_check::object_class_type;
 
@@ -396,6 +398,8 @@ impl Derivation<'_, '_, '_> {
         for row in table_values(self.state.read, id, def.id) {
             has_values = true;
             let (key, text) = self.table_row(id, def, row?)?;
+            let normal = normal_value(&self.state.catalog.schema, def, text);
+            self.end((id, def.id), EndingValue::Text(&normal))?;
             self.link_text(id, def, key, text)?;
         }
         let read = self.state.read;
@@ -416,6 +420,7 @@ impl Derivation<'_, '_, '_> {
                     continue;
                 }
                 self.expect_id(LINKED, &link_key(EntryId(target), def.id), id.0, REQUIRED)?;
+                self.end((id, def.id), EndingValue::Link(EntryId(target)))?;
                 self.count(&value_counter(id, def.id), 1)?;
             }
         }
@@ -424,6 +429,19 @@ impl Derivation<'_, '_, '_> {
             self.report.found(text, vec![Fix::Mark(id, def.id)])?;
         }
         Ok(())
+    }
+
+    /// Expects the rows of the end of a value, if it has one.
+    fn end(&mut self, place: (EntryId, AttrId), value: EndingValue<'_>) -> Result<()> {
+        let until = of_value(self.state.read, place, value)?;
+        if until == 0 {
+            return Ok(());
+        }
+        let (key, row) = (value.key(place.0, place.1), until.to_be_bytes());
+        self.expect(ENDS, &key, &row)?;
+        let (by_time, by_target) = due_keys(&key, until);
+        self.expect(DUE, &by_time, &row)?;
+        by_target.map_or(Ok(()), |key| self.expect(DUE, &key, &row))
     }
 
     /// Checks a name in a link attribute that should belong to no entry.

@@ -28,10 +28,11 @@ use crate::model::origin::Origin;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Record};
 use crate::model::rows::{
-    COUNTER_VALUES, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES, id_key, map_spec,
-    value_counter,
+    COUNTER_VALUES, DUE, ENDS, ENTRIES, EntryId, LINKS, MAPS, META, NODES, NodeFlags, NodeRow, VALUES,
+    id_key, map_spec, value_counter,
 };
 use crate::model::sort_order::SortOrderRow;
+use crate::model::value_end::{split_target_key, split_time_key};
 use crate::tree::structure::Misplaced;
 
 type Result<T> = std::result::Result<T, ImportError>;
@@ -392,6 +393,8 @@ impl<'a> MapWriter<'a> {
                     self.ids.drop_settled();
                 }
             }
+            // The ends of a value that was given twice.
+            Destination::Map(ENDS | DUE) if is_same => {}
             Destination::Map(map) if is_same => {
                 // Only values can be given twice: duplicate names were found before.
                 debug_assert_eq!(map, VALUES);
@@ -455,7 +458,11 @@ fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     match to {
         Destination::Counters if key.first() == Some(&COUNTER_VALUES) => id(key.get(1..9)),
         Destination::Counters => None,
-        Destination::Map(VALUES | LINKS) => id(key.get(..8)),
+        Destination::Map(VALUES | LINKS | ENDS) => id(key.get(..8)),
+        Destination::Map(DUE) => match split_time_key(key) {
+            Some((_, key)) => id(key.get(..8)),
+            None => split_target_key(key).map(|(_, source)| source),
+        },
         Destination::Map(_) => None,
     }
 }

@@ -23,7 +23,9 @@ use crate::model::rows::{
     AttrId, CLASSES, ENTRIES, EntryId, INDEX, LINKED, LINKS, NAMES, NODES, NodeRow, PIECES, VALUES,
     decode_name_row, link_key, name_key, split_link_key, value_counter,
 };
+use crate::model::value_end::EndingValue;
 use crate::tree::structure::Placed;
+use crate::tree::value_ends::of_value;
 use crate::tree::{damaged_row, dn_of, node, normal_dn_of};
 
 type Result<T> = std::result::Result<T, ImportError>;
@@ -145,7 +147,8 @@ impl CarryOver<'_> {
             if def.is_link {
                 let normal = normal_value(&self.job.schema, &def, value);
                 self.sorters.rows.count(&value_counter(id, attribute), 1)?;
-                self.job.emit_link(self.sorters, &def, id, value, &normal)?;
+                let until = of_value(self.old, (id, attribute), EndingValue::Text(&normal))?;
+                self.job.emit_link(self.sorters, (&def, id), (value, &normal), until)?;
             } else {
                 self.sorters.rows.plain(VALUES, key, value)?;
                 if self.is_table(id, attribute)? {
@@ -180,16 +183,17 @@ impl CarryOver<'_> {
     }
 
     fn link(&mut self, source: EntryId, attribute: AttrId, target: EntryId) -> Result<()> {
+        let until = of_value(self.old, (source, attribute), EndingValue::Link(target))?;
         let Sorters { rows, names } = &mut *self.sorters;
         rows.count(&value_counter(source, attribute), 1)?;
         if !self.dropped.ids.contains(target) {
             rows.id(LINKS, &link_key(source, attribute), target)?;
             rows.id(LINKED, &link_key(target, attribute), source)?;
-            return Ok(());
+            return Ok(rows.end((source, attribute), EndingValue::Link(target), until)?);
         }
         let dn = dn_of(self.old, target)?.ok_or_else(|| damaged_row("nodes", target))?;
         let name = name_in(&self.job.schema, dn.as_bytes()).ok_or_else(|| damaged_row("nodes", target))?;
-        names.link(&name.key, attribute, source, dn.as_bytes())?;
+        names.link(&name.key, (source, attribute), dn.as_bytes(), until)?;
         Ok(())
     }
 

@@ -19,6 +19,7 @@ use crate::model::rows::{
     CLASSES, ClassSetId, EntryId, INDEX, NodeFlags, VALUES, class_key, put_index_key, value_counter,
     value_hash, value_key,
 };
+use crate::model::value_end::EndingValue;
 
 type Result<T> = std::result::Result<T, ImportError>;
 
@@ -60,8 +61,12 @@ impl Preparer<'_> {
         if def.is_link {
             row.links(def.id);
             rows.count(&value_counter(id, def.id), count as i64)?;
-            return values.try_for_each(|(value, normal)| {
-                self.job.emit_link(&mut self.sorters, def, id, value, normal)
+            let until = |place| match self.ends.is_empty() {
+                true => 0,
+                false => self.ends.get(&(attribute.known, place)).copied().unwrap_or(0),
+            };
+            return values.enumerate().try_for_each(|(place, value)| {
+                self.job.emit_link(&mut self.sorters, (def, id), value, until(place))
             });
         }
         if known.has_value_rows {
@@ -90,18 +95,21 @@ impl Preparer<'_> {
 }
 
 impl super::Job {
-    /// Notes a value of a link attribute: by its name or, if it can never become a link, as text.
+    /// Notes a value of a link attribute: by its name or, if it can never become a link, as text. `until` is its end,
+    /// 0 for none.
     pub(super) fn emit_link(
         &self,
         sorters: &mut super::Sorters,
-        def: &AttributeDef,
-        source: EntryId,
-        value: &[u8],
-        normal: &[u8],
+        (def, source): (&AttributeDef, EntryId),
+        (value, normal): (&[u8], &[u8]),
+        until: u64,
     ) -> Result<()> {
         match name_in(&self.schema, value) {
-            Some(name) => sorters.names.link(&name.key, def.id, source, value)?,
-            None => sorters.rows.plain(VALUES, &value_key(source, def.id, normal), value)?,
+            Some(name) => sorters.names.link(&name.key, (source, def.id), value, until)?,
+            None => {
+                sorters.rows.plain(VALUES, &value_key(source, def.id, normal), value)?;
+                sorters.rows.end((source, def.id), EndingValue::Text(normal), until)?;
+            }
         }
         Ok(())
     }

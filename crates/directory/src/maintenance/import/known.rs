@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use ldap::ResultCode;
 use schema::{AttributeDescription, MatchingRule};
 
 use super::foreign::{self, State};
@@ -12,6 +13,7 @@ use crate::catalog::{
 };
 use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::outcome::OperationError;
+use crate::model::value_end::of_option;
 
 /// Maximum number of cached spellings, because a hostile text can have any number. Others are looked up every time.
 const SPELLINGS_MAX: usize = 16_384;
@@ -33,6 +35,8 @@ pub(super) enum Named {
     Stored(usize),
     /// Stored, under a description with options of 389 DS's replication state.
     State(usize),
+    /// Stored, with this end of the value.
+    Ending(usize, u64),
     /// Dropped: 389 DS has deleted them and keeps them for replication.
     Deleted,
     /// An attribute of another server that is converted; if the schema has it, the values are stored as well.
@@ -155,6 +159,9 @@ impl KnownAttributes {
                 }));
             }
         }
+        if let Some(ending) = self.ending(job, text)? {
+            return Ok(Some(ending));
+        }
         let (name, options) = text.split_at(text.find(';').unwrap_or(text.len()));
         if let Some(place) = job.left_out_by_operator(name) {
             return Ok(Some(Named::LeftOut(place)));
@@ -176,6 +183,25 @@ impl KnownAttributes {
             Some(vendor) if !is_defined => Some(Named::Converted(vendor, None)),
             _ => None,
         })
+    }
+
+    /// Returns the meaning of a description with the option for the end of its values.
+    fn ending(&mut self, job: &Job, text: &str) -> Result<Option<Named>, OperationError> {
+        let Some(end) = text.split(';').skip(1).find_map(of_option) else { return Ok(None) };
+        let refuse = |what: &str| {
+            Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, format!("{text}: {what}")))
+        };
+        let Ok(until) = end else {
+            return refuse("the end is a time in UTC such as 20270101000000Z, or \"never\"");
+        };
+        let others: Vec<&str> = text.split(';').filter(|option| of_option(option).is_none()).collect();
+        match self.find(job, &others.join(";"))? {
+            Named::Stored(place) if !self.at(place).def.is_link => {
+                refuse("only values that name entries, such as member, can have an end")
+            }
+            Named::Stored(place) if until > 0 => Ok(Some(Named::Ending(place, until))),
+            other => Ok(Some(other)),
+        }
     }
 
     /// Returns the place of an attribute.

@@ -95,7 +95,7 @@ impl Preparer<'_> {
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
-            if let Named::Stored(place) | Named::State(place) =
+            if let Named::Stored(place) | Named::State(place) | Named::Ending(place, _) =
                 preparer.known.find(preparer.job, description)?
             {
                 counts.resize(counts.len().max(place + 1), 0);
@@ -111,12 +111,16 @@ impl Preparer<'_> {
             .known
             .find(preparer.job, description)?
         {
-            named @ (Named::Stored(place) | Named::State(place))
+            named @ (Named::Stored(place) | Named::State(place) | Named::Ending(place, _))
                 if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
                     && !preparer.known.at(place).is_user_password =>
             {
                 preparer.statistics.state_options += u64::from(named == Named::State(place));
-                preparer.stream_value(id, place, value, &mut normal)
+                let until = match named {
+                    Named::Ending(_, until) => until,
+                    _ => 0,
+                };
+                preparer.stream_value((id, place), (value, until), &mut normal)
             }
             _ => preparer.value(description, value).map(Ok),
         })
@@ -125,11 +129,13 @@ impl Preparer<'_> {
     /// Checks a value of an attribute with many values, and makes its rows.
     fn stream_value(
         &mut self,
-        id: EntryId,
-        place: usize,
-        value: &[u8],
+        (id, place): (EntryId, usize),
+        (value, until): (&[u8], u64),
         normal: &mut Vec<u8>,
     ) -> Result<Result<(), ImportError>, OperationError> {
+        if until > 0 {
+            self.count_end()?;
+        }
         let known = self.known.at(place);
         let def = &known.def;
         let number = self.draft.attribute(place);
@@ -138,7 +144,7 @@ impl Preparer<'_> {
         self.draft.add_streamed(number);
         let sorters = &mut self.sorters;
         if def.is_link {
-            return Ok(self.job.emit_link(sorters, def, id, value, normal));
+            return Ok(self.job.emit_link(sorters, (def, id), (value, normal), until));
         }
         let made = (|| {
             if known.has_value_rows {

@@ -38,6 +38,7 @@ use crate::write::given_values::{check_syntax, check_value, given_twice};
 use crate::write::schema_check::{
     Present, check_all_attributes, check_imported, object_class_type, read_classes,
 };
+use crate::write::value_ends::check_count;
 use foreign_state::ForeignState;
 pub(super) use problems::Problems;
 use server_values::{ServerValues, random};
@@ -216,6 +217,10 @@ pub struct Preparer<'j> {
     /// Reasons to reject the current record, with the lines of values.
     pub(super) problems: Problems,
     pub(super) latest_csn: Csn,
+    /// Ends of values of the current record: by the place of the attribute, and of the value in the draft.
+    pub(super) ends: HashMap<(usize, usize), u64>,
+    /// Number of ends of the current record, including those whose rows are already made.
+    end_count: usize,
 }
 
 /// Facts about an entry besides its values, after it has passed every check.
@@ -267,6 +272,8 @@ impl<'j> Preparer<'j> {
             other_secrets: BTreeMap::new(),
             problems: Problems::default(),
             latest_csn: Csn::default(),
+            ends: HashMap::new(),
+            end_count: 0,
         })
     }
 
@@ -406,12 +413,28 @@ impl<'j> Preparer<'j> {
         self.known.begin_record();
         self.problems.clear();
         self.foreign_state = ForeignState::default();
+        if self.end_count > 0 {
+            self.ends.clear();
+            self.end_count = 0;
+        }
+    }
+
+    /// Counts a value with an end.
+    pub(super) fn count_end(&mut self) -> Result<(), OperationError> {
+        self.end_count += 1;
+        check_count(self.end_count)
     }
 
     /// Reads a value into the draft.
     pub(super) fn value(&mut self, description: &str, value: &[u8]) -> Result<(), OperationError> {
         let place = match self.known.find_next(self.job, description)? {
             Named::Stored(place) => place,
+            Named::Ending(place, until) => {
+                self.count_end()?;
+                let number = self.draft.attribute(place);
+                self.ends.insert((place, self.draft.value_count(number)), until);
+                place
+            }
             named => match self.foreign_value(named, value) {
                 Some(place) => place,
                 None => return Ok(()),

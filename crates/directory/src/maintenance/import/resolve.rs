@@ -14,6 +14,7 @@ use crate::model::rows::{
     AttrId, DANGLING, EntryId, LINKED, LINKS, NAMES, NodeFlags, VALUES, children_counter, dangling_key,
     encode_name_row, link_key, name_key, subtree_counter, value_counter, value_key,
 };
+use crate::model::value_end::EndingValue;
 
 /// Number of entries whose counterpart with the same entryUUID is recorded, so that both are reported. For further
 /// ones only the later entry is.
@@ -180,7 +181,7 @@ impl Resolver<'_> {
         }
         match named {
             Named::Entry { id, flags, rdn_start, placed } => self.entry(id, flags, rdn_start, placed),
-            Named::Link { attribute, source, text } => self.link(attribute, source, text),
+            Named::Link { attribute, source, text, until } => self.link((source, attribute), text, until),
             Named::Uuid { id } => {
                 self.uuid(id);
                 Ok(())
@@ -294,7 +295,7 @@ impl Resolver<'_> {
         Ok(())
     }
 
-    fn link(&mut self, attribute: AttrId, source: EntryId, text: &[u8]) -> Result<()> {
+    fn link(&mut self, (source, attribute): (EntryId, AttrId), text: &[u8], until: u64) -> Result<()> {
         // Spellings of one name in one attribute are one value. Only attributes too large for an earlier check
         // contain any.
         if self.at.last_link.replace((attribute, source)) == Some((attribute, source)) {
@@ -304,7 +305,7 @@ impl Resolver<'_> {
         if let Some(target) = self.at.owner {
             self.rows.id(LINKS, &link_key(source, attribute), target)?;
             self.rows.id(LINKED, &link_key(target, attribute), source)?;
-            return Ok(());
+            return Ok(self.rows.end((source, attribute), EndingValue::Link(target), until)?);
         }
         self.resolved.dangling += 1;
         let normal = {
@@ -313,6 +314,7 @@ impl Resolver<'_> {
         };
         self.rows.plain(VALUES, &value_key(source, attribute, &normal), text)?;
         self.rows.id(DANGLING, &dangling_key(attribute, &self.at.key), source)?;
+        self.rows.end((source, attribute), EndingValue::Text(&normal), until)?;
         Ok(())
     }
 }

@@ -13,7 +13,8 @@ use store::{MapId, MapKind, Sorted, Sorter};
 use uuid::Uuid;
 
 use super::id_blocks::IdCollector;
-use crate::model::rows::{AttrId, EntryId, MAPS, NodeFlags, map_number, map_spec};
+use crate::model::rows::{AttrId, DUE, ENDS, EntryId, MAPS, NodeFlags, map_number, map_spec};
+use crate::model::value_end::{EndingValue, due_keys};
 use crate::tree::structure::Placed;
 
 type Result<T> = std::result::Result<T, store::StoreError>;
@@ -100,6 +101,23 @@ impl Rows {
     }
 
     /// Adds a difference to a counter.
+    /// Adds the rows of the end of a value, if `until` is not 0.
+    pub(super) fn end(
+        &mut self,
+        (source, attribute): (EntryId, AttrId),
+        value: EndingValue<'_>,
+        until: u64,
+    ) -> Result<()> {
+        if until == 0 {
+            return Ok(());
+        }
+        let (key, row) = (value.key(source, attribute), until.to_be_bytes());
+        self.plain(ENDS, &key, &row)?;
+        let (by_time, by_target) = due_keys(&key, until);
+        self.plain(DUE, &by_time, &row)?;
+        by_target.map_or(Ok(()), |key| self.plain(DUE, &key, &row))
+    }
+
     pub(super) fn count(&mut self, key: &[u8], difference: i64) -> Result<()> {
         self.push(COUNTERS, key, &difference.to_be_bytes())
     }
@@ -209,6 +227,7 @@ pub struct Names(pub(super) Sorter);
 const ENTRY: u8 = 0;
 const LINK: u8 = 1;
 const UUID: u8 = 2;
+const ENDING_LINK: u8 = 3;
 
 /// First byte of the key of an entryUUID. Normal DNs begin with the size of an OID, which is not zero, so UUIDs come
 /// before all names.
@@ -236,6 +255,8 @@ pub(super) enum Named<'a> {
         source: EntryId,
         /// The value.
         text: &'a [u8],
+        /// End of the value in seconds since 1970; 0 for none.
+        until: u64,
     },
     /// An entry has this entryUUID, which is sorted with the names.
     Uuid {
@@ -280,14 +301,17 @@ impl Names {
     pub(super) fn link(
         &mut self,
         normal_dn: &[u8],
-        attribute: AttrId,
-        source: EntryId,
+        (source, attribute): (EntryId, AttrId),
         text: &[u8],
+        until: u64,
     ) -> Result<()> {
         let mut value = Vec::with_capacity(13 + text.len());
-        value.push(LINK);
+        value.push(if until > 0 { ENDING_LINK } else { LINK });
         value.extend_from_slice(&attribute.0.to_be_bytes());
         value.extend_from_slice(&source.0.to_be_bytes());
+        if until > 0 {
+            value.extend_from_slice(&until.to_be_bytes());
+        }
         value.extend_from_slice(text);
         self.0.push(normal_dn, &value)
     }
@@ -309,6 +333,13 @@ impl<'a> Named<'a> {
                 attribute: AttrId(short(value.get(1..5)?)?),
                 source: EntryId(number(value.get(5..13)?)?),
                 text: value.get(13..)?,
+                until: 0,
+            }),
+            ENDING_LINK => Some(Named::Link {
+                attribute: AttrId(short(value.get(1..5)?)?),
+                source: EntryId(number(value.get(5..13)?)?),
+                until: number(value.get(13..21)?)?,
+                text: value.get(21..)?,
             }),
             UUID => Some(Named::Uuid { id: EntryId(number(value.get(1..9)?)?) }),
             _ => None,

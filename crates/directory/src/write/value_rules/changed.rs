@@ -63,7 +63,8 @@ impl<'a> Changed<'a> {
             }
             _ => {
                 let adds = |change: &&ValueChange| {
-                    change.kind != ValueChangeKind::Remove && is_of_type(change.attribute)
+                    matches!(change.kind, ValueChangeKind::Add | ValueChangeKind::Replace)
+                        && is_of_type(change.attribute)
                 };
                 let adding = self.changes().iter().filter(adds);
                 adding.flat_map(|change| &change.values).filter_map(Value::as_bytes).collect()
@@ -158,6 +159,7 @@ impl<'a> Changed<'a> {
                     let removed: Vec<_> = bytes(&change.values).iter().map(|value| key(value)).collect();
                     values.retain(|value| !removed.contains(&key(value)));
                 }
+                ValueChangeKind::Until(_) => {}
             }
         }
         Ok(values)

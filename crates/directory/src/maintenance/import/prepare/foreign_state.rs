@@ -71,7 +71,7 @@ impl Preparer<'_> {
         let state = &mut self.foreign_state;
         let statistics = &mut self.statistics;
         match named {
-            Named::Stored(place) | Named::Classes(place) => return Some(place),
+            Named::Stored(place) | Named::Classes(place) | Named::Ending(place, _) => return Some(place),
             Named::State(place) => {
                 statistics.state_options += 1;
                 return Some(place);

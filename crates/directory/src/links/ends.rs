@@ -1,0 +1,110 @@
+//! Rows of the ends of values: written with the values that they belong to.
+//!
+//! A directory without ends reads nothing here but the number of rows.
+
+use store::Batch;
+
+use crate::catalog::{Catalog, normal_value};
+use crate::model::outcome::OperationError;
+use crate::model::record::Value;
+use crate::model::rows::{AttrId, DUE, ENDS, EntryId, LINKS, VALUES, link_key, value_key};
+use crate::model::value_end::{EndingValue, due_keys, read_until};
+use crate::tree::damaged_row;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Removes the end of a value. Returns it; 0 if the value has none.
+pub(crate) fn take(
+    batch: &mut Batch<'_>,
+    (source, attribute): (EntryId, AttrId),
+    value: EndingValue<'_>,
+) -> Result<u64> {
+    match batch.row_count(ENDS)? {
+        0 => Ok(0),
+        _ => take_from(batch, (source, attribute), value),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn take_from(
+    batch: &mut Batch<'_>,
+    (source, attribute): (EntryId, AttrId),
+    value: EndingValue<'_>,
+) -> Result<u64> {
+    let key = value.key(source, attribute);
+    let Some(row) = batch.get(ENDS, &key)? else { return Ok(0) };
+    let until = read_until(row).ok_or_else(|| damaged_row("ends", source))?;
+    batch.delete(ENDS, &key)?;
+    let (by_time, by_target) = due_keys(&key, until);
+    batch.delete(DUE, &by_time)?;
+    if let Some(by_target) = by_target {
+        batch.delete(DUE, &by_target)?;
+    }
+    Ok(until)
+}
+
+/// Gives a value an end, in place of any that it has. Does nothing if `until` is 0.
+pub(crate) fn set(
+    batch: &mut Batch<'_>,
+    (source, attribute): (EntryId, AttrId),
+    value: EndingValue<'_>,
+    until: u64,
+) -> Result<()> {
+    if until == 0 {
+        return Ok(());
+    }
+    take(batch, (source, attribute), value)?;
+    let (key, row) = (value.key(source, attribute), until.to_be_bytes());
+    batch.put(ENDS, &key, &row)?;
+    let (by_time, by_target) = due_keys(&key, until);
+    batch.put(DUE, &by_time, &row)?;
+    if let Some(by_target) = by_target {
+        batch.put(DUE, &by_target, &row)?;
+    }
+    Ok(())
+}
+
+/// Joins a value with another that has become the same: the value ends when both would have ended.
+pub(crate) fn join(
+    batch: &mut Batch<'_>,
+    place: (EntryId, AttrId),
+    value: EndingValue<'_>,
+    until: u64,
+) -> Result<()> {
+    match take(batch, place, value)? {
+        0 => Ok(()),
+        other if until > 0 => set(batch, place, value, until.max(other)),
+        _ => Ok(()),
+    }
+}
+
+/// Gives values that the entry has this end, or removes their ends if it is 0.
+#[cold]
+pub(crate) fn set_all(
+    batch: &mut Batch<'_>,
+    catalog: &Catalog,
+    source: EntryId,
+    (attribute, values): (AttrId, &[Value]),
+    until: u64,
+) -> Result<()> {
+    for value in values {
+        let normal;
+        let (value, exists) = match value {
+            Value::Link(target) => {
+                let exists = batch.contains_id(LINKS, &link_key(source, attribute), target.0)?;
+                (EndingValue::Link(*target), exists)
+            }
+            Value::Bytes(text) => {
+                normal = normal_value(&catalog.schema, catalog.attribute(attribute), text);
+                let exists = batch.get(VALUES, &value_key(source, attribute, &normal))?.is_some();
+                (EndingValue::Text(&normal), exists)
+            }
+        };
+        take(batch, (source, attribute), value)?;
+        if exists {
+            set(batch, (source, attribute), value, until)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,380 @@
+//! Ends of values of link attributes, such as memberships that end (decision 0182).
+//!
+//! A client gives values an end with an option: an add of `member;x-until-20270101000000Z` makes its values members
+//! until then, whether they were members before or not. `x-until-never` removes an end. The option is never stored:
+//! the value is an ordinary one, and its end a row of its own. The end stays until the value is removed: a replace
+//! keeps the ends of the values that it keeps.
+//!
+//! When the writer's clock has passed an end, the writer removes the value by an ordinary record, so the position in
+//! the log is the end.
+
+use std::ops::Bound;
+
+use ldap::ResultCode;
+use schema::AttributeDescription;
+use store::Direction;
+
+use crate::access::Requester;
+use crate::catalog::Allocations;
+use crate::links;
+use crate::model::csn::Csn;
+use crate::model::limits::{VALUE_ENDS_MAX, VALUES_ENDED_MAX};
+use crate::model::outcome::OperationError;
+use crate::model::record::{Change, Modify, Record, Value, ValueChange, ValueChangeKind};
+use crate::model::rows::{AttrId, DUE, EntryId};
+use crate::model::stamp::Stamp;
+use crate::model::value_end::{EndKey, EndingValue, KIND_TIME, OPTION, of_option, split_time_key};
+use crate::model::value_list::{KeyedValue, ValueList};
+use crate::read::controls::RequestControls;
+use crate::tree::target::entry_dn;
+use crate::tree::value_ends::{count, for_each, of_value, value_of};
+use crate::tree::{TreeState, damaged_row};
+use crate::write::deciding::Deciding;
+use crate::write::given_values::{link_id_key, link_text_key, normal_value, read_link_key};
+use crate::write::working_entry::WorkingEntry;
+
+pub use crate::model::value_end::name_with_end;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Requester of removals of values whose end has come, in records.
+const EXPIRY: &str = "cn=ended values,cn=config";
+
+/// Takes the option for an end from a description. Returns the end in seconds since 1970, 0 for none, if it was given.
+///
+/// # Errors
+/// constraintViolation if the end is no time or has passed, or the values are no links.
+#[inline]
+pub(crate) fn without_end(
+    deciding: Deciding<'_>,
+    description: AttributeDescription,
+) -> Result<(AttributeDescription, Option<u64>)> {
+    match description.options.is_empty() {
+        true => Ok((description, None)),
+        false => without_end_option(deciding, description),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn without_end_option(
+    deciding: Deciding<'_>,
+    description: AttributeDescription,
+) -> Result<(AttributeDescription, Option<u64>)> {
+    let catalog = deciding.state.catalog;
+    let refuse = |what: &str| {
+        let name = description.returned_name(&catalog.schema);
+        Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, format!("{name}: {what}")))
+    };
+    let mut options = description.options.split(';');
+    let Some(end) = options.find_map(of_option) else { return Ok((description, None)) };
+    if options.any(|option| of_option(option).is_some()) {
+        return refuse("a value has one end");
+    }
+    if !catalog.type_facts(description.type_id).is_link {
+        return refuse("only values that name entries, such as member, can have an end");
+    }
+    let Ok(until) = end else {
+        return refuse("the end is a time in UTC such as 20270101000000Z, or \"never\"");
+    };
+    if until > 0 && until.saturating_mul(1_000_000) <= deciding.stamp.now_micros {
+        return refuse("the end has passed");
+    }
+    let others = description.options.split(';').filter(|option| !option.starts_with(OPTION));
+    let options = others.collect::<Vec<_>>().join(";").into();
+    Ok((AttributeDescription { options, ..description }, Some(until)))
+}
+
+/// Ends that a change gives to values.
+#[derive(Debug, Default)]
+pub(crate) struct ValueEnds {
+    given: Vec<(AttributeDescription, KeyedValue, u64)>,
+    /// Attributes of which all values were removed at first.
+    cleared: Vec<AttributeDescription>,
+}
+
+impl ValueEnds {
+    /// Returns true if no end changes.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.given.is_empty()
+    }
+
+    /// Gives values of a new entry an end.
+    ///
+    /// # Errors
+    /// adminLimitExceeded for too many.
+    pub(crate) fn give_new(
+        &mut self,
+        description: &AttributeDescription,
+        values: &ValueList,
+        until: u64,
+    ) -> Result<()> {
+        if until > 0 {
+            self.given.extend(values.iter().map(|value| (description.clone(), value.clone(), until)));
+        }
+        check_count(self.given.len())
+    }
+
+    /// Gives values of an existing entry an end, in place of those that they have.
+    ///
+    /// # Errors
+    /// attributeOrValueExists if a value has exactly this end, unless `is_lenient`.
+    pub(crate) fn give(
+        &mut self,
+        (state, id): (TreeState<'_>, EntryId),
+        (text, description): (&str, &AttributeDescription),
+        values: &ValueList,
+        (until, is_lenient): (u64, bool),
+    ) -> Result<()> {
+        for (place, value) in values.iter().enumerate() {
+            let stored = stored_end(state, id, description, &value.key)?;
+            if until > 0 && stored == until && !is_lenient && self.find(description, &value.key).is_none() {
+                return Err(OperationError::refused(
+                    ResultCode::ATTRIBUTE_OR_VALUE_EXISTS,
+                    format!("{text}: the entry already has value {} of the add, with this end", place + 1),
+                ));
+            }
+            match self.find(description, &value.key) {
+                Some((.., end)) => *end = until,
+                None => self.given.push((description.clone(), value.clone(), until)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that values that are to be deleted have this end.
+    ///
+    /// # Errors
+    /// noSuchAttribute.
+    pub(crate) fn check(
+        &mut self,
+        (state, id): (TreeState<'_>, EntryId),
+        (text, description): (&str, &AttributeDescription),
+        values: &ValueList,
+        until: u64,
+    ) -> Result<()> {
+        for (place, value) in values.iter().enumerate() {
+            let given = self.find(description, &value.key).map(|(.., until)| *until);
+            if given.map_or_else(|| stored_end(state, id, description, &value.key), Ok)? != until {
+                return Err(OperationError::refused(
+                    ResultCode::NO_SUCH_ATTRIBUTE,
+                    format!(
+                        "{text}: the entry does not have value {} of the delete with this end",
+                        place + 1
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn find(
+        &mut self,
+        description: &AttributeDescription,
+        key: &[u8],
+    ) -> Option<&mut (AttributeDescription, KeyedValue, u64)> {
+        self.given.iter_mut().find(|(of, value, _)| of == description && value.key == key)
+    }
+
+    /// Forgets the ends of values that are removed.
+    pub(crate) fn remove(&mut self, description: &AttributeDescription, values: &ValueList) {
+        self.given.retain(|(of, value, _)| of != description || !values.contains(&value.key));
+    }
+
+    /// Forgets the ends of all values of an attribute.
+    pub(crate) fn remove_all(&mut self, description: &AttributeDescription) {
+        self.given.retain(|(of, ..)| of != description);
+        if !self.cleared.contains(description) {
+            self.cleared.push(description.clone());
+        }
+    }
+
+    /// Keeps the ends that differ from the stored ones and whose values the entry has in the end, and adds those of
+    /// values that were replaced by themselves.
+    ///
+    /// # Errors
+    /// adminLimitExceeded for too many.
+    pub(crate) fn settle(
+        &mut self,
+        state: TreeState<'_>,
+        id: EntryId,
+        entry: &mut WorkingEntry<'_>,
+    ) -> Result<()> {
+        for description in std::mem::take(&mut self.cleared) {
+            let number = state.catalog.attribute_id(description.type_id, &description.options);
+            let Some(number) = number else { continue };
+            let mut kept = Vec::new();
+            for_each(state.read, id, Some(number), &mut |_, value, until| {
+                kept.push((keyed(state, number, value), until));
+                Ok(std::ops::ControlFlow::Continue(()))
+            })?;
+            for (value, until) in kept {
+                if self.find(&description, &value.key).is_none()
+                    && entry.contains(&description, &value.key)?
+                {
+                    self.given.push((description.clone(), value, until));
+                }
+            }
+        }
+        let mut settled = Vec::with_capacity(self.given.len());
+        for (description, value, until) in std::mem::take(&mut self.given) {
+            let has_value = entry.contains(&description, &value.key)?;
+            // The values of a replaced attribute lose their ends first.
+            let stored = match entry.keeps_rows(&description)? {
+                true => stored_end(state, id, &description, &value.key)?,
+                false => 0,
+            };
+            if has_value && stored != until {
+                settled.push((description, value, until));
+            }
+        }
+        self.given = settled;
+        match self.given.iter().any(|(.., until)| *until > 0) {
+            true => check_count(self.given.len() + count(state.read, id, VALUE_ENDS_MAX)?),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the ends as changes, for a record.
+    pub(crate) fn into_changes(self, allocations: &mut Allocations<'_>) -> Vec<ValueChange> {
+        let mut changes: Vec<ValueChange> = Vec::new();
+        for (description, value, until) in self.given {
+            let (attribute, kind) = (allocations.attribute(&description), ValueChangeKind::Until(until));
+            match changes.last_mut() {
+                Some(last) if last.attribute == attribute && last.kind == kind => {
+                    last.values.push(value.value)
+                }
+                _ => changes.push(ValueChange { attribute, kind, values: vec![value.value] }),
+            }
+        }
+        changes
+    }
+}
+
+/// Checks the number of values of an entry that have an end.
+///
+/// # Errors
+/// adminLimitExceeded.
+pub(crate) fn check_count(count: usize) -> Result<()> {
+    match count > VALUE_ENDS_MAX {
+        false => Ok(()),
+        true => Err(OperationError::refused(
+            ResultCode::ADMIN_LIMIT_EXCEEDED,
+            format!("at most {VALUE_ENDS_MAX} values of an entry can have an end"),
+        )),
+    }
+}
+
+/// Returns the stored end of a value; 0 if it has none.
+fn stored_end(
+    state: TreeState<'_>,
+    id: EntryId,
+    description: &AttributeDescription,
+    key: &[u8],
+) -> Result<u64> {
+    let number = state.catalog.attribute_id(description.type_id, &description.options);
+    let Some(number) = number else { return Ok(0) };
+    let value = match read_link_key(key) {
+        Ok(target) => EndingValue::Link(target),
+        Err(normal) => EndingValue::Text(normal),
+    };
+    of_value(state.read, (id, number), value)
+}
+
+/// Returns a stored value with its key.
+fn keyed(state: TreeState<'_>, attribute: AttrId, value: Value) -> KeyedValue {
+    let key = match &value {
+        Value::Link(target) => link_id_key(*target),
+        Value::Bytes(text) => {
+            let schema = &state.catalog.schema;
+            let known = schema.type_by_id(state.catalog.attribute(attribute).description.type_id);
+            link_text_key(&normal_value(schema, known, text).unwrap_or_else(|_| text.clone()))
+        }
+    };
+    KeyedValue { key, value }
+}
+
+/// Values of one attribute of an entry whose end has come.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    source: EntryId,
+    attribute: AttrId,
+    values: Vec<Value>,
+}
+
+/// Returns true if the end of a value has come.
+///
+/// # Errors
+/// The store failed.
+pub fn is_one_ended(state: TreeState<'_>, now_micros: u64) -> Result<bool> {
+    Ok(ended(state, now_micros)?.is_some())
+}
+
+/// Returns values of one attribute of an entry whose end has come, those with the earliest end.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ended>> {
+    if state.read.row_count(DUE)? == 0 {
+        return Ok(None);
+    }
+    let mut now = vec![KIND_TIME];
+    now.extend_from_slice(&(now_micros / 1_000_000 + 1).to_be_bytes());
+    let range = (Bound::Included(&[KIND_TIME][..]), Bound::Excluded(&now[..]));
+    let mut found: Option<Ended> = None;
+    for row in state.read.scan(DUE, range, Direction::Forward).take(VALUES_ENDED_MAX) {
+        let (key, _) = row?;
+        let of = split_time_key(key).and_then(|(until, key)| Some((until, EndKey::of(key)?)));
+        let (until, of) = of.ok_or_else(|| damaged_row("due", EntryId::ROOT))?;
+        if of_value(state.read, (of.source, of.attribute), of.value)? != until {
+            // A row without its value, which the check reports.
+            continue;
+        }
+        let ended = found.get_or_insert_with(|| Ended {
+            source: of.source,
+            attribute: of.attribute,
+            values: Vec::new(),
+        });
+        if (ended.source, ended.attribute) != (of.source, of.attribute) {
+            break;
+        }
+        ended.values.push(value_of(state.read, of)?);
+    }
+    Ok(found)
+}
+
+/// Decides the removal of values whose end has come. If their attribute is required and has no others, the empty DN
+/// stays, as when the last member is deleted.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn end(state: TreeState<'_>, ended: Ended, stamp: &Stamp, csn: Csn) -> Result<Record> {
+    let server = Requester::Administrator { dn: EXPIRY.to_owned() };
+    let (context, controls) = (server.context(), RequestControls::default());
+    let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
+    let Ended { source, attribute, values } = ended;
+    let node = state.node(source)?.ok_or_else(|| damaged_row("ends", source))?;
+    let description = &state.catalog.attribute(attribute).description;
+    let mut entry = WorkingEntry::of(state, source)?;
+    for value in values {
+        if !entry.remove(description, &keyed(state, attribute, value).key)? {
+            return Err(damaged_row("ends", source));
+        }
+    }
+    if entry.value_count(description)? == 0 && links::requires(state.catalog, node.class_set, attribute) {
+        entry.add(description, keyed(state, attribute, Value::Bytes(Vec::new())))?;
+    }
+    entry.stamp_change(&deciding)?;
+    let mut allocations = Allocations::new(state.catalog);
+    let modify = Modify {
+        id: source,
+        dn: entry_dn(state, source)?,
+        class_set: node.class_set,
+        flags: node.flags,
+        changes: entry.changes(&mut allocations),
+    };
+    Ok(deciding.record(allocations, Change::Modify(modify)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,196 @@
+//! Ends of values: given, changed, read and kept, and what happens when they come.
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{ResultCode, Scope};
+
+use crate::model::csn::generalized_time;
+use crate::model::limits::VALUE_ENDS_MAX;
+use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+
+const GROUP: &str = "cn=staff,dc=example,dc=com";
+const ANN: &str = "cn=ann,dc=example,dc=com";
+const BOB: &str = "cn=bob,dc=example,dc=com";
+
+fn directory() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    for dn in [ANN, BOB] {
+        ok(directory.add(dn, &[("objectClass", &["person"]), ("sn", &["x"])]));
+    }
+    ok(directory.add(GROUP, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]));
+    directory
+}
+
+/// Returns the description of members with an end some seconds after the test's beginning.
+fn until(seconds: u64) -> String {
+    format!("member;x-until-{}", time(seconds))
+}
+
+fn time(seconds: u64) -> String {
+    generalized_time(1_700_000_000 + seconds)
+}
+
+fn ends(directory: &mut TestDirectory) -> Vec<String> {
+    let mut ends = directory.read(GROUP).unwrap().texts("valueEnd");
+    ends.sort();
+    ends
+}
+
+fn members(directory: &mut TestDirectory) -> Vec<String> {
+    directory.read(GROUP).unwrap().texts("member")
+}
+
+fn check(directory: &TestDirectory) {
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn a_membership_ends_by_a_record() {
+    let mut directory = directory();
+    let (soon, later) = (until(1_000), until(2_000));
+    ok(directory.modify(GROUP, &[(Add, &soon, &[ANN]), (Add, &later, &[BOB])]));
+    let expected = [(1_000, ANN), (2_000, BOB)].map(|(s, dn)| format!("{} member {dn}", time(s)));
+    assert_eq!(ends(&mut directory), expected);
+    let own = directory.read(ANN).unwrap().texts("membershipEnd");
+    assert_eq!(own, [format!("{} member {GROUP}", time(1_000))]);
+    let with_options = directory.search(GROUP, Scope::BaseObject, "(member=*)", &["member"]);
+    let names: Vec<_> = with_options.entries[0].attributes.keys().cloned().collect();
+    assert_eq!(names, ["member"], "the option is not stored");
+    assert!(!directory.make_due_changes(900));
+    assert!(directory.make_due_changes(1_100));
+    assert_eq!(members(&mut directory), [SUFFIX, BOB]);
+    assert!(directory.read(ANN).unwrap().texts("memberOf").is_empty());
+    assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [super::EXPIRY]);
+    check(&directory);
+    let mut directory = directory.reopen();
+    assert!(!directory.make_due_changes(1_900));
+    assert!(directory.make_due_changes(2_100));
+    assert!(!directory.make_due_changes(1_000_000));
+    assert_eq!((members(&mut directory), ends(&mut directory)), (vec![SUFFIX.to_owned()], Vec::new()));
+    check(&directory);
+}
+
+#[test]
+fn an_end_is_changed_and_removed() {
+    let mut directory = directory();
+    let (soon, later) = (until(1_000), until(2_000));
+    ok(directory.add(
+        "cn=new,dc=example,dc=com",
+        &[("objectClass", &["groupOfNames"]), ("member", &[BOB]), (&soon, &[ANN])],
+    ));
+    assert_eq!(directory.read(ANN).unwrap().texts("membershipEnd").len(), 1);
+    ok(directory.modify(GROUP, &[(Add, &soon, &[ANN])]));
+    let exists = directory.modify(GROUP, &[(Add, &soon, &[ANN])]);
+    refused(exists, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, "with this end");
+    let exists = directory.modify(GROUP, &[(Add, "member", &[ANN])]);
+    refused(exists, ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, "already has");
+    ok(directory.modify(GROUP, &[(Add, &later, &[ANN])]));
+    assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
+    let other = directory.modify(GROUP, &[(Delete, &soon, &[ANN])]);
+    refused(other, ResultCode::NO_SUCH_ATTRIBUTE, "with this end");
+    // A replace keeps the ends of the values that stay, and so does a value that is removed and added again.
+    ok(directory.modify(GROUP, &[(Replace, "member", &[ANN, BOB])]));
+    ok(directory.modify(GROUP, &[(Delete, "member", &[ANN]), (Add, "member", &[ANN])]));
+    assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
+    ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX]), (Add, &soon, &[ANN, BOB])]));
+    assert_eq!(ends(&mut directory).len(), 2);
+    ok(directory.modify(GROUP, &[(Add, "member;x-until-never", &[ANN])]));
+    ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
+    ok(directory.modify(GROUP, &[(Add, "member", &[BOB])]));
+    assert_eq!(ends(&mut directory), Vec::<String>::new());
+    ok(directory.modify(GROUP, &[(Add, &soon, &[BOB])]));
+    ok(directory.modify(GROUP, &[(Delete, &soon, &[BOB])]));
+    assert_eq!(members(&mut directory), [SUFFIX, ANN]);
+    ok(directory.modify(GROUP, &[(Add, &soon, &[BOB])]));
+    ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX])]));
+    ok(directory.delete("cn=new,dc=example,dc=com"));
+    check(&directory);
+    assert!(!directory.make_due_changes(5_000));
+}
+
+#[test]
+fn wrong_ends_are_refused() {
+    let mut directory = directory();
+    let violation = ResultCode::CONSTRAINT_VIOLATION;
+    let soon = until(1_000);
+    for (name, value, what) in [
+        ("member;x-until-20010101000000Z", ANN, "has passed"),
+        ("member;x-until-2027", ANN, "a time in UTC"),
+        ("member;x-until-20270230000000Z", ANN, "a time in UTC"),
+        ("member;x-until-never;x-until-20970101000000Z", ANN, "one end"),
+        ("description;x-until-20970101000000Z", "x", "name entries"),
+    ] {
+        refused(directory.modify(GROUP, &[(Add, name, &[value])]), violation, what);
+    }
+    let unwilling = ResultCode::UNWILLING_TO_PERFORM;
+    refused(directory.modify(GROUP, &[(Replace, &soon, &[ANN])]), unwilling, "one by one");
+    refused(directory.modify(GROUP, &[(Delete, &soon, &[])]), unwilling, "one by one");
+    let names: Vec<String> = (0..=VALUE_ENDS_MAX).map(|number| format!("cn=m{number},{SUFFIX}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let limit = ResultCode::ADMIN_LIMIT_EXCEEDED;
+    refused(directory.modify(GROUP, &[(Add, &soon, &names)]), limit, "can have an end");
+    ok(directory.modify(GROUP, &[(Add, &soon, &names[1..])]));
+    refused(directory.modify(GROUP, &[(Add, &soon, &names[..1])]), limit, "can have an end");
+    // More than one record removes them.
+    assert!(directory.make_due_changes(1_100));
+    assert_eq!(members(&mut directory), [SUFFIX]);
+    check(&directory);
+}
+
+#[test]
+fn the_last_member_leaves_the_empty_name() {
+    let mut directory = directory();
+    let soon = until(1_000);
+    ok(directory.modify(GROUP, &[(Replace, "member", &[ANN])]));
+    ok(directory.modify(GROUP, &[(Add, &soon, &[ANN])]));
+    assert!(directory.make_due_changes(1_100));
+    assert_eq!(members(&mut directory), [""]);
+    check(&directory);
+}
+
+#[test]
+fn an_end_follows_its_value() {
+    let mut directory = directory();
+    directory.change_settings(|settings| settings.general.integrity_attributes.clear());
+    let soon = until(1_000);
+    ok(directory.modify(GROUP, &[(Add, &soon, &[ANN, "cn=carl,dc=example,dc=com"])]));
+    ok(directory.modify_dn(ANN, "cn=anna", true, None));
+    ok(directory.delete("cn=anna,dc=example,dc=com"));
+    ok(directory.add("cn=carl,dc=example,dc=com", &[("objectClass", &["person"]), ("sn", &["x"])]));
+    let text = |dn: &str| format!("{} member {dn}", time(1_000));
+    let expected = ["cn=anna,dc=example,dc=com", "cn=carl,dc=example,dc=com"].map(text);
+    assert_eq!(ends(&mut directory), expected);
+    ok(directory.add("cn=anna,dc=example,dc=com", &[("objectClass", &["person"]), ("sn", &["x"])]));
+    assert_eq!(ends(&mut directory), expected);
+    check(&directory);
+    assert!(directory.make_due_changes(1_100));
+    assert_eq!(members(&mut directory), [SUFFIX]);
+    check(&directory);
+}
+
+#[test]
+fn undelete_brings_ends_back() {
+    for integrity in [true, false] {
+        let mut directory = directory();
+        directory.change_settings(|settings| {
+            settings.general.keep_deleted_seconds = 3_600;
+            settings.general.integrity_attributes =
+                if integrity { vec!["member".to_owned()] } else { Vec::new() };
+        });
+        let soon = until(1_000);
+        ok(directory.modify(GROUP, &[(Add, &soon, &[ANN, BOB])]));
+        let before = ends(&mut directory);
+        ok(directory.delete(ANN));
+        directory.undelete(ANN, None).unwrap();
+        assert_eq!(ends(&mut directory), before);
+        ok(directory.delete(GROUP));
+        ok(directory.delete(BOB));
+        directory.undelete(GROUP, None).unwrap();
+        assert_eq!(ends(&mut directory).len(), 1, "a link to an entry that is gone is left out");
+        directory.undelete(BOB, None).unwrap();
+        check(&directory);
+        let mut directory = directory.reopen();
+        assert!(directory.make_due_changes(1_100));
+        assert_eq!(members(&mut directory), [SUFFIX]);
+        check(&directory);
+    }
+}
