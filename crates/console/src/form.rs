@@ -2,13 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use ldap::{ChangeOperation, ChangesBuf};
+use ldap::ldif::LdifWriter;
+use ldap::{ChangeOperation, ChangesBuf, filter_value};
 use schema::{Schema, TypeId};
 use serde_json::{Value, json};
 
-use crate::ask::{Values, WholeEntry};
+use crate::ask::{self, Values, WholeEntry};
 use crate::describe::{input_of, type_of};
 use crate::fields::Fields;
+use crate::trouble::Trouble;
 
 /// Prefix of the names of fields that hold an attribute's values.
 const VALUE: &str = "v:";
@@ -164,6 +166,26 @@ pub(crate) fn request_changes(changes: &[Change]) -> ChangesBuf {
         list.push(*operation, description, values.iter().map(Vec::as_slice));
     }
     list
+}
+
+/// Returns a change as LDIF.
+pub(crate) fn ldif(dn: &str, changes: &[Change]) -> String {
+    let mut text = Vec::new();
+    let list = changes.iter().map(|change| {
+        (
+            change.operation,
+            change.description.as_str(),
+            change.values.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+        )
+    });
+    // Writing into memory does not fail.
+    let _ = LdifWriter::new(&mut text).modify(dn, &[], list);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+/// Returns the value of the assertion control for an entry that has not changed since it had this CSN.
+pub(crate) fn unchanged_since(csn: Option<&str>) -> Result<Option<Vec<u8>>, Trouble> {
+    csn.map(|csn| ask::assertion(&format!("(entryCSN={})", filter_value(csn)))).transpose()
 }
 
 #[cfg(test)]

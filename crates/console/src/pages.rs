@@ -8,6 +8,7 @@ mod deleted;
 mod edit;
 mod entry;
 mod health;
+mod history;
 mod indexes;
 mod manage;
 mod members;
@@ -79,6 +80,7 @@ fn pages() -> Vec<PageRoute> {
         ("/manage", READ, get(manage::show)),
         ("/indexes", BOTH, get(indexes::show).post(indexes::change)),
         ("/audit", READ, get(audit::show)),
+        ("/history", BOTH, get(history::show).post(history::undo)),
         ("/access", READ, get(access::show)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]

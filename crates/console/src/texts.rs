@@ -23,6 +23,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("delete.html", include_str!("../templates/delete.html")),
     ("edit.html", include_str!("../templates/edit.html")),
     ("audit.html", include_str!("../templates/audit.html")),
+    ("history.html", include_str!("../templates/history.html")),
     ("indexes.html", include_str!("../templates/indexes.html")),
     ("manage.html", include_str!("../templates/manage.html")),
     ("members.html", include_str!("../templates/members.html")),

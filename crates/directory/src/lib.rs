@@ -56,8 +56,8 @@ pub use model::{
     csn, entry, index_definition, limits, name, origin, outcome, record, rows, tombstone, virtual_entries,
 };
 pub use read::{
-    access_question, bind, bind_names, compare, controls, deleted, identity, log_changes, own_credentials,
-    password_state, read_ahead, search,
+    access_question, bind, bind_names, compare, controls, deleted, history, identity, log_changes,
+    own_credentials, password_state, read_ahead, search,
 };
 pub use settings::{DirectorySettings, FollowedTree, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};

@@ -6,6 +6,7 @@ pub mod bind_names;
 pub mod compare;
 pub mod controls;
 pub mod deleted;
+pub mod history;
 pub mod identity;
 pub mod log_changes;
 pub mod own_credentials;

@@ -30,6 +30,7 @@ mod entry_count;
 mod excerpt;
 mod filter;
 mod filter_text;
+mod history_values;
 pub mod ldif;
 mod limits;
 mod list_view;
@@ -77,6 +78,9 @@ pub use entry_count::{decode_search_no_op, encode_entry_count, encode_search_no_
 pub use excerpt::{EXCERPT_MAX, Excerpt};
 pub use filter::{Assertion, ExtensibleMatch, Filter, FilterKind, FilterList, SubstringAny, Substrings};
 pub use filter_text::{FilterBuf, FilterError, FilterErrorKind, filter_value};
+pub use history_values::{
+    HistoryAnswer, HistoryChange, HistoryFate, HistoryKind, HistoryRequest, HistoryValues,
+};
 pub use limits::*;
 pub use list_view::{ListViewRequest, ListViewResult, ListViewTarget};
 pub use matched_values::{decode_matched_values, encode_matched_values};

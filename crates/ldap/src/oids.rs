@@ -147,6 +147,8 @@ pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
 pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
 /// Pando's operation on the requester's own credentials: see [`OwnCredentials`](crate::OwnCredentials).
 pub const OWN_CREDENTIALS: &str = "1.3.6.1.4.1.99999.5.9";
+/// Pando's history of an entry: see [`HistoryRequest`](crate::HistoryRequest).
+pub const READ_HISTORY: &str = "1.3.6.1.4.1.99999.5.12";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
@@ -171,6 +173,7 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
         READ_AUDIT => "Read Audit Trail",
         LIST_DELETED => "List Deleted Entries",
         UNDELETE => "Undelete",
+        READ_HISTORY => "Read History",
         _ => return None,
     })
 }

@@ -21,6 +21,7 @@ mod deleted;
 mod digest;
 mod dispatch;
 mod extended;
+mod history;
 mod kerberos;
 mod outstanding;
 mod own_credentials;

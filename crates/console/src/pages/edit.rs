@@ -8,14 +8,13 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::Connection;
-use ldap::ldif::LdifWriter;
-use ldap::{Control, ModifyRequest, Request, filter_value, oids};
+use ldap::{Control, ModifyRequest, Request, oids};
 use schema::Schema;
 use serde_json::{Value, json};
 
 use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
-use crate::form::{Change, changes, filled, inputs, request_changes};
+use crate::form::{changes, filled, inputs, ldif, request_changes, unchanged_since};
 use crate::page::{Page, Signed, Submission};
 use crate::rights::Rights;
 use crate::texts::url;
@@ -133,26 +132,11 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
         return Ok(Sent::Preview { ldif: ldif(&entry.dn, &changes), dn: entry.dn, csn });
     }
     // A requester who may not read the CSN deletes and adds single values, so most lost updates are refused too.
-    let filter = csn.map(|csn| format!("(entryCSN={})", filter_value(&csn)));
-    let value = filter.map(|filter| ask::assertion(&filter)).transpose()?;
+    let value = unchanged_since(csn.as_deref())?;
     let control =
         value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
     let list = request_changes(&changes);
     let request = Request::Modify(ModifyRequest { object: &entry.dn, changes: list.as_changes() });
     ask::change(connection, request, control.as_slice())?;
     Ok(Sent::Done { dn: entry.dn })
-}
-
-fn ldif(dn: &str, changes: &[Change]) -> String {
-    let mut text = Vec::new();
-    let list = changes.iter().map(|change| {
-        (
-            change.operation,
-            change.description.as_str(),
-            change.values.iter().map(Vec::as_slice).collect::<Vec<_>>(),
-        )
-    });
-    // Writing into memory does not fail.
-    let _ = LdifWriter::new(&mut text).modify(dn, &[], list);
-    String::from_utf8_lossy(&text).into_owned()
 }

@@ -159,6 +159,16 @@ pub const TOMBSTONES_PURGED_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
 /// Maximum number of tombstones that one answer lists, or examines.
 pub const TOMBSTONES_LISTED_MAX: usize = if cfg!(test) { 10 } else { 500 };
 
+/// Maximum number of log records that one request for a history examines.
+pub const HISTORY_RECORDS_MAX: usize = if cfg!(test) { 10 } else { 1_000 };
+
+/// Maximum number of bytes of log records that one request for a history examines, apart from the last record.
+pub const HISTORY_READ_BYTES_MAX: usize = 8 << 20;
+
+/// Size beyond which an answer about a history ends, apart from the last change, in bytes; also that of the values of
+/// one change.
+pub const HISTORY_BYTES_MAX: usize = 256 << 10;
+
 /// Maximum size of an entry's copy in the response to a change (RFC 4527), in octets.
 pub const COPY_BYTES_MAX: usize = 256 << 10;
 

@@ -34,6 +34,10 @@ pub const UNDELETE: &str = ldap::oids::UNDELETE;
 /// `docs/reference/replica-protocol.md`.
 pub const READ_LOG: &str = ldap::oids::READ_LOG;
 
+/// OID of the extended operation that reads the history of an entry from the log: see `docs/reference/protocol.md`. The
+/// request value is an [`ldap::HistoryRequest`], the response value an [`ldap::HistoryAnswer`].
+pub const READ_HISTORY: &str = ldap::oids::READ_HISTORY;
+
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
@@ -46,7 +50,7 @@ pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 17] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 18] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -62,6 +66,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 17] = [
     (READ_AUDIT, "the audit trail"),
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
+    (READ_HISTORY, "the history of an entry"),
     (READ_LOG, "log of changes, for replicas"),
     (OWN_CREDENTIALS, "own credentials"),
 ];

@@ -1,13 +1,13 @@
 //! The pages for administrators.
 
 use client::Connection;
-use ldap::Scope;
+use ldap::{ChangeOperation, Scope};
 use serde_json::Value;
 
 use crate::support::cluster::until;
 use crate::support::http::{Browser, quoted};
 use crate::support::pando::command;
-use crate::support::tree::{add, add_person, person_dn};
+use crate::support::tree::{add, add_person, person_dn, replace};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 use crate::{filled, start};
 
@@ -113,7 +113,7 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     let hostile = "<script>alert(1)</script>";
     let _ = pando.connect().bind(&person_dn("anna"), "wrong").unwrap();
     let _ = pando.connect().bind(&format!("cn={hostile},{SUFFIX}"), "wrong").unwrap();
-    crate::support::tree::replace(&mut administrator, &person_dn("anna"), "title", &["=1+1", hostile]);
+    replace(&mut administrator, &person_dn("anna"), "title", &["=1+1", hostile]);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let events = |query: &str| {
         let model = browser.json(&format!("/audit?{query}"));
@@ -150,5 +150,114 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     }
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!((own.get("/audit").status, own.get("/audit?as=csv").status), (403, 403));
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn histories_list_changes_which_are_undone() {
+    let scratch = Scratch::new("console-history");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "bea"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    let (anna, bea, sales) = (person_dn("anna"), person_dn("bea"), format!("cn=sales,{SUFFIX}"));
+    add(&mut administrator, &sales, &[("objectClass", "groupOfNames"), ("cn", "sales"), ("member", &anna)]);
+    replace(&mut administrator, &sales, "description", &["one"]);
+    replace(&mut administrator, &sales, "description", &["two"]);
+    let swap = [
+        (ChangeOperation::Add, "member", &[bea.as_str()][..]),
+        (ChangeOperation::Delete, "member", &[&anna]),
+    ];
+    assert!(administrator.modify(&sales, &swap).unwrap().is_success());
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let history = |dn: &str| browser.json(&format!("/history?dn={}", quoted(dn)))["changes"].clone();
+    let changes = history(&sales);
+    let kinds: Vec<_> = changes.as_array().unwrap().iter().map(|change| change["kind"].clone()).collect();
+    assert_eq!(kinds, ["modify", "modify", "modify", "add"]);
+    assert_eq!((&changes[0]["who"], &changes[0]["can_undo"]), (&Value::from(ADMIN_DN), &Value::Bool(true)));
+    assert!(changes[0]["values"].to_string().contains(&bea), "{changes}");
+    assert_eq!(browser.get(&format!("/history?dn={}&notice=undone", quoted(&sales))).status, 200);
+
+    // The members of the group are what they were, by a change that is shown first.
+    let undo = |change: &Value, apply: bool| {
+        let position = change["position"].to_string();
+        let fields = [("dn", sales.as_str()), ("position", &position)];
+        let preview = browser.post_json("/history", &fields);
+        let model: Value = serde_json::from_slice(&preview.body).unwrap();
+        let csn = model["csn"].as_str().unwrap_or_default();
+        let with = [("csn", csn), ("step", "apply")];
+        let made = apply.then(|| browser.post("/history", &[&fields[..], &with].concat()));
+        (model, made.map(|made| made.status))
+    };
+    let values = |administrator: &mut Connection, name: &str| {
+        administrator.entry(&sales, &[name]).unwrap().unwrap().texts(name)
+    };
+    let (preview, made) = undo(&changes[0], true);
+    assert!(preview["ldif"].as_str().unwrap().contains("add: member"), "{preview}");
+    assert_eq!((made, values(&mut administrator, "member")), (Some(303), vec![anna.clone()]));
+    // A value that a change replaced is known from the change before it.
+    assert_eq!(undo(&changes[1], true).1, Some(303));
+    assert_eq!(values(&mut administrator, "description"), ["one"]);
+    assert_eq!(undo(&changes[2], true).1, Some(303));
+    assert_eq!(values(&mut administrator, "description"), [""; 0]);
+    // A preview that is out of date, an add, and another entry's change are refused.
+    let stale = [("dn", sales.as_str()), ("position", "1"), ("csn", "x"), ("step", "apply")];
+    assert_eq!(browser.post("/history", &stale).status, 422);
+    let position = changes[0]["position"].to_string();
+    let stale = [("dn", sales.as_str()), ("position", &position), ("csn", "x"), ("step", "apply")];
+    assert_eq!(browser.post("/history", &stale).status, 409);
+    let of_other = [("dn", anna.as_str()), ("position", &position)];
+    assert_eq!(browser.post("/history", &of_other).status, 422);
+
+    // Nothing reveals a password, and others see no history.
+    let own = history(&anna).to_string();
+    assert!(own.contains("userPassword") && !own.to_lowercase().contains("argon2"));
+    assert_eq!(browser.get("/history?dn=cn%3Dnone,dc%3Dnone").status, 404);
+    let anna = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!(anna.get(&format!("/history?dn={}", quoted(&sales))).status, 403);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn the_history_of_the_settings_names_what_changed() {
+    let scratch = Scratch::new("console-settings-history");
+    let (pando, mut administrator) = filled(&scratch);
+    replace(&mut administrator, "cn=config", "pandoSizeLimit", &["500"]);
+    replace(&mut administrator, "cn=config", "pandoSizeLimit", &["700"]);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let changes = browser.json("/history?dn=cn%3Dconfig")["changes"].clone();
+    let newest = &changes[0]["values"];
+    assert_eq!(newest.as_array().unwrap().len(), 2, "{newest}");
+    assert_eq!(newest[0]["attribute"], "limits.size_limit");
+    assert_eq!(
+        (&newest[0]["values"][0], &newest[1]["values"][0]),
+        (&Value::from("500"), &Value::from("700"))
+    );
+    assert_eq!(browser.get("/history?dn=cn%3Dconfig").status, 200);
+    assert!(pando.stop().success());
+}
+
+/// A reader of histories sees the values that the rules let it read now, and no names of entries that it may not see.
+#[test]
+fn a_history_contains_what_its_reader_may_see() {
+    let scratch = Scratch::new("console-history-rights");
+    let (pando, mut administrator) = filled(&scratch);
+    ["anna", "vera"].iter().for_each(|uid| add_person(&mut administrator, uid));
+    replace(&mut administrator, &person_dn("anna"), "description", &["hidden-text"]);
+    replace(&mut administrator, &person_dn("anna"), "title", &["Dr"]);
+    let vera = person_dn("vera");
+    let rules = [
+        format!("vera: allow use of read-audit to user '{vera}'"),
+        format!("names: allow browse, read of cn, title, objectClass to user '{vera}'"),
+    ];
+    let rules: Vec<&str> = rules.iter().map(String::as_str).collect();
+    replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
+    let browser = Browser::signed_in(&pando, &vera, "vera-secret");
+    let changes = browser.json(&format!("/history?dn={}", quoted(&person_dn("anna"))))["changes"].clone();
+    let text = changes.to_string();
+    assert!(
+        text.contains("\"Dr\"") && !text.contains("hidden-text") && !text.contains("description"),
+        "{text}"
+    );
+    assert!(!text.contains("userPassword"), "{text}");
+    assert_eq!(browser.get("/history?dn=cn%3Dconfig").status, 404);
     assert!(pando.stop().success());
 }

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use directory::virtual_entries::{
-    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_LOG, UNDELETE,
+    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
 };
 use directory::{Outcome, access_question};
 use ldap::oids::{
@@ -42,7 +42,7 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
 /// Undelete and Refresh reach no handler.
-static OPERATIONS: [ExtendedOperation; 17] = [
+static OPERATIONS: [ExtendedOperation; 18] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -58,6 +58,7 @@ static OPERATIONS: [ExtendedOperation; 17] = [
     row(LIST_DELETED, |_| false, Value(Session::list_deleted)),
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
     row(OWN_CREDENTIALS, changes_own_credentials, Value(Session::own_credentials)),
+    row(READ_HISTORY, |_| false, Value(Session::read_history)),
     row(REFRESH, |_| true, Own(Session::unknown_operation)),
     row(READ_LOG, |_| false, Own(Session::read_log)),
 ];

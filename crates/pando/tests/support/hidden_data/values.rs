@@ -4,14 +4,15 @@
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
-    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_LOG, UNDELETE,
+    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG,
+    UNDELETE,
 };
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, ListViewRequest,
-    ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults, PasswordModify, PersistentSearch,
-    PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest, TrailRequest,
-    UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
+    AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, HistoryRequest,
+    ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults, PasswordModify,
+    PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest,
+    TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
 use super::requests::{Dice, filter};
@@ -244,6 +245,10 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         LIST_DELETED => (Kind::Reads, |dice| {
             let name = dice.rng.bool().then(|| dice.name());
             same(DeletedRequest { from: &[], name: name.as_deref() }.encode())
+        }),
+        READ_HISTORY => (Kind::Reads, |dice| {
+            let (entry, before) = (dice.name(), dice.rng.u64(..40));
+            same(HistoryRequest { entry: &entry, before }.encode())
         }),
         UNDELETE => (Kind::Writes, |dice| {
             let (uuid, superior) = (dice.rng.u128(..).to_be_bytes(), dice.rng.bool().then(|| dice.name()));

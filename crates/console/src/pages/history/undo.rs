@@ -1,0 +1,249 @@
+//! Undo of a change: the modify that reverses it, shown as LDIF before it is made.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::Connection;
+use ldap::{ChangeOperation, Control, HistoryChange, HistoryFate, HistoryKind, ModifyRequest, Request, oids};
+use schema::{AttributeType, Schema};
+use serde_json::json;
+
+use super::read;
+use crate::ask;
+use crate::describe::type_of;
+use crate::form::{Change, ldif, request_changes, unchanged_since};
+use crate::page::{Page, Submission};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// A change that reverses another.
+struct Reverse {
+    dn: String,
+    csn: Option<String>,
+    changes: Vec<Change>,
+}
+
+/// Shows the change that reverses another, then makes it.
+pub(crate) async fn undo(Submission { signed, fields }: Submission) -> Response {
+    let fields = Arc::new(fields);
+    let own = Arc::clone(&fields);
+    let app = Arc::clone(&signed.app);
+    let is_made = fields.text("step") == "apply";
+    let made = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        let position = own.text("position").parse().unwrap_or(0);
+        let reverse = reverse(connection, &schema, own.text("dn"), position)?;
+        if own.text("step") == "apply" {
+            if reverse.csn.as_deref() != own.given("csn") {
+                return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+            }
+            apply(connection, &reverse)?;
+        }
+        Ok(reverse)
+    });
+    match made.await {
+        Err(trouble) => signed.fail(&trouble),
+        Ok(reverse) if is_made => signed.go(&url("/history", &[("dn", &reverse.dn), ("notice", "undone")])),
+        Ok(Reverse { dn, csn, changes }) => {
+            let kept = [("position", fields.text("position"))];
+            let ldif = ldif(&dn, &changes);
+            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": kept, "action": "/history" });
+            signed.show(Page::new("preview.html", "history.preview", model))
+        }
+    }
+}
+
+fn unusable(text: &'static str) -> Trouble {
+    Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text)
+}
+
+fn reverse(
+    connection: &mut Connection,
+    schema: &Schema,
+    dn: &str,
+    position: u64,
+) -> Result<Reverse, Trouble> {
+    let entry = ask::entry(connection, dn, &["entryCSN"])?;
+    let found = read(connection, &entry.dn, position.saturating_add(1), |list| !list.is_empty())?;
+    let change = found.list.first().filter(|change| change.position == position);
+    let change = change.filter(|change| change.kind == HistoryKind::Modify);
+    let change = change.ok_or(unusable("history.no_change"))?.clone();
+    // Values that were replaced follow from older changes, unless the log has them with the change.
+    let lacks = |attribute: &str| before(attribute, &change).is_none();
+    let replaced: Vec<&str> = change
+        .values
+        .iter()
+        .filter(|values| values.fate == HistoryFate::Replaced && lacks(&values.attribute))
+        .map(|values| values.attribute.as_str())
+        .collect();
+    let older = match replaced.is_empty() {
+        true => Vec::new(),
+        false => {
+            let is_known =
+                |list: &[HistoryChange]| replaced.iter().all(|name| state_of(name, list).is_some());
+            read(connection, &entry.dn, position, is_known)?.list
+        }
+    };
+    let changes = reversed(schema, &change, &older)?;
+    if changes.is_empty() {
+        return Err(unusable("history.nothing_to_undo"));
+    }
+    let csn = entry.texts("entryCSN").into_iter().next();
+    Ok(Reverse { dn: entry.dn, csn, changes })
+}
+
+/// Returns the values of an attribute that the log keeps with a change.
+fn before(attribute: &str, change: &HistoryChange) -> Option<Vec<Vec<u8>>> {
+    let mut values = change.values.iter();
+    let found = values.find(|values| values.fate == HistoryFate::Before && values.attribute == attribute)?;
+    found.is_whole.then(|| found.values.clone())
+}
+
+/// Returns the values of an attribute after these changes, the newest first; `None` if no change states all of them.
+fn state_of(attribute: &str, changes: &[HistoryChange]) -> Option<Vec<Vec<u8>>> {
+    let states_all = |change: &HistoryChange| {
+        let of_attribute =
+            |fate| change.values.iter().any(|values| values.fate == fate && values.attribute == attribute);
+        change.kind == HistoryKind::Add || of_attribute(HistoryFate::Replaced)
+    };
+    let base = changes.iter().position(states_all)?;
+    let mut state: Vec<Vec<u8>> = Vec::new();
+    for change in changes.get(..=base)?.iter().rev() {
+        for values in change.values.iter().filter(|values| values.attribute == attribute) {
+            if !values.is_whole {
+                return None;
+            }
+            match values.fate {
+                HistoryFate::Replaced => state.clone_from(&values.values),
+                HistoryFate::Added => state.extend(values.values.iter().cloned()),
+                HistoryFate::Removed => state.retain(|value| !values.values.contains(value)),
+                HistoryFate::Before | HistoryFate::Until => {}
+            }
+        }
+    }
+    Some(state)
+}
+
+/// Returns the changes that reverse a change. `older` are the changes before it, the newest first.
+fn reversed(
+    schema: &Schema,
+    change: &HistoryChange,
+    older: &[HistoryChange],
+) -> Result<Vec<Change>, Trouble> {
+    let mut changes: Vec<Change> = Vec::new();
+    // The last part of a change is reversed first.
+    for values in change.values.iter().rev() {
+        let description = values.attribute.clone();
+        let known = type_of(schema, &description);
+        if values.fate == HistoryFate::Before || known.is_some_and(AttributeType::is_operational) {
+            continue;
+        }
+        // An end of values goes with the values that were added.
+        let is_added = || {
+            let mut added = change.values.iter().filter(|added| added.fate == HistoryFate::Added);
+            added.any(|added| added.attribute == description)
+        };
+        if values.fate == HistoryFate::Until && is_added() {
+            continue;
+        }
+        let is_lacking = !values.is_whole && values.fate != HistoryFate::Replaced;
+        if is_lacking || values.fate == HistoryFate::Until {
+            return Err(unusable("history.left_out"));
+        }
+        let (operation, values) = match values.fate {
+            HistoryFate::Added => (ChangeOperation::Delete, values.values.clone()),
+            HistoryFate::Removed => (ChangeOperation::Add, values.values.clone()),
+            _ => {
+                let known = before(&description, change).or_else(|| state_of(&description, older));
+                (ChangeOperation::Replace, known.ok_or(unusable("history.unknown_before"))?)
+            }
+        };
+        if operation == ChangeOperation::Replace || !values.is_empty() {
+            changes.push(Change { operation, description, values });
+        }
+    }
+    Ok(changes)
+}
+
+fn apply(connection: &mut Connection, reverse: &Reverse) -> Result<(), Trouble> {
+    let list = request_changes(&reverse.changes);
+    let request = Request::Modify(ModifyRequest { object: &reverse.dn, changes: list.as_changes() });
+    // A value that was added or removed again in the meantime is no error.
+    let permissive = Control { oid: oids::PERMISSIVE_MODIFY, critical: true, value: None };
+    let value = unchanged_since(reverse.csn.as_deref())?;
+    let assertion =
+        value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
+    let controls: Vec<Control<'_>> = [permissive].into_iter().chain(assertion).collect();
+    ask::change(connection, request, &controls)
+}
+
+#[cfg(test)]
+mod tests {
+    use ldap::HistoryValues;
+
+    use super::*;
+
+    fn change(kind: HistoryKind, parts: &[(HistoryFate, &str, &[&str])]) -> HistoryChange {
+        let values = parts.iter().map(|(fate, attribute, values)| HistoryValues {
+            fate: *fate,
+            attribute: (*attribute).to_owned(),
+            is_whole: true,
+            values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
+        });
+        HistoryChange {
+            position: 1,
+            micros: 0,
+            kind,
+            requester: String::new(),
+            name: String::new(),
+            values: values.collect(),
+        }
+    }
+
+    fn texts(changes: &[Change]) -> Vec<(ChangeOperation, String, String)> {
+        let text = |values: &[Vec<u8>]| String::from_utf8(values.join(&b'|')).unwrap();
+        changes
+            .iter()
+            .map(|change| (change.operation, change.description.clone(), text(&change.values)))
+            .collect()
+    }
+
+    #[test]
+    fn a_change_is_reversed_from_its_end() {
+        use HistoryFate::{Added, Before, Removed, Replaced};
+        let schema = Schema::shipped();
+        let made = change(
+            HistoryKind::Modify,
+            &[(Removed, "member", &["cn=a"]), (Added, "member", &["cn=b"]), (Replaced, "title", &["Dr"])],
+        );
+        let older = [
+            change(HistoryKind::Modify, &[(Added, "title", &["y"]), (Removed, "title", &["x"])]),
+            change(HistoryKind::Modify, &[(Replaced, "title", &["x", "z"])]),
+            change(HistoryKind::Add, &[(Replaced, "title", &["never"])]),
+        ];
+        let expected = [
+            (ChangeOperation::Replace, "title".to_owned(), "z|y".to_owned()),
+            (ChangeOperation::Delete, "member".to_owned(), "cn=b".to_owned()),
+            (ChangeOperation::Add, "member".to_owned(), "cn=a".to_owned()),
+        ];
+        assert_eq!(texts(&reversed(&schema, &made, &older).unwrap()), expected);
+        assert!(reversed(&schema, &made, &older[..1]).is_err(), "nothing states all titles");
+        let kept = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"]), (Before, "title", &["Ms"])]);
+        assert_eq!(texts(&reversed(&schema, &kept, &[]).unwrap())[0].2, "Ms");
+        // An attribute that the entry did not have when it was added.
+        let first = change(HistoryKind::Modify, &[(Replaced, "title", &["Dr"])]);
+        let add = [change(HistoryKind::Add, &[(Replaced, "cn", &["a"])])];
+        assert_eq!(texts(&reversed(&schema, &first, &add).unwrap())[0].2, "");
+    }
+
+    #[test]
+    fn values_that_were_left_out_are_not_guessed() {
+        let schema = Schema::shipped();
+        let mut made = change(HistoryKind::Modify, &[(HistoryFate::Removed, "userPassword", &[])]);
+        made.values[0].is_whole = false;
+        assert!(reversed(&schema, &made, &[]).is_err());
+        let stamps = change(HistoryKind::Modify, &[(HistoryFate::Replaced, "pwdChangedTime", &["x"])]);
+        assert!(reversed(&schema, &stamps, &[]).unwrap().is_empty(), "the server sets it");
+    }
+}
