@@ -22,7 +22,17 @@ build_packages_content() {
     for shell in bash zsh fish; do "$target/release/pando" completions $shell >.dev/package/pando.$shell; done
     "$target/release/pando" man .dev/package/man
     third_party_licenses >.dev/package/third-party-licenses.txt
+    gzip -9n <CHANGELOG.md >.dev/package/news.gz
+    debian_changelog >.dev/package/changelog
 }
+
+# The changelog of the package as Debian's tools want it. The program's changes are in changelog.gz.
+debian_changelog() {
+    printf 'pando (%s-1) unstable; urgency=medium\n\n  * See changelog.gz.\n\n -- %s  %s\n' "$(version_of_pando)" \
+        "$(sed -n 's/^maintainer = "\(.*\)"/\1/p' crates/pando/Cargo.toml)" "$(git log -1 --format=%cD)"
+}
+
+version_of_pando() { sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml; }
 
 # The texts of all licenses. cargo-about does not know the C libraries that two crates contain.
 third_party_licenses() {
@@ -59,7 +69,7 @@ release() {
     need_cargo_tool cargo-cyclonedx "$cargo_cyclonedx_version"
     command -v objcopy >/dev/null || apt_install binutils
     local folder version name
-    version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+    version=$(version_of_pando)
     name=pando-$version-$(uname -m)-linux
     folder=$PWD/.dev/release/$version
     rm -rf "$folder"

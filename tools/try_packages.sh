@@ -167,7 +167,7 @@ PLAYBOOK
 try_packages() {
     need_python
     local version packages
-    version=$(sed -n '/^\[workspace.package\]/,/^\[/s/^version = "\(.*\)"/\1/p' Cargo.toml)
+    version=$(version_of_pando)
     packages=(.dev/packages/pando_"$version"-*.deb)
     [ -e "${packages[0]}" ] || package
     packages=(.dev/packages/pando_"$version"-*.deb)
