@@ -63,6 +63,12 @@ fn main() {
     measure(&directory, "(employeeNumber=x), a scan", 1, SUFFIX, subtree, &["1.1"], unindexed);
     let inner = |rng: &mut Rng| format!("(description=*number {}*)", rng.u32(0..PERSON_COUNT));
     measure(&directory, "(description=*x*), a scan", 1, SUFFIX, subtree, &["1.1"], inner);
+    let book = |rng: &mut Rng| {
+        let part = rng.u32(PERSON_COUNT..2 * PERSON_COUNT);
+        ["cn", "sn", "mail", "givenName"].map(|name| format!("({name}=*{part}*)")).concat()
+    };
+    let book = |rng: &mut Rng| format!("(|{})", book(rng));
+    measure(&directory, "four substrings of an or, a scan", 1, SUFFIX, subtree, &["1.1"], book);
 }
 
 fn measure(

@@ -11,7 +11,7 @@
 use schema::Schema;
 
 use super::{Item, Subject, Term, Test, Truth};
-use crate::model::entry::{Content, EntryRow, InlineValue, Located};
+use crate::model::entry::{Content, EntryRow, InlineValue, Located, Place};
 use crate::model::rows::AttrId;
 
 /// Most tests of a guard.
@@ -23,7 +23,7 @@ pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
     /// Items of the other tests, each of one attribute number or none.
-    pub(crate) others: &'f [Term],
+    others: &'f [Term],
     /// Whether rows that pass must still be tested against the rest of the filter.
     pub(crate) is_part: bool,
 }
@@ -32,7 +32,7 @@ impl<'f> Guard<'f> {
     /// Locates the attribute in a row; `None` if the row does not have it. `place` is the attribute's place in the
     /// previous row.
     #[inline(always)]
-    pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
+    pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
         locate(self.attribute, row, place)
     }
 
@@ -42,31 +42,13 @@ impl<'f> Guard<'f> {
         fails(self.test, schema, looked, key)
     }
 
-    /// Locates the attributes of the other tests in a row. `places` are those in the previous row.
-    pub(crate) fn look_at_others<'a>(
-        &self,
-        row: &'a [u8],
-        places: &mut Vec<usize>,
-        mut found: impl FnMut(Option<Located<'a>>),
-    ) {
-        places.resize(self.others.len(), 0);
-        for (term, place) in self.others.iter().zip(places) {
-            found(single(term).and_then(|(attribute, _)| locate(attribute?, row, place)));
-        }
-    }
-
-    /// Returns true if an entry cannot pass any of the other tests, of attributes that were located before.
-    pub(crate) fn others_refuse(
-        &self,
-        schema: &Schema,
-        looked: &[Option<Located<'_>>],
-        key: &mut Vec<u8>,
-    ) -> bool {
-        // Without all of them nothing is refused.
-        let mut all = self.others.iter().zip(looked);
-        looked.len() == self.others.len()
-            && all
-                .all(|(term, looked)| single(term).is_some_and(|(_, test)| fails(test, schema, *looked, key)))
+    /// Returns the other tests, without those of attributes that no entry has.
+    pub(crate) fn other_tests(&self) -> Vec<OtherTest<'f>> {
+        let tests = self.others.iter().filter_map(|term| {
+            let (attribute, test) = single(term)?;
+            Some(OtherTest { attribute: attribute?, test, place: Place::default() })
+        });
+        tests.collect()
     }
 
     /// Returns a guard of one item, if it concerns at most one attribute number. A guard by presence refuses little.
@@ -90,8 +72,45 @@ impl<'f> Guard<'f> {
     }
 }
 
+/// A further test of a guard.
+pub(crate) struct OtherTest<'f> {
+    attribute: AttrId,
+    test: &'f Test,
+    /// Place of the attribute in the previous row.
+    place: Place,
+}
+
+/// Locates the attributes of other tests in a row.
+#[inline]
+pub(crate) fn look_at_others<'a>(
+    tests: &mut [OtherTest<'_>],
+    row: &'a [u8],
+    mut found: impl FnMut(Option<Located<'a>>),
+) {
+    let row = EntryRow::unchecked(row);
+    for test in tests {
+        found(match &row {
+            Some(row) => row.locate(test.attribute, &mut test.place),
+            None => Some(Located::UNKNOWN),
+        });
+    }
+}
+
+/// Returns true if an entry cannot pass any of these tests, of attributes that were located before.
+#[inline]
+pub(crate) fn others_refuse(
+    tests: &[OtherTest<'_>],
+    schema: &Schema,
+    looked: &[Option<Located<'_>>],
+    key: &mut Vec<u8>,
+) -> bool {
+    // Without all of them nothing is refused.
+    looked.len() == tests.len()
+        && tests.iter().zip(looked).all(|(test, looked)| fails(test.test, schema, *looked, key))
+}
+
 #[inline(always)]
-fn locate<'a>(attribute: AttrId, row: &'a [u8], place: &mut usize) -> Option<Located<'a>> {
+fn locate<'a>(attribute: AttrId, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
     // A row that cannot be read decides nothing.
     let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNKNOWN) };
     row.locate(attribute, place)

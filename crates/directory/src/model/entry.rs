@@ -153,20 +153,53 @@ impl<'a> EntryRow<'a> {
     /// the attribute's place in the previous row, and is tried first in this one: most entries of a directory have
     /// the same attributes.
     #[inline(always)]
-    pub(crate) fn locate(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
-        if let Some(located) = self.attributes().at(id, *place) {
+    pub(crate) fn locate(&self, id: AttrId, place: &mut Place) -> Option<Located<'a>> {
+        if let Some(located) = self.attributes().at(id, place) {
             return Some(located);
         }
         self.locate_anew(id, place)
     }
 
     #[inline(never)]
-    fn locate_anew(&self, id: AttrId, place: &mut usize) -> Option<Located<'a>> {
+    fn locate_anew(&self, id: AttrId, place: &mut Place) -> Option<Located<'a>> {
         let mut attributes = self.attributes();
-        let (located, heads) = attributes.only(id)?;
-        // Long heads make this hint wrong. `locate` checks it, so a wrong hint only costs time.
-        *place = heads / SHORT_HEAD;
-        Some(located)
+        let mut anew = Place::default();
+        loop {
+            let heads = attributes.pass_over(id)?;
+            let (found, located) = attributes.next_located()?;
+            anew.add_heads(heads);
+            if found == id {
+                *place = anew;
+                return Some(located);
+            }
+            anew.add_long();
+        }
+    }
+}
+
+/// Place of an attribute in a row: the heads before its own.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place {
+    /// Numbers of short heads: before the first long head, between the long heads, after the last one.
+    short: [u16; LONG_HEADS_MAX + 1],
+    /// Number of long heads.
+    long: u8,
+}
+
+/// Most long heads in a [`Place`]. An attribute after more of them is searched in each row.
+const LONG_HEADS_MAX: usize = 3;
+
+impl Place {
+    /// Adds short heads after the last head.
+    fn add_heads(&mut self, count: usize) {
+        if let Some(last) = self.short.get_mut(usize::from(self.long)) {
+            *last = u16::try_from(count).unwrap_or(u16::MAX);
+        }
+    }
+
+    /// Adds a long head after the last head.
+    fn add_long(&mut self) {
+        self.long = self.long.saturating_add(1);
     }
 }
 
@@ -246,7 +279,7 @@ impl<'a> Attributes<'a> {
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
         // Most filters concern one attribute number.
         if let [only] = ids {
-            let (located, _) = self.only(*only)?;
+            let located = self.only(*only)?;
             return Some(AttributeRow { id: *only, content: located.content() });
         }
         let mut passed = 0;
@@ -304,38 +337,78 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the attribute with this number, and the size in bytes of the heads before its own. The iterator is
-    /// exhausted afterwards, because no number occurs twice.
+    /// Returns the attribute with this number. The iterator is exhausted afterwards, because no number occurs twice.
     #[inline]
-    fn only(&mut self, id: AttrId) -> Option<(Located<'a>, usize)> {
-        let len = self.heads.0.len();
+    fn only(&mut self, id: AttrId) -> Option<Located<'a>> {
         loop {
-            let (heads, contents) = passed_over(self.heads.0, id);
-            self.heads.0 = self.heads.0.get(heads..)?;
-            self.contents = self.contents.get(contents..)?;
-            let at = len - self.heads.0.len();
+            self.pass_over(id)?;
             let (found, located) = self.next_located()?;
             if found == id {
                 self.heads.0 = &[];
-                return Some((located, at));
+                return Some(located);
             }
         }
     }
 
-    /// Returns the attribute at this place if it has this number and no head up to its own is long.
+    /// Skips the attributes before the first one whose head is long or has this number. Returns their count.
+    #[inline]
+    fn pass_over(&mut self, id: AttrId) -> Option<usize> {
+        let (heads, contents) = passed_over(self.heads.0, id);
+        self.heads.0 = self.heads.0.get(heads..)?;
+        self.contents = self.contents.get(contents..)?;
+        Some(heads / SHORT_HEAD)
+    }
+
+    /// Returns the attribute at this place if it has this number.
     #[inline(always)]
-    fn at(&self, id: AttrId, place: usize) -> Option<Located<'a>> {
+    fn at(mut self, id: AttrId, place: &Place) -> Option<Located<'a>> {
+        let mut last = place.short[0];
+        if place.long > 0 {
+            last = self.skip_long(place)?;
+        }
         let (heads, _) = self.heads.0.as_chunks::<SHORT_HEAD>();
-        let (before, rest) = heads.split_at_checked(place)?;
+        let (before, rest) = heads.split_at_checked(last.into())?;
         let head = rest.first()?;
         let [number, form, count, length] = *head;
+        let (all, passed) = summed(before);
+        if all & LONG_HEAD != 0 {
+            return None;
+        }
+        let contents = self.contents.get(passed..)?;
+        if u32::from_le_bytes(*head) & LONG_HEAD != 0 {
+            let heads = self.heads.0.get(before.as_flattened().len()..)?;
+            return Attributes { heads: Decoder(heads), contents }.first_if(id);
+        }
         if u32::from(number) != id.0 {
             return None;
         }
-        let (all, passed) = summed(before);
-        let bytes = self.contents.get(passed..)?.get(..length.into())?;
-        let is_short = (all | u32::from_le_bytes(*head)) & LONG_HEAD == 0;
-        is_short.then_some(Located { form, count: count.into(), bytes })
+        Some(Located { form, count: count.into(), bytes: contents.get(..length.into())? })
+    }
+
+    /// Returns the next attribute if it has this number.
+    #[inline(never)]
+    fn first_if(mut self, id: AttrId) -> Option<Located<'a>> {
+        let (found, located) = self.next_located()?;
+        (found == id).then_some(located)
+    }
+
+    /// Skips the attributes up to the last long head of a place. Returns the number of short heads after it. In this
+    /// row the heads that the place knows as long may be short.
+    #[inline(never)]
+    fn skip_long(&mut self, place: &Place) -> Option<u16> {
+        let (before, rest) = place.short.split_at_checked(place.long.into())?;
+        for count in before {
+            let (heads, _) = self.heads.0.as_chunks::<SHORT_HEAD>();
+            let (short, _) = heads.split_at_checked((*count).into())?;
+            let (all, passed) = summed(short);
+            if all & LONG_HEAD != 0 {
+                return None;
+            }
+            self.heads.0 = self.heads.0.get(short.as_flattened().len()..)?;
+            self.contents = self.contents.get(passed..)?;
+            self.next_located()?;
+        }
+        rest.first().copied()
     }
 
     /// Decodes the next head, short or long.
@@ -776,18 +849,51 @@ mod tests {
             let row = EntryRow::decode(&bytes).unwrap();
             for id in (0..22).chain([199, 200, 201]).map(AttrId) {
                 let expected = row.find(id).map(|attribute| attribute.content);
-                for mut place in 0..25 {
-                    let was = place;
+                for was in places() {
+                    let mut place = was;
                     let located = row.locate(id, &mut place).map(Located::content);
-                    assert_eq!(located, expected, "{id:?} looked for at {was}");
+                    assert_eq!(located, expected, "{id:?} looked for at {was:?}");
                     assert_eq!(row.locate(id, &mut place).map(Located::content), expected, "again");
                 }
             }
         }
         let bytes = sample().encode();
-        let (mut place, row) = (7, EntryRow::decode(&bytes).unwrap());
+        let mut place = Place { short: [7, 0, 0, 0], long: 0 };
+        let row = EntryRow::decode(&bytes).unwrap();
         assert!(row.locate(AttrId(3), &mut place).is_some());
-        assert_eq!(place, 0);
+        assert_eq!((place.short[0], place.long), (0, 0));
+    }
+
+    /// Returns places with no long head to more than are kept.
+    fn places() -> impl Iterator<Item = Place> {
+        let short = (0..6u16).flat_map(|first| (0..4).map(move |second| [first * 4, second, first, second]));
+        short.flat_map(|short| (0..6).map(move |long| Place { short, long }))
+    }
+
+    /// Rows of the same attributes in the same order, each with short and long heads in other places.
+    #[test]
+    fn places_are_found_after_long_heads() {
+        let mut rng = fastrand::Rng::with_seed(37);
+        for _ in 0..300 {
+            let count = rng.u32(1..24);
+            let mut place = Place::default();
+            let wanted = AttrId(rng.u32(0..count + 2));
+            for _ in 0..8 {
+                let mut entry = StoredEntry::default();
+                for id in 0..count {
+                    let value = vec![b'v'; [3, 40, 126, 127, 128, 500][rng.usize(..6)]];
+                    let values = vec![InlineValue::Here(&value); rng.usize(1..3)];
+                    if rng.u32(..12) > 0 {
+                        entry.set(AttrId(id), Some(EncodedAttribute::inline(AttrId(id), &values)));
+                    }
+                }
+                let bytes = entry.encode();
+                let row = EntryRow::decode(&bytes).unwrap();
+                let expected = row.attributes().find(|attribute| attribute.id == wanted);
+                let located = row.locate(wanted, &mut place).map(Located::content);
+                assert_eq!(located, expected.map(|attribute| attribute.content));
+            }
+        }
     }
 
     #[test]

@@ -9,8 +9,8 @@ use store::{Direction, IdCursor, Scan};
 
 use super::plan::Source;
 use crate::filter::Candidate;
-use crate::filter::prefilter::Guard;
-use crate::model::entry::{EntryRow, Located};
+use crate::filter::prefilter::{Guard, OtherTest, look_at_others, others_refuse};
+use crate::model::entry::{EntryRow, Located, Place};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, NodeRow, id_key};
 use crate::tree::{TreeState, damaged_row, node};
@@ -53,9 +53,9 @@ pub(crate) struct RowScan<'s> {
     /// The next block, if there is a guard.
     coming: Vec<ScannedRow<'s>>,
     /// Index of the guard's attribute in the previous row.
-    place: usize,
-    /// The same for the guard's other attributes.
-    other_places: Vec<usize>,
+    place: Place,
+    /// The guard's other tests.
+    other_tests: Vec<OtherTest<'s>>,
     /// The guard's other attributes in the rows of the block, and of the next block, row by row.
     others: Vec<Option<Located<'s>>>,
     coming_others: Vec<Option<Located<'s>>>,
@@ -176,8 +176,8 @@ impl<'s> RowScan<'s> {
             block,
             taken: 0,
             coming,
-            place: 0,
-            other_places: Vec::new(),
+            place: Place::default(),
+            other_tests: guard.map(|guard| guard.other_tests()).unwrap_or_default(),
             others: Vec::new(),
             coming_others: Vec::new(),
             key: Vec::new(),
@@ -232,16 +232,16 @@ impl<'s> RowScan<'s> {
                     system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
                 }
                 self.coming.push(ScannedRow { id, bytes, looked, is_refused: false });
-                if !guard.others.is_empty() {
-                    self.look_at_others(guard, bytes);
+                if !self.other_tests.is_empty() {
+                    self.look_at_others(bytes);
                 }
             }
             if let Some(row) = self.block.get_mut(place) {
                 row.is_refused = guard.refuses(self.schema, row.looked, &mut self.key);
-                if row.is_refused && !guard.others.is_empty() {
-                    let count = guard.others.len();
+                if row.is_refused && !self.other_tests.is_empty() {
+                    let count = self.other_tests.len();
                     let looked = self.others.get(place * count..(place + 1) * count).unwrap_or_default();
-                    row.is_refused = guard.others_refuse(self.schema, looked, &mut self.key);
+                    row.is_refused = others_refuse(&self.other_tests, self.schema, looked, &mut self.key);
                 }
             }
         }
@@ -250,8 +250,8 @@ impl<'s> RowScan<'s> {
 
     #[inline(never)]
     #[expect(clippy::indexing_slicing, reason = "the range ends at the length at the most")]
-    fn look_at_others(&mut self, guard: Guard<'s>, row: &'s [u8]) {
-        guard.look_at_others(row, &mut self.other_places, |looked| {
+    fn look_at_others(&mut self, row: &'s [u8]) {
+        look_at_others(&mut self.other_tests, row, |looked| {
             if let Some(Located { bytes, .. }) = looked {
                 system::prefetch(&bytes[..bytes.len().min(VALUES_BYTES)]);
             }

@@ -9,9 +9,10 @@ use store::Direction;
 
 use super::{add, sample};
 use crate::catalog::Shown;
+use crate::filter::prefilter::{look_at_others, others_refuse};
 use crate::filter::{Candidate, Matcher};
 use crate::filter::{Compiler, Truth};
-use crate::model::entry::EntryRow;
+use crate::model::entry::{EntryRow, Place};
 use crate::model::limits::{INLINE_VALUE_COUNT_MAX, INLINE_VALUE_MAX};
 use crate::model::rows::{ENTRIES, EntryId, id_key};
 use crate::testing::TestDirectory;
@@ -161,7 +162,8 @@ fn rows_agree_with_the_evaluator() {
         let mut term = Compiler { catalog: state.catalog, shown: Shown::Secrets, known: Some(snapshot) }
             .compile(parsed.as_filter());
         term.find_targets(snapshot).unwrap();
-        let (guard, mut place, mut other_places) = (term.guard(), 0, Vec::new());
+        let (guard, mut place) = (term.guard(), Place::default());
+        let mut other_tests = guard.map(|guard| guard.other_tests()).unwrap_or_default();
         for row in state.read.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
             let (id, bytes) = row.unwrap();
             let id = EntryId(u64::from_be_bytes(id.try_into().unwrap()));
@@ -171,12 +173,10 @@ fn rows_agree_with_the_evaluator() {
             let row = EntryRow::decode(bytes).unwrap();
             passed += usize::from(truth == Truth::True);
             let mut others = Vec::new();
-            if let Some(guard) = guard {
-                guard.look_at_others(bytes, &mut other_places, |looked| others.push(looked));
-            }
+            look_at_others(&mut other_tests, bytes, |looked| others.push(looked));
             if let Some(guard) = guard
                 && guard.refuses(&state.catalog.schema, guard.look(bytes, &mut place), &mut key)
-                && guard.others_refuse(&state.catalog.schema, &others, &mut key)
+                && others_refuse(&other_tests, &state.catalog.schema, &others, &mut key)
             {
                 assert_ne!(truth, Truth::True, "{text} is refused for entry {}", id.0);
                 guarded += 1;
