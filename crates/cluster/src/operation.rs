@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use directory::account_update::AccountUpdate;
-
 use directory::rows::EntryId;
-use directory::{ClientLink, Outcome, Requester, WeekTime};
-use ldap::{PolicyError, ResultCode};
-use replication::forward::{self, BindMethod, ForwardedRequester, LdapResult, Link, Prepared, Reply, Work};
+use directory::{ClientLink, Outcome, Requester};
+use forwarding::{ForwardedLink, forwarded_update, update_of};
+use ldap::ResultCode;
+use replication::forward::{self, LdapResult, Link, Prepared, Reply, Work};
 use replication::{NodeId, OperationId};
 
 use crate::host::{Answer, TransactionChange};
@@ -38,9 +38,6 @@ pub(crate) enum Change {
     /// A record of events of an entry's password.
     Account(EntryId, AccountUpdate),
 }
-
-/// Security strength of an encrypted connection: the least of the suites of TLS 1.3.
-const PROTECTED: u32 = 128;
 
 /// Recipient of the answer.
 pub(crate) enum Waiter {
@@ -75,11 +72,7 @@ impl Operation {
     /// Returns the request to the writer of `epoch`. `position` is what the client may have seen; the connection is
     /// filled in later.
     pub(super) fn request(&self, epoch: u64, position: u64) -> forward::Request {
-        let requester = match &*self.requester {
-            Requester::Anonymous => ForwardedRequester::Anonymous,
-            Requester::Administrator { dn } => ForwardedRequester::Administrator { dn: dn.clone() },
-            Requester::User { id, dn } => ForwardedRequester::Entry { id: id.0, dn: dn.clone() },
-        };
+        let requester = forwarding::forwarded_requester(&self.requester);
         let work = match &self.change {
             Change::Message(message) => {
                 Work::Change { message: message.clone(), passwords: self.passwords.clone() }
@@ -91,17 +84,11 @@ impl Operation {
                 });
                 Work::Transaction(changes.collect())
             }
-            Change::Account(id, update) => Work::Account { id: id.0, update: forward_update(update.clone()) },
+            Change::Account(id, update) => {
+                Work::Account { id: id.0, update: forwarded_update(update.clone()) }
+            }
         };
-        let link = self.link.unwrap_or_default();
-        let method = match link.method {
-            Some(directory::BindMethod::Simple) => BindMethod::Simple,
-            Some(directory::BindMethod::Sasl(mechanism)) => BindMethod::Sasl(mechanism.name().to_owned()),
-            Some(directory::BindMethod::None) | None => BindMethod::None,
-        };
-        let network = link.address;
-        let strength = if link.is_protected { PROTECTED } else { 0 };
-        let listener = link.listener.map(|listener| listener.to_string());
+        let ForwardedLink { method, strength, network, listener } = forwarding::forwarded_link(self.link);
         let (operation, link) = (self.id, Link::default());
         forward::Request {
             operation,
@@ -124,11 +111,7 @@ impl Operation {
         place: usize,
         (now, now_micros): (Instant, u64),
     ) -> Operation {
-        let requester = match &request.requester {
-            ForwardedRequester::Anonymous => Requester::Anonymous,
-            ForwardedRequester::Administrator { dn } => Requester::Administrator { dn: dn.clone() },
-            ForwardedRequester::Entry { id, dn } => Requester::User { id: EntryId(*id), dn: dn.clone() },
-        };
+        let requester = forwarding::requester_of(&request.requester);
         let nothing = Work::Account { id: 0, update: forward::AccountUpdate::default() };
         let (change, passwords) = match std::mem::replace(&mut request.work, nothing) {
             Work::Change { message, passwords } => (Change::Message(message), passwords),
@@ -139,22 +122,11 @@ impl Operation {
                 (Change::Transaction(changes.collect()), Prepared::default())
             }
             Work::Account { id, update } => {
-                (Change::Account(EntryId(id), own_update(update)), Prepared::default())
+                (Change::Account(EntryId(id), update_of(update)), Prepared::default())
             }
         };
         let (id, requester) = (request.operation, Arc::new(requester));
-        let link = Some(ClientLink {
-            address: request.network,
-            is_protected: request.strength > 0,
-            // A node whose rules do not use the method does not send it.
-            method: match &request.method {
-                BindMethod::None => None,
-                BindMethod::Simple => Some(directory::BindMethod::Simple),
-                BindMethod::Sasl(mechanism) => Some(directory::BindMethod::of_mechanism(mechanism)),
-            },
-            at: Some(WeekTime::of_micros(now_micros)),
-            listener: request.listener.as_deref().and_then(|name| name.parse().ok()),
-        });
+        let link = Some(forwarding::link_of(&request, now_micros));
         let origin = Waiter::Remote { frame, place, copy: Box::new(request) };
         Operation {
             id,
@@ -170,49 +142,17 @@ impl Operation {
     }
 }
 
-fn forward_update(update: AccountUpdate) -> forward::AccountUpdate {
-    let AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses } =
-        update;
-    forward::AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
-}
-
-fn own_update(update: forward::AccountUpdate) -> AccountUpdate {
-    let forward::AccountUpdate {
-        failures,
-        success,
-        clears_failures,
-        grace,
-        rehashed,
-        keys,
-        totp_step,
-        app_uses,
-    } = update;
-    AccountUpdate { failures, success, clears_failures, grace, rehashed, keys, totp_step, app_uses }
-}
-
 /// Returns the answer for the node that forwarded the request.
 pub(super) fn reply(position: u64, answer: Answer) -> Reply {
     let Answer { outcome, value, .. } = answer;
-    let result = LdapResult {
-        code: outcome.code.0,
-        matched_dn: outcome.matched_dn,
-        diagnostic: outcome.diagnostic,
-        referrals: outcome.referrals,
-        policy: outcome.policy.map(PolicyError::number),
-        value,
-    };
+    let result = forwarding::forwarded_result(outcome, value);
     Reply::Decided { position, result }
 }
 
 /// Returns the answer of a writer.
 pub(super) fn answer_of(result: LdapResult) -> Answer {
-    let outcome = Outcome {
-        matched_dn: result.matched_dn,
-        referrals: result.referrals,
-        policy: result.policy.and_then(PolicyError::of_number),
-        ..Outcome::new(ResultCode(result.code), result.diagnostic)
-    };
-    Answer { outcome, value: result.value, position: None, positions: Vec::new() }
+    let (outcome, value) = forwarding::outcome_of(result);
+    Answer { outcome, value, position: None, positions: Vec::new() }
 }
 
 /// Returns success for a change that is already in the log. Copies of the entry (RFC 4527) and values of extended

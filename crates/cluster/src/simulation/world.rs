@@ -183,6 +183,7 @@ fn open(path: &Path) -> (Arc<Directory>, Writer) {
         store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 26), ..store::Options::default() },
         stamp: Stamp { now_micros: 1_000, uuid: [9; 16], ..Stamp::default() },
         follows_log: true,
+        becomes_replica: false,
     };
     Directory::open(path, options).unwrap()
 }
