@@ -286,6 +286,8 @@ pub(crate) const META_REPLICATION: &[u8] = b"replication ";
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
 /// Row of the lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
+/// Row of the role of this directory in replication without a shared log.
+pub(crate) const META_ROLE: &[u8] = b"role";
 
 /// Returns the key of an attribute, class set, suffix, index or context CSN in `meta`.
 pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {

@@ -8,8 +8,9 @@ mod copies;
 mod followed;
 mod open;
 pub(crate) mod read_only;
-mod replica;
+pub mod replica;
 pub mod replicated;
+mod role;
 mod transaction;
 mod writer;
 

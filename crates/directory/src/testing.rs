@@ -200,6 +200,7 @@ impl TestDirectory {
             store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 30), ..store::Options::default() },
             stamp: Stamp { now_micros: EPOCH_MICROS, uuid: [9; 16], ..Stamp::default() },
             follows_log: true,
+            becomes_replica: false,
         };
         let (directory, writer) = Directory::open(folder.path(), options)?;
         let snapshot = directory.snapshot().unwrap();

@@ -72,6 +72,7 @@ fn a_second_owner_is_refused() {
         store: store::Options::default(),
         stamp: directory::Stamp::default(),
         follows_log: false,
+        becomes_replica: false,
     };
     let Err(error) = directory::Directory::open(directory.path(), options) else { panic!("opened twice") };
     assert!(error.to_string().contains("is in use by"), "{error}");

@@ -529,6 +529,7 @@ fn a_node_changes_only_with_its_log() {
         store: store::Options { reserve_bytes: 0, map_bytes: Some(1 << 28), ..store::Options::default() },
         stamp: Stamp::default(),
         follows_log: false,
+        becomes_replica: false,
     };
     let (directory, mut writer) = Directory::open(folder.path(), options(&[])).unwrap();
     let Err(refused) = writer.begin() else { panic!("a batch was begun on a node without its log") };

@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use schema::NORMALISATION_VERSION;
 use store::{Read, Store};
 
+use super::role::{self, ReplicationRole};
 use super::{SERVER_NUMBER, Writer};
 use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
@@ -46,8 +47,11 @@ pub struct OpenOptions {
     pub store: store::Options,
     /// Time and random bits for initializing a new directory.
     pub stamp: Stamp,
-    /// Whether the caller follows the cluster's log, if the directory is a node. Other callers can only read it.
+    /// Whether the caller follows the log that the directory comes from, if it is a node of a cluster or a replica.
+    /// Other callers can only read it.
     pub follows_log: bool,
+    /// Whether the directory becomes a replica, if it is none. There must be data.
+    pub becomes_replica: bool,
 }
 
 impl Directory {
@@ -65,10 +69,13 @@ impl Directory {
         drop(view);
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);
-        prepare(&mut store_writer, &mut catalog, &options, is_new)?;
+        match options.becomes_replica {
+            true => become_replica(&mut store_writer, is_new)?,
+            false => prepare(&mut store_writer, &mut catalog, &options, is_new)?,
+        }
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
-        let is_node = catalog::is_node(&view)?;
+        let is_node = catalog::is_node(&view)? || !role::role(&view)?.may_write();
         drop(view);
         let directory = Arc::new(Directory {
             store,
@@ -116,6 +123,19 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     Ok(false)
 }
 
+/// Gives a directory the role of a replica, without a record: its log is that of its supplier.
+fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenError> {
+    let mut batch = writer.begin()?;
+    if is_new || catalog::is_node(&batch)? {
+        return Err(OpenError::ChangedNode);
+    }
+    if role::role(&batch)? != ReplicationRole::Replica {
+        batch.put(META, catalog::META_ROLE, &role::REPLICA_ROW)?;
+        batch.commit()?;
+    }
+    Ok(())
+}
+
 /// Initializes a new directory, and adds new naming contexts.
 fn prepare(
     writer: &mut store::Writer,
@@ -140,7 +160,7 @@ fn prepare(
         return Ok(());
     }
     let mut batch = writer.begin()?;
-    if catalog::is_node(&batch)? {
+    if catalog::is_node(&batch)? || !role::role(&batch)?.may_write() {
         return Err(OpenError::ChangedNode);
     }
     let settings = Settings::of(&options.node, &catalog.settings.general);

@@ -1,12 +1,53 @@
-//! Access for servers that replicate a directory without a shared log: reading the log, and the lineage of the data.
+//! Access for servers that replicate a directory without a shared log: reading the log, applying records of a
+//! supplier, the lineage of the data, and the role of this server.
 //!
 //! The lineage says which servers were allowed to write, and from which position on. It is opaque bytes to this crate.
+//! The role belongs to the data directory, not to the data: a copy of a directory has the role that its receiver sets.
+//! While the role forbids it, only a caller that follows a supplier may change the directory.
 
-use store::{Position, StoreError};
+use std::path::Path;
 
-use crate::catalog::META_LINEAGE;
-use crate::model::rows::META;
-use crate::snapshot::Snapshot;
+use store::{Position, Store, StoreError};
+
+pub use super::role::ReplicationRole;
+use super::role::role;
+use super::{WriteBatch, Writer, check_versions};
+use crate::catalog::{META_LINEAGE, META_ROLE, is_node};
+use crate::model::open_error::OpenError;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{MAPS, META};
+use crate::snapshot::{Directory, Snapshot};
+
+/// Returns the role of a data directory that is not open; `None` if it contains no data.
+///
+/// # Errors
+/// See [`OpenError`]; the directory is a node of a cluster.
+pub fn role_in(data: &Path) -> Result<Option<ReplicationRole>, OpenError> {
+    if !store::has_data_file(data)? {
+        return Ok(None);
+    }
+    let store = Store::open_read_only(data, MAPS)?;
+    let view = store.view()?;
+    if check_versions(&view)? {
+        return Ok(None);
+    }
+    if is_node(&view)? {
+        return Err(OpenError::ChangedNode);
+    }
+    Ok(Some(role(&view)?))
+}
+
+/// Moves the copy of a supplier's data from the folder `from` into the new data directory `to`, on the same file
+/// system.
+///
+/// # Errors
+/// See [`OpenError`]; `from` is a node of a cluster, or `to` contains data. `to` contains nothing new then.
+pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
+    if role_in(from)?.is_none() {
+        return Err(OpenError::damaged("copy"));
+    }
+    if store::move_data_file(from, to, MAPS)? { Ok(()) } else { Err(OpenError::HasData) }
+}
 
 impl Snapshot {
     /// Returns the encoded records from position `from` on, each with its position, without gaps. They begin later if
@@ -32,5 +73,85 @@ impl Snapshot {
     /// The store failed.
     pub fn lineage(&self) -> Result<&[u8], StoreError> {
         Ok(self.state().read.get(META, META_LINEAGE)?.unwrap_or_default())
+    }
+}
+
+impl Directory {
+    /// Returns the role of this directory in replication.
+    ///
+    /// # Errors
+    /// The store failed, or the row is damaged.
+    pub fn replication_role(&self) -> Result<ReplicationRole, OperationError> {
+        let view = self.store.view()?;
+        role(&view)
+    }
+}
+
+impl Writer {
+    /// Applies the records of the supplier from position `first` on in one commit, with the lineage after them if it
+    /// has changed. Records that are already applied are skipped. Returns the time of the last change, in microseconds
+    /// since 1970.
+    ///
+    /// # Errors
+    /// A record has a later version, or does not follow the last one: then nothing is applied. The store failed.
+    pub fn apply_records<'r>(
+        &mut self,
+        first: Position,
+        records: impl IntoIterator<Item = &'r [u8]>,
+        lineage: Option<&[u8]>,
+    ) -> Result<u64, OperationError> {
+        let mut batch = self.begin()?;
+        batch.append_group(first, records)?;
+        if let Some(lineage) = lineage {
+            batch.put_lineage(lineage)?;
+        }
+        let last = crate::catalog::last_csn(&batch.batch)?.micros;
+        batch.commit()?;
+        Ok(last)
+    }
+
+    /// Lets this writer decide changes, after the role of the directory was changed.
+    pub fn may_decide_now(&mut self) {
+        self.allow_changes();
+    }
+}
+
+impl WriteBatch<'_> {
+    /// Stores the lineage of the data.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn put_lineage(&mut self, lineage: &[u8]) -> Result<(), OperationError> {
+        self.check_failure()?;
+        Ok(self.batch.put(META, META_LINEAGE, lineage)?)
+    }
+
+    /// Returns the lineage of the data.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn lineage(&self) -> Result<Vec<u8>, OperationError> {
+        Ok(self.batch.get(META, META_LINEAGE)?.unwrap_or_default().to_vec())
+    }
+
+    /// Stores the role of this directory.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn put_role(&mut self, role: &ReplicationRole) -> Result<(), OperationError> {
+        self.check_failure()?;
+        match role.encode() {
+            Some(row) => self.batch.put(META, META_ROLE, &row)?,
+            None => drop(self.batch.delete(META, META_ROLE)?),
+        }
+        Ok(())
+    }
+
+    /// Returns the role of this directory.
+    ///
+    /// # Errors
+    /// The store failed, or the row is damaged.
+    pub fn replication_role(&self) -> Result<ReplicationRole, OperationError> {
+        role(&self.batch)
     }
 }

@@ -150,11 +150,24 @@ impl Writer {
         log_rows: &[LogRow<'_>],
     ) -> Result<(), OperationError> {
         let mut batch = self.begin()?;
-        let known = batch.position()?;
+        batch.append_group(first, records)?;
+        batch.put_log_rows(log_rows)?;
+        batch.commit()
+    }
+}
+
+impl WriteBatch<'_> {
+    /// Applies records that another server decided. `first` is the position of the first record. Records that are
+    /// already applied are skipped.
+    pub(super) fn append_group<'r>(
+        &mut self,
+        first: Position,
+        records: impl IntoIterator<Item = &'r [u8]>,
+    ) -> Result<(), OperationError> {
+        let known = self.position()?;
         if first > known + 1 {
             return Err(OperationError::Damaged(format!(
-                "the next records of the cluster's log begin at position {first}, but this node ends at \
-                 position {known}"
+                "the next records of the log begin at position {first}, but this server ends at position {known}"
             )));
         }
         for (position, bytes) in (first..).zip(records) {
@@ -163,17 +176,14 @@ impl Writer {
             }
             let record = Record::decode(bytes).ok_or_else(|| {
                 OperationError::Damaged(format!(
-                    "the record at position {position} of the cluster's log is damaged, or of a later version"
+                    "the record at position {position} of the log is damaged, or of a later version"
                 ))
             })?;
-            batch.append_encoded(&record, bytes)?;
+            self.append_encoded(&record, bytes)?;
         }
-        batch.put_log_rows(log_rows)?;
-        batch.commit()
+        Ok(())
     }
-}
 
-impl WriteBatch<'_> {
     /// Returns the position of the last record, including those of the batch.
     ///
     /// # Errors

@@ -43,9 +43,9 @@ pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
-    /// False for a cluster node whose log is not followed.
+    /// False for a cluster node or a replica whose log is not followed.
     may_change: bool,
-    /// Whether the directory is a cluster node, whose changes other nodes apply as well.
+    /// Whether the directory is a cluster node or a replica: its settings are not those of one machine.
     is_node: bool,
 }
 
@@ -95,12 +95,22 @@ impl Writer {
         })
     }
 
+    pub(super) fn allow_changes(&mut self) {
+        (self.may_change, self.is_node) = (true, false);
+    }
+
     fn check_may_change(&self) -> Result<(), OperationError> {
         if self.may_change {
             return Ok(());
         }
-        let text = "the data directory is a node of a cluster: it can change only through the cluster's log, \
-         while a server runs on it";
+        let view = self.directory.store.view()?;
+        if catalog::is_node(&view)? {
+            let text = "the data directory is a node of a cluster: it can change only through the cluster's log, while \
+                        a server runs on it";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
+        let text =
+            "a replica changes only through the log of its supplier, while a server runs on its directory";
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 

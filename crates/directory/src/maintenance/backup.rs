@@ -299,6 +299,7 @@ impl Replay {
             store: store::Options::default(),
             stamp,
             follows_log: false,
+            becomes_replica: false,
         };
         let (directory, writer) = Directory::open(path, options)?;
         let (group, group_bytes) = (Vec::new(), 0);

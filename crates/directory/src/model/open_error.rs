@@ -51,8 +51,8 @@ pub enum OpenError {
     },
     /// Opening would change a cluster node without a record in the cluster's log.
     #[error(
-        "this data directory is a node of a cluster, and this program would change it at the start: it serves another \
-         suffix, or ships other schema definitions, than the cluster's log knows of"
+        "this data directory is a node of a cluster or a replica, and this program would change it at the start: it \
+         serves another suffix, or ships other schema definitions, than the log knows of"
     )]
     ChangedNode,
     /// The data to be copied does not belong to a cluster node.

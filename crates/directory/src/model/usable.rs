@@ -6,7 +6,7 @@
 use ldap::oids;
 
 use crate::model::virtual_entries::{
-    EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
+    COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
 };
 
 /// OID of the control that requests an explanation of how a search is carried out. The request has no value; the
@@ -59,7 +59,7 @@ const USABLE: [(&str, &[&str]); 44] = [
     ("relax-rules", &[oids::RELAX_RULES]),
     (UNDELETE_WORD, &[UNDELETE, LIST_DELETED]),
     (READ_AUDIT_WORD, &[READ_AUDIT, READ_HISTORY]),
-    (REPLICATION_WORD, &[READ_LOG]),
+    (REPLICATION_WORD, &[READ_LOG, FORWARD, COPY_DATA]),
 ];
 
 /// Words at the end of the list that a rule must name to allow their use by anyone except the administrator, as

@@ -38,6 +38,12 @@ pub const READ_LOG: &str = ldap::oids::READ_LOG;
 /// request value is an [`ldap::HistoryRequest`], the response value an [`ldap::HistoryAnswer`].
 pub const READ_HISTORY: &str = ldap::oids::READ_HISTORY;
 
+/// OID of the extended operation by which a replica forwards a change of a client.
+pub const FORWARD: &str = ldap::oids::FORWARD;
+
+/// OID of the extended operation by which a new replica copies the data of its supplier.
+pub const COPY_DATA: &str = ldap::oids::COPY_DATA;
+
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
@@ -50,7 +56,7 @@ pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 18] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 20] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -69,6 +75,8 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 18] = [
     (READ_HISTORY, "the history of an entry"),
     (READ_LOG, "log of changes, for replicas"),
     (OWN_CREDENTIALS, "own credentials"),
+    (FORWARD, "changes that replicas forward"),
+    (COPY_DATA, "copies of the data, for replicas"),
 ];
 
 /// Supported features, with their names (RFC 3674).
