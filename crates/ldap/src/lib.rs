@@ -46,6 +46,7 @@ mod password_state;
 mod persistent_search;
 mod position_token;
 mod refresh;
+mod replica_copy;
 mod replica_values;
 mod request;
 mod request_encode;
@@ -94,6 +95,7 @@ pub use password_state::{StateOperation, StateRequest, encode_password_state, st
 pub use persistent_search::{ChangeType, EntryChange, PersistentSearch};
 pub use position_token::{AtLeast, PositionToken};
 pub use refresh::{RefreshRequest, refreshed_value};
+pub use replica_copy::{CopyAnswer, CopyPart, CopyRequest};
 pub use replica_values::{LogAnswer, LogPart, LogRecords, LogRequest};
 pub use request::{
     AddRequest, Authentication, BindRequest, CompareRequest, DeleteRequest, DerefAliases, ExtendedRequest,

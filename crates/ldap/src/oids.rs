@@ -149,6 +149,10 @@ pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
 pub const OWN_CREDENTIALS: &str = "1.3.6.1.4.1.99999.5.9";
 /// Pando's history of an entry: see [`HistoryRequest`](crate::HistoryRequest).
 pub const READ_HISTORY: &str = "1.3.6.1.4.1.99999.5.12";
+/// Pando's copying of the data of a supplier by a new replica: see [`CopyRequest`](crate::CopyRequest).
+pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
+/// Pando's forwarding of a client's change by a replica.
+pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
