@@ -12,18 +12,17 @@ use cluster::{
 };
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
-use directory::{ClientLink, Directory, HistoryChecks, Outcome, Requester, WriteBatch, Writer};
+use directory::{ClientLink, Directory, Outcome, Requester, WriteBatch, Writer};
 use ldap::ResultCode;
-use replication::forward::Prepared;
 
 use crate::config::ClusterSettings;
-use crate::net::mailbox::PreparedPasswords;
 use crate::stamp::Random;
 use crate::telemetry::health::Health;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::{
-    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, execute_transaction, update_account,
+    self, Given, ToWrite, WriteQueue, WriteRequest, execute_message, execute_transaction,
+    forwarded_passwords, prepared_passwords, update_account,
 };
 
 /// Returns the part of the settings that the node needs.
@@ -105,8 +104,17 @@ fn take_changes(queue: &Arc<WriteQueue>, changes: &Changes) {
 }
 
 fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
-    let WriteRequest { address, requester, change, passwords, reservation, origin, keeps_old_values, link } =
-        request;
+    let WriteRequest {
+        address,
+        requester,
+        change,
+        passwords,
+        reservation,
+        origin,
+        keeps_old_values,
+        link,
+        ..
+    } = request;
     let (work, account) = match change {
         ToWrite::Message(mut message) => (LocalWork::Message(std::mem::take(&mut *message)), None),
         ToWrite::Transaction(changes) => {
@@ -115,8 +123,8 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
-        // The settings allow no node to follow another server.
-        ToWrite::Follow(_) => (LocalWork::Message(Vec::new()), None),
+        // The settings allow no node to follow another server, and nodes have no replicas.
+        ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) => (LocalWork::Message(Vec::new()), None),
     };
     let queue = Arc::clone(queue);
     let reply = move |answer: Answer| {
@@ -129,7 +137,7 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         let Answer { outcome, value, position, positions } = answer;
         queue.answer(address, writer::Answer { outcome, value, position, positions });
     };
-    let passwords = forwarded(passwords);
+    let passwords = forwarded_passwords(passwords);
     LocalChange { requester, link, work, passwords, origin, keeps_old_values, reply: Box::new(reply) }
 }
 
@@ -151,7 +159,7 @@ impl Host for ServerHost {
         context: MessageContext<'_>,
     ) -> Answer {
         let MessageContext { passwords, link, origin, keeps_old_values } = context;
-        let given = Given { passwords: prepared(passwords), link, origin, keeps_old_values };
+        let given = Given { passwords: prepared_passwords(passwords), link, origin, keeps_old_values };
         node_answer(execute_message(batch, requester, message, given, &mut self.random))
     }
 
@@ -164,7 +172,7 @@ impl Host for ServerHost {
         keeps_old_values: bool,
     ) -> Answer {
         let changes = changes.iter().map(|TransactionChange { message, passwords, origin }| {
-            (message.as_slice(), prepared(passwords.clone()), origin.as_deref())
+            (message.as_slice(), prepared_passwords(passwords.clone()), origin.as_deref())
         });
         let random = &mut self.random;
         node_answer(execute_transaction(batch, requester, changes, (link, keeps_old_values), random))
@@ -204,21 +212,14 @@ impl Host for ServerHost {
 
 fn local_part(change: writer::TransactionChange) -> TransactionChange {
     let writer::TransactionChange { mut message, passwords, origin } = change;
-    TransactionChange { message: std::mem::take(&mut *message), passwords: forwarded(passwords), origin }
+    TransactionChange {
+        message: std::mem::take(&mut *message),
+        passwords: forwarded_passwords(passwords),
+        origin,
+    }
 }
 
 fn node_answer(answer: writer::Answer) -> Answer {
     let writer::Answer { outcome, value, position, positions } = answer;
     Answer { outcome, value, position, positions }
-}
-
-fn forwarded(passwords: PreparedPasswords) -> Prepared {
-    let PreparedPasswords { hashed, matched, history, scram, listed } = passwords;
-    Prepared { hashed, matched, former: history.forms, former_matching: history.matching, scram, listed }
-}
-
-fn prepared(passwords: Prepared) -> PreparedPasswords {
-    let Prepared { hashed, matched, former, former_matching, scram, listed } = passwords;
-    let history = HistoryChecks { forms: former, matching: former_matching };
-    PreparedPasswords { hashed, matched, history, scram, listed }
 }

@@ -17,6 +17,7 @@ mod mistakes;
 mod node_file;
 mod online;
 mod pass_through;
+mod replica;
 mod run_as;
 mod scim;
 pub mod settings_text;
@@ -41,6 +42,7 @@ use crate::config::console::ConsoleSettings;
 use crate::config::follow::FollowKeys;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
+use crate::config::replica::ReplicaKeys;
 use crate::config::values::{DnText, LogFormat, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
@@ -49,6 +51,7 @@ pub use mistakes::nearest;
 pub(crate) use online::ListenerIndex;
 pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits, SlowRule};
 pub use pass_through::{PassThroughSettings, Verifier};
+pub use replica::ReplicaSettings;
 pub use run_as::RunAs;
 
 /// Returns the default listener: only on this machine, above the ports that need privileges.
@@ -114,6 +117,9 @@ pub enum ConfigError {
     /// The table `[follow]` has keys that contradict each other, or lacks some.
     #[error("the table [follow] of the node file: {0}")]
     Follow(&'static str),
+    /// The table `[replica]` has keys that contradict each other, or lacks some.
+    #[error("the table [replica] of the node file: {0}")]
+    Replica(&'static str),
     /// The table `[kerberos]` has keys, but no keytab.
     #[error("[kerberos] needs keytab, the file with the key of the server's principal")]
     KerberosWithoutKeytab,
@@ -267,6 +273,8 @@ pub struct Config {
     pub pass_through: Option<PassThroughSettings>,
     /// The server whose tree this one copies.
     pub follow: Option<FollowSettings>,
+    /// The server whose log this one applies.
+    pub replica: Option<ReplicaSettings>,
 }
 
 /// Files of passwords that attackers try first: the table `[bad_passwords]`.
@@ -348,6 +356,13 @@ fn follow(table: Option<FollowKeys>, is_node: bool) -> Result<Option<FollowSetti
     table.map(FollowSettings::of).transpose()
 }
 
+fn replica(table: Option<ReplicaKeys>, has_other: bool) -> Result<Option<ReplicaSettings>, ConfigError> {
+    if table.is_some() && has_other {
+        return Err(ConfigError::Replica("a replica has no table [follow] or [cluster]"));
+    }
+    table.map(ReplicaSettings::of).transpose()
+}
+
 impl Config {
     /// Returns the defaults, with that data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
@@ -375,6 +390,7 @@ impl Config {
             bad_passwords: BadPasswordFiles::default(),
             pass_through: None,
             follow: None,
+            replica: None,
             audit: AuditSettings::default(),
             backup: None,
             metrics: None,
@@ -410,6 +426,7 @@ impl Config {
         let listen = listen(arguments, file.listen, &online.stated)?;
         online.find_rules(&listen);
         let console = ConsoleSettings::of(file.console)?;
+        let replica = replica(file.replica, file.follow.is_some() || file.cluster.is_some())?;
         let scim = file.scim.map(|keys| keys.settings(console.is_some())).transpose()?;
         Ok(Config {
             listen,
@@ -444,6 +461,7 @@ impl Config {
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
             follow: follow(file.follow, file.cluster.is_some())?,
+            replica,
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
@@ -504,6 +522,7 @@ impl Config {
             ("suffixes", self.suffixes != new.suffixes, false),
             ("pass_through", self.pass_through != new.pass_through, false),
             ("follow", self.follow != new.follow, false),
+            ("replica", self.replica != new.replica, false),
             ("bad_passwords", self.bad_passwords != new.bad_passwords, false),
             ("audit", self.audit != new.audit, false),
             ("backup", self.backup != new.backup, false),

@@ -51,6 +51,18 @@ pub enum ServeError {
         /// The cause.
         error: directory::OpenError,
     },
+    /// The supplier's data cannot be copied.
+    #[error("the data of the supplier cannot be copied: {0}")]
+    Copy(#[from] crate::workers::replica::copy::CopyError),
+    /// The data is a replica's, and the settings have no supplier.
+    #[error(
+        "{} contains a replica: it needs the table [replica] of the node file with its supplier",
+        path.display()
+    )]
+    IsReplica {
+        /// The directory.
+        path: PathBuf,
+    },
     /// The directory contains no database.
     #[error("{} contains no Pando database", path.display())]
     NoData {

@@ -543,6 +543,78 @@ pub const LOG_BLOCKS_KEPT: usize = 16;
 /// Time after its last request for which a replica is shown.
 pub const CONSUMER_KEPT: Duration = Duration::from_secs(10);
 
+/// Longest wait of a replica for an event.
+pub const REPLICA_TICK: Duration = Duration::from_millis(100);
+
+/// Time limit of each step of connecting to a supplier.
+pub const REPLICA_CONNECT: Duration = Duration::from_secs(5);
+
+/// Time that a request of a replica waits for records at the supplier.
+pub const REPLICA_LOOK: Duration = Duration::from_millis(500);
+
+/// Silence of a supplier after which a replica connects again.
+pub const REPLICA_SILENCE: Duration = Duration::from_secs(30);
+
+/// Shortest and longest delay before a replica connects again.
+pub const REPLICA_RETRY_MIN: Duration = Duration::from_millis(200);
+
+/// See [`REPLICA_RETRY_MIN`].
+pub const REPLICA_RETRY_MAX: Duration = Duration::from_secs(5);
+
+/// Delay before a replica asks again whose supplier has no records for it.
+pub const REPLICA_HALTED_RETRY: Duration = Duration::from_secs(30);
+
+/// Most answers with records that were read and not applied.
+pub const BLOCKS_WAITING_MAX: usize = 4;
+
+/// Bytes of records that a replica applies in one commit, after which it takes no more.
+pub const APPLY_BYTES_MAX: usize = 1 << 20;
+
+/// Delay after records could not be applied.
+pub const APPLY_RETRY: Duration = Duration::from_millis(500);
+
+/// Time for which a change waits on a replica before its client is refused.
+pub const FORWARD_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Most changes that a replica forwards together.
+pub const FORWARD_MAX: usize = 128;
+
+/// Bytes of changes that a replica forwards together, after which it takes no more.
+pub const FORWARD_BYTES_MAX: usize = 1 << 20;
+
+/// Time after its last use from which a connection for changes is probed first.
+pub const FORWARD_IDLE: Duration = Duration::from_secs(1);
+
+/// Longest time that a replica which stops waits for answers to changes.
+pub const REPLICA_STOP: Duration = Duration::from_secs(5);
+
+/// Bytes of a part of a copy of the data, before it is compressed.
+pub const COPY_PART_BYTES: usize = 1 << 20;
+
+/// Most requests for parts that wait.
+pub const COPY_READS_MAX: usize = 256;
+
+/// Parts that a new replica asks for before it has the first of them.
+pub const COPY_PIPELINE: usize = 4;
+
+/// Tries of a new replica to copy the data, and the delay between them.
+pub const COPY_TRIES: u32 = 10;
+
+/// See [`COPY_TRIES`].
+pub const COPY_RETRY: Duration = Duration::from_secs(1);
+
+/// Time after which a request is answered although the copy is still being made.
+pub const COPY_WAIT: Duration = Duration::from_secs(1);
+
+/// Time after its last use for which a copy is kept.
+pub const COPY_KEPT: Duration = Duration::from_secs(60);
+
+/// Rate at which a copy for replicas is made, in bytes of rows a second.
+pub const REPLICA_COPY_BYTES_PER_SECOND: u64 = 512 << 20;
+
+/// Bytes of a copy that are received before they are synced.
+pub const COPY_SYNC_BYTES: u64 = 64 << 20;
+
 /// Longest text of a filter or a name in an event. The rest is cut off.
 pub const AUDIT_TEXT_SIZE_MAX: usize = 1_024;
 

@@ -39,6 +39,7 @@ use crate::workers::hash_pool::HashFigures;
 use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
+use crate::workers::replica::figures::ReplicaFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::writer::WriteQueue;
@@ -85,6 +86,8 @@ pub(crate) struct Sources {
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of the copy of another server's tree, if there is one.
     pub(crate) follow: Option<Arc<FollowFigures>>,
+    /// State of this replica, if it is one.
+    pub(crate) replica: Option<Arc<ReplicaFigures>>,
     /// Reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,
     /// Weak, because the directory owns the monitor.
@@ -156,7 +159,9 @@ impl Monitor {
 
     /// Returns the reason to send changes to another server now, if there is one.
     fn refusal(&self) -> Option<String> {
-        self.sources.get()?.readiness.as_ref()?.refusal()
+        let sources = self.sources.get()?;
+        let refusal = sources.readiness.as_ref()?.refusal();
+        refusal.or_else(|| sources.replica.as_ref()?.get().refusal())
     }
 
     /// Returns the reason to send all requests to another server now, if there is one.
@@ -170,6 +175,9 @@ impl Monitor {
             && let Some(role) = figures.stopped()
         {
             return Some(format!("this node follows its cluster no longer, and its data grows old: {role}"));
+        }
+        if let Some(reason) = sources.replica.as_ref().and_then(|figures| figures.get().not_ready()) {
+            return Some(reason);
         }
         let now = Instant::now();
         let silent = sources.readiness.as_ref().and_then(|readiness| readiness.silent(now));
@@ -201,6 +209,7 @@ impl Monitor {
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
         groups.extend(sources.follow.as_deref().map(follow));
+        groups.extend(sources.replica.as_deref().map(replicas::own));
         groups.extend(replicas::group(&sources.log_reader, newest_position(&sources.directory)));
         #[cfg(feature = "kafka")]
         groups.extend(sources.cluster.as_deref().map(|figures| cluster::group(figures, &sources.directory)));

@@ -7,6 +7,7 @@ mod console;
 mod event_loops;
 mod handle;
 mod metrics;
+mod replica;
 mod scim;
 mod server;
 mod settings;
@@ -16,6 +17,7 @@ mod writer;
 use std::sync::Arc;
 use std::time::Instant;
 
+use directory::replica::ReplicationRole;
 use directory::{Directory, NodeSettings, OpenOptions, Writer, password};
 
 use self::console::ConsoleListener;
@@ -59,10 +61,14 @@ impl Opened {
     /// Schema files, settings or the data directory are not usable.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
         let is_clustered = config.cluster.is_some();
-        let mut opened = Opened::open_to(config, is_clustered)?;
-        if is_clustered {
-            // The password comes from the cluster, and only the cluster's log may write.
+        let becomes_replica = replica::is_one(&config)?;
+        let mut opened = Opened::open_to(config, is_clustered || becomes_replica, becomes_replica)?;
+        if is_clustered || becomes_replica {
+            // The password comes from the log, and only the log may write.
             return Ok(opened);
+        }
+        if opened.directory.replication_role()? == ReplicationRole::Replica {
+            return Err(ServeError::IsReplica { path: opened.config.data });
         }
         if !opened.directory.log_rows()?.is_empty() {
             return Err(ServeError::IsNode { path: opened.config.data });
@@ -81,11 +87,15 @@ impl Opened {
     }
 
     pub(crate) fn open_as_is(config: Config) -> Result<Opened, ServeError> {
-        Opened::open_to(config, false)
+        Opened::open_to(config, false, false)
     }
 
-    /// Opens the data directory, as a node that follows the cluster's log or not.
-    pub(crate) fn open_to(config: Config, follows_log: bool) -> Result<Opened, ServeError> {
+    /// Opens the data directory, as a node or replica that follows a log or not.
+    pub(crate) fn open_to(
+        config: Config,
+        follows_log: bool,
+        becomes_replica: bool,
+    ) -> Result<Opened, ServeError> {
         let mut random = Random::default();
         let monitor = Arc::new(Monitor::new());
         let health = Arc::new(Health::default());
@@ -99,6 +109,7 @@ impl Opened {
             store: store::Options { observer, ..store::Options::default() },
             stamp: new_stamp(&mut random)?,
             follows_log,
+            becomes_replica,
         };
         let opened = Directory::open(&config.data, options);
         let (directory, writer) =
@@ -187,6 +198,7 @@ impl Opened {
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
         let follow = config.follow.as_ref().map(|settings| (settings, Arc::default()));
+        let replica = replica::parts(&config, &shared)?;
         let (urls, addresses) = listening.addresses();
         let readiness =
             (metrics.as_ref()).map(|_| Arc::new(Readiness::new(listening.mailboxes.len(), Instant::now())));
@@ -196,6 +208,7 @@ impl Opened {
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
             readiness: readiness.clone(),
             follow: follow.as_ref().map(|(_, figures)| Arc::clone(figures)),
+            replica: replica.as_ref().map(|replica| Arc::clone(&replica.figures)),
             ..sources(&shared, &listening)
         };
         monitor.attach(sources);
@@ -204,7 +217,7 @@ impl Opened {
         if let Some((trail, feed)) = trail {
             services.add(audit::start(trail, &feed, &directory)?);
         }
-        services.add(writer::start(writer, node, &config, &shared, listening.control())?);
+        services.add(writer::start(writer, (node, replica), &config, &shared, listening.control())?);
         services.add(certificate_watch::start(&certificates)?);
         if let Some(readiness) = readiness {
             services.add(readiness::start(probed(readiness, &shared, &listening))?);
@@ -250,6 +263,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         backup: None,
         readiness: None,
         follow: None,
+        replica: None,
         generation: shared.generation,
         counters: Arc::clone(&listening.counters),
         acceptor: listening.control(),

@@ -21,6 +21,7 @@ mod deleted;
 mod digest;
 mod dispatch;
 mod extended;
+mod forwarded;
 mod history;
 mod kerberos;
 mod outstanding;

@@ -6,7 +6,8 @@
 use ldap::oids;
 
 use crate::model::virtual_entries::{
-    COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
+    COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG,
+    UNDELETE,
 };
 
 /// OID of the control that requests an explanation of how a search is carried out. The request has no value; the

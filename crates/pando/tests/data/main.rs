@@ -18,6 +18,7 @@ mod indexes;
 mod migrate;
 mod online;
 mod replica;
+mod replicas;
 mod round_trip;
 mod search_and_change;
 mod tools;

@@ -43,7 +43,7 @@ pub fn reseed_from(config: &Config, address: &str, there: u32) -> Result<u32, Se
     let owner = FolderOwner::of(&config.data);
     let identity = Identity::open(&settings_of(config)?.keys).map_err(ClusterError::from)?;
     // Checks that the node is not served before it requests all data of another.
-    drop(Opened::open_to(config.clone(), true)?);
+    drop(Opened::open_to(config.clone(), true, false)?);
     let client = identity.client_config().map_err(ClusterError::from)?;
     let reseeded = with_copy(config, (there, address), &client, |copy, keys| {
         identity.take_keys(keys).map_err(ClusterError::from)?;
@@ -71,7 +71,7 @@ pub fn begin_generation(config: &Config, from: &Path) -> Result<u64, ServeError>
         fs::remove_dir_all(&stage)?;
     }
     // Checks that the node is not served before it appends anything.
-    drop(Opened::open_to(config.clone(), true)?);
+    drop(Opened::open_to(config.clone(), true, false)?);
     let failed = |error| ServeError::Open { path: from.to_owned(), error };
     copy_plain(from, &stage, &store::Options::default()).map_err(failed)?;
     let position = open_staged(config)?.directory().facts()?.position;
@@ -96,7 +96,7 @@ pub fn finish_generation(config: &Config) -> Result<u64, ServeError> {
     let Ok(bytes) = fs::read(stage.join(MESSAGE_FILE)) else {
         return Err(refused("no generation was begun here and not finished"));
     };
-    drop(Opened::open_to(config.clone(), true)?);
+    drop(Opened::open_to(config.clone(), true, false)?);
     let mut client = LogClient::of(config)?;
     let (id, generation) = begun(&client.follower, &bytes)?;
     if client.follower.cursor().generation != id {
@@ -140,5 +140,5 @@ fn append_generation(client: &mut LogClient, id: [u8; 16], bytes: &[u8]) -> Resu
 
 fn open_staged(config: &Config) -> Result<Opened, ServeError> {
     let data = config.data.join(STAGE);
-    Opened::open_to(Config { data, cluster: None, suffixes: Vec::new(), ..config.clone() }, true)
+    Opened::open_to(Config { data, cluster: None, suffixes: Vec::new(), ..config.clone() }, true, false)
 }

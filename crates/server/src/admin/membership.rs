@@ -133,7 +133,7 @@ pub(super) fn follower_in(data: &Path, identity: &Identity) -> Result<Follower, 
 /// The directory is in use or not a node, or the log cannot be reached.
 pub fn leave_cluster(config: Config, is_announced: bool) -> Result<(), ServeError> {
     let mut client = LogClient::of(&config)?;
-    let mut opened = Opened::open_to(config, true)?;
+    let mut opened = Opened::open_to(config, true, false)?;
     let rows = opened.directory().log_rows()?;
     if is_announced {
         let own = client.identity.node();
@@ -234,7 +234,7 @@ pub fn rotate_key(config: &Config) -> Result<u32, ServeError> {
     if client.follower.level() < KEYS_LEVEL {
         return Err(refused(format!("not all nodes know feature level {KEYS_LEVEL}: update them first")));
     }
-    if Opened::open_to(config.clone(), true).is_ok() {
+    if Opened::open_to(config.clone(), true, false).is_ok() {
         return Err(refused("this node is not served: start it, or use another one"));
     }
     client.identity.want_key(true).map_err(ClusterError::from)?;

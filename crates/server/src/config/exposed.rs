@@ -39,6 +39,10 @@ impl Config {
                 "the secret of follow",
                 self.follow.as_ref().and_then(|follow| follow.secret_file()).map(Path::to_owned),
             ),
+            (
+                "the secret of replica",
+                self.replica.as_ref().and_then(|of| of.identity.secret_file()).map(Path::to_owned),
+            ),
             ("the keys of this node", self.cluster.as_ref().map(|cluster| cluster.keys.clone())),
             ("the data", Some(self.data.clone())),
         ];
@@ -46,6 +50,7 @@ impl Config {
             ("the authorities of clients", tls.client_authorities.clone()),
             ("the authorities of pass_through", pass_through),
             ("the authorities of follow", self.follow.as_ref().and_then(|follow| follow.authorities.clone())),
+            ("the authorities of replica", self.replica.as_ref().and_then(|of| of.authorities.clone())),
             ("the keys of oauth", self.online.token_key_file.clone()),
         ];
         let brokers = self.cluster.iter().flat_map(|cluster| &cluster.secret_files);

@@ -64,6 +64,42 @@ pub enum FollowIdentity {
     Socket,
 }
 
+impl FollowIdentity {
+    /// Returns the identity of a table with these keys, of which the files are those of password, certificate and key.
+    pub(super) fn of(
+        url: &ServerUrl,
+        bind_dn: Option<FromText<DnText>>,
+        files: (Option<PathBuf>, Option<PathBuf>, Option<PathBuf>),
+        has_authorities: bool,
+    ) -> Result<FollowIdentity, &'static str> {
+        let identity = match (bind_dn, files) {
+            (Some(FromText(dn)), (Some(file), None, None)) => FollowIdentity::Password { dn, file },
+            (None, (None, Some(certificate), Some(key))) if has_authorities => {
+                FollowIdentity::Certificate { certificate, key }
+            }
+            (None, (None, None, None)) if matches!(url, ServerUrl::Local(_)) => FollowIdentity::Socket,
+            _ => {
+                return Err(
+                    "it needs bind_dn and password_file, or certificate, key and authorities, unless url is ldapi://",
+                );
+            }
+        };
+        match has_authorities || is_this_machine(url) {
+            true => Ok(identity),
+            false => Err("it needs authorities, because passwords go over TLS alone, except to this machine"),
+        }
+    }
+
+    /// Returns the file with the secret.
+    pub(crate) fn secret_file(&self) -> Option<&Path> {
+        match self {
+            FollowIdentity::Password { file, .. } => Some(file),
+            FollowIdentity::Certificate { key, .. } => Some(key),
+            FollowIdentity::Socket => None,
+        }
+    }
+}
+
 impl FollowKeys {
     /// Returns the paths of the table.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
@@ -95,23 +131,9 @@ impl FollowSettings {
         if FilterBuf::parse(&filter).is_err() {
             return wrong("filter is not an LDAP filter");
         }
-        let identity = match (bind_dn, password_file, certificate, key) {
-            (Some(FromText(dn)), Some(file), None, None) => FollowIdentity::Password { dn, file },
-            (None, None, Some(certificate), Some(key)) if authorities.is_some() => {
-                FollowIdentity::Certificate { certificate, key }
-            }
-            (None, None, None, None) if matches!(url, ServerUrl::Local(_)) => FollowIdentity::Socket,
-            _ => {
-                return wrong(
-                    "it needs bind_dn and password_file, or certificate, key and authorities, unless url is ldapi://",
-                );
-            }
-        };
-        if authorities.is_none() && !is_this_machine(&url) {
-            return wrong(
-                "it needs authorities, because passwords go over TLS alone, except to this machine",
-            );
-        }
+        let files = (password_file, certificate, key);
+        let identity =
+            FollowIdentity::of(&url, bind_dn, files, authorities.is_some()).map_err(ConfigError::Follow)?;
         Ok(FollowSettings { url, base, filter, identity, authorities, leave_out })
     }
 
@@ -126,11 +148,7 @@ impl FollowSettings {
 
     /// Returns the files with secrets.
     pub(crate) fn secret_file(&self) -> Option<&Path> {
-        match &self.identity {
-            FollowIdentity::Password { file, .. } => Some(file),
-            FollowIdentity::Certificate { key, .. } => Some(key),
-            FollowIdentity::Socket => None,
-        }
+        self.identity.secret_file()
     }
 }
 

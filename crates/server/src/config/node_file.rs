@@ -28,6 +28,7 @@ use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, Stat
 use crate::config::metrics::MetricsKeys;
 use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
+use crate::config::replica::ReplicaKeys;
 use crate::config::scim::ScimKeys;
 use crate::config::values::{
     DnText, FromText, LogFormat, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind,
@@ -78,6 +79,7 @@ pub(crate) struct NodeFile {
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
     pub(crate) follow: Option<FollowKeys>,
+    pub(crate) replica: Option<ReplicaKeys>,
     pub(crate) cluster: Option<ClusterKeys>,
 }
 
@@ -278,6 +280,7 @@ impl NodeFile {
         ]);
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
         let paths = paths.chain(file.follow.iter_mut().flat_map(FollowKeys::paths));
+        let paths = paths.chain(file.replica.iter_mut().flat_map(ReplicaKeys::paths));
         for path in paths {
             *path = directory.join(&*path);
         }
@@ -295,7 +298,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         match (name, value.get_ref()) {
             (
                 "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "console"
-                | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow",
+                | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow" | "replica",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
@@ -400,6 +403,7 @@ mod tests {
             ("metrics", keys_of::<MetricsKeys>()),
             ("oauth", keys_of::<OauthKeys>()),
             ("pass_through", keys_of::<PassThroughKeys>()),
+            ("replica", keys_of::<ReplicaKeys>()),
             ("scim", keys_of::<ScimKeys>()),
             ("tls", keys_of::<TlsKeys>()),
         ];

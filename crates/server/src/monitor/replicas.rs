@@ -1,7 +1,33 @@
-//! Figures of the replicas that read the log of this server.
+//! Figures of this replica, and of the replicas that read the log of this server.
 
-use crate::monitor::figure::Group;
+use crate::monitor::figure::{Group, Value};
 use crate::workers::log_reader::LogReader;
+use crate::workers::replica::figures::ReplicaFigures;
+
+/// Returns the figures of this replica.
+pub(super) fn own(figures: &ReplicaFigures) -> Group {
+    let mut group = Group::new("Replica");
+    let state = figures.get();
+    let stage = state.stage.word();
+    group.add("State", "What the replica does", Value::State(stage, stage.to_owned()));
+    group.text("Supplier", "The server whose log it applies", &state.supplier);
+    group.level("Epoch", "Number of the writer's epoch", state.epoch);
+    group.level("Position", "The last record applied", state.position);
+    group.level("Supplier Position", "The supplier's last record", state.newest);
+    group.level("Lag Records", "Records that it lacks", state.lag_records());
+    let seconds = state.complete.elapsed().as_secs();
+    group.level("Lag Seconds", "Seconds since it last had all records", seconds);
+    let help = "Microseconds from the last change at its writer until it was durable here";
+    group.level("Delay", help, state.delay_micros);
+    group.count("Records", "Records applied", state.records);
+    group.count("Connections", "Connections to read the supplier's log", state.connections);
+    group.count("Forwarded", "Changes passed on to the supplier and answered", state.forwarded);
+    group.level("Waiting Changes", "Changes of this server's clients without an answer", state.waiting);
+    group.add("Failing", "Why it does not follow", Value::Fault(state.error.map_or(Ok("no"), Err)));
+    let apply = state.apply_error.map_or(Ok("no"), Err);
+    group.add("Apply", "Why records are not applied", Value::Fault(apply));
+    group
+}
 
 /// Returns the figures, if there are replicas. `newest` is the position of the last record.
 pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {

@@ -19,6 +19,7 @@ use crate::session::context::Shared;
 use crate::telemetry::health::Health;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::bad_passwords::BadPasswords;
+use crate::workers::copies::Copies;
 use crate::workers::delays::Delays;
 use crate::workers::hash_pool::HashPool;
 use crate::workers::log_reader::LogReader;
@@ -52,7 +53,9 @@ pub(super) fn start(
     let lists = &config.bad_passwords;
     let bad_passwords = BadPasswords::open(lists.words.as_deref(), lists.breached.as_deref())?;
     let read_age = config.cluster.as_ref().and_then(|cluster| cluster.read_age);
-    let logins_max = if config.cluster.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
+    let read_age = read_age.or_else(|| config.replica.as_ref().and_then(|replica| replica.read_age));
+    let logins_max =
+        if config.cluster.is_some() || config.replica.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
     let trail_reader = config.audit.folder.as_ref().map(|folder| TrailReader::start(folder, mailboxes));
     let generation = generation(directory)?;
@@ -85,6 +88,7 @@ pub(super) fn start(
         row_cache_bytes: (config.row_cache_bytes - writer_cache_bytes(config)) / counters.len(),
         trail_reader: trail_reader.transpose()?,
         audit,
+        copies: Copies::new(directory, &config.data, mailboxes),
         log_reader,
         generation,
     }))

@@ -1,4 +1,4 @@
-//! The one thread that changes the directory: the writer, or the node of a cluster in its place.
+//! The one thread that changes the directory: the writer, or the node of a cluster or a replica in its place.
 
 use std::io;
 use std::sync::Arc;
@@ -10,6 +10,7 @@ use super::shared::writer_cache_bytes;
 use crate::config::Config;
 use crate::net::acceptor::AcceptorControl;
 use crate::session::context::Shared;
+use crate::workers::replica::{self, ReplicaParts};
 use crate::workers::service::Service;
 use crate::workers::writer;
 
@@ -20,7 +21,7 @@ use crate::workers::writer;
 /// The system cannot start one.
 pub(super) fn start(
     mut writer: Writer,
-    node: Option<Node>,
+    (node, replica): (Option<Node>, Option<ReplicaParts>),
     config: &Config,
     shared: &Shared,
     control: Arc<AcceptorControl>,
@@ -31,9 +32,10 @@ pub(super) fn start(
     }
     let (queue, health) = (Arc::clone(&shared.writes), Arc::clone(&shared.health));
     let closing = Arc::clone(&queue);
-    let run = move || match node {
-        Some(node) => cluster::run(node, writer, &queue, &health, &|| control.stop()),
-        None => writer::run(writer, &queue, &health),
+    let run = move || match (node, replica) {
+        (Some(node), _) => cluster::run(node, writer, &queue, &health, &|| control.stop()),
+        (None, Some(replica)) => replica::run(replica, writer, &queue, &health),
+        (None, None) => writer::run(writer, &queue, &health),
     };
     Service::start("pando-writer", run, move || closing.close())
 }

@@ -372,6 +372,7 @@ impl Session {
             reservation,
             origin: None,
             keeps_old_values: false,
+            is_forwarded: false,
         });
         true
     }

@@ -47,7 +47,7 @@ impl Session {
             }
             Work::Verify(Proof { requester: None, .. }) => {}
             Work::Change | Work::PasswordModify(_) if self.is_deferred(ticket) => {}
-            Work::Change | Work::PasswordModify(_) | Work::Transaction(_) => {
+            Work::Change | Work::Forwarded(_) | Work::PasswordModify(_) | Work::Transaction(_) => {
                 return Err((ResultCode::TOO_LATE, "the operation is under way"));
             }
             Work::Verify(_) | Work::Kerberos | Work::Decided(_) | Work::Delayed { .. } => {

@@ -71,6 +71,7 @@ impl Session {
             reservation,
             origin: self.origin(context, message),
             keeps_old_values: context.audit.keeps_old_values(),
+            is_forwarded: false,
         };
         let (mut claim, mut old) = (None, None);
         let submitter = self.submitter(context, account_number(&self.requester, self.requester.dn()));
@@ -179,6 +180,9 @@ impl Session {
         match taken {
             Some((head, Work::Decided(decided))) => {
                 self.recorded(context, head, *decided, &answer.outcome, out);
+            }
+            Some((head, Work::Forwarded(operation))) => {
+                self.forwarded_written(context, &head, operation, answer, out);
             }
             Some((head, Work::Transaction(changes))) => self.settled(context, &head, changes, answer, out),
             Some((head, Work::PasswordModify(password))) => {

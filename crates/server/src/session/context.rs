@@ -23,6 +23,7 @@ use crate::telemetry::health::{FailedOperation, Health};
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::slow::SlowOperations;
 use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
+use crate::workers::copies::Copies;
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
 use crate::workers::hash_pool::HashPool;
@@ -72,6 +73,8 @@ pub(crate) struct Shared {
     pub(crate) certificates: Arc<Certificates>,
     /// Bytes for the row cache of each event loop.
     pub(crate) row_cache_bytes: usize,
+    /// Copies the data for new replicas.
+    pub(crate) copies: Copies,
     /// Reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,
     /// Thread that reads the audit trail for clients, if there is a trail.

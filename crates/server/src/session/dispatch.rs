@@ -11,6 +11,7 @@ use directory::{Outcome, RequestContext, Requester};
 use ldap::{DecodeLimits, Message, Request, ResponseOp, ResultCode};
 
 use super::extended;
+use super::forwarded::is_forwarded;
 use super::outstanding::{RequestHead, Work};
 use super::password_modify::is_password_modify;
 use super::positions::Reached;
@@ -154,6 +155,10 @@ impl Session {
             None => self.carry_out(context, head, message, out),
             Some(AdmittedChange { work: Work::Transaction(_), reservation, .. }) => {
                 self.commit_transaction(context, head, message, reservation, out);
+                ControlFlow::Continue(())
+            }
+            Some(AdmittedChange { reservation, .. }) if is_forwarded(&message.request) => {
+                self.forwarded(context, head, message, reservation, out);
                 ControlFlow::Continue(())
             }
             Some(AdmittedChange { frame, work, reservation }) => {

@@ -14,6 +14,8 @@ use ldap::{
     Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
 };
 
+use replication::OperationId;
+
 use super::password_answer::PasswordAnswer;
 use super::proof::{DecidedAttempt, Proof};
 use super::shared_rest::SharedRest;
@@ -172,6 +174,8 @@ pub(super) enum Work {
     },
     /// The writer, or the thread that reads the audit trail.
     Change,
+    /// The writer, which makes a change that a replica has forwarded.
+    Forwarded(OperationId),
     /// The writer, which changes a password.
     PasswordModify(PasswordAnswer),
     /// The writer, which makes the changes of a transaction.
@@ -206,7 +210,11 @@ impl Outstanding {
             Work::Verify(proof) => proof.requester.is_some(),
             Work::Kerberos => true,
             Work::Decided(decided) | Work::Delayed { decided, .. } => decided.requester.is_some(),
-            Work::Search { .. } | Work::Change | Work::PasswordModify(_) | Work::Transaction(_) => false,
+            Work::Search { .. }
+            | Work::Change
+            | Work::Forwarded(_)
+            | Work::PasswordModify(_)
+            | Work::Transaction(_) => false,
         }
     }
 

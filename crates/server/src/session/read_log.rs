@@ -1,16 +1,18 @@
-//! Reading the log by a replica, as the administrator or an identity that a rule grants `use of replication`.
+//! Reading the log and copying the data by a replica, as the administrator or an identity that a rule grants `use of
+//! replication`.
 
 use std::ops::ControlFlow;
 
 use directory::Outcome;
-use directory::virtual_entries::READ_LOG;
-use ldap::{ExtendedRequest, LogRequest, ResultCode};
+use directory::virtual_entries::{COPY_DATA, READ_LOG};
+use ldap::{CopyRequest, ExtendedRequest, LogRequest, ResultCode};
 use replication::Lineage;
 
 use super::start_tls::Protection;
 use super::{Next, RequestHead, Session, Work};
-use crate::limits::LOG_BLOCK_BYTES;
+use crate::limits::{COPY_PART_BYTES, LOG_BLOCK_BYTES};
 use crate::session::context::Context;
+use crate::workers::copies::CopyRead;
 use crate::workers::log_reader::{Consumer, LogRead, wait_until};
 
 /// Longest name of a replica that is kept.
@@ -64,6 +66,43 @@ impl Session {
                 position: asked.position,
             },
         })
+    }
+
+    /// Submits a request of a replica for a part of a copy of the data.
+    pub(super) fn copy_data(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        let taken = self.copy_read(context, request.value).and_then(|read| {
+            match context.shared.copies.submit(read) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    Err(Outcome::new(ResultCode::BUSY, "too many replicas copy the data: try again"))
+                }
+                Err(error) => {
+                    Err(Outcome::new(ResultCode::BUSY, format!("the system gives no thread: {error}")))
+                }
+            }
+        });
+        match taken {
+            Ok(()) => {
+                head.is_not_timed();
+                self.keep(head, Work::Change, COPY_PART_BYTES, None);
+            }
+            Err(outcome) => self.answer(context, &head, &outcome, out),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn copy_read(&self, context: &Context, value: Option<&[u8]>) -> Result<CopyRead, Outcome> {
+        self.check_may_replicate(context, COPY_DATA)?;
+        let asked = value.and_then(CopyRequest::decode).ok_or_else(|| {
+            Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no request for a copy of the data")
+        })?;
+        Ok(CopyRead { address: self.address(context), copy: asked.copy.to_vec(), offset: asked.offset })
     }
 
     /// Checks that the requester may replicate this server: the log has everything, also passwords.

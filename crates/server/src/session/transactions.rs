@@ -375,6 +375,7 @@ impl Session {
             reservation,
             origin: None,
             keeps_old_values: context.audit.keeps_old_values(),
+            is_forwarded: false,
         };
         self.keep(head, Work::Transaction(Vec::new()), held, None);
         if self.deferred.is_empty() {

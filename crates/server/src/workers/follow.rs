@@ -25,6 +25,7 @@ use self::session::Session;
 use crate::config::FollowSettings;
 use crate::limits::{FOLLOW_RETRY_MAX, FOLLOW_RETRY_MIN};
 use crate::workers::service::Service;
+use crate::workers::source_connection::SourceError;
 use crate::workers::writer::WriteQueue;
 
 /// Reason why a connection to the other server ended.
@@ -36,8 +37,8 @@ enum FollowError {
     /// The other server wants a new connection, with the cookie or without.
     #[error("the source asks to begin again")]
     Again,
-    #[error("cannot read {file}: {error}")]
-    File { file: String, error: String },
+    #[error(transparent)]
+    Connect(#[from] SourceError),
     #[error(transparent)]
     Client(#[from] ClientError),
     #[error("the source refuses {what}: {code}: {diagnostic}")]

@@ -228,8 +228,10 @@ impl Inner {
         let mut later = Vec::with_capacity(reads.len());
         for read in reads.drain(..) {
             match supplier.answer(&read, now, blocks)? {
-                Some(value) => {
-                    self.consumers.note(read.address.connection, &read.consumer, newest, now);
+                Some((value, is_served)) => {
+                    if is_served {
+                        self.consumers.note(read.address.connection, &read.consumer, newest, now);
+                    }
                     answers.push(written(&read, Outcome::success(), Some(value)));
                 }
                 None => later.push(read),
@@ -270,22 +272,23 @@ struct Supplier<'s> {
 }
 
 impl Supplier<'_> {
-    /// Returns the value of the answer, or `None` if the request waits.
+    /// Returns the value of the answer, and whether the replica may have records; or `None` if the request waits.
     fn answer(
         &self,
         read: &LogRead,
         now: Instant,
         blocks: &mut Blocks,
-    ) -> Result<Option<Vec<u8>>, OperationError> {
+    ) -> Result<Option<(Vec<u8>, bool)>, OperationError> {
         let first = read.position + 1;
         if let Some(refusal) = self.refusal(read)? {
-            return Ok(Some(self.without_records(refusal)));
+            return Ok(Some((self.without_records(refusal), false)));
         }
         if self.newest >= first {
             let records = blocks.read(self.snapshot, first, self.newest, read.bytes_max)?;
-            return Ok(Some(records.answer(self.newest, &self.lineage.encode(), first)));
+            return Ok(Some((records.answer(self.newest, &self.lineage.encode(), first), true)));
         }
-        Ok((read.until <= now).then(|| self.without_records(LogPart::Records { first, records: Vec::new() })))
+        let nothing = || self.without_records(LogPart::Records { first, records: Vec::new() });
+        Ok((read.until <= now).then(|| (nothing(), true)))
     }
 
     fn without_records(&self, part: LogPart<'_>) -> Vec<u8> {

@@ -20,7 +20,6 @@ impl ReadAge {
     }
 
     /// Notes that this node has all that was in the log at that time.
-    #[cfg(any(feature = "kafka", test))]
     pub(crate) fn is_complete_as_of(&self, at: Instant) {
         let millis =
             u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1);
@@ -30,16 +29,14 @@ impl ReadAge {
     /// Returns the reason to refuse reads now, if the data may be too old.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
         let Some(millis) = self.complete.load(Ordering::Relaxed).checked_sub(1) else {
-            return Some(
-                "this node has not heard of the cluster's log since it started: ask another node".to_owned(),
-            );
+            return Some("this server has not had all of the log since it started: ask another".to_owned());
         };
         let age = now.saturating_duration_since(self.began + Duration::from_millis(millis));
         (age > self.max).then(|| {
             let (age, max) = (age.as_secs(), self.max.as_secs());
             format!(
-                "this node may lack changes of {age} seconds, and {max} are allowed (cluster.read_age_seconds): ask \
-                 another node"
+                "this server may lack changes of {age} seconds, and {max} are allowed (read_age_seconds): ask \
+                 another"
             )
         })
     }

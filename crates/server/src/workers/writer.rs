@@ -10,10 +10,10 @@
 //! After a failed commit or a panic the store or this thread takes no more changes until a restart. They are answered
 //! with the reason, and reading goes on.
 
+mod elsewhere;
 mod extended;
 mod following;
-#[cfg(feature = "kafka")]
-mod for_cluster;
+mod forwarded;
 mod transaction;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,6 +39,7 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::log_reader::LogReader;
 pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
+pub(crate) use forwarded::{forwarded_passwords, prepared_passwords};
 pub(crate) use transaction::{TransactionChange, execute_transaction};
 
 /// Bytes that a request to record an attempt takes in the queue.
@@ -59,6 +60,8 @@ pub(crate) struct WriteRequest {
     pub(crate) origin: Option<Box<Origin>>,
     /// Whether its record keeps the replaced values.
     pub(crate) keeps_old_values: bool,
+    /// Whether a replica has forwarded it, so that the requester may have been deleted or locked meanwhile.
+    pub(crate) is_forwarded: bool,
 }
 
 /// Work for the writer. No `Debug`: it may contain passwords.
@@ -73,6 +76,8 @@ pub(crate) enum ToWrite {
     Account { id: EntryId, grace: Option<i64>, totp_step: Option<i64> },
     /// Repeat these changes of the server that this one follows.
     Follow(Arc<FollowedChanges>),
+    /// Record the attempts on an account that a replica has noted.
+    ForwardedAccount(EntryId, Box<AccountUpdate>),
 }
 
 impl ToWrite {
@@ -82,6 +87,7 @@ impl ToWrite {
             ToWrite::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
             ToWrite::Account { .. } => size_of::<ToWrite>(),
             ToWrite::Follow(changes) => changes.bytes(),
+            ToWrite::ForwardedAccount(..) => size_of::<ToWrite>() + size_of::<AccountUpdate>(),
         }
     }
 }
@@ -188,6 +194,8 @@ struct Reserved {
 struct WaitingChanges {
     requests: Vec<WriteRequest>,
     closed: bool,
+    /// The thread of a replica has other work.
+    poked: bool,
 }
 
 impl WriteQueue {
@@ -307,6 +315,7 @@ impl WriteQueue {
             reservation: self.reserve(UPDATE_BYTES)?,
             origin: None,
             keeps_old_values: false,
+            is_forwarded: false,
         })
     }
 
@@ -328,12 +337,15 @@ impl WriteQueue {
 
     /// Moves all waiting changes to the end of `backlog`. If there are none, waits for some, for at most `patience` if
     /// that is given.
-    fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
+    pub(crate) fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
         let mut waiting = lock(&self.waiting);
         let mut patience = patience;
         while backlog.is_empty() && waiting.requests.is_empty() {
             if waiting.closed {
                 return Fetched::Closed;
+            }
+            if std::mem::take(&mut waiting.poked) {
+                return Fetched::Nothing;
             }
             waiting = match patience {
                 Some(Duration::ZERO) => return Fetched::Nothing,
@@ -352,7 +364,7 @@ impl WriteQueue {
 
 /// Result of [`WriteQueue::fetch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fetched {
+pub(crate) enum Fetched {
     Changes,
     /// No change within the time.
     Nothing,
@@ -564,6 +576,11 @@ fn execute(
     attempts: &Attempts,
     random: &mut Random,
 ) -> Answer {
+    if request.is_forwarded
+        && let Err(error) = batch.check_requester(&request.requester, now_micros())
+    {
+        return Outcome::from(error).into();
+    }
     match &request.change {
         ToWrite::Message(message) => {
             let given = Given {
@@ -585,6 +602,7 @@ fn execute(
             record_account(batch, attempts, *id, (*grace, *totp_step), random).into()
         }
         ToWrite::Follow(changes) => changes.execute(batch, random).into(),
+        ToWrite::ForwardedAccount(id, update) => update_account(batch, *id, update, random).into(),
     }
 }
 
@@ -707,6 +725,7 @@ mod tests {
             reservation: queue.reserve(bytes).unwrap(),
             origin: None,
             keeps_old_values: false,
+            is_forwarded: false,
         }
     }
 

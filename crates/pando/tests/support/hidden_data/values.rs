@@ -4,16 +4,20 @@
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
-    APPLY_SETTINGS, EXPLAIN_ACCESS, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT, READ_HISTORY, READ_LOG,
-    UNDELETE,
+    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT,
+    READ_HISTORY, READ_LOG, UNDELETE,
 };
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf, HistoryRequest,
-    ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults, PasswordModify,
-    PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation, SyncRequest,
-    TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state, oids,
+    AccessQuestion, AtLeast, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf,
+    HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults,
+    PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation,
+    SyncRequest, TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state,
+    oids,
 };
+
+use replication::forward::{self, ForwardedRequester, encode_requests};
+use replication::{NodeId, OperationId};
 
 use super::requests::{Dice, filter};
 use super::world::pick;
@@ -242,6 +246,10 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         }),
         READ_AUDIT => (Kind::Reads, |_| same(TrailRequest { since_micros: 0, from: None }.encode())),
         READ_LOG => (Kind::Reads, log_request),
+        COPY_DATA => {
+            (Kind::Reads, |dice| same(CopyRequest { copy: &[], offset: dice.rng.u64(..1_000) }.encode()))
+        }
+        FORWARD => (Kind::Writes, forwarded_change),
         LIST_DELETED => (Kind::Reads, |dice| {
             let name = dice.rng.bool().then(|| dice.name());
             same(DeletedRequest { from: &[], name: name.as_deref() }.encode())
@@ -257,6 +265,31 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         OWN_CREDENTIALS => (Kind::Writes, own_credentials),
         _ => return None,
     })
+}
+
+/// Makes a change of anyone, as a replica forwards it.
+fn forwarded_change(dice: &mut Dice<'_>) -> Values {
+    let requester = match dice.rng.u32(..3) {
+        0 => ForwardedRequester::Anonymous,
+        1 => ForwardedRequester::Administrator { dn: dice.identity() },
+        _ => ForwardedRequester::Entry { id: dice.rng.u64(..50), dn: dice.identity() },
+    };
+    let name = dice.name();
+    let mut message = Vec::new();
+    let request = ldap::Request::Delete(ldap::DeleteRequest { entry: &name });
+    ldap::Message { id: MessageId(1), request, controls: ldap::Controls::NONE }.encode(&mut message);
+    same(encode_requests(&[forward::Request {
+        operation: OperationId { node: NodeId(0), incarnation: 1, sequence: dice.rng.u64(..9) },
+        epoch: 0,
+        link: forward::Link::default(),
+        position: 0,
+        requester,
+        method: forward::BindMethod::Simple,
+        strength: 0,
+        network: None,
+        listener: None,
+        work: forward::Work::Change { message, passwords: forward::Prepared::default() },
+    }]))
 }
 
 /// Makes a request for the log of other data, so that the answer has no records.

@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
-use client::{ClientError, Connection, Received, Tls};
+use client::{ClientError, Connection, Received};
 use directory::follow::{SourceAttribute, SourceChange, SourceEntry, others_below};
 use directory::{Outcome, Requester};
 use ldap::{
@@ -26,12 +26,13 @@ use super::refresh::Refresh;
 use super::rejected::Rejected;
 use super::state::CopyState;
 use super::{Follow, FollowError, FollowStage, cookie};
-use crate::config::FollowIdentity;
+use crate::config::FollowSettings;
 use crate::limits::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_CONNECT, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK,
     FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
+use crate::workers::source_connection;
 use crate::workers::writer::{FollowedChanges, GroupEnd, ToWrite, change_bytes};
 
 type Result<T> = std::result::Result<T, FollowError>;
@@ -134,40 +135,8 @@ impl<'f> Session<'f> {
     }
 
     fn connect(&self) -> Result<Connection> {
-        let settings = &self.follow.settings;
-        let read = |file: &std::path::Path| {
-            std::fs::read(file).map_err(|error| FollowError::File {
-                file: file.display().to_string(),
-                error: error.to_string(),
-            })
-        };
-        let tls = match (&settings.authorities, &settings.identity) {
-            (None, _) => None,
-            (Some(authorities), FollowIdentity::Certificate { certificate, key }) => {
-                Some(Tls::with_certificate(&read(authorities)?, &read(certificate)?, &read(key)?))
-            }
-            (Some(authorities), _) => Some(Tls::authorities(&read(authorities)?)),
-        };
-        let tls = tls.transpose().map_err(|error| FollowError::File {
-            file: "the certificates of [follow]".to_owned(),
-            error: error.to_string(),
-        })?;
-        let mut connection = match &tls {
-            Some(tls) => Connection::open_within(&settings.url, Some(tls), FOLLOW_CONNECT)?,
-            None => Connection::open_url(&settings.url, None)?,
-        };
-        connection.set_timeout(FOLLOW_CONNECT)?;
-        let bound = match &settings.identity {
-            FollowIdentity::Password { dn, file } => {
-                let password = String::from_utf8_lossy(&read(file)?).into_owned();
-                connection.bind(dn.as_str(), password.strip_suffix('\n').unwrap_or(&password))?
-            }
-            FollowIdentity::Certificate { .. } | FollowIdentity::Socket => connection.bind_external(None)?,
-        };
-        match bound.code {
-            ResultCode::SUCCESS => Ok(connection),
-            code => Err(FollowError::Refused { what: "the bind", code, diagnostic: bound.diagnostic }),
-        }
+        let FollowSettings { url, authorities, identity, .. } = &self.follow.settings;
+        Ok(source_connection::connect("follow", url, authorities.as_ref(), identity, FOLLOW_CONNECT)?)
     }
 
     fn search(&self, connection: &mut Connection) -> Result<MessageId> {

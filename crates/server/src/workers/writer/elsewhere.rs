@@ -1,13 +1,32 @@
-//! The queue and the execution of changes in a node of a cluster, in which another thread decides how and when a batch
-//! is committed.
+//! The queue of a node of a cluster and of a replica, in which another thread decides how and when a batch is
+//! committed.
+
+use std::sync::PoisonError;
+use std::time::Duration;
 
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 
-use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed};
+use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed, lock};
 use crate::net::mailbox::{Address, LoopMessage};
 
 impl WriteQueue {
+    /// Ends a wait for changes, because the thread of a replica has other work.
+    pub(crate) fn poke(&self) {
+        lock(&self.waiting).poked = true;
+        self.work_arrived.notify_one();
+    }
+
+    /// Waits for [`poke`](WriteQueue::poke) only, for at most `patience`. A spurious wake-up ends the wait early.
+    pub(crate) fn await_poke(&self, patience: Duration) -> Fetched {
+        let mut waiting = lock(&self.waiting);
+        if !std::mem::take(&mut waiting.poked) {
+            let waited = self.work_arrived.wait_timeout(waiting, patience);
+            waited.unwrap_or_else(PoisonError::into_inner).0.poked = false;
+        }
+        Fetched::Nothing
+    }
+
     /// Waits for changes and takes them all. Returns false if the queue is closed and empty.
     pub(crate) fn take_changes(&self, requests: &mut Vec<WriteRequest>) -> bool {
         self.fetch(requests, None) == Fetched::Changes

@@ -1,0 +1,307 @@
+//! Replicas without a shared log: they copy their supplier's data, apply its log, and forward changes.
+
+use crate::support;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use ldap::{ChangeOperation, ResultCode, Scope};
+use support::cluster::until;
+use support::pando::{Start, command};
+use support::positions;
+use support::tree::{add, add_person, person_dn, plant, replace};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
+
+/// A replica's place: its folder and node file.
+struct Place {
+    scratch: Scratch,
+    node: PathBuf,
+}
+
+impl Place {
+    fn new(name: &str, supplier: SocketAddr) -> Place {
+        let scratch = Scratch::new(name);
+        let mut place = Place { node: scratch.join("node.toml"), scratch };
+        place.set_supplier(supplier, "");
+        place
+    }
+
+    /// Writes the node file with this supplier, and more keys of the table.
+    fn set_supplier(&mut self, supplier: SocketAddr, more: &str) {
+        let password = self.scratch.write("password", ADMIN_PASSWORD);
+        let table = format!(
+            "[replica]\nsupplier = \"ldap://{supplier}\"\nname = \"test\"\nbind_dn = \"{ADMIN_DN}\"\n\
+             password_file = \"{}\"\n{more}",
+            password.display()
+        );
+        self.node = self.scratch.write("node.toml", table);
+    }
+
+    fn start(&self) -> Pando {
+        Start::new(&self.scratch).arguments(&["--node", self.node.to_str().unwrap()]).ready()
+    }
+}
+
+/// Waits until both servers have the same entries.
+#[track_caller]
+fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let (one, other) = (format!("ldap://{}", one.address()), format!("ldap://{}", other.address()));
+    let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
+    let compare = [&["compare", &one, &other], &bind[..], &["--base", SUFFIX]].concat();
+    until("equal servers", || {
+        let run = command(&compare, None);
+        run.stderr.contains("0 with other values, 0 only in the first, 0 only in the second").then_some(())
+    });
+}
+
+/// Returns a figure of the replica.
+fn figure(pando: &Pando, name: &str) -> String {
+    let dn = format!("cn={name},cn=Replica,cn=monitor");
+    let entry = pando.administrator().entry(&dn, &["monitorCounter", "monitoredInfo"]).unwrap().unwrap();
+    entry.text("monitorCounter").or_else(|| entry.text("monitoredInfo")).unwrap()
+}
+
+#[test]
+fn a_replica_copies_follows_and_forwards() {
+    let scratch = Scratch::new("replica-supplier");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    plant(&mut admin);
+    let place = Place::new("replica-first", supplier.address());
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    // A position of the supplier is a position of the replica.
+    let unit = format!("ou=token,{SUFFIX}");
+    let token = positions::position_of(&positions::add(&mut admin, &unit, None));
+    let mut reader = replica.administrator();
+    let read = positions::read(&mut reader, &unit, positions::at_least(token, 0, 20_000));
+    assert_eq!((read.outcome.code, read.entries.len()), (ResultCode::SUCCESS, 1));
+    // A client of the replica changes the supplier, and reads its own change at once.
+    let mut anna = replica.connect();
+    assert!(anna.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
+    let title: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "title", &["forwarded"])];
+    for number in 0..20 {
+        let new = format!("ou=own{number},{SUFFIX}");
+        add(&mut reader, &new, &[("objectClass", "organizationalUnit")]);
+        assert!(reader.entry(&new, &["1.1"]).unwrap().is_some(), "the replica shows what it has answered");
+    }
+    // The supplier decides by the rights of the client.
+    let refused = anna.modify(&person_dn("bert"), title).unwrap();
+    assert_eq!(refused.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{refused:?}");
+    let refused = reader.modify(&format!("ou=none,{SUFFIX}"), title).unwrap();
+    assert_eq!((refused.code, &*refused.matched_dn), (ResultCode::NO_SUCH_OBJECT, SUFFIX));
+    assert!(reader.modify(&person_dn("anna"), title).unwrap().is_success());
+    let changed = admin.entry(&person_dn("anna"), &["title", "modifiersName"]).unwrap().unwrap();
+    assert_eq!(changed.texts("title"), ["forwarded"]);
+    // A new password is hashed on the replica, and holds on both.
+    let password: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["new-secret"])];
+    assert!(reader.modify(&person_dn("anna"), password).unwrap().is_success());
+    for server in [&supplier, &replica] {
+        let mut connection = server.connect();
+        assert!(connection.bind(&person_dn("anna"), "new-secret").unwrap().is_success());
+        let stored = server.administrator().entry(&person_dn("anna"), &["userPassword"]).unwrap().unwrap();
+        assert!(!stored.texts("userPassword").iter().any(|value| value == "new-secret"));
+    }
+    equal(&scratch, &supplier, &replica);
+    assert_eq!(figure(&replica, "State"), "following");
+    until("no lag", || (figure(&replica, "Lag Records") == "0").then_some(()));
+    let shown = supplier.administrator().search(
+        "cn=Replicas,cn=monitor",
+        Scope::SingleLevel,
+        "(monitoredInfo=\"test\"*)",
+        &["monitoredInfo"],
+    );
+    assert_eq!(shown.unwrap().entries.len(), 1, "the supplier shows its replica by name");
+    // A stopped replica continues from its position.
+    assert!(replica.stop().success());
+    add_person(&mut admin, "later");
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+    // Its data is not changed by other programs, nor served without its supplier.
+    let run = command(&["verify"], Some(&Pando::data(&place.scratch)));
+    run.expect_code(0);
+    let (_, said) = Start::new(&place.scratch).refused();
+    assert!(said.contains("contains a replica"), "{said}");
+}
+
+/// Both sides are killed while changes are made, and continue.
+#[test]
+fn killed_replicas_and_suppliers_end_equal() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let scratch = Scratch::new("replica-kill");
+    let first = Pando::start(&scratch);
+    let address = first.address();
+    plant(&mut first.administrator());
+    let place = Place::new("replica-killed", address);
+    let listen = format!("ldap://{address}");
+    let mut replica = place.start();
+    let mut supplier = first;
+    for round in 0..rounds(4) {
+        let mut admin = supplier.administrator();
+        let count = random.u32(5..40);
+        for number in 0..count {
+            let name = format!("r{round}n{number}");
+            add_person(&mut admin, &name);
+            if random.bool() {
+                replace(&mut admin, &person_dn(&name), "title", &[&name]);
+            }
+            if random.u8(..4) == 0 {
+                assert!(admin.delete(&person_dn(&name)).unwrap().is_success());
+            }
+            if number == count / 2 {
+                match random.u8(..3) {
+                    0 => {
+                        replica.kill();
+                        replica = place.start();
+                    }
+                    1 => {
+                        supplier.kill();
+                        supplier = Start::new(&scratch).arguments(&["--listen", &listen]).ready();
+                        admin = supplier.administrator();
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    // The replica's supplier has the address of its first start.
+    let again = supplier.address() != address;
+    if again {
+        let mut place = place;
+        assert!(replica.stop().success());
+        place.set_supplier(supplier.address(), "");
+        replica = place.start();
+        equal(&scratch, &supplier, &replica);
+    } else {
+        equal(&scratch, &supplier, &replica);
+    }
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}
+
+/// A replica of a replica: records pass through, and changes go the other way.
+#[test]
+fn replicas_form_chains() {
+    let scratch = Scratch::new("replica-chain");
+    let supplier = Pando::start(&scratch);
+    plant(&mut supplier.administrator());
+    let middle_place = Place::new("replica-middle", supplier.address());
+    let middle = middle_place.start();
+    let last_place = Place::new("replica-last", middle.address());
+    let last = last_place.start();
+    let mut admin = last.administrator();
+    for number in 0..10 {
+        let new = format!("ou=chain{number},{SUFFIX}");
+        add(&mut admin, &new, &[("objectClass", "organizationalUnit")]);
+        assert!(admin.entry(&new, &["1.1"]).unwrap().is_some());
+    }
+    equal(&scratch, &supplier, &last);
+    equal(&scratch, &middle, &last);
+    // Without the supplier of the middle, changes are refused and reads go on.
+    assert!(supplier.stop().success());
+    until("a refused change", || {
+        let refused =
+            admin.add(&format!("ou=lost,{SUFFIX}"), &[("objectClass", "organizationalUnit")]).unwrap();
+        (refused.code == ResultCode::UNAVAILABLE).then_some(())
+    });
+    assert!(admin.entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
+    assert!(last.stop().success());
+    assert!(middle.stop().success());
+}
+
+/// Failed binds at the replica count at the supplier, so an account is locked on both.
+#[test]
+fn failed_binds_lock_an_account_everywhere() {
+    let scratch = Scratch::new("replica-lock");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    plant(&mut admin);
+    let policy = format!("cn=default,{SUFFIX}");
+    let attributes = [
+        ("objectClass", "device"),
+        ("objectClass", "pandoPwdPolicy"),
+        ("cn", "default"),
+        ("pwdAttribute", "userPassword"),
+        ("pwdLockout", "TRUE"),
+        ("pwdMaxFailure", "3"),
+    ];
+    add(&mut admin, &policy, &attributes);
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[&policy])];
+    assert!(admin.modify("cn=config", change).unwrap().is_success());
+    let place = Place::new("replica-locked", supplier.address());
+    let replica = place.start();
+    let anna = person_dn("anna");
+    until("a locked account", || {
+        let wrong = replica.connect().bind(&anna, "wrong").unwrap();
+        assert_eq!(wrong.code, ResultCode::INVALID_CREDENTIALS);
+        let state = supplier.administrator().entry(&anna, &["pwdAccountLockedTime"]).unwrap().unwrap();
+        state.text("pwdAccountLockedTime").map(drop)
+    });
+    for server in [&supplier, &replica] {
+        until("a refused bind", || {
+            let refused = server.connect().bind(&anna, "anna-secret").unwrap();
+            (refused.code == ResultCode::INVALID_CREDENTIALS).then_some(())
+        });
+    }
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}
+
+/// A replica that the log does not reach any longer says so, serves its data, and is replaced by a new copy. One whose
+/// supplier has lost records does not merge.
+#[test]
+fn a_replica_without_records_says_why_it_halts() {
+    let scratch = Scratch::new("replica-halt");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    plant(&mut admin);
+    let mut place = Place::new("replica-halted", supplier.address());
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoLogRecords", &["3"])];
+    assert!(admin.modify("cn=config", change).unwrap().is_success());
+    for number in 0..300 {
+        replace(&mut admin, &person_dn("anna"), "title", &[&format!("t{number}")]);
+    }
+    let replica = place.start();
+    until("the reason", || figure(&replica, "Failing").contains("keeps its log from position").then_some(()));
+    assert_eq!(figure(&replica, "State"), "halted");
+    assert!(replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
+    assert!(replica.stop().success());
+    let data = Pando::data(&place.scratch);
+    std::fs::rename(&data, place.scratch.join("old")).unwrap();
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    // The supplier is put back to an older state, and goes on from there.
+    assert!(supplier.stop().success());
+    let backup = scratch.join("backup");
+    let copy = |from: &PathBuf, to: &PathBuf| {
+        let (from, to) = (from.to_str().unwrap(), to.to_str().unwrap());
+        support::clients::run("cp", &["-a", from, to], "").expect_code(0);
+    };
+    let data = Pando::data(&scratch);
+    copy(&data, &backup);
+    let supplier = Pando::start(&scratch);
+    add_person(&mut supplier.administrator(), "lost");
+    place.set_supplier(supplier.address(), "");
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+    std::fs::remove_dir_all(&data).unwrap();
+    std::fs::rename(&backup, &data).unwrap();
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    ["other", "more", "yet"].iter().for_each(|name| add_person(&mut admin, name));
+    place.set_supplier(supplier.address(), "");
+    let replica = place.start();
+    until("the reason", || figure(&replica, "Failing").contains("histories differ").then_some(()));
+    assert!(replica.administrator().entry(&person_dn("lost"), &["1.1"]).unwrap().is_some());
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}

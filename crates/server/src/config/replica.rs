@@ -1,0 +1,105 @@
+//! The table `[replica]`: the server whose log this one applies.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ldap::ServerUrl;
+use serde::Deserialize;
+
+use crate::config::ConfigError;
+use crate::config::follow::FollowIdentity;
+use crate::config::values::{DnText, FromText};
+
+/// Longest name of a replica.
+const NAME_BYTES_MAX: usize = 64;
+
+/// The table `[replica]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReplicaKeys {
+    supplier: Option<FromText<ServerUrl>>,
+    name: Option<String>,
+    bind_dn: Option<FromText<DnText>>,
+    pub(crate) password_file: Option<PathBuf>,
+    pub(crate) authorities: Option<PathBuf>,
+    pub(crate) certificate: Option<PathBuf>,
+    pub(crate) key: Option<PathBuf>,
+    read_age_seconds: Option<u32>,
+}
+
+/// The server whose log this one applies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaSettings {
+    /// URL of the supplier.
+    pub supplier: ServerUrl,
+    /// Name of this replica in the supplier's figures.
+    pub name: String,
+    /// Identity to bind as.
+    pub identity: FollowIdentity,
+    /// Authorities that sign the supplier's certificate, in PEM form. `None` only for this machine.
+    pub authorities: Option<PathBuf>,
+    /// Age of the data above which reads are refused; `None` for no limit.
+    pub read_age: Option<Duration>,
+}
+
+impl ReplicaKeys {
+    /// Returns the paths of the table.
+    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        [&mut self.password_file, &mut self.authorities, &mut self.certificate, &mut self.key]
+            .into_iter()
+            .flatten()
+    }
+}
+
+impl ReplicaSettings {
+    /// Returns the settings of the table.
+    pub(super) fn of(table: ReplicaKeys) -> Result<ReplicaSettings, ConfigError> {
+        let ReplicaKeys {
+            supplier,
+            name,
+            bind_dn,
+            password_file,
+            authorities,
+            certificate,
+            key,
+            read_age_seconds,
+        } = table;
+        let wrong = ConfigError::Replica;
+        let Some(FromText(supplier)) = supplier else { return Err(wrong("it needs supplier")) };
+        let files = (password_file, certificate, key);
+        let identity = FollowIdentity::of(&supplier, bind_dn, files, authorities.is_some()).map_err(wrong)?;
+        let name = name.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
+        if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
+            return Err(wrong("name has at most 64 bytes and no control characters"));
+        }
+        if read_age_seconds == Some(0) {
+            return Err(wrong("read_age_seconds is at least 1"));
+        }
+        let read_age = read_age_seconds.map(|seconds| Duration::from_secs(seconds.into()));
+        Ok(ReplicaSettings { supplier, name, identity, authorities, read_age })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(text: &str) -> Result<ReplicaSettings, String> {
+        ReplicaSettings::of(toml::from_str(text).unwrap()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_table_names_supplier_and_identity() {
+        assert!(settings("").unwrap_err().contains("supplier"));
+        assert!(settings("supplier = \"ldap://localhost\"").unwrap_err().contains("bind_dn"));
+        let socket = settings("supplier = \"ldapi://%2Fs\"\nname = \"west\"\nread_age_seconds = 5").unwrap();
+        assert_eq!((socket.identity, &*socket.name), (FollowIdentity::Socket, "west"));
+        assert_eq!(socket.read_age, Some(Duration::from_secs(5)));
+        let bare = "supplier = \"ldap://one.example.com\"\nbind_dn = \"cn=b\"\npassword_file = \"p\"";
+        assert!(settings(bare).unwrap_err().contains("authorities"));
+        assert!(settings(&format!("{bare}\nauthorities = \"ca.pem\"")).is_ok());
+        let local = "supplier = \"ldapi://%2Fs\"";
+        assert!(settings(&format!("{local}\nread_age_seconds = 0")).unwrap_err().contains("at least 1"));
+        assert!(settings(&format!("{local}\nname = \"{}\"", "x".repeat(65))).unwrap_err().contains("64"));
+    }
+}

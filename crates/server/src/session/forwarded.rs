@@ -1,0 +1,110 @@
+//! Changes that a replica forwards for its clients: each is carried out as the client's, whom the replica has
+//! authenticated. So the right to replicate is the right to change as anyone.
+
+use std::sync::Arc;
+
+use directory::Outcome;
+use directory::account_update::AccountUpdate;
+use directory::rows::EntryId;
+use directory::virtual_entries::FORWARD;
+use ldap::{Message, Request, ResultCode};
+use replication::OperationId;
+use replication::forward::{self, Reply};
+
+use super::{RequestHead, Session, Work};
+use crate::net::mailbox::{PreparedPasswords, Written};
+use crate::session::context::Context;
+use crate::stamp::now_micros;
+use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteRequest, prepared_passwords};
+
+/// Returns true if the request is a change that a replica forwards.
+pub(super) fn is_forwarded(request: &Request<'_>) -> bool {
+    matches!(request, Request::Extended(request) if request.name == FORWARD)
+}
+
+impl Session {
+    /// Takes a forwarded change that has a reservation in the writer's queue.
+    pub(super) fn forwarded(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        message: &Message<'_>,
+        reservation: Reservation,
+        out: &mut Vec<u8>,
+    ) {
+        let Request::Extended(request) = message.request else { return };
+        let asked = match self.forwarded_request(context, request.value) {
+            Ok(asked) => asked,
+            Err(outcome) => return self.answer(context, &head, &outcome, out),
+        };
+        let (operation, held) = (asked.operation, reservation.bytes());
+        let link = Some(forwarding::link_of(&asked, now_micros()));
+        let requester = Arc::new(forwarding::requester_of(&asked.requester));
+        let (change, passwords) = match asked.work {
+            forward::Work::Change { message, passwords } => {
+                (ToWrite::Message(message.into()), prepared_passwords(passwords))
+            }
+            forward::Work::Transaction(changes) => {
+                let changes = changes.into_iter().map(|change| TransactionChange {
+                    message: change.message.into(),
+                    passwords: prepared_passwords(change.passwords),
+                    origin: None,
+                });
+                (ToWrite::Transaction(changes.collect()), PreparedPasswords::default())
+            }
+            forward::Work::Account { id, update } => {
+                let update: AccountUpdate = forwarding::update_of(update);
+                (ToWrite::ForwardedAccount(EntryId(id), Box::new(update)), PreparedPasswords::default())
+            }
+        };
+        let request = WriteRequest {
+            address: self.address(context),
+            requester,
+            link,
+            change,
+            passwords,
+            reservation,
+            origin: self.origin(context, message),
+            keeps_old_values: context.audit.keeps_old_values(),
+            is_forwarded: true,
+        };
+        self.keep(head, Work::Forwarded(operation), held, None);
+        context.outbox.push(request);
+    }
+
+    fn forwarded_request(
+        &self,
+        context: &Context,
+        value: Option<&[u8]>,
+    ) -> Result<forward::Request, Outcome> {
+        self.check_may_replicate(context, FORWARD)?;
+        let requests = value.and_then(forward::decode_requests);
+        let only = requests.and_then(|requests| <[forward::Request; 1]>::try_from(requests).ok());
+        let [request] = only.ok_or_else(|| {
+            Outcome::new(ResultCode::PROTOCOL_ERROR, "the value is no change that a replica forwards")
+        })?;
+        Ok(request)
+    }
+
+    /// Answers a forwarded change that the writer has finished.
+    pub(super) fn forwarded_written(
+        &self,
+        context: &mut Context,
+        head: &RequestHead,
+        operation: OperationId,
+        answer: &Written,
+        out: &mut Vec<u8>,
+    ) {
+        let position = match context.shared.directory.newest_position() {
+            Ok(position) => position,
+            Err(error) => {
+                let outcome = Outcome::new(ResultCode::UNAVAILABLE, error.to_string());
+                return self.answer(context, head, &outcome, out);
+            }
+        };
+        let result = forwarding::forwarded_result(answer.outcome.clone(), answer.value.clone());
+        let reply = forward::Answer { operation, reply: Reply::Decided { position, result } };
+        let value = forward::encode_answers(&[reply]);
+        self.answer_with(context, head, &Outcome::success(), Some(&value), out);
+    }
+}

@@ -1,0 +1,168 @@
+//! A replica: a server that applies the log of another, its supplier, record by record.
+//!
+//! Its thread stands in the place of the writer's loop. It applies the records that `fetch` reads, forwards the changes
+//! of its clients to the supplier by `forward`, and answers each when its own data shows the result.
+//!
+//! A change is forwarded at most once. If the connection breaks before the answer, its client learns that the change
+//! may have been made.
+
+mod apply;
+pub(crate) mod copy;
+mod fetch;
+pub(crate) mod figures;
+mod forward;
+mod requests;
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel, sync_channel};
+use std::time::{Duration, Instant};
+
+use directory::{Directory, Writer};
+use replication::Lineage;
+
+use self::fetch::{Block, Fetcher, Source};
+use self::figures::ReplicaFigures;
+use self::forward::{Answers, Forwarder};
+use self::requests::{Decided, Pending};
+use crate::config::ReplicaSettings;
+use crate::limits::{BLOCKS_WAITING_MAX, REPLICA_STOP, REPLICA_TICK};
+use crate::stamp::now_micros;
+use crate::telemetry::health::Health;
+use crate::workers::index_upkeep::Upkeep;
+use crate::workers::read_age::ReadAge;
+use crate::workers::writer::{Fetched, WriteQueue};
+
+/// A replica that does not run yet.
+pub(crate) struct ReplicaParts {
+    pub(crate) settings: ReplicaSettings,
+    pub(crate) directory: Arc<Directory>,
+    pub(crate) figures: Arc<ReplicaFigures>,
+    /// Bounds the age of data that this server returns.
+    pub(crate) read_age: Option<Arc<ReadAge>>,
+}
+
+/// The thread of a running replica.
+struct Replica {
+    parts: ReplicaParts,
+    queue: Arc<WriteQueue>,
+    fetcher: Fetcher,
+    blocks: Receiver<Block>,
+    forwarder: Forwarder,
+    answers: Receiver<Answers>,
+    /// Position and lineage of the last commit.
+    position: u64,
+    lineage: Lineage,
+    /// The last connection whose records are not wanted, because some before them were not applied.
+    unwanted: u64,
+    /// Time before which no record is applied, after a failure.
+    apply_after: Option<Instant>,
+    /// Whether records are left that did not fit into the last commit.
+    has_more_blocks: bool,
+    /// Changes to be forwarded.
+    waiting: VecDeque<Pending>,
+    /// Changes that were forwarded and not answered.
+    sent: Option<Vec<Pending>>,
+    /// Changes that are answered when the data shows their position.
+    decided: Vec<Decided>,
+    /// Last time at which changes could not be sent.
+    forward_failed: Option<Instant>,
+    /// Number of this start in the ids of changes, and of the last change.
+    incarnation: u64,
+    sequence: u64,
+    /// Time since which no client sends changes.
+    closing: Option<Instant>,
+}
+
+/// Runs a replica until the queue is closed and empty.
+pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
+    match Replica::start(parts, queue) {
+        Ok(mut replica) => replica.run(&mut writer, health),
+        Err(error) => health.stop_changes(&format!("the replica cannot start: {error}")),
+    }
+    queue.refuse_all();
+}
+
+impl Replica {
+    fn start(parts: ReplicaParts, queue: &Arc<WriteQueue>) -> io::Result<Replica> {
+        let (passed_on, blocks) = sync_channel(BLOCKS_WAITING_MAX);
+        let (answered, answers) = channel();
+        let snapshot = parts.directory.snapshot().map_err(io::Error::other)?;
+        let position = snapshot.position().map_err(io::Error::other)?;
+        let lineage = Lineage::decode(snapshot.lineage().map_err(io::Error::other)?).unwrap_or_default();
+        drop(snapshot);
+        {
+            let mut figures = parts.figures.lock();
+            (figures.position, figures.newest, figures.epoch) = (position, position, lineage.number());
+        }
+        let source = Source {
+            settings: parts.settings.clone(),
+            directory: Arc::clone(&parts.directory),
+            queue: Arc::clone(queue),
+            figures: Arc::clone(&parts.figures),
+            blocks: passed_on,
+        };
+        let forwarder = Forwarder::start(parts.settings.clone(), Arc::clone(queue), answered)?;
+        Ok(Replica {
+            fetcher: Fetcher::start(source)?,
+            queue: Arc::clone(queue),
+            blocks,
+            forwarder,
+            answers,
+            position,
+            lineage,
+            unwanted: 0,
+            apply_after: None,
+            has_more_blocks: false,
+            waiting: VecDeque::new(),
+            sent: None,
+            decided: Vec::new(),
+            forward_failed: None,
+            incarnation: now_micros(),
+            sequence: 0,
+            closing: None,
+            parts,
+        })
+    }
+
+    fn run(&mut self, writer: &mut Writer, health: &Health) {
+        let mut upkeep = Upkeep::default();
+        let mut requests = Vec::new();
+        while !self.may_end() {
+            let patience =
+                upkeep.patience(writer).map_or(REPLICA_TICK, |patience| patience.min(REPLICA_TICK));
+            let patience = if self.has_block() { Duration::ZERO } else { patience };
+            let fetched = match self.closing {
+                // Nothing arrives, and what was forwarded is still answered.
+                Some(_) => self.queue.await_poke(REPLICA_TICK),
+                None => self.queue.fetch(&mut requests, Some(patience)),
+            };
+            if fetched == Fetched::Closed && self.closing.is_none() {
+                self.close();
+            }
+            requests.drain(..).for_each(|request| self.take(request));
+            let has_applied = self.apply_blocks(writer);
+            while let Ok(answers) = self.answers.try_recv() {
+                self.take_answers(answers);
+            }
+            self.expire();
+            self.forward_if_due();
+            let idle = fetched == Fetched::Nothing && !has_applied && writer.maintenance_pending();
+            if idle || upkeep.is_due(writer) {
+                upkeep.run(writer);
+                self.queue.committed();
+            }
+            if let Some(cause) = health.changes_stopped() {
+                self.refuse_all(cause);
+            }
+        }
+    }
+
+    /// Returns true if no change waits for its answer after the queue was closed, or for too long.
+    fn may_end(&self) -> bool {
+        let Some(since) = self.closing else { return false };
+        let is_done = self.waiting.is_empty() && self.sent.is_none() && self.decided.is_empty();
+        is_done || since.elapsed() > REPLICA_STOP
+    }
+}

@@ -1,0 +1,235 @@
+//! The first copy of the supplier's data, before a new replica is opened.
+//!
+//! The parts go to a file in the data directory, under the name of the copy, so that a later start continues where an
+//! earlier one ended. When the digest of the whole is right, the file becomes the data.
+
+use std::collections::VecDeque;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use client::{ClientError, Connection};
+use data_encoding::HEXLOWER;
+use directory::OpenError;
+use ldap::{CopyAnswer, CopyPart, CopyRequest, MessageId, ResultCode, oids};
+use sha2::{Digest, Sha256};
+
+use crate::config::ReplicaSettings;
+use crate::limits::{
+    COPY_PART_BYTES, COPY_PIPELINE, COPY_RETRY, COPY_SYNC_BYTES, COPY_TRIES, REPLICA_CONNECT, REPLICA_SILENCE,
+};
+use crate::workers::source_connection::{self, SourceError};
+
+/// Folder of a copy that is being received, in the data directory.
+const FOLDER: &str = "copy-being-received";
+/// File of the copy when it is complete.
+const FILE: &str = "data.mdb";
+/// End of the name of a part of a copy; the name of the copy precedes it.
+const PART: &str = ".part";
+
+/// Reason for which there is no copy.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// The supplier cannot be reached, or refuses the bind.
+    #[error(transparent)]
+    Connect(#[from] SourceError),
+    /// The connection broke.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The supplier refuses the copy.
+    #[error("the supplier gives no copy of its data: {0}: {1}")]
+    Refused(ResultCode, String),
+    /// The supplier's answer is not understood.
+    #[error("the supplier's answer is malformed")]
+    Malformed,
+    /// The supplier has another copy by now.
+    #[error("the supplier has made a new copy, because its log does not reach the old one any longer")]
+    Outdated,
+    /// The copy differs from what was sent.
+    #[error("the copy is not what the supplier has sent (SHA-256); start again")]
+    Damaged,
+    /// A file cannot be written.
+    #[error("{}: {error}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        error: io::Error,
+    },
+    /// The copy cannot be used.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+}
+
+/// A copy on its way.
+struct Receiving {
+    folder: PathBuf,
+    name: Vec<u8>,
+    file: Option<File>,
+    received: u64,
+    synced: u64,
+    hash: Sha256,
+}
+
+/// Copies the data of the supplier into the new data directory `data`. Continues a few times if the connection breaks.
+///
+/// # Errors
+/// See [`CopyError`]. A later call continues.
+pub(crate) fn receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError> {
+    for _ in 1..COPY_TRIES {
+        match try_receive(settings, data) {
+            Err(
+                error @ (CopyError::Client(_)
+                | CopyError::Connect(SourceError::Client(_))
+                | CopyError::Outdated),
+            ) => {
+                tracing::warn!("copying the supplier's data: {error}; it is tried again");
+                std::thread::sleep(COPY_RETRY);
+            }
+            other => return other,
+        }
+    }
+    try_receive(settings, data)
+}
+
+fn try_receive(settings: &ReplicaSettings, data: &Path) -> Result<(), CopyError> {
+    let begun = Instant::now();
+    let ReplicaSettings { supplier, authorities, identity, .. } = settings;
+    let patience = REPLICA_CONNECT;
+    let mut connection =
+        source_connection::connect("replica", supplier, authorities.as_ref(), identity, patience)?;
+    connection.set_timeout(REPLICA_SILENCE)?;
+    let folder = data.join(FOLDER);
+    let in_folder = |error| CopyError::File { file: folder.clone(), error };
+    fs::create_dir_all(&folder).map_err(in_folder)?;
+    let mut receiving = Receiving::resume(&folder).map_err(in_folder)?;
+    if receiving.received > 0 {
+        tracing::info!(%supplier, "the copy of the supplier's data is continued at {} bytes", receiving.received);
+    } else {
+        tracing::info!(%supplier, "the supplier's data is copied");
+    }
+    let sha256 = receiving.receive_all(&mut connection)?;
+    if receiving.hash.finalize().as_slice() != sha256 {
+        fs::remove_dir_all(&folder).map_err(in_folder)?;
+        return Err(CopyError::Damaged);
+    }
+    let (bytes, part) = (receiving.received, part_file(&folder, &receiving.name));
+    let synced = receiving.file.as_ref().map_or(Ok(()), File::sync_all);
+    synced.and_then(|()| fs::rename(part, folder.join(FILE))).map_err(in_folder)?;
+    directory::replica::take_copy(&folder, data)?;
+    fs::remove_dir_all(&folder).map_err(in_folder)?;
+    tracing::info!(%supplier, "the supplier's data is copied: {bytes} bytes in {:.1?}", begun.elapsed());
+    Ok(())
+}
+
+fn part_file(folder: &Path, name: &[u8]) -> PathBuf {
+    folder.join(format!("{}{PART}", HEXLOWER.encode(name)))
+}
+
+impl Receiving {
+    /// Continues with the copy in a folder, if there is one.
+    fn resume(folder: &Path) -> io::Result<Receiving> {
+        let mut receiving = Receiving {
+            folder: folder.to_owned(),
+            name: Vec::new(),
+            file: None,
+            received: 0,
+            synced: 0,
+            hash: Sha256::new(),
+        };
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let hex = name.to_str().and_then(|name| name.strip_suffix(PART));
+            let Some(name) = hex.and_then(|hex| HEXLOWER.decode(hex.as_bytes()).ok()) else { continue };
+            let mut file = OpenOptions::new().read(true).write(true).open(entry.path())?;
+            let mut part = vec![0; COPY_PART_BYTES];
+            loop {
+                let count = file.read(&mut part)?;
+                if count == 0 {
+                    break;
+                }
+                receiving.hash.update(part.get(..count).unwrap_or_default());
+                receiving.received += count as u64;
+            }
+            receiving.synced = receiving.received;
+            (receiving.name, receiving.file) = (name, Some(file));
+            break;
+        }
+        Ok(receiving)
+    }
+
+    /// Receives all parts, several of which are under way. Returns the digest of the whole.
+    fn receive_all(&mut self, connection: &mut Connection) -> Result<Vec<u8>, CopyError> {
+        let mut sent: VecDeque<(MessageId, u64)> = VecDeque::new();
+        let (mut next, mut total) = (self.received, None);
+        loop {
+            // Only the first request can be answered by another copy, or by none yet.
+            let most = if total.is_some() { COPY_PIPELINE } else { 1 };
+            while sent.len() < most {
+                let value = CopyRequest { copy: &self.name, offset: next }.encode();
+                let request = ldap::ExtendedRequest { name: oids::COPY_DATA, value: Some(&value) };
+                let id = connection.send(ldap::Request::Extended(request), ldap::Controls::NONE)?;
+                sent.push_back((id, next));
+                next += COPY_PART_BYTES as u64;
+            }
+            let Some((id, offset)) = sent.pop_front() else { return Err(CopyError::Malformed) };
+            let reply = connection.reply(id)?;
+            if reply.outcome.code != ResultCode::SUCCESS {
+                return Err(CopyError::Refused(reply.outcome.code, reply.outcome.diagnostic));
+            }
+            let value = reply.extended.value.ok_or(CopyError::Malformed)?;
+            let answer = CopyAnswer::decode(&value).ok_or(CopyError::Malformed)?;
+            match answer.part {
+                CopyPart::Making => next = offset,
+                CopyPart::End(digest) if answer.copy == self.name && offset >= answer.total => {
+                    return Ok(digest.to_vec());
+                }
+                CopyPart::Data(bytes) => {
+                    if answer.copy != self.name {
+                        if total.is_some() {
+                            return Err(CopyError::Outdated);
+                        }
+                        self.begin(answer.copy)?;
+                        next = COPY_PART_BYTES as u64;
+                    } else if offset != self.received {
+                        return Err(CopyError::Malformed);
+                    }
+                    total = Some(answer.total);
+                    self.write(bytes)?;
+                }
+                CopyPart::End(_) => return Err(CopyError::Outdated),
+            }
+        }
+    }
+
+    /// Begins another copy, which the supplier has in the place of that asked for.
+    fn begin(&mut self, name: &[u8]) -> Result<(), CopyError> {
+        let old = part_file(&self.folder, &self.name);
+        let new = part_file(&self.folder, name);
+        let failed = |error| CopyError::File { file: new.clone(), error };
+        if self.file.take().is_some() {
+            fs::remove_file(old).map_err(failed)?;
+        }
+        self.file = Some(File::create(&new).map_err(failed)?);
+        (self.name, self.received, self.synced, self.hash) = (name.to_vec(), 0, 0, Sha256::new());
+        Ok(())
+    }
+
+    fn write(&mut self, compressed: &[u8]) -> Result<(), CopyError> {
+        let file = part_file(&self.folder, &self.name);
+        let failed = |error| CopyError::File { file: file.clone(), error };
+        let part = zstd::bulk::decompress(compressed, COPY_PART_BYTES).map_err(failed)?;
+        let Some(open) = &mut self.file else { return Err(CopyError::Malformed) };
+        open.seek(SeekFrom::Start(self.received)).and_then(|_| open.write_all(&part)).map_err(failed)?;
+        self.hash.update(&part);
+        self.received += part.len() as u64;
+        if self.received - self.synced >= COPY_SYNC_BYTES {
+            open.sync_data().map_err(failed)?;
+            self.synced = self.received;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,315 @@
+//! The thread that reads the supplier's log. It asks for the next records while the last ones are being applied.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use client::{ClientError, Connection};
+use directory::{Directory, OperationError};
+use ldap::{LogAnswer, LogPart, LogRequest, ResultCode, oids};
+use replication::Lineage;
+use store::StoreError;
+
+use super::figures::{ReplicaFigures, ReplicaStage};
+use crate::config::ReplicaSettings;
+use crate::limits::{
+    LOG_BLOCK_BYTES, REPLICA_CONNECT, REPLICA_HALTED_RETRY, REPLICA_LOOK, REPLICA_RETRY_MAX,
+    REPLICA_RETRY_MIN, REPLICA_SILENCE,
+};
+use crate::workers::log_reader::record_digest;
+use crate::workers::source_connection::{self, SourceError};
+use crate::workers::writer::WriteQueue;
+
+/// Records of the supplier.
+pub(super) struct Block {
+    /// Number of the connection, counted from 1.
+    pub(super) reading: u64,
+    /// Position of the first record.
+    pub(super) first: u64,
+    /// The records; none if the supplier has no more.
+    pub(super) records: Vec<Vec<u8>>,
+    /// The supplier's last position, at a time after `asked`.
+    pub(super) newest: u64,
+    pub(super) asked: Instant,
+    /// Lineage of the supplier.
+    pub(super) lineage: Lineage,
+}
+
+/// State that the thread shares with its owner.
+#[derive(Default)]
+struct Control {
+    is_stopping: AtomicBool,
+    /// The last connection whose records are not wanted.
+    unwanted: AtomicU64,
+}
+
+/// The thread. Dropping it ends the thread.
+pub(super) struct Fetcher {
+    control: Arc<Control>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Reason for which a connection ended.
+#[derive(Debug, thiserror::Error)]
+enum FetchError {
+    #[error("this server stops")]
+    Stopping,
+    #[error("the records are read again")]
+    Again,
+    #[error(transparent)]
+    Connect(#[from] SourceError),
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    #[error("the supplier refuses to serve its log: {0}: {1}")]
+    Refused(ResultCode, String),
+    #[error("the supplier's answer is malformed")]
+    Malformed,
+    #[error("{0}")]
+    Halted(String),
+    #[error(transparent)]
+    Operation(#[from] OperationError),
+}
+
+impl From<StoreError> for FetchError {
+    fn from(error: StoreError) -> FetchError {
+        FetchError::Operation(error.into())
+    }
+}
+
+/// Parts of the thread.
+pub(super) struct Source {
+    pub(super) settings: ReplicaSettings,
+    pub(super) directory: Arc<Directory>,
+    pub(super) queue: Arc<WriteQueue>,
+    pub(super) figures: Arc<ReplicaFigures>,
+    pub(super) blocks: SyncSender<Block>,
+}
+
+impl Fetcher {
+    pub(super) fn start(source: Source) -> io::Result<Fetcher> {
+        let control = Arc::<Control>::default();
+        let own = Arc::clone(&control);
+        let run = move || source.run(&own);
+        let thread = std::thread::Builder::new().name("pando-fetch".to_owned()).spawn(run)?;
+        Ok(Fetcher { control, thread: Some(thread) })
+    }
+
+    /// Makes the thread read again from the last commit, on another connection than this one.
+    pub(super) fn read_again(&self, reading: u64) {
+        self.control.unwanted.store(reading, Ordering::Release);
+    }
+}
+
+impl Drop for Fetcher {
+    fn drop(&mut self) {
+        self.control.is_stopping.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            // The thread returns no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Control {
+    fn check(&self, reading: u64) -> Result<(), FetchError> {
+        if self.is_stopping.load(Ordering::Acquire) {
+            return Err(FetchError::Stopping);
+        }
+        if self.unwanted.load(Ordering::Acquire) >= reading { Err(FetchError::Again) } else { Ok(()) }
+    }
+
+    /// Waits, unless the thread is to end.
+    fn pause(&self, pause: Duration) {
+        let until = Instant::now() + pause;
+        while !self.is_stopping.load(Ordering::Acquire) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+}
+
+impl Source {
+    /// Connects again and again until the thread is to end.
+    fn run(&self, control: &Control) {
+        let mut pause = REPLICA_RETRY_MIN;
+        for reading in 1.. {
+            let mut has_read = false;
+            let ended = self.follow(control, reading, &mut has_read);
+            if has_read {
+                pause = REPLICA_RETRY_MIN;
+            }
+            let Err(error) = ended else { return };
+            let (stage, retry) = match &error {
+                FetchError::Stopping => return,
+                FetchError::Halted(_) => (ReplicaStage::Halted, REPLICA_HALTED_RETRY),
+                _ => (ReplicaStage::Disconnected, pause),
+            };
+            let text = error.to_string();
+            if !matches!(error, FetchError::Again) && self.figures.failed(stage, &text) {
+                let supplier = &self.settings.supplier;
+                match stage {
+                    ReplicaStage::Halted => tracing::error!(%supplier, "this replica does not go on: {text}"),
+                    _ => tracing::warn!(%supplier, "the supplier is not followed: {text}"),
+                }
+                self.queue.poke();
+            }
+            control.pause(retry);
+            pause = (pause * 2).min(REPLICA_RETRY_MAX);
+        }
+    }
+
+    /// Reads the log over one connection, until that ends.
+    fn follow(&self, control: &Control, reading: u64, has_read: &mut bool) -> Result<(), FetchError> {
+        control.check(reading)?;
+        let ReplicaSettings { supplier, authorities, identity, name, .. } = &self.settings;
+        let mut connection =
+            source_connection::connect("replica", supplier, authorities.as_ref(), identity, REPLICA_CONNECT)?;
+        connection.set_timeout(REPLICA_LOOK)?;
+        self.figures.lock().connections += 1;
+        let mut from = Place::of(&self.directory)?;
+        let generation = self.directory.generation()?;
+        let bytes_max = u32::try_from(LOG_BLOCK_BYTES).unwrap_or(u32::MAX);
+        loop {
+            let lineage = from.lineage.encode();
+            let request = LogRequest {
+                generation,
+                position: from.position,
+                digest: &from.digest,
+                lineage: &lineage,
+                wait_ms: u32::try_from(REPLICA_LOOK.as_millis()).unwrap_or(u32::MAX),
+                bytes_max,
+                name,
+            };
+            let asked = Instant::now();
+            let value = ask(control, reading, &mut connection, &request.encode())?;
+            let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
+            let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
+            let (first, records) = records_of(&from, &answer, &theirs)?;
+            *has_read = true;
+            self.figures.heard(answer.newest);
+            from.position += records.len() as u64;
+            from.lineage = theirs.up_to(from.position);
+            from.digest.clear();
+            let records = records.into_iter().map(<[u8]>::to_vec).collect();
+            let block = Block { reading, first, records, newest: answer.newest, asked, lineage: theirs };
+            self.pass_on(control, block)?;
+        }
+    }
+
+    /// Passes records on, and waits while earlier ones are applied.
+    fn pass_on(&self, control: &Control, block: Block) -> Result<(), FetchError> {
+        let (reading, mut block) = (block.reading, block);
+        loop {
+            control.check(reading)?;
+            match self.blocks.try_send(block) {
+                Ok(()) => {
+                    self.queue.poke();
+                    return Ok(());
+                }
+                Err(TrySendError::Disconnected(_)) => return Err(FetchError::Stopping),
+                Err(TrySendError::Full(back)) => {
+                    block = back;
+                    // The owner unparks this thread when it has taken a block.
+                    std::thread::park_timeout(REPLICA_LOOK);
+                }
+            }
+        }
+    }
+}
+
+impl Fetcher {
+    /// Reports that a block was taken.
+    pub(super) fn has_room(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+/// Place up to which the log was read.
+struct Place {
+    position: u64,
+    /// Digest of the last record, on the first request of a connection.
+    digest: Vec<u8>,
+    lineage: Lineage,
+}
+
+impl Place {
+    /// Returns the place of the last commit.
+    fn of(directory: &Arc<Directory>) -> Result<Place, FetchError> {
+        let snapshot = directory.snapshot()?;
+        let position = snapshot.position()?;
+        let last = snapshot.log_records(position).next().transpose()?;
+        let last = last.filter(|(of, _)| *of == position && position > 0);
+        Ok(Place {
+            position,
+            digest: last.map(|(_, record)| record_digest(record).to_vec()).unwrap_or_default(),
+            lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
+        })
+    }
+}
+
+/// Sends a request, and returns the value of its answer.
+fn ask(
+    control: &Control,
+    reading: u64,
+    connection: &mut Connection,
+    value: &[u8],
+) -> Result<Vec<u8>, FetchError> {
+    let request = ldap::ExtendedRequest { name: oids::READ_LOG, value: Some(value) };
+    let id = connection.send(ldap::Request::Extended(request), ldap::Controls::NONE)?;
+    let since = Instant::now();
+    let reply = loop {
+        control.check(reading)?;
+        match connection.reply(id) {
+            Ok(reply) => break reply,
+            // A large answer on a slow line takes several of these.
+            Err(ClientError::TimedOut) if since.elapsed() < REPLICA_SILENCE => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    match reply.outcome.code {
+        ResultCode::SUCCESS => reply.extended.value.ok_or(FetchError::Malformed),
+        code => Err(FetchError::Refused(code, reply.outcome.diagnostic)),
+    }
+}
+
+/// Returns the records of an answer, with the position of the first.
+fn records_of<'a>(
+    from: &Place,
+    answer: &LogAnswer<'a>,
+    theirs: &Lineage,
+) -> Result<(u64, Vec<&'a [u8]>), FetchError> {
+    let halted = |text: String| Err(FetchError::Halted(text));
+    let position = from.position;
+    match &answer.part {
+        LogPart::Records { first, records } if *first == position + 1 => Ok((*first, records.clone())),
+        LogPart::Records { .. } => Err(FetchError::Malformed),
+        LogPart::Trimmed(first) => halted(format!(
+            "the supplier keeps its log from position {first} on, and this replica ends at position {position}: it \
+             needs a copy of the data (move the data directory away and start again)"
+        )),
+        LogPart::Diverged(since) => halted(format!(
+            "the histories differ from position {since} on, and this replica ends at position {position}: what only \
+             this server has is never merged (export it, move the data directory away and start again)"
+        )),
+        LogPart::Replaced => halted(format!(
+            "the supplier belongs to epoch {}, and a later writer was promoted in epoch {}: name that one as the \
+             supplier",
+            theirs.number(),
+            from.lineage.number()
+        )),
+        LogPart::OtherData => halted(
+            "the supplier has other data, for example after an import: this replica needs a copy (move the data \
+             directory away and start again)"
+                .to_owned(),
+        ),
+    }
+}

@@ -1,0 +1,116 @@
+//! State of a replica, for `cn=monitor`, the metrics and the page `/ready`.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// State of the replica.
+#[derive(Debug)]
+pub(crate) struct ReplicaFigures(Mutex<ReplicaState>);
+
+/// Stage of the replica.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReplicaStage {
+    /// There is no connection to the supplier.
+    Disconnected,
+    /// Records arrive as the supplier commits them.
+    Following,
+    /// It cannot go on by itself: it needs a copy, or the histories differ.
+    Halted,
+}
+
+impl ReplicaStage {
+    /// Returns a word for it.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            ReplicaStage::Disconnected => "disconnected",
+            ReplicaStage::Following => "following",
+            ReplicaStage::Halted => "halted",
+        }
+    }
+}
+
+/// See [`ReplicaFigures`].
+#[derive(Clone, Debug)]
+pub(crate) struct ReplicaState {
+    pub(crate) supplier: String,
+    pub(crate) stage: ReplicaStage,
+    /// Reason for which it does not follow now.
+    pub(crate) error: Option<String>,
+    /// Reason for which records cannot be applied now.
+    pub(crate) apply_error: Option<String>,
+    /// The last record applied.
+    pub(crate) position: u64,
+    /// The supplier's last record, as last reported.
+    pub(crate) newest: u64,
+    /// Number of the writer's epoch.
+    pub(crate) epoch: u64,
+    /// Last time at which it had all records of the supplier; the start at first.
+    pub(crate) complete: Instant,
+    /// Microseconds from the last change at its writer until it was durable here, by both clocks.
+    pub(crate) delay_micros: u64,
+    pub(crate) records: u64,
+    pub(crate) connections: u64,
+    pub(crate) forwarded: u64,
+    pub(crate) waiting: u64,
+}
+
+impl ReplicaState {
+    /// Returns how many records of the supplier are not applied.
+    pub(crate) fn lag_records(&self) -> u64 {
+        self.newest.saturating_sub(self.position)
+    }
+
+    /// Returns the reason to send all requests to another server.
+    pub(crate) fn not_ready(&self) -> Option<String> {
+        let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Halted)?;
+        Some(format!("this replica does not follow its supplier, and its data grows old: {error}"))
+    }
+
+    /// Returns the reason to send changes to another server.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Disconnected)?;
+        Some(format!("this replica cannot reach its supplier: {error}"))
+    }
+}
+
+impl ReplicaFigures {
+    pub(crate) fn new(supplier: String, now: Instant) -> ReplicaFigures {
+        ReplicaFigures(Mutex::new(ReplicaState {
+            supplier,
+            stage: ReplicaStage::Disconnected,
+            error: None,
+            apply_error: None,
+            position: 0,
+            newest: 0,
+            epoch: 1,
+            complete: now,
+            delay_micros: 0,
+            records: 0,
+            connections: 0,
+            forwarded: 0,
+            waiting: 0,
+        }))
+    }
+
+    pub(crate) fn get(&self) -> ReplicaState {
+        self.lock().clone()
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, ReplicaState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes that the replica does not follow. Returns true if the reason is new.
+    pub(super) fn failed(&self, stage: ReplicaStage, text: &str) -> bool {
+        let mut state = self.lock();
+        let is_new = state.error.as_deref() != Some(text);
+        (state.stage, state.error) = (stage, Some(text.to_owned()));
+        is_new
+    }
+
+    /// Notes an answer of the supplier with records.
+    pub(super) fn heard(&self, newest: u64) {
+        let mut state = self.lock();
+        (state.stage, state.error, state.newest) = (ReplicaStage::Following, None, newest);
+    }
+}

@@ -1,0 +1,223 @@
+//! Changes of clients, which a replica forwards to its supplier.
+
+use std::time::Instant;
+
+use directory::rows::EntryId;
+use directory::{Outcome, Requester};
+use forwarding::ForwardedLink;
+use ldap::ResultCode;
+use replication::forward::{Link, Reply, Request, TransactionChange, Work};
+use replication::{NodeId, OperationId};
+
+use super::Replica;
+use super::forward::Answers;
+use crate::limits::{FORWARD_BYTES_MAX, FORWARD_MAX, FORWARD_PATIENCE, REPLICA_RETRY_MIN};
+use crate::net::mailbox::Address;
+use crate::workers::writer::{Answer, Reservation, ToWrite, WriteRequest, forwarded_passwords};
+
+/// A change that waits for its answer. No `Debug`: it may contain passwords.
+pub(super) struct Pending {
+    request: Request,
+    waiter: Waiter,
+    since: Instant,
+}
+
+/// Recipient of an answer. Dropping it releases the room in the writer's queue.
+struct Waiter {
+    /// `None` once it was answered because its time was over.
+    address: Option<Address>,
+    /// Entry whose attempts the change records.
+    account: Option<EntryId>,
+    _reservation: Option<Reservation>,
+}
+
+/// A change that was decided.
+pub(super) struct Decided {
+    position: u64,
+    waiter: Waiter,
+    answer: Answer,
+    since: Instant,
+}
+
+impl Replica {
+    /// Takes a change of a client of this server.
+    pub(super) fn take(&mut self, request: WriteRequest) {
+        let WriteRequest { address, requester, link, change, passwords, reservation, .. } = request;
+        let is_own = address.event_loop == u16::MAX;
+        let (work, account) = match change {
+            // Changes that time makes due: the writer's own clock decides.
+            ToWrite::Message(_) if is_own => return,
+            ToWrite::Message(mut message) => {
+                let passwords = forwarded_passwords(passwords);
+                (Work::Change { message: std::mem::take(&mut *message), passwords }, None)
+            }
+            ToWrite::Transaction(changes) => {
+                let changes = changes.into_iter().map(|mut change| TransactionChange {
+                    message: std::mem::take(&mut *change.message),
+                    passwords: forwarded_passwords(change.passwords),
+                });
+                (Work::Transaction(changes.collect()), None)
+            }
+            ToWrite::Account { id, grace, totp_step } => {
+                let update = self.queue.take_account_update(id, (grace, totp_step));
+                (Work::Account { id: id.0, update: forwarding::forwarded_update(update) }, Some(id))
+            }
+            ToWrite::ForwardedAccount(id, update) => {
+                (Work::Account { id: id.0, update: forwarding::forwarded_update(*update) }, None)
+            }
+            // The settings allow no replica to follow another server.
+            ToWrite::Follow(_) => return,
+        };
+        let waiter = Waiter { address: Some(address), account, _reservation: Some(reservation) };
+        let request = self.request(&requester, link, work);
+        self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
+    }
+
+    fn request(&mut self, requester: &Requester, link: Option<directory::ClientLink>, work: Work) -> Request {
+        self.sequence += 1;
+        // The number of a node is for clusters; the connection identifies the replica.
+        let operation =
+            OperationId { node: NodeId(0), incarnation: self.incarnation, sequence: self.sequence };
+        let ForwardedLink { method, strength, network, listener } = forwarding::forwarded_link(link);
+        Request {
+            operation,
+            epoch: 0,
+            link: Link::default(),
+            position: self.position,
+            requester: forwarding::forwarded_requester(requester),
+            method,
+            strength,
+            network,
+            listener,
+            work,
+        }
+    }
+
+    /// Records that no client sends changes any longer. Noted attempts are still forwarded.
+    pub(super) fn close(&mut self) {
+        let now = Instant::now();
+        self.closing = Some(now);
+        for id in self.queue.unrecorded_accounts() {
+            let update = self.queue.take_account_update(id, (None, None));
+            let work = Work::Account { id: id.0, update: forwarding::forwarded_update(update) };
+            let request = self.request(&Requester::Anonymous, None, work);
+            let waiter = Waiter { address: None, account: Some(id), _reservation: None };
+            self.waiting.push_back(Pending { request, waiter, since: now });
+        }
+    }
+
+    /// Sends waiting changes to the supplier, if none are under way.
+    pub(super) fn forward_if_due(&mut self) {
+        if self.sent.is_some() || self.waiting.is_empty() {
+            self.parts.figures.lock().waiting = self.waiting_count();
+            return;
+        }
+        if self.forward_failed.is_some_and(|failed| failed.elapsed() < REPLICA_RETRY_MIN) {
+            return;
+        }
+        let (mut bytes, mut batch) = (0, Vec::new());
+        while batch.len() < FORWARD_MAX && bytes < FORWARD_BYTES_MAX {
+            let Some(pending) = self.waiting.pop_front() else { break };
+            bytes += work_bytes(&pending.request.work);
+            batch.push(pending);
+        }
+        self.forwarder.send(batch.iter().map(|pending| pending.request.clone()).collect());
+        self.sent = Some(batch);
+        self.parts.figures.lock().waiting = self.waiting_count();
+    }
+
+    fn waiting_count(&self) -> u64 {
+        (self.waiting.len() + self.sent.as_ref().map_or(0, Vec::len) + self.decided.len()) as u64
+    }
+
+    /// Handles the supplier's answers.
+    pub(super) fn take_answers(&mut self, answers: Answers) {
+        let Answers { mut replies, failed } = answers;
+        let sent = self.sent.take().unwrap_or_default();
+        self.parts.figures.lock().forwarded += replies.len() as u64;
+        for pending in sent {
+            let Pending { request, waiter, since } = pending;
+            match (replies.remove(&request.operation), &failed) {
+                (Some(Reply::Decided { position, result }), _) => {
+                    let (outcome, value) = forwarding::outcome_of(result);
+                    let answer = Answer { value, ..Answer::from(outcome) };
+                    self.decided.push(Decided { position, waiter, answer, since });
+                }
+                (None, Some((error, false))) => {
+                    tracing::debug!("changes are not forwarded: {error}");
+                    self.waiting.push_back(Pending { request, waiter, since });
+                }
+                (_, Some((error, true))) => {
+                    let text = format!(
+                        "the connection to the supplier broke ({error}), and the change may have been made: look \
+                         before sending it again"
+                    );
+                    self.answer(waiter, unavailable(text));
+                }
+                (_, _) => self.answer(waiter, unavailable("the supplier did not take the change")),
+            }
+        }
+        if matches!(failed, Some((_, false))) {
+            self.forward_failed = Some(Instant::now());
+        }
+        self.answer_decided();
+    }
+
+    /// Answers the changes that the data shows now.
+    pub(super) fn answer_decided(&mut self) {
+        let position = self.position;
+        let ready: Vec<Decided> =
+            self.decided.extract_if(.., |decided| decided.position <= position).collect();
+        ready.into_iter().for_each(|decided| self.answer(decided.waiter, decided.answer));
+    }
+
+    /// Answers changes whose time is over.
+    pub(super) fn expire(&mut self) {
+        let now = Instant::now();
+        let is_late = |since: Instant| now.saturating_duration_since(since) > FORWARD_PATIENCE;
+        while self.waiting.front().is_some_and(|pending| is_late(pending.since)) {
+            let Some(pending) = self.waiting.pop_front() else { break };
+            let error = self.parts.figures.lock().error.clone().unwrap_or_default();
+            let text = format!("the supplier, which decides changes, cannot be reached: {error}");
+            self.answer(pending.waiter, unavailable(text));
+        }
+        let late: Vec<Decided> = self.decided.extract_if(.., |decided| is_late(decided.since)).collect();
+        for Decided { waiter, answer, .. } in late {
+            let text = "the supplier has made the change, and this replica does not show it yet: look, then repeat it";
+            let is_made = answer.outcome.code == ResultCode::SUCCESS;
+            self.answer(waiter, if is_made { unavailable(text) } else { answer });
+        }
+    }
+
+    /// Answers all changes that wait: records cannot be applied until a restart.
+    pub(super) fn refuse_all(&mut self, cause: &str) {
+        let text = format!("this replica applies no changes until a restart: {cause}");
+        let waiting = self.waiting.drain(..).map(|pending| pending.waiter);
+        let decided = self.decided.drain(..).map(|decided| decided.waiter);
+        let all: Vec<Waiter> = waiting.chain(decided).collect();
+        all.into_iter().for_each(|waiter| self.answer(waiter, unavailable(text.clone())));
+    }
+
+    fn answer(&self, waiter: Waiter, answer: Answer) {
+        if let Some(id) = waiter.account {
+            let code = answer.outcome.code;
+            let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
+            self.queue.settle_account(id, is_recorded);
+        }
+        if let Some(address) = waiter.address {
+            self.queue.answer(address, answer);
+        }
+    }
+}
+
+fn work_bytes(work: &Work) -> usize {
+    match work {
+        Work::Change { message, .. } => message.len(),
+        Work::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
+        Work::Account { .. } => size_of::<Work>(),
+    }
+}
+
+fn unavailable(text: impl Into<String>) -> Answer {
+    Outcome::new(ResultCode::UNAVAILABLE, text).into()
+}
