@@ -53,7 +53,8 @@ pub use model::outcome::{OperationError, Outcome, ServerFault};
 pub use model::sasl_keys::SaslKeyRules;
 pub use model::stamp::{HistoryChecks, Stamp};
 pub use model::{
-    csn, entry, index_definition, limits, name, origin, outcome, record, rows, tombstone, virtual_entries,
+    csn, entry, index_definition, limits, name, origin, outcome, own_changes, record, rows, tombstone,
+    virtual_entries,
 };
 pub use read::{
     access_question, bind, bind_names, compare, controls, deleted, history, identity, log_changes,

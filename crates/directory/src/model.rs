@@ -21,6 +21,7 @@ pub mod name;
 pub(crate) mod open_error;
 pub mod origin;
 pub mod outcome;
+pub mod own_changes;
 pub(crate) mod password_kind;
 pub(crate) mod password_policy;
 pub(crate) mod quoted;

@@ -11,6 +11,7 @@ use super::WriteBatch;
 use crate::access::Requester;
 use crate::filter::Covering;
 use crate::model::outcome::OperationError;
+use crate::model::own_changes::AUTO_MEMBERS;
 use crate::model::record::{Change, Record};
 use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
@@ -18,9 +19,6 @@ use crate::read::controls::RequestControls;
 use crate::write::decide::decide;
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// Requester of the memberships, in records and in modifiersName.
-const AUTO_MEMBERS: &str = "cn=auto members,cn=config";
 
 /// An entry that may join groups.
 pub(super) struct Joining {
@@ -109,7 +107,7 @@ mod tests {
     use ldap::ChangeOperation::{Add, Replace};
     use ldap::ResultCode;
 
-    use super::AUTO_MEMBERS;
+    use crate::model::own_changes::AUTO_MEMBERS;
     use crate::settings::notes;
     use crate::testing::{SUFFIX, TestDirectory, ok};
 

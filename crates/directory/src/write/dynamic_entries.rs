@@ -17,6 +17,7 @@ use crate::model::csn::{Csn, generalized_time};
 use crate::model::limits::DYNAMIC_TTL_LIMIT;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
+use crate::model::own_changes::DYNAMIC_ENTRIES;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Change, Modify, Record};
 use crate::model::rows::{AttrId, EntryId, INDEX, children_counter, index_key};
@@ -31,9 +32,6 @@ use crate::write::working_entry::WorkingEntry;
 use crate::write::{delete, permitted, value_rules};
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// Requester of deletes of entries whose time has come, in records.
-const EXPIRY: &str = "cn=dynamic entries,cn=config";
 
 /// Name of the setting, in messages.
 const SETTING: &str = "dynamic_subtrees";
@@ -238,7 +236,7 @@ pub(crate) fn expired(state: TreeState<'_>, now_micros: u64) -> Result<Option<En
 /// # Errors
 /// The store failed.
 pub(crate) fn expire(state: TreeState<'_>, id: EntryId, stamp: &Stamp, csn: Csn) -> Result<Record> {
-    let server = Requester::Administrator { dn: EXPIRY.to_owned() };
+    let server = Requester::Administrator { dn: DYNAMIC_ENTRIES.to_owned() };
     let (context, controls) = (server.context(), RequestControls::default());
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     delete::decide(deciding, &DeleteRequest { entry: &entry_dn(state, id)? })

@@ -20,6 +20,7 @@ use crate::links;
 use crate::model::csn::Csn;
 use crate::model::limits::{VALUE_ENDS_MAX, VALUES_ENDED_MAX};
 use crate::model::outcome::OperationError;
+use crate::model::own_changes::ENDED_VALUES;
 use crate::model::record::{Change, Modify, Record, Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{AttrId, DUE, EntryId};
 use crate::model::stamp::Stamp;
@@ -36,9 +37,6 @@ use crate::write::working_entry::WorkingEntry;
 pub use crate::model::value_end::name_with_end;
 
 type Result<T> = std::result::Result<T, OperationError>;
-
-/// Requester of removals of values whose end has come, in records.
-const EXPIRY: &str = "cn=ended values,cn=config";
 
 /// Takes the option for an end from a description. Returns the end in seconds since 1970, 0 for none, if it was given.
 ///
@@ -349,7 +347,7 @@ pub(crate) fn ended(state: TreeState<'_>, now_micros: u64) -> Result<Option<Ende
 /// # Errors
 /// The store failed.
 pub(crate) fn end(state: TreeState<'_>, ended: Ended, stamp: &Stamp, csn: Csn) -> Result<Record> {
-    let server = Requester::Administrator { dn: EXPIRY.to_owned() };
+    let server = Requester::Administrator { dn: ENDED_VALUES.to_owned() };
     let (context, controls) = (server.context(), RequestControls::default());
     let deciding = Deciding { state, context: &context, controls: &controls, stamp, csn };
     let Ended { source, attribute, values } = ended;

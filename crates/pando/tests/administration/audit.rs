@@ -15,9 +15,10 @@ use ldap::{ChangeOperation, Control, ControlsBuf, ResultCode, Scope};
 use powercut::PowerCut;
 use serde_json::Value;
 use support::clients::ldap_utility;
+use support::cluster::until;
 use support::pando::{Start, command};
 use support::transactions;
-use support::tree::{add, person_dn, plant};
+use support::tree::{add, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// Starts a server whose node file has this table `[audit]` and the folder `trail` next to the data.
@@ -232,6 +233,41 @@ fn each_change_of_a_transaction_is_an_event() {
             assert_eq!(event["position"].is_u64(), result == "success", "{event}");
         }
     }
+}
+
+/// The end of the membership has passed before the server starts, so it comes whatever the clock says.
+#[test]
+fn changes_of_the_server_itself_are_events() {
+    let scratch = Scratch::new("audit-own");
+    let (group, anna) = (format!("cn=bosses,{SUFFIX}"), person_dn("anna"));
+    let text = format!(
+        "dn: {SUFFIX}\nobjectClass: domain\n\ndn: {group}\nobjectClass: groupOfNames\nmember: {SUFFIX}\n\
+         member;x-until-20200101000000Z: cn=past\n\n"
+    );
+    let text = scratch.write("group.ldif", text);
+    command(&["import", text.to_str().unwrap()], Some(&Pando::data(&scratch))).expect_code(0);
+    let mut pando = start(&scratch, "values = \"new\"\n").ready();
+    let mut admin = pando.administrator();
+    let members = |admin: &mut Connection| admin.entry(&group, &["member"]).unwrap().unwrap().texts("member");
+    until("the end of the membership", || (members(&mut admin) == [SUFFIX]).then_some(()));
+    let rule = format!("bosses: into '{group}' matching '(title=boss)'");
+    replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
+    add(&mut admin, &format!("ou=people,{SUFFIX}"), &[("objectClass", "organizationalUnit")]);
+    let person = [("objectClass", "inetOrgPerson"), ("cn", "a"), ("sn", "a"), ("title", "boss")];
+    add(&mut admin, &anna, &person);
+    let change = (ChangeOperation::Add, "member;x-until-20970101000000Z", &[anna.as_str()][..]);
+    assert!(admin.modify(&group, &[change]).unwrap().is_success());
+    pando.signal(rustix::process::Signal::TERM);
+    assert!(pando.exit().success());
+    let all = events(&scratch, &[]);
+    let ended = one(&all, &[("name", "end of a value"), ("target", &group)]);
+    assert_eq!((&ended["operation"], &ended["who"]), (&"modify".into(), &"cn=ended values,cn=config".into()));
+    let joined = one(&all, &[("name", "automatic membership"), ("target", &group)]);
+    assert_eq!(joined["who"], "cn=auto members,cn=config");
+    let added = one(&all, &[("operation", "add"), ("target", &anna)]);
+    assert_eq!(joined["message_id"], added["message_id"]);
+    let given = one(&all, &[("operation", "modify"), ("target", &group), ("who", ADMIN_DN)]);
+    assert!(given.to_string().contains("member;x-until-20970101000000Z"), "{given}");
 }
 
 /// Events contain the attempted identity, and the rule of a refusal.

@@ -15,7 +15,7 @@ use directory::log_changes::LoggedChange;
 use directory::record::{Change, Record, Value, ValueChange, ValueChangeKind};
 use directory::rows::AttrId;
 use directory::value_ends::name_with_end;
-use directory::{Directory, Snapshot};
+use directory::{Directory, Snapshot, own_changes};
 
 use crate::config::audit::{AuditSettings, AuditValues, Overload};
 use crate::limits::{
@@ -384,8 +384,10 @@ impl Scribe<'_> {
                 self.describe_values(values.chain(add.ends.iter().map(fate_of)), event);
             }
             Change::Modify(modify) => {
-                if is_own(record) {
-                    event.text(Field::Name, "account");
+                let name =
+                    if is_own(record) { Some("account") } else { own_changes::name_of(&record.requester) };
+                if let Some(name) = name {
+                    event.text(Field::Name, name);
                 }
                 self.describe_values(modify.changes.iter().map(fate_of), event);
             }
@@ -396,7 +398,11 @@ impl Scribe<'_> {
                 }
                 self.describe_values(rename.changes.iter().map(fate_of), event);
             }
-            Change::Delete(_) => {}
+            Change::Delete(_) => {
+                if let Some(name) = own_changes::name_of(&record.requester) {
+                    event.text(Field::Name, name);
+                }
+            }
             Change::DeleteTree(tree) => {
                 event.text(Field::Name, "tree").number(Field::Entries, tree.below.len() as u64);
             }

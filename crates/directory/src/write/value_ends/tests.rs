@@ -5,6 +5,7 @@ use ldap::{ResultCode, Scope};
 
 use crate::model::csn::generalized_time;
 use crate::model::limits::VALUE_ENDS_MAX;
+use crate::model::own_changes::ENDED_VALUES;
 use crate::testing::{SUFFIX, TestDirectory, ok, refused};
 
 const GROUP: &str = "cn=staff,dc=example,dc=com";
@@ -59,7 +60,7 @@ fn a_membership_ends_by_a_record() {
     assert!(directory.make_due_changes(1_100));
     assert_eq!(members(&mut directory), [SUFFIX, BOB]);
     assert!(directory.read(ANN).unwrap().texts("memberOf").is_empty());
-    assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [super::EXPIRY]);
+    assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [ENDED_VALUES]);
     check(&directory);
     let mut directory = directory.reopen();
     assert!(!directory.make_due_changes(1_900));
