@@ -284,6 +284,9 @@ pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
 /// State of the copy of another server's tree; see [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
+
+/// Key of the last state of a copy that was promoted.
+pub(crate) const META_PROMOTED: &[u8] = b"promoted";
 /// Row of the lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
 /// Row of the role of this directory in replication without a shared log.

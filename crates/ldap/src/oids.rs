@@ -153,6 +153,8 @@ pub const READ_HISTORY: &str = "1.3.6.1.4.1.99999.5.12";
 pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
 /// Pando's forwarding of a client's change by a replica.
 pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
+/// Pando's promotion of a copy of another server's tree.
+pub const PROMOTE: &str = "1.3.6.1.4.1.99999.5.11";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {

@@ -666,6 +666,12 @@ pub const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
 /// Entries of a followed server that are remembered and logged as not copied; further ones are only counted.
 pub const FOLLOW_REJECTED_MAX: usize = 10_000;
 
+/// Interval between two checks of entries that a followed slapd may have changed without a message.
+pub const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
+
+/// Most entries that are read again at such a check.
+pub const FOLLOW_RECHECKED_MAX: usize = 10_000;
+
 /// Entries of a refresh of a followed server whose entryCSNs are remembered, the latest ones.
 pub const FOLLOW_NEWEST_MAX: usize = 100_000;
 

@@ -8,6 +8,7 @@ pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;
 pub(crate) mod changed_passwords;
 pub(crate) mod copies;
+pub(crate) mod copy_state;
 pub(crate) mod delays;
 pub(crate) mod due_changes;
 pub(crate) mod follow;

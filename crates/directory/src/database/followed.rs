@@ -1,13 +1,18 @@
 //! A tree that is a copy of another server's: clients are referred there, and the state of the copy is a row of the
 //! same commit as the changes that lead to it.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
 use ldap::{LdapUrl, Request, ResultCode};
 
 use super::WriteBatch;
-use crate::catalog::META_FOLLOW;
+use crate::access::{RequestContext, Requester};
+use crate::catalog::{META_FOLLOW, META_PROMOTED};
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::META;
+use crate::model::settings::Settings;
 use crate::snapshot::Directory;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -19,6 +24,11 @@ impl Directory {
     /// The store failed.
     pub fn follow_state(&self) -> Result<Option<Vec<u8>>> {
         Ok(self.store.view()?.get(META, META_FOLLOW)?.map(<[u8]>::to_vec))
+    }
+
+    /// Returns true if the tree was a copy of another server's and was promoted: see [`WriteBatch::promote`].
+    pub fn is_promoted(&self) -> bool {
+        self.is_promoted.load(Ordering::Acquire)
     }
 }
 
@@ -34,6 +44,41 @@ impl WriteBatch<'_> {
             None => drop(self.batch.delete(META, META_FOLLOW)?),
         }
         Ok(())
+    }
+
+    /// Returns true if the tree is a copy of another server's, so that its changes may be repeated.
+    pub fn is_copy(&self) -> bool {
+        self.settings.node.followed.is_some()
+    }
+
+    /// Ends the copy for good: from the commit on, clients may change the tree, and no change of the other server is
+    /// repeated. Returns the last state of the copy. A repetition has no effect.
+    ///
+    /// # Errors
+    /// The requester is not the administrator, or the tree is no copy, or none yet; the store failed.
+    pub fn promote(&mut self, context: &RequestContext<'_>) -> Result<Vec<u8>> {
+        self.check_room()?;
+        if !matches!(context.requester, Requester::Administrator { .. }) {
+            let text = "only the administrator may promote a copy";
+            return Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
+        }
+        if let Some(state) = self.batch.get(META, META_PROMOTED)? {
+            return Ok(state.to_vec());
+        }
+        let refused = |text| Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        if !self.is_copy() {
+            return refused("this server follows no other");
+        }
+        let Some(state) = self.batch.get(META, META_FOLLOW)?.map(<[u8]>::to_vec) else {
+            return refused("the copy has never been complete: wait until it follows the source");
+        };
+        self.batch.put(META, META_PROMOTED, &state)?;
+        self.batch.delete(META, META_FOLLOW)?;
+        let mut settings = Settings::clone(&self.settings);
+        settings.node.followed = None;
+        self.settings = Arc::new(settings);
+        self.promotes = true;
+        Ok(state)
     }
 
     /// Refuses a change of a client in the tree that is a copy, with a referral to the other server.

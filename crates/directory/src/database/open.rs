@@ -1,7 +1,7 @@
 //! Opens a data directory: checks versions and settings, and initializes a new directory.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -76,6 +76,7 @@ impl Directory {
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
         let is_node = catalog::is_node(&view)? || !role::role(&view)?.may_write();
+        let is_promoted = view.get(META, catalog::META_PROMOTED)?.is_some();
         drop(view);
         let directory = Arc::new(Directory {
             store,
@@ -89,7 +90,9 @@ impl Directory {
             shared_numbers: AtomicU64::new(0),
             page_key: PageKey::new(generation),
             log_floor: AtomicU64::new(u64::MAX),
+            is_promoted: AtomicBool::new(is_promoted),
         });
+        directory.refresh_settings();
         let may_change = !is_node || options.follows_log;
         let writer = Writer::new(directory.clone(), store_writer, catalog, (may_change, is_node));
         Ok((directory, writer))

@@ -4,6 +4,7 @@
 //! durable with one sync in [`WriteBatch::commit`]; until then only the batch sees them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use ldap::{
     ControlsBuf, GeneratedApplication, OwnCredentials, RefreshRequest, Request, ResultCode, StateRequest,
@@ -92,6 +93,7 @@ impl Writer {
             may_keep_deleted: true,
             may_trace_deletes: true,
             may_end_values: true,
+            promotes: false,
         })
     }
 
@@ -253,6 +255,8 @@ pub struct WriteBatch<'w> {
     /// False if some nodes of the cluster do not know ends of values: see
     /// [`refuse_ends`](WriteBatch::refuse_ends).
     pub(super) may_end_values: bool,
+    /// Whether the tree is no longer a copy after the batch: see [`promote`](WriteBatch::promote).
+    pub(super) promotes: bool,
 }
 
 /// State of a batch before operations that may be rolled back.
@@ -616,7 +620,7 @@ impl WriteBatch<'_> {
     }
 
     /// Checks that changes other than deletes are accepted.
-    fn check_room(&self) -> Result<(), OperationError> {
+    pub(super) fn check_room(&self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.full.as_ref().map_or(Ok(()), |full| Err(full.clone().into()))
     }
@@ -721,7 +725,8 @@ impl WriteBatch<'_> {
             self.fail(error);
         } else if let Change::Settings(_) = record.change {
             // Later operations of the batch use the new settings.
-            let settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
+            let mut settings = Settings::of(&self.directory.lock_node(), &self.catalog.settings.general);
+            settings.node.followed = self.settings.node.followed.clone();
             self.settings = Arc::new(settings);
         }
         written
@@ -759,7 +764,10 @@ impl WriteBatch<'_> {
         }
         let is_other = self.catalog.settings != self.committed.settings;
         *self.committed = self.catalog;
-        if is_other {
+        if self.promotes {
+            self.directory.is_promoted.store(true, Ordering::Release);
+        }
+        if is_other || self.promotes {
             self.directory.refresh_settings();
         }
         Ok(())

@@ -8,6 +8,8 @@
 //! Not copied: computed attributes, the state that each server keeps by itself (entryCSN, failed and successful binds),
 //! and attributes of other servers that have no meaning here.
 
+mod doubtful;
+
 use std::collections::HashSet;
 use std::ops::{Bound, ControlFlow};
 
@@ -19,6 +21,7 @@ use schema::{AttributeDescription, Schema, TypeId};
 use store::Direction;
 use uuid::Uuid;
 
+pub use self::doubtful::doubtful;
 use super::import::vendor::{Vendor, is_disabled, vendor};
 use crate::access::{RequestContext, Requester};
 use crate::accounts::{COPIED_STATE, LOCKED_TIME};
@@ -84,6 +87,15 @@ const REPLACED_VALUES_MAX: usize = 64;
 const LOCKED_FOR_EVER: &[u8] = b"000001010000Z";
 
 impl SourceEntry {
+    /// Returns true if the attributes have the entryUUID.
+    pub fn has_uuid(&self) -> bool {
+        let mut attributes = self.attributes.iter();
+        let own = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(ENTRY_UUID));
+        let text = own.and_then(|attribute| attribute.values.first());
+        let uuid = text.and_then(|text| Uuid::try_parse_ascii(text).ok());
+        uuid.is_some_and(|uuid| uuid.as_bytes() == &self.uuid)
+    }
+
     /// Removes attributes that are not copied: those named in `leave_out`, computed ones, and those without a meaning
     /// here. Clear passwords are replaced by the stored form that the local entry has of them, or by a new one. Returns
     /// true if values name other entries: see [`follow`].
@@ -151,6 +163,32 @@ impl SourceEntry {
         }
         Ok(())
     }
+}
+
+/// Returns the value of entryUUID.
+pub fn uuid_text(uuid: &SyncUuid) -> String {
+    Uuid::from_bytes(*uuid).hyphenated().to_string()
+}
+
+/// Returns true if the values of an attribute of the other server are not copied, whatever they are: those of
+/// `leave_out`, computed ones, and the state that each server keeps by itself.
+pub fn is_left_out(schema: &Schema, description: &str, leave_out: &[String]) -> bool {
+    let name = description.split(';').next().unwrap_or_default();
+    let is_known = |left: &String| left.eq_ignore_ascii_case(name);
+    leave_out.iter().any(is_known)
+        || schema.parse_description(description).is_ok_and(|known| !is_copied(schema, known.type_id))
+}
+
+/// Returns true if the tree at `base` is a whole naming context of the directory, and has no entry.
+///
+/// # Errors
+/// The store failed, or the name is malformed.
+pub fn is_empty_context(snapshot: &Snapshot, base: &str) -> Result<bool> {
+    let state = snapshot.state();
+    let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
+    let mut contexts = state.catalog.suffixes.iter();
+    let is_context = contexts.any(|suffix| suffix.key == name.key);
+    Ok(is_context && matches!(state.find(&name)?, Found::Missing { nearest: None }))
 }
 
 /// Returns true if values of a type come from the other server.
@@ -279,7 +317,7 @@ fn rename(batch: &mut WriteBatch<'_>, entry: &str, to: &Dn<'_>, stamp: &Stamp) -
 
 fn add(batch: &mut WriteBatch<'_>, entry: &SourceEntry, stamp: &Stamp) -> Result<Outcome> {
     let mut attributes = AttributesBuf::new();
-    let uuid = Uuid::from_bytes(entry.uuid).hyphenated().to_string();
+    let uuid = uuid_text(&entry.uuid);
     attributes.push(ENTRY_UUID, [uuid]);
     for SourceAttribute { description, values } in &entry.attributes {
         attributes.push(description, values);
@@ -373,7 +411,7 @@ fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
         let text = "entryUUID needs an index for equality, to follow another server";
         return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
     }
-    let text = Uuid::from_bytes(*uuid).hyphenated().to_string();
+    let text = uuid_text(uuid);
     let normal = normal_value(&state.catalog.schema, def, text.as_bytes());
     let mut found = Vec::new();
     state.read.ids(INDEX, &index_key(def.id, &normal))?.next_block(&mut found, 1)?;

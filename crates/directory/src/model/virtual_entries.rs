@@ -44,6 +44,10 @@ pub const FORWARD: &str = ldap::oids::FORWARD;
 /// OID of the extended operation by which a new replica copies the data of its supplier.
 pub const COPY_DATA: &str = ldap::oids::COPY_DATA;
 
+/// OID of the extended operation that ends the copy of another server's tree: see `docs/how-to/follow.md`. The response
+/// value is the other server's cookie of the last change.
+pub const PROMOTE: &str = ldap::oids::PROMOTE;
+
 /// OID of the request by which a server, and never a client, has the writer make the changes that are due.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
@@ -56,7 +60,7 @@ pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 20] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 21] = [
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),
@@ -73,6 +77,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 20] = [
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
     (READ_HISTORY, "the history of an entry"),
+    (PROMOTE, "promotion of a copy"),
     (READ_LOG, "log of changes, for replicas"),
     (OWN_CREDENTIALS, "own credentials"),
     (FORWARD, "changes that replicas forward"),

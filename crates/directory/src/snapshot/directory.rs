@@ -1,6 +1,6 @@
 //! An open data directory as its threads share it: the store, catalogue, settings, and queries about the whole.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -36,6 +36,8 @@ pub struct Directory {
     pub(crate) page_key: PageKey,
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,
+    /// Whether the tree was a copy of another server's and was promoted.
+    pub(crate) is_promoted: AtomicBool,
 }
 
 impl Directory {
@@ -78,7 +80,11 @@ impl Directory {
     /// Recomputes the settings in force from those of the directory and of the node.
     pub(crate) fn refresh_settings(&self) {
         let node = self.lock_node();
-        self.settings.store(Arc::new(Settings::of(&node, &self.catalog.load().settings.general)));
+        let mut settings = Settings::of(&node, &self.catalog.load().settings.general);
+        if self.is_promoted.load(Ordering::Acquire) {
+            settings.node.followed = None;
+        }
+        self.settings.store(Arc::new(settings));
     }
 
     pub(crate) fn lock_node(&self) -> MutexGuard<'_, NodeSettings> {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use directory::virtual_entries::{
-    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, READ_AUDIT, READ_HISTORY, READ_LOG,
-    UNDELETE,
+    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, PROMOTE, READ_AUDIT, READ_HISTORY,
+    READ_LOG, UNDELETE,
 };
 use directory::{Outcome, access_question};
 use ldap::oids::{
@@ -43,7 +43,7 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
 /// Undelete, Refresh and forwarded changes reach no handler.
-static OPERATIONS: [ExtendedOperation; 20] = [
+static OPERATIONS: [ExtendedOperation; 21] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -60,6 +60,7 @@ static OPERATIONS: [ExtendedOperation; 20] = [
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
     row(OWN_CREDENTIALS, changes_own_credentials, Value(Session::own_credentials)),
     row(READ_HISTORY, |_| false, Value(Session::read_history)),
+    row(PROMOTE, |_| true, Own(Session::unknown_operation)),
     row(REFRESH, |_| true, Own(Session::unknown_operation)),
     row(READ_LOG, |_| false, Own(Session::read_log)),
     row(FORWARD, |_| true, Own(Session::unknown_operation)),

@@ -7,10 +7,11 @@
 mod cookie;
 mod figures;
 mod latest;
+mod recheck;
 mod refresh;
 mod rejected;
 mod session;
-mod state;
+pub(crate) mod source;
 
 use std::io;
 use std::sync::Arc;
@@ -30,10 +31,13 @@ use crate::workers::writer::WriteQueue;
 
 /// Reason why a connection to the other server ended.
 #[derive(Debug, thiserror::Error)]
-enum FollowError {
+pub(crate) enum FollowError {
     /// This server stops.
     #[error("the server stops")]
     Stopping,
+    /// The copy was promoted.
+    #[error("the copy was promoted")]
+    Promoted,
     /// The other server wants a new connection, with the cookie or without.
     #[error("the source asks to begin again")]
     Again,
@@ -92,11 +96,18 @@ pub(crate) fn start(
 fn run(follow: &mut Follow, stop: &Receiver<()>) {
     let mut pause = FOLLOW_RETRY_MIN;
     loop {
+        if follow.directory.is_promoted() {
+            follow.figures.set_stage(FollowStage::Promoted);
+            let source = &follow.settings.url;
+            tracing::warn!(%source, "the copy was promoted and follows no longer: remove the table [follow]");
+            return;
+        }
         let mut session = Session::new(follow);
         let ended = session.run();
         let was_complete = session.was_complete();
         match ended {
             Ok(()) | Err(FollowError::Stopping) => return,
+            Err(FollowError::Promoted) => continue,
             Err(FollowError::Again) => tracing::info!("the source asks to begin again"),
             Err(error) => {
                 let text = error.to_string();

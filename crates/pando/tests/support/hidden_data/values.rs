@@ -4,7 +4,7 @@
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
-    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, READ_AUDIT,
+    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, PROMOTE, READ_AUDIT,
     READ_HISTORY, READ_LOG, UNDELETE,
 };
 use fastrand::Rng;
@@ -258,6 +258,7 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
             let (entry, before) = (dice.name(), dice.rng.u64(..40));
             same(HistoryRequest { entry: &entry, before }.encode())
         }),
+        PROMOTE => (Kind::Writes, |_| same(Vec::new())),
         UNDELETE => (Kind::Writes, |dice| {
             let (uuid, superior) = (dice.rng.u128(..).to_be_bytes(), dice.rng.bool().then(|| dice.name()));
             same(UndeleteRequest { uuid, superior: superior.as_deref() }.encode())

@@ -59,6 +59,11 @@ pub(super) fn contains(known: &[u8], new: &[u8]) -> bool {
     !new.csns.is_empty() && new.csns.iter().all(is_known)
 }
 
+/// Returns true for a cookie of OpenLDAP.
+pub(super) fn is_openldap(cookie: &[u8]) -> bool {
+    Csns::parse(cookie).is_some_and(|parsed| !parsed.csns.is_empty())
+}
+
 /// Returns true if a cookie of OpenLDAP does not contain the change with a CSN.
 pub(super) fn lacks(known: &[u8], csn: &str) -> bool {
     Csns::parse(known).is_some_and(|known| !known.csns.iter().any(|of| sid(of) == sid(csn) && *of >= csn))
@@ -96,6 +101,7 @@ mod tests {
         check(&pando, &format!("csn={FIRST},data=0011"), Some(&format!("csn={FIRST},data=0011")));
         check("ldap389#cn=x#5", "ldap389#cn=x#6", Some("ldap389#cn=x#6"));
         assert!(!contains(pando.as_bytes(), pando.as_bytes()));
+        assert!(!is_openldap(pando.as_bytes()) && is_openldap(format!("csn={FIRST}").as_bytes()));
     }
 
     #[test]

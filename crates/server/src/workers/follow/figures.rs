@@ -17,6 +17,8 @@ pub(crate) enum FollowStage {
     Refreshing,
     /// Changes arrive as they occur.
     Following,
+    /// The copy was promoted: the source is no longer followed.
+    Promoted,
 }
 
 impl FollowStage {
@@ -26,6 +28,7 @@ impl FollowStage {
             FollowStage::Disconnected => "disconnected",
             FollowStage::Refreshing => "refreshing",
             FollowStage::Following => "following",
+            FollowStage::Promoted => "promoted",
         }
     }
 }

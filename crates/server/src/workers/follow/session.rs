@@ -13,26 +13,24 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
 use client::{ClientError, Connection, Received};
-use directory::follow::{SourceAttribute, SourceChange, SourceEntry, others_below};
+use directory::follow::{SourceChange, SourceEntry, others_below};
 use directory::{Outcome, Requester};
 use ldap::{
-    Control, Controls, ControlsBuf, ExtendedRequest, FilterBuf, MessageId, Request, Response, ResultCode,
-    Scope, SearchEntry, SearchRequest, SelectionBuf, SyncInfo, SyncRequest, SyncState, SyncStateValue,
-    SyncUuid, oids,
+    Controls, ExtendedRequest, MessageId, Request, Response, ResultCode, SearchEntry, SyncInfo, SyncState,
+    SyncStateValue, SyncUuid, oids,
 };
 
 use super::latest::Latest;
+use super::recheck::Recheck;
 use super::refresh::Refresh;
 use super::rejected::Rejected;
-use super::state::CopyState;
-use super::{Follow, FollowError, FollowStage, cookie};
-use crate::config::FollowSettings;
+use super::{Follow, FollowError, FollowStage, cookie, recheck, source};
 use crate::limits::{
-    FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_CONNECT, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK,
-    FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
+    FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_SILENCE,
+    FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
-use crate::workers::source_connection;
+use crate::workers::copy_state::CopyState;
 use crate::workers::writer::{FollowedChanges, GroupEnd, ToWrite, change_bytes};
 
 type Result<T> = std::result::Result<T, FollowError>;
@@ -65,6 +63,7 @@ pub(super) struct Session<'f> {
     has_new_cookie: bool,
     /// Entries that are not copied.
     rejected: Rejected,
+    recheck: Recheck,
     was_complete: bool,
     heard: Instant,
     probe: Option<MessageId>,
@@ -88,6 +87,7 @@ impl<'f> Session<'f> {
             cookie: Vec::new(),
             has_new_cookie: false,
             rejected: Rejected::default(),
+            recheck: Recheck::default(),
             was_complete: false,
             heard: Instant::now(),
             probe: None,
@@ -106,9 +106,10 @@ impl<'f> Session<'f> {
         // What was refused may be possible now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
         self.sent_cookie = usable.map(|state| state.cookie);
-        let mut connection = self.connect()?;
+        let mut connection = source::connect(&self.follow.settings)?;
         connection.set_timeout(FOLLOW_LOOK)?;
-        let search = self.search(&mut connection)?;
+        let search =
+            source::search(&self.follow.settings, &mut connection, (true, self.sent_cookie.as_deref()))?;
         self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
         self.follow.figures.set_stage(FollowStage::Refreshing);
         self.heard = Instant::now();
@@ -116,8 +117,14 @@ impl<'f> Session<'f> {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
+            if self.follow.directory.is_promoted() {
+                return Err(FollowError::Promoted);
+            }
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
+                if self.recheck.is_due() {
+                    self.recheck()?;
+                }
             }
             match connection.receive_any() {
                 Ok(received) => {
@@ -132,26 +139,6 @@ impl<'f> Session<'f> {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    fn connect(&self) -> Result<Connection> {
-        let FollowSettings { url, authorities, identity, .. } = &self.follow.settings;
-        Ok(source_connection::connect("follow", url, authorities.as_ref(), identity, FOLLOW_CONNECT)?)
-    }
-
-    fn search(&self, connection: &mut Connection) -> Result<MessageId> {
-        let settings = &self.follow.settings;
-        let cookie = self.sent_cookie.as_deref();
-        let sync = SyncRequest { persists: true, cookie, reload_hint: true }.encode();
-        let controls = ControlsBuf::from_iter([
-            Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) },
-            Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
-        ]);
-        let filter = FilterBuf::parse(&settings.filter).map_err(ClientError::Filter)?;
-        let selection = SelectionBuf::from_iter(["*", "+"]);
-        let (base, filter) = (settings.base.as_str(), filter.as_filter());
-        let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection.as_selection());
-        Ok(connection.send(Request::Search(request), controls.as_controls())?)
     }
 
     /// Asks a silent server for a sign of life, and ends the connection if it gives none.
@@ -183,7 +170,7 @@ impl<'f> Session<'f> {
                 return Err(self.ended(result.code, result.diagnostic));
             }
         }
-        match self.pending.len() >= FOLLOW_BATCH_CHANGES || self.pending_bytes >= FOLLOW_BATCH_BYTES {
+        match self.is_batch_full() {
             true => self.flush(),
             false => Ok(()),
         }
@@ -230,32 +217,56 @@ impl<'f> Session<'f> {
             _ if is_known => {}
             SyncState::Delete => self.push(Arc::new(SourceChange::Delete(uuid))),
             SyncState::Add | SyncState::Modify => {
-                let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
-                    description: attribute.description.to_owned(),
-                    values: attribute.values.iter().map(<[u8]>::to_vec).collect(),
-                });
-                let attributes = attributes.filter(|attribute| !attribute.values.is_empty()).collect();
-                let mut entry = SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes };
-                let snapshot = self.follow.directory.snapshot()?;
-                let (random, mut failure) = (&mut self.random, None);
-                let has_links = entry.adapt(&snapshot, &self.follow.settings.leave_out, &mut || {
-                    random.bytes().unwrap_or_else(|error| {
-                        failure = Some(error);
-                        [0; 16]
-                    })
-                })?;
-                if failure.is_some() {
-                    return Err(FollowError::Source("the system gives no random numbers"));
-                }
-                let change = Arc::new(SourceChange::Entry(entry));
-                self.push(Arc::clone(&change));
-                if has_links {
-                    self.keep_links(change);
-                }
+                self.push_entry(source::entry(entry, uuid))?;
             }
         }
         self.note_cookie(cookie);
         Ok(())
+    }
+
+    /// Adds the change that makes an entry equal.
+    fn push_entry(&mut self, mut entry: SourceEntry) -> Result<()> {
+        let snapshot = self.follow.directory.snapshot()?;
+        let (random, mut failure) = (&mut self.random, None);
+        let has_links = entry.adapt(&snapshot, &self.follow.settings.leave_out, &mut || {
+            random.bytes().unwrap_or_else(|error| {
+                failure = Some(error);
+                [0; 16]
+            })
+        })?;
+        if failure.is_some() {
+            return Err(FollowError::Source("the system gives no random numbers"));
+        }
+        let change = Arc::new(SourceChange::Entry(entry));
+        self.push(Arc::clone(&change));
+        if has_links {
+            self.keep_links(change);
+        }
+        Ok(())
+    }
+
+    /// Makes entries equal that the source may have changed without a message.
+    fn recheck(&mut self) -> Result<()> {
+        if !cookie::is_openldap(&self.cookie) {
+            return Ok(());
+        }
+        let entries = self.recheck.begin(self.follow)?;
+        if entries.is_empty() {
+            return Ok(());
+        }
+        let Some(mut connection) = recheck::connect(self.follow) else { return Ok(()) };
+        for (uuid, dn) in entries {
+            let Some(entry) = recheck::read(&mut connection, self.follow, (uuid, &dn))? else { continue };
+            self.push_entry(entry)?;
+            if self.is_batch_full() {
+                self.flush()?;
+            }
+        }
+        self.flush()
+    }
+
+    fn is_batch_full(&self) -> bool {
+        self.pending.len() >= FOLLOW_BATCH_CHANGES || self.pending_bytes >= FOLLOW_BATCH_BYTES
     }
 
     fn take_info(&mut self, info: SyncInfo<'_>) -> Result<()> {

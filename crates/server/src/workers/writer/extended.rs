@@ -1,6 +1,6 @@
 //! Extended operations that change the directory, on the writer's thread.
 
-use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, STORE_APPLICATION, UNDELETE};
+use directory::virtual_entries::{APPLY_SETTINGS, MAKE_DUE_CHANGES, PROMOTE, STORE_APPLICATION, UNDELETE};
 use directory::{ClientLink, Outcome, RequestContext, Requester, Stamp, WriteBatch};
 use ldap::oids::{OWN_CREDENTIALS, REFRESH};
 use ldap::{
@@ -9,6 +9,7 @@ use ldap::{
 };
 
 use super::Answer;
+use crate::workers::copy_state::last_cookie;
 use crate::workers::settings_change;
 
 /// Carries out an extended operation; `None` if it is none that the writer knows.
@@ -38,6 +39,10 @@ pub(super) fn execute(
                 Ok(seconds) => Answer::new(Outcome::success(), Some(refreshed_value(seconds))),
                 Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),
             },
+        },
+        PROMOTE => match batch.promote(&context) {
+            Ok(state) => Answer::new(Outcome::success(), Some(last_cookie(&state))),
+            Err(error) => Outcome::from(error).into(),
         },
         MAKE_DUE_CHANGES => done(batch.make_due_changes(stamp).map(|_| ())),
         OWN_CREDENTIALS => match OwnCredentials::decode(request.value) {

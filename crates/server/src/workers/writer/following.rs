@@ -69,6 +69,10 @@ impl FollowedChanges {
 
     /// Makes the changes, those that wait for others after them, unless a later change of the same entry replaces them.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
+        if !batch.is_copy() {
+            let text = "the copy was promoted, or is no longer configured";
+            return Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text);
+        }
         let mut last = Vec::new();
         let mut leftovers = Leftovers { waiting: (0..self.changes.len()).collect(), ..Leftovers::default() };
         loop {

@@ -7,21 +7,21 @@ const VERSION: u8 = 1;
 
 /// State of the copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CopyState {
+pub(crate) struct CopyState {
     /// Source and content that the cookie belongs to.
     content: String,
     /// Entries of the source that could not be copied.
-    pub(super) rejected: u64,
+    pub(crate) rejected: u64,
     /// The source's cookie.
-    pub(super) cookie: Vec<u8>,
+    pub(crate) cookie: Vec<u8>,
 }
 
 impl CopyState {
-    pub(super) fn new(settings: &FollowSettings, rejected: u64, cookie: Vec<u8>) -> CopyState {
+    pub(crate) fn new(settings: &FollowSettings, rejected: u64, cookie: Vec<u8>) -> CopyState {
         CopyState { content: content(settings), rejected, cookie }
     }
 
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let length = u32::try_from(self.content.len()).unwrap_or(u32::MAX);
         let mut bytes = vec![VERSION];
         bytes.extend_from_slice(&self.rejected.to_be_bytes());
@@ -32,7 +32,7 @@ impl CopyState {
     }
 
     /// Decodes a stored state. Returns `None` for one of another content or version.
-    pub(super) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
+    pub(crate) fn decode(bytes: &[u8], settings: &FollowSettings) -> Option<CopyState> {
         let (version, rest) = bytes.split_first()?;
         let (rejected, rest) = rest.split_first_chunk()?;
         let (length, rest) = rest.split_first_chunk()?;
@@ -42,6 +42,17 @@ impl CopyState {
         let (rejected, cookie) = (u64::from_be_bytes(*rejected), cookie.to_vec());
         is_same.then_some(CopyState { content, rejected, cookie })
     }
+}
+
+/// Returns the cookie in a stored state, whatever content it belongs to.
+pub(crate) fn last_cookie(state: &[u8]) -> Vec<u8> {
+    let cookie = || {
+        let (_, rest) = state.split_first()?;
+        let (_, rest) = rest.split_first_chunk::<8>()?;
+        let (length, rest) = rest.split_first_chunk()?;
+        rest.get(u32::from_be_bytes(*length) as usize..)
+    };
+    cookie().unwrap_or_default().to_vec()
 }
 
 fn content(settings: &FollowSettings) -> String {
@@ -67,6 +78,8 @@ mod tests {
         };
         let state = CopyState::new(&settings, 7, b"cookie".to_vec());
         assert_eq!(CopyState::decode(&state.encode(), &settings), Some(state.clone()));
+        assert_eq!(last_cookie(&state.encode()), b"cookie");
+        assert_eq!(last_cookie(&state.encode()[..12]), b"");
         for length in 0..state.encode().len() - 6 {
             assert_eq!(CopyState::decode(&state.encode()[..length], &settings), None, "{length}");
         }

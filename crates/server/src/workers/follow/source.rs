@@ -1,0 +1,49 @@
+//! Connections to the other server, and its entries.
+
+use client::{ClientError, Connection};
+use directory::follow::{SourceAttribute, SourceEntry};
+use ldap::{
+    Control, ControlsBuf, FilterBuf, MessageId, Request, Scope, SearchEntry, SearchRequest, SelectionBuf,
+    SyncRequest, SyncUuid, oids,
+};
+
+use super::FollowError;
+use crate::config::FollowSettings;
+use crate::limits::FOLLOW_CONNECT;
+use crate::workers::source_connection;
+
+type Result<T> = std::result::Result<T, FollowError>;
+
+/// Connects and binds.
+pub(crate) fn connect(settings: &FollowSettings) -> Result<Connection> {
+    let FollowSettings { url, authorities, identity, .. } = settings;
+    Ok(source_connection::connect("follow", url, authorities.as_ref(), identity, FOLLOW_CONNECT)?)
+}
+
+/// Sends the request for the content: `persists` asks for later changes too.
+pub(crate) fn search(
+    settings: &FollowSettings,
+    connection: &mut Connection,
+    (persists, cookie): (bool, Option<&[u8]>),
+) -> Result<MessageId> {
+    let sync = SyncRequest { persists, cookie, reload_hint: true }.encode();
+    let controls = ControlsBuf::from_iter([
+        Control { oid: oids::SYNC_REQUEST, critical: true, value: Some(&sync) },
+        Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
+    ]);
+    let filter = FilterBuf::parse(&settings.filter).map_err(ClientError::Filter)?;
+    let selection = SelectionBuf::from_iter(["*", "+"]);
+    let (base, filter) = (settings.base.as_str(), filter.as_filter());
+    let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection.as_selection());
+    Ok(connection.send(Request::Search(request), controls.as_controls())?)
+}
+
+/// Returns an entry that the other server has sent.
+pub(super) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
+    let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
+        description: attribute.description.to_owned(),
+        values: attribute.values.iter().map(<[u8]>::to_vec).collect(),
+    });
+    let attributes = attributes.filter(|attribute| !attribute.values.is_empty()).collect();
+    SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes }
+}
