@@ -1,5 +1,7 @@
 //! The command line, and its help.
 
+mod follow;
+
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -13,6 +15,7 @@ use server::config::{ADMIN_PASSWORD_VARIABLE, Secret};
 use server::values::{DnText, LogLevel};
 use server::{Arguments, ConfigError};
 
+pub(crate) use self::follow::FollowArguments;
 use crate::access::AccessArguments;
 use crate::account::{self, AccountArguments};
 use crate::audit::{self, AuditArguments};
@@ -121,6 +124,9 @@ pub(crate) enum Verb {
     /// List deleted entries, and bring them back
     #[command(after_help = undelete::HELP)]
     Undelete(UndeleteArguments),
+    /// Copy the tree of another server and follow its changes, or end the copy
+    #[command(after_help = follow::HELP)]
+    Follow(Box<FollowArguments>),
     /// Show, lock, unlock and reset accounts of a running server
     #[command(after_help = account::HELP)]
     Account(AccountArguments),
@@ -287,6 +293,7 @@ impl ServeArguments {
             anonymous_read: self.anonymous_read,
             log_level: self.log_level,
             log_operations: self.log_operations,
+            follow: None,
         })
     }
 }

@@ -25,6 +25,7 @@ mod doctor;
 mod exit;
 mod explain;
 mod export;
+mod follow;
 mod generate;
 mod group;
 mod import;
@@ -69,7 +70,7 @@ fn main() -> ExitCode {
     }
     let verb = CommandLine::read().verb;
     // The server shuts down by itself; every other command only removes its unfinished files.
-    if !matches!(verb, Verb::Serve(_))
+    if !matches!(verb, Verb::Serve(_) | Verb::Follow(_))
         && let Err(error) = server::unfinished::remove_when_interrupted()
     {
         eprintln!("pando: unfinished files will stay if this command is interrupted: {error}");
@@ -100,6 +101,7 @@ fn main() -> ExitCode {
         Verb::User(arguments) => user::run(&arguments),
         Verb::Group(arguments) => group::run(&arguments),
         Verb::Undelete(arguments) => undelete::run(&arguments),
+        Verb::Follow(arguments) => follow::run(&arguments),
         Verb::Passwd(arguments) => passwd::run(&arguments),
         Verb::Import(arguments) => import::run(arguments),
         Verb::Migrate(arguments) => migrate::run(&arguments),

@@ -3,14 +3,18 @@
 use std::io::Write;
 use std::process::ExitCode;
 
-use server::{Opened, ServeError, Server};
+use server::{Arguments, ConfigError, Opened, ServeError, Server};
 
 use crate::arguments::ServeArguments;
 use crate::{exit, sample};
 
 pub(crate) fn run(arguments: ServeArguments) -> ExitCode {
-    let served = arguments
-        .to_server()
+    serve(&arguments, arguments.to_server())
+}
+
+/// Serves with the settings that the arguments gave.
+pub(crate) fn serve(arguments: &ServeArguments, given: Result<Arguments, ConfigError>) -> ExitCode {
+    let served = given
         .map_err(ServeError::from)
         .and_then(|given| server::serve(&given, |opened| prepare(opened, arguments.sample), say_ready));
     match served {

@@ -46,7 +46,7 @@ use crate::config::replica::ReplicaKeys;
 use crate::config::values::{DnText, LogFormat, LogLevel, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
-pub use follow::{FollowIdentity, FollowSettings};
+pub use follow::{FollowArguments, FollowIdentity, FollowSettings};
 pub use mistakes::nearest;
 pub(crate) use online::ListenerIndex;
 pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits, SlowRule};
@@ -194,6 +194,8 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
+    /// The server to follow, in place of the table `[follow]`.
+    pub follow: Option<FollowArguments>,
 }
 
 /// A password. Its `Debug` output hides it, and it leaves no copy in freed memory.
@@ -413,6 +415,9 @@ impl Config {
     }
 
     fn merge(arguments: &Arguments, mut file: NodeFile) -> Result<Config, ConfigError> {
+        if let Some(given) = &arguments.follow {
+            file.follow = Some(given.clone().into());
+        }
         let data =
             arguments.data.clone().or_else(|| file.data.clone()).ok_or(ConfigError::NoDataDirectory)?;
         let defaults = Config::new(data);

@@ -1,5 +1,6 @@
 //! A server process: settings, log, signals, the service manager.
 
+mod first_copy;
 pub(crate) mod privileges;
 
 use std::collections::HashSet;
@@ -53,6 +54,8 @@ pub fn serve(
             arguments.node_file.as_deref().into_iter().chain(config.admin_password_file.as_deref());
         warn_once(&mut told, account.unreadable(read_again));
     }
+    // A signal may end it: the import changes all or nothing.
+    first_copy::make(&config)?;
     // Before the data directory is opened, so that a signal never kills a start halfway.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     descriptors::raise_limit();

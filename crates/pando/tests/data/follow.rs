@@ -251,3 +251,81 @@ fn clients_are_referred_to_the_source() {
     let copy = Pando::start(&scratch);
     assert!(copy.administrator().delete(&anna).unwrap().is_success());
 }
+
+#[test]
+fn a_promoted_copy_follows_no_longer() {
+    let (scratch, folder) = (Scratch::new("follow-promote"), Scratch::new("follow-promote-source"));
+    let source = Pando::start(&folder);
+    plant_more(&mut source.administrator());
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let start = || Start::following(&scratch, source.address(), &password);
+    let copy = start().ready();
+    // The entries were there before the server was ready: they were imported, not added one by one.
+    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
+    equal(&scratch, source.address(), &copy, &[]);
+    add_person(&mut source.administrator(), "later");
+    equal(&scratch, source.address(), &copy, &[]);
+    assert_eq!(figure(&copy, "Rejected"), "0");
+    copy.stop();
+    add_person(&mut source.administrator(), "meanwhile");
+    let copy = start().ready();
+    equal(&scratch, source.address(), &copy, &[]);
+    let mut admin = copy.administrator();
+    let anna = person_dn("anna");
+    assert_eq!(admin.delete(&anna).unwrap().code, ResultCode::REFERRAL);
+    let anonymous = copy.connect().extended(directory::virtual_entries::PROMOTE, None).unwrap();
+    assert_eq!(anonymous.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
+    let data = Pando::data(&scratch);
+    let promote = ["follow", "--promote", "--data", data.to_str().unwrap()];
+    for _ in 0..2 {
+        let said = command(&promote, None).expect_code(0).stdout;
+        assert!(said.starts_with("promoted: the last change of the source has the cookie csn="), "{said}");
+    }
+    assert!(admin.delete(&anna).unwrap().is_success());
+    until("the end of the thread", || (figure(&copy, "State") == "promoted").then_some(()));
+    // A start with the same settings does not make it a copy again.
+    copy.stop();
+    let copy = start().ready();
+    until("the stage", || (figure(&copy, "State") == "promoted").then_some(()));
+    assert!(copy.administrator().entry(&anna, &["1.1"]).unwrap().is_none());
+    add_person(&mut copy.administrator(), "own");
+    let other = command(&["follow", "--promote", "--data", Pando::data(&folder).to_str().unwrap()], None);
+    assert!(other.expect_code(1).stderr.contains("this server follows no other"));
+    command(&["verify", "--data", data.to_str().unwrap()], None).expect_code(0);
+}
+
+#[test]
+fn a_copy_equals_a_slapd_that_repairs_names_later() {
+    // Found with slapd's overlay refint: it renames members after the rename, and sends no message. A group that a
+    // client changes in between is sent with the old name.
+    let (scratch, folder) = (Scratch::new("follow-refint"), Scratch::new("follow-refint-source"));
+    let rules = "access to * by * write\noverlay syncprov\noverlay refint\nrefint_attributes member manager\n\
+                 refint_nothing cn=nothing\n";
+    let (global, rules) = ("moduleload syncprov\nmoduleload refint\n".to_owned(), Some(rules.to_owned()));
+    let indexes = ["entryUUID", "member", "manager"];
+    let slapd = Slapd::amended(&folder, &indexes, Amendments { global, rules, ..Amendments::default() });
+    let mut theirs = Connection::open(slapd.address()).unwrap();
+    assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    plant_more(&mut theirs);
+    let group = format!("cn=all,ou=groups,{SUFFIX}");
+    let members: Vec<String> = (0..20).map(|number| person_dn(&format!("p{number}"))).collect();
+    let members = members.iter().map(|dn| ("member", dn.as_str()));
+    let attributes: Vec<_> = [("objectClass", "groupOfNames")].into_iter().chain(members).collect();
+    add(&mut theirs, &group, &attributes);
+    add(&mut theirs, &format!("cn=one,ou=groups,{SUFFIX}"), &[attributes[0], attributes[1]]);
+    // refint sets modifiersName too.
+    let not_compared = ["userPassword", "modifiersName"];
+    let copy = follower(&scratch, slapd.address());
+    until("a connection", || (figure(&copy, "State") == "following").then_some(()));
+    for number in 1..20 {
+        // A client that does not wait for refint.
+        let (from, rdn) = (person_dn(&format!("p{number}")), format!("uid=q{number}"));
+        assert!(theirs.modify_dn(&from, &rdn, None).unwrap().is_success());
+        replace(&mut theirs, &group, "description", &[&rdn]);
+    }
+    // The only member of the other group.
+    assert!(theirs.delete(&person_dn("p0")).unwrap().is_success());
+    equal(&scratch, slapd.address(), &copy, &not_compared);
+    assert_eq!(figure(&copy, "Rejected"), "0");
+}

@@ -41,6 +41,17 @@ impl Start {
         Start { command, log: scratch.join("pando.log"), is_log_closed: false }
     }
 
+    /// Returns `pando follow` of the tests' suffix at `source`, bound as the administrator.
+    pub fn following(scratch: &Scratch, source: SocketAddr, password: &Path) -> Start {
+        let mut command = Command::new(PROGRAM);
+        command.args(["follow", &format!("ldap://{source}"), "--base", SUFFIX, "--bind-dn", ADMIN_DN]);
+        command.arg("--password-file").arg(password).args(["--admin-dn", ADMIN_DN]);
+        command.args(["--listen", "ldap://127.0.0.1:0", "--data"]).arg(scratch.join("data"));
+        command.env("PANDO_ADMIN_PASSWORD", ADMIN_PASSWORD);
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        Start { command, log: scratch.join("pando.log"), is_log_closed: false }
+    }
+
     /// Returns `pando serve` with nothing but a node file.
     pub fn of_node(scratch: &Scratch, node: &Path) -> Start {
         let mut command = Command::new(PROGRAM);

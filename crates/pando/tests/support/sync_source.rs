@@ -74,8 +74,15 @@ fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
                 Some(control) => {
                     let request = SyncRequest::decode(control.value.unwrap()).unwrap();
                     let cookie = request.cookie.map(<[u8]>::to_vec);
-                    let stream = stream.try_clone().unwrap();
-                    let _ = searches.send(SyncSearch { stream, id, output: Vec::new(), cookie });
+                    if request.persists {
+                        let stream = stream.try_clone().unwrap();
+                        let _ = searches.send(SyncSearch { stream, id, output: Vec::new(), cookie });
+                    } else {
+                        // A first copy at once.
+                        let refused = LdapResult::new(ResultCode::UNWILLING_TO_PERFORM, "no polls");
+                        let done = ResponseOp::SearchDone;
+                        response::encode_result(&mut out, id, done, &refused, Controls::NONE);
+                    }
                 }
                 None => {
                     response::encode_result(&mut out, id, ResponseOp::SearchDone, &success, Controls::NONE)

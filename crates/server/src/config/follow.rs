@@ -25,6 +25,47 @@ pub(crate) struct FollowKeys {
     leave_out: Vec<String>,
 }
 
+/// The server to follow, as the command line names it: the same fields as in the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FollowArguments {
+    /// URL of the server.
+    pub url: ServerUrl,
+    /// The entry at and below which entries are copied.
+    pub base: DnText,
+    /// Filter that they match; `None` copies all.
+    pub filter: Option<String>,
+    /// Name to bind with.
+    pub bind_dn: Option<DnText>,
+    /// File with the password.
+    pub password_file: Option<PathBuf>,
+    /// Authorities that sign the server's certificate.
+    pub authorities: Option<PathBuf>,
+    /// A certificate to bind with.
+    pub certificate: Option<PathBuf>,
+    /// The key of the certificate.
+    pub key: Option<PathBuf>,
+    /// Attributes not to copy.
+    pub leave_out: Vec<String>,
+}
+
+impl From<FollowArguments> for FollowKeys {
+    fn from(given: FollowArguments) -> FollowKeys {
+        let FollowArguments {
+            url,
+            base,
+            filter,
+            bind_dn,
+            password_file,
+            authorities,
+            certificate,
+            key,
+            leave_out,
+        } = given;
+        let (url, base, bind_dn) = (Some(FromText(url)), Some(FromText(base)), bind_dn.map(FromText));
+        FollowKeys { url, base, filter, bind_dn, password_file, authorities, certificate, key, leave_out }
+    }
+}
+
 /// The server to follow, and what to copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowSettings {

@@ -1,0 +1,57 @@
+//! `pando follow`: serves a copy of another server's tree that follows its changes, and ends the copy.
+
+use std::process::ExitCode;
+
+use directory::virtual_entries::PROMOTE;
+use ldap::ResultCode;
+use server::{Config, FollowArguments as Source};
+
+use crate::arguments::{FollowArguments, ServeArguments};
+use crate::online::{Identity, refusal, socket_in};
+use crate::{exit, serve};
+
+pub(crate) fn run(arguments: &FollowArguments) -> ExitCode {
+    let (Some(url), Some(base)) = (&arguments.source, &arguments.base) else {
+        return match promote(&arguments.server) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => exit::failure(&error),
+        };
+    };
+    let given = arguments.server.to_server().map(|mut given| {
+        if given.suffixes.is_empty() {
+            given.suffixes.push(base.clone());
+        }
+        given.follow = Some(Source {
+            url: url.clone(),
+            base: base.clone(),
+            filter: arguments.filter.clone(),
+            bind_dn: arguments.bind_dn.clone(),
+            password_file: arguments.password_file.clone(),
+            authorities: arguments.authorities.clone(),
+            certificate: arguments.certificate.clone(),
+            key: arguments.key.clone(),
+            leave_out: arguments.leave_out.clone(),
+        });
+        given
+    });
+    serve::serve(&arguments.server, given)
+}
+
+fn promote(server: &ServeArguments) -> Result<(), String> {
+    let given = server.to_server().map_err(|error| error.to_string())?;
+    let config = Config::load(&given).map_err(|error| error.to_string())?;
+    let identity = Identity { bind_dn: None, password_file: None, tls_ca: None };
+    let mut connection = identity.connect(&socket_in(&config.data)).map_err(|error| error.to_string())?;
+    let reply = connection.extended(PROMOTE, None).map_err(|error| error.to_string())?;
+    match reply.outcome.code {
+        ResultCode::SUCCESS => {
+            let cookie = reply.extended.value.unwrap_or_default();
+            println!(
+                "promoted: the last change of the source has the cookie {}",
+                String::from_utf8_lossy(&cookie)
+            );
+            Ok(())
+        }
+        code => Err(refusal(code, &reply.outcome.diagnostic)),
+    }
+}

@@ -1,0 +1,236 @@
+//! First copy of a followed server's tree: all entries are read and imported at once, before clients are served.
+//!
+//! The entries are read by content synchronization without a cookie (RFC 4533), written as LDIF, and pass through the
+//! import. The cookie at their end is stored after the import, and the thread that follows continues there. Without it,
+//! after a crash in between, that thread compares everything. If the source fails, the import changes nothing, and the
+//! thread copies the entries one by one.
+
+use std::io::{self, Read};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use client::{Connection, Received};
+use directory::follow::{is_empty_context, is_left_out, uuid_text};
+use directory::password::StorageScheme;
+use ldap::ldif::put_ldif_line;
+use ldap::{MessageId, Response, ResultCode, SearchEntry, SyncDone, SyncStateValue, oids};
+use schema::Schema;
+use sd_notify::NotifyState;
+
+use crate::admin::import::{Importing, Input, InputData, MEMORY_DEFAULT, import};
+use crate::config::{Config, FollowSettings};
+use crate::error::ServeError;
+use crate::open::Opened;
+use crate::telemetry::health::notify;
+use crate::workers::copy_state::CopyState;
+use crate::workers::follow::FollowError;
+use crate::workers::follow::source::{connect, search};
+
+/// Octets of text that are passed to the import at a time.
+const CHUNK_BYTES: usize = 1 << 20;
+
+/// Most chunks that wait for the import.
+const CHUNKS_MAX: usize = 8;
+
+/// Interval between notices to the service manager that the start goes on, and the time that each asks for.
+const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
+const NOTICE_MICROS: u32 = 600_000_000;
+
+/// Copies the source's tree into a naming context without entries. Does nothing for any other.
+pub(super) fn make(config: &Config) -> Result<(), ServeError> {
+    let Some(settings) = &config.follow else { return Ok(()) };
+    let as_is = Config { admin_password: None, ..config.clone() };
+    let Some((schema, scheme)) = empty_context(&as_is, settings)? else { return Ok(()) };
+    let begun = connect(settings).and_then(|mut connection| {
+        let id = search(settings, &mut connection, (false, None))?;
+        Ok((connection, id))
+    });
+    let (connection, id) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            failed(settings, &error);
+            return Ok(());
+        }
+    };
+    let (sender, chunks) = sync_channel(CHUNKS_MAX);
+    let leave_out = settings.leave_out.clone();
+    let reader = Reader { connection, id, schema, leave_out, sender, entries: 0, noticed: Instant::now() };
+    let thread = std::thread::Builder::new().name("pando-first-copy".to_owned());
+    let thread = thread.spawn(move || reader.run())?;
+    let text = Chunks { chunks, chunk: Vec::new(), read: 0 };
+    let input = Input { name: settings.url.to_string(), data: InputData::Stream(Box::new(text)) };
+    let how = Importing {
+        replace: false,
+        keep_clear_passwords: scheme == StorageScheme::Clear,
+        rejects: None,
+        leave_out: Vec::new(),
+        renamed: Vec::new(),
+        memory: MEMORY_DEFAULT,
+    };
+    let config = Config { suffixes: vec![settings.base.clone()], ..as_is.clone() };
+    let imported = import(config, None, vec![input], &how);
+    match (imported, join(thread)?) {
+        (_, Err(error)) if !matches!(error, FollowError::Stopping) => failed(settings, &error),
+        (Err(error), _) => return Err(error),
+        (Ok(imported), Ok(cookie)) if imported.entries > 0 => {
+            let rejected = imported.rejected_count();
+            tracing::info!(source = %settings.url, entries = imported.entries, rejected, "the first copy is made");
+            if let Some(file) = &imported.rejects_file {
+                tracing::warn!(file = %file.display(), "entries of the source were not copied");
+            }
+            store(as_is, &CopyState::new(settings, rejected, cookie))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+fn failed(settings: &FollowSettings, error: &FollowError) {
+    tracing::warn!(source = %settings.url, "the source's entries cannot be read at once, so they will be copied one by \
+                                            one: {error}");
+}
+
+/// Returns the schema and the scheme of passwords of the directory if its naming context is empty.
+fn empty_context(
+    config: &Config,
+    settings: &FollowSettings,
+) -> Result<Option<(Arc<Schema>, StorageScheme)>, ServeError> {
+    let opened = Opened::open_as_is(config.clone())?;
+    let directory = opened.directory();
+    let snapshot = directory.snapshot()?;
+    let is_first = !directory.is_promoted() && directory.follow_state()?.is_none();
+    if !is_first || !is_empty_context(&snapshot, settings.base.as_str())? {
+        return Ok(None);
+    }
+    let state = snapshot.state();
+    Ok(Some((Arc::clone(&state.catalog.schema), state.settings.general.password_scheme)))
+}
+
+fn store(config: Config, state: &CopyState) -> Result<(), ServeError> {
+    let mut opened = Opened::open_as_is(config)?;
+    let (writer, _) = opened.writer();
+    let mut batch = writer.begin()?;
+    batch.put_follow_state(Some(&state.encode()))?;
+    Ok(batch.commit()?)
+}
+
+type Chunk = io::Result<Vec<u8>>;
+
+fn join(
+    thread: JoinHandle<Result<Vec<u8>, FollowError>>,
+) -> Result<Result<Vec<u8>, FollowError>, ServeError> {
+    thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
+}
+
+/// Reads the source's entries on a thread of its own.
+struct Reader {
+    connection: Connection,
+    id: MessageId,
+    schema: Arc<Schema>,
+    leave_out: Vec<String>,
+    sender: SyncSender<Chunk>,
+    entries: u64,
+    noticed: Instant,
+}
+
+impl Reader {
+    /// Passes on all entries, and returns the cookie.
+    fn run(mut self) -> Result<Vec<u8>, FollowError> {
+        let outcome = self.read();
+        if let Err(error) = &outcome {
+            // So that the import changes nothing. It may have ended.
+            let _ = self.sender.send(Err(io::Error::other(error.to_string())));
+        }
+        outcome
+    }
+
+    fn read(&mut self) -> Result<Vec<u8>, FollowError> {
+        let mut text = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        loop {
+            let received = self.connection.receive_any()?;
+            if received.id() != self.id {
+                continue;
+            }
+            if let Some(cookie) = self.take(&received, &mut text)? {
+                self.send(&mut text)?;
+                return Ok(cookie);
+            }
+            if text.len() >= CHUNK_BYTES {
+                self.send(&mut text)?;
+            }
+        }
+    }
+
+    fn send(&mut self, text: &mut Vec<u8>) -> Result<(), FollowError> {
+        if self.noticed.elapsed() >= NOTICE_INTERVAL {
+            self.noticed = Instant::now();
+            notify(&[NotifyState::ExtendTimeoutUsec(NOTICE_MICROS)]);
+            tracing::info!(entries = self.entries, "the first copy is being made");
+        }
+        let chunk = std::mem::replace(text, Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4));
+        self.sender.send(Ok(chunk)).map_err(|_| FollowError::Stopping)
+    }
+
+    /// Takes a message. Returns the cookie at the end.
+    fn take(&mut self, received: &Received, text: &mut Vec<u8>) -> Result<Option<Vec<u8>>, FollowError> {
+        let message = received.message();
+        let value = |oid| message.controls.find(oid).and_then(|control| control.value);
+        let response = match message.response {
+            Response::SearchEntry(entry) => {
+                let Some(state) = value(oids::SYNC_STATE).and_then(SyncStateValue::decode) else {
+                    let text = "an entry has no sync state: is the source's provider enabled?";
+                    return Err(FollowError::Source(text));
+                };
+                self.put(&entry, &state, text);
+                return Ok(None);
+            }
+            other => other,
+        };
+        let Some(result) = response.result() else { return Ok(None) };
+        if result.code != ResultCode::SUCCESS {
+            let (code, diagnostic) = (result.code, result.diagnostic.to_owned());
+            return Err(FollowError::Refused { what: "the search", code, diagnostic });
+        }
+        let cookie = value(oids::SYNC_DONE).and_then(SyncDone::decode).and_then(|done| done.cookie);
+        Ok(Some(cookie.unwrap_or_default().to_vec()))
+    }
+
+    fn put(&mut self, entry: &SearchEntry<'_>, state: &SyncStateValue<'_>, text: &mut Vec<u8>) {
+        self.entries += 1;
+        put_ldif_line(text, "dn", entry.object_name.as_bytes());
+        put_ldif_line(text, "entryUUID", uuid_text(&state.uuid).as_bytes());
+        for attribute in entry.attributes.iter() {
+            let name = attribute.description;
+            if name.eq_ignore_ascii_case("entryUUID") || is_left_out(&self.schema, name, &self.leave_out) {
+                continue;
+            }
+            attribute.values.iter().for_each(|value| put_ldif_line(text, name, value));
+        }
+        text.push(b'\n');
+    }
+}
+
+/// The text of the entries.
+struct Chunks {
+    chunks: Receiver<Chunk>,
+    chunk: Vec<u8>,
+    read: usize,
+}
+
+impl Read for Chunks {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        while self.read == self.chunk.len() {
+            let Ok(chunk) = self.chunks.recv() else { return Ok(0) };
+            (self.chunk, self.read) = (chunk?, 0);
+        }
+        let left = self.chunk.get(self.read..).unwrap_or_default();
+        let count = left.len().min(out.len());
+        if let (Some(to), Some(from)) = (out.get_mut(..count), left.get(..count)) {
+            to.copy_from_slice(from);
+        }
+        self.read += count;
+        Ok(count)
+    }
+}
