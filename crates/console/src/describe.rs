@@ -117,7 +117,7 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
             json!({ "kind": "dn", "text": text, "dn": String::from_utf8_lossy(dn) })
         }
         Some(text) if syntax_oid == GENERALIZED_TIME => {
-            json!({ "kind": "time", "text": text, "shown": time(text) })
+            json!({ "kind": "time", "text": text, "shown": readable_time(text) })
         }
         Some(text) if syntax_oid == POSTAL_ADDRESS => {
             json!({ "kind": "lines", "text": text, "lines": text.split('$').map(str::trim).collect::<Vec<_>>() })
@@ -153,7 +153,7 @@ fn image(octets: &[u8]) -> Option<&'static str> {
 }
 
 /// Returns a time as people read it, `2026-11-27 08:30:00 UTC`; the text itself if it has another form.
-fn time(text: &str) -> String {
+pub(crate) fn readable_time(text: &str) -> String {
     let digits =
         |from: usize, to: usize| text.get(from..to).filter(|part| part.bytes().all(|b| b.is_ascii_digit()));
     let parts = || {

@@ -2,6 +2,7 @@
 
 mod access;
 mod account;
+mod account_state;
 mod add;
 mod audit;
 mod deleted;
@@ -13,8 +14,10 @@ mod indexes;
 mod manage;
 mod members;
 mod move_or_delete;
+mod nodes;
 mod overview;
 mod password;
+mod policies;
 mod reset;
 mod schema_browser;
 mod search;
@@ -80,6 +83,9 @@ fn pages() -> Vec<PageRoute> {
         ("/manage", READ, get(manage::show)),
         ("/indexes", BOTH, get(indexes::show).post(indexes::change)),
         ("/audit", READ, get(audit::show)),
+        ("/policies", READ, get(policies::show)),
+        ("/account-state", BOTH, get(account_state::show).post(account_state::change)),
+        ("/nodes", READ, get(nodes::show)),
         ("/history", BOTH, get(history::show).post(history::undo)),
         ("/access", READ, get(access::show)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),

@@ -21,21 +21,44 @@ use crate::trouble::Trouble;
 struct Kind {
     name: &'static str,
     class: &'static str,
+    /// Auxiliary classes.
+    auxiliary: &'static [&'static str],
     /// Attribute of the entry's name.
     rdn: &'static str,
     /// Optional attributes that are asked for at once.
     featured: &'static [&'static str],
 }
 
-const KINDS: [Kind; 3] = [
+const KINDS: [Kind; 4] = [
     Kind {
         name: "person",
         class: "inetOrgPerson",
+        auxiliary: &[],
         rdn: "uid",
         featured: &["uid", "givenName", "mail", "telephoneNumber", "title", "manager"],
     },
-    Kind { name: "group", class: "groupOfNames", rdn: "cn", featured: &["description", "owner"] },
-    Kind { name: "unit", class: "organizationalUnit", rdn: "ou", featured: &["description"] },
+    Kind {
+        name: "group",
+        class: "groupOfNames",
+        auxiliary: &[],
+        rdn: "cn",
+        featured: &["description", "owner"],
+    },
+    Kind { name: "unit", class: "organizationalUnit", auxiliary: &[], rdn: "ou", featured: &["description"] },
+    Kind {
+        name: "policy",
+        class: "device",
+        auxiliary: &["pandoPwdPolicy"],
+        rdn: "cn",
+        featured: &[
+            "pwdMinLength",
+            "pwdInHistory",
+            "pwdMaxAge",
+            "pwdLockout",
+            "pwdMaxFailure",
+            "pwdMustChange",
+        ],
+    },
 ];
 
 /// An entry that is to be added.
@@ -68,6 +91,13 @@ fn chosen(schema: &Schema, fields: &Fields) -> Option<(String, String, &'static 
     Some((class.name().to_owned(), rdn.to_owned(), &[]))
 }
 
+/// Returns the classes of a new entry.
+fn classes(kind: &str, class: &str) -> Vec<String> {
+    let known = KINDS.iter().find(|known| known.name == kind);
+    let auxiliary = known.map(|known| known.auxiliary).unwrap_or_default();
+    std::iter::once(class).chain(auxiliary.iter().copied()).map(str::to_owned).collect()
+}
+
 fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Value {
     let parent = fields.given("parent").or(parents.first().map(String::as_str)).unwrap_or_default();
     let mut entered: Vec<Values> = filled(fields)
@@ -85,7 +115,11 @@ fn model(schema: &Schema, fields: &Fields, parents: &[String], who: &str) -> Val
             next: None,
         });
     }
-    let mut inputs = inputs(schema, std::slice::from_ref(&class), &entered);
+    if fields.text("kind") == "policy" && entered.is_empty() {
+        let (description, values) = ("pwdAttribute".to_owned(), vec![b"userPassword".to_vec()]);
+        entered.push(Values { description, values, next: None });
+    }
+    let mut inputs = inputs(schema, &classes(fields.text("kind"), &class), &entered);
     for input in &mut inputs {
         let name = input["name"].as_str().unwrap_or_default().to_owned();
         let is_first = input["required"] == true || name == rdn || featured.contains(&name.as_str());
@@ -156,7 +190,8 @@ fn new(schema: &Schema, fields: &Fields) -> Result<New, Trouble> {
     let parent = fields.text("parent").trim();
     let separator = if parent.is_empty() { "" } else { "," };
     let dn = format!("{rdn}={}{separator}{parent}", ldap::escaped_value(name));
-    attributes.insert(0, ("objectClass".to_owned(), vec![class.into_bytes()]));
+    let classes = classes(fields.text("kind"), &class).into_iter().map(String::into_bytes);
+    attributes.insert(0, ("objectClass".to_owned(), classes.collect()));
     Ok(New { dn, attributes })
 }
 

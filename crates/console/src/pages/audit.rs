@@ -100,10 +100,36 @@ struct Wanted {
     until: Option<u64>,
     who: String,
     target: String,
-    operation: Option<Kind>,
+    operation: Operation,
     /// Whether only failures, or only successes.
     is_failure: Option<bool>,
     from: Option<TrailPosition>,
+}
+
+/// Kinds of events that are searched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Operation {
+    /// All but the beginnings and ends of connections.
+    ButConnections,
+    /// Changes of entries and settings.
+    Changes,
+    Any,
+    One(Kind),
+}
+
+impl Operation {
+    fn has(self, kind: Option<Kind>) -> bool {
+        const CONNECTIONS: [Kind; 5] = [Kind::Opened, Kind::Closed, Kind::Tls, Kind::Unbind, Kind::Abandon];
+        const CHANGES: [Kind; 5] =
+            [Kind::Add, Kind::Modify, Kind::Delete, Kind::ModifyDn, Kind::Administration];
+        let is_of = |kinds: &[Kind]| kind.is_some_and(|kind| kinds.contains(&kind));
+        match self {
+            Operation::ButConnections => !is_of(&CONNECTIONS),
+            Operation::Changes => is_of(&CHANGES),
+            Operation::Any => true,
+            Operation::One(one) => kind == Some(one),
+        }
+    }
 }
 
 impl Wanted {
@@ -123,7 +149,11 @@ impl Wanted {
             until,
             who: fields.text("who").trim().to_lowercase(),
             target: fields.text("target").trim().to_lowercase(),
-            operation: Kind::named(fields.text("operation")),
+            operation: match fields.text("operation") {
+                "" => Operation::ButConnections,
+                "changes" => Operation::Changes,
+                name => Kind::named(name).map_or(Operation::Any, Operation::One),
+            },
             is_failure: match fields.text("result") {
                 "failed" => Some(true),
                 "success" => Some(false),
@@ -138,7 +168,7 @@ impl Wanted {
         let text = |field| event.text(field).unwrap_or_default().to_lowercase();
         time >= self.since
             && self.until.is_none_or(|until| time < until)
-            && self.operation.is_none_or(|kind| event.kind() == Some(kind))
+            && self.operation.has(event.kind())
             && self.is_failure.is_none_or(|wanted| is_failure(event) == Some(wanted))
             && (self.who.is_empty()
                 || fits(&text(Field::Who), &self.who)

@@ -7,11 +7,21 @@ use serde_json::json;
 use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
-/// Pages for administrators, the most used first. Each has a text.
-const PAGES: [&str; 5] = ["audit", "indexes", "access", "deleted", "schema"];
+/// Pages for administrators, the most used first: the name of the text, and the address.
+const PAGES: [(&str, &str); 8] = [
+    ("audit", "/audit"),
+    ("policies", "/policies"),
+    ("access", "/access"),
+    ("indexes", "/indexes"),
+    ("nodes", "/nodes"),
+    ("settings-history", "/history?dn=cn%3Dconfig"),
+    ("deleted", "/deleted"),
+    ("schema", "/schema"),
+];
 
 pub(crate) async fn show(signed: Signed) -> Response {
-    signed.show(Page::new("manage.html", "manage.title", json!({ "pages": PAGES })))
+    let pages: Vec<_> = PAGES.iter().map(|(name, at)| json!({ "name": name, "at": at })).collect();
+    signed.show(Page::new("manage.html", "manage.title", json!({ "pages": pages })))
 }
 
 /// Returns the error of a requester who may not see the settings or figures that a page needs.

@@ -1,13 +1,13 @@
 //! The pages for administrators.
 
 use client::Connection;
-use ldap::{ChangeOperation, Scope};
+use ldap::{ChangeOperation, ResultCode, Scope};
 use serde_json::Value;
 
 use crate::support::cluster::until;
 use crate::support::http::{Browser, quoted};
 use crate::support::pando::command;
-use crate::support::tree::{add, add_person, person_dn, replace};
+use crate::support::tree::{add, add_person, bind, person_dn, replace};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 use crate::{filled, start};
 
@@ -259,5 +259,81 @@ fn a_history_contains_what_its_reader_may_see() {
     );
     assert!(!text.contains("userPassword"), "{text}");
     assert_eq!(browser.get("/history?dn=cn%3Dconfig").status, 404);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn policies_are_explained_and_a_locked_account_is_unlocked() {
+    let scratch = Scratch::new("console-policies");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    assert_eq!(browser.json("/policies")["policies"].as_array().unwrap().len(), 0);
+    let form = [
+        ("kind", "policy"),
+        ("parent", SUFFIX),
+        ("v:cn", "default"),
+        ("v:pwdAttribute", "userPassword"),
+        ("v:pwdLockout", "TRUE"),
+        ("v:pwdMaxFailure", "2"),
+        ("v:pwdMaxAge", "31536000"),
+        ("step", "apply"),
+    ];
+    let added = browser.post("/add", &form);
+    assert_eq!(added.status, 303, "{}", added.text());
+    let policy = format!("cn=default,{SUFFIX}");
+    let of = |browser: &Browser| browser.json(&format!("/account-state?dn={}", quoted(&person_dn("anna"))));
+    assert_eq!(of(&browser)["policy"], Value::Null);
+    replace(&mut administrator, "cn=config", "pandoPasswordPolicy", &[&policy]);
+    let shown = browser.json("/policies")["policies"][0].clone();
+    assert_eq!((&shown["dn"], &shown["is_default"]), (&Value::from(policy.as_str()), &Value::Bool(true)));
+    assert!(shown["rules"].to_string().contains("365 d"), "{shown}");
+
+    // Wrong passwords lock the account; the page says so, and unlocks it.
+    assert_eq!(of(&browser)["can_bind"], true);
+    for _ in 0..2 {
+        assert_eq!(bind(&pando, "anna", "wrong"), ResultCode::INVALID_CREDENTIALS);
+    }
+    until("the account is locked", || (of(&browser)["can_bind"] == false).then_some(()));
+    let state = of(&browser);
+    let names: Vec<_> = state["facts"].as_array().unwrap().iter().map(|fact| fact["name"].clone()).collect();
+    assert!(
+        names.contains(&Value::from("failure_locked")) && names.contains(&Value::from("failures")),
+        "{state}"
+    );
+    assert_eq!(state["policy"], policy);
+    let page = browser.get(&format!("/account-state?dn={}", quoted(&person_dn("anna")))).text();
+    assert!(page.contains("Locked after wrong passwords") && page.contains("value=\"unlock\""), "{page}");
+    let anna = person_dn("anna");
+    assert_eq!(browser.post("/account-state", &[("dn", &anna), ("action", "unlock")]).status, 303);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+    assert_eq!(browser.post("/account-state", &[("dn", &anna), ("action", "lock")]).status, 303);
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::INVALID_CREDENTIALS);
+    assert_eq!(
+        (&of(&browser)["is_locked"], &of(&browser)["can_bind"]),
+        (&Value::Bool(true), &Value::Bool(false))
+    );
+    assert_eq!(browser.post("/account-state", &[("dn", &anna), ("action", "x")]).status, 422);
+    assert_eq!(browser.get("/account-state?dn=cn%3Dnone").status, 404);
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn replication_and_backup_are_for_readers_of_the_monitor() {
+    let scratch = Scratch::new("console-nodes");
+    let folder = scratch.path().join("backup");
+    let pando = start(&scratch, &format!("[backup]\nfolder = {:?}", folder.to_str().unwrap()));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let backup = || {
+        let model = browser.json("/nodes");
+        let groups = model["groups"].as_array().unwrap();
+        groups.iter().find(|group| group["name"] == "backup").unwrap()["figures"].to_string()
+    };
+    until("a backup is made", || backup().contains("Last Backup").then_some(()));
+    assert_eq!((browser.get("/nodes").status, browser.get("/manage").status), (200, 200));
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!(own.get("/nodes").status, 403);
     assert!(pando.stop().success());
 }
