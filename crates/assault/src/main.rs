@@ -34,6 +34,7 @@ mod support;
 mod timing;
 mod tls;
 mod under_attack;
+mod web;
 mod wire;
 
 use std::process::ExitCode;
@@ -89,6 +90,7 @@ const FAMILIES: &[Family] = &[
     ),
     ("proxy", "headers of the PROXY protocol that are broken, slow, or from strangers", proxy::run),
     ("probes", "idle and slow clients of the listener of metrics", probes::run),
+    ("web", "the console and SCIM: slow and large requests, floods, cookies, hostile values", web::run),
     ("binds", "floods of wrong binds, exchanges half done, storms of binds", binds::run),
     ("hash-flood", "floods of password changes and binds, and the first binds of others", hash_flood::run),
     ("timing", "what the time of a failing bind reveals, and binds of disconnected clients", timing::run),

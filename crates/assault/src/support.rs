@@ -7,6 +7,8 @@ pub mod clients;
 mod givens;
 #[path = "../../pando/tests/support/hidden_data/mod.rs"]
 pub mod hidden_data;
+#[path = "../../pando/tests/support/http.rs"]
+pub mod http;
 #[path = "../../pando/tests/support/pando.rs"]
 pub mod pando;
 #[path = "../../pando/tests/support/scratch.rs"]
@@ -17,4 +19,5 @@ pub mod tree;
 pub mod writers;
 
 pub use givens::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, SUFFIX};
+pub use pando::Pando;
 pub use scratch::Scratch;

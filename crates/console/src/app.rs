@@ -1,15 +1,12 @@
 //! State of the console that all requests share.
 
-use std::net::IpAddr;
-use std::sync::Arc;
-
 use tokio::sync::Semaphore;
 
 use crate::describe::SchemaCache;
 use crate::host::Ldap;
-use crate::limits::{EXPORTS_MAX, HEALTH_CHECKS_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX};
-use crate::places::Places;
+use crate::limits::{EXPORTS_MAX, HEALTH_CHECKS_MAX};
 use crate::sessions::Sessions;
+use crate::sign_ins::SignIns;
 use crate::texts::Texts;
 
 /// State of the console.
@@ -17,7 +14,7 @@ pub(crate) struct App {
     pub(crate) ldap: Ldap,
     pub(crate) sessions: Sessions,
     /// Sign-ins and health checks under way, which need no session.
-    pub(crate) sign_ins: Arc<Places<IpAddr>>,
+    pub(crate) sign_ins: SignIns,
     pub(crate) health_checks: Semaphore,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
@@ -30,7 +27,7 @@ impl App {
         App {
             ldap,
             sessions: Sessions::new(),
-            sign_ins: Places::new(SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
+            sign_ins: SignIns::new(),
             health_checks: Semaphore::new(HEALTH_CHECKS_MAX),
             texts: Texts::english(),
             schema: SchemaCache::default(),

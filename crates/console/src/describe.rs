@@ -130,11 +130,25 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
 fn binary(octets: &[u8]) -> Value {
     match schema::certificate_facts(octets) {
         Ok(facts) => json!({
-            "kind": "certificate", "bytes": octets.len(), "subject": facts.subject, "not_after": facts.not_after,
+            "kind": "certificate", "bytes": octets.len(), "subject": facts.subject,
+            "issuer": facts.issuer, "serial": facts.serial, "algorithm": facts.signature_algorithm,
+            "not_before": seconds_text(facts.not_before), "not_after": seconds_text(facts.not_after),
             "base64": BASE64.encode(octets),
         }),
         Err(_) => json!({ "kind": "binary", "bytes": octets.len(), "base64": BASE64.encode(octets) }),
     }
+}
+
+/// Returns a time in seconds since 1970 as people read it.
+fn seconds_text(seconds: i64) -> String {
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.map_or_else(
+        || seconds.to_string(),
+        |time| {
+            let (hour, minute, second) = time.to_hms();
+            format!("{} {hour:02}:{minute:02}:{second:02} UTC", time.date())
+        },
+    )
 }
 
 /// Returns true for texts that a page can show: no control characters but the ends of lines.
@@ -143,7 +157,7 @@ fn is_text(text: &str) -> bool {
 }
 
 /// Returns the media type of an image that browsers show. SVG is none: it can contain scripts.
-fn image(octets: &[u8]) -> Option<&'static str> {
+pub(crate) fn image(octets: &[u8]) -> Option<&'static str> {
     match octets {
         [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
         [0x89, b'P', b'N', b'G', ..] => Some("image/png"),

@@ -2,18 +2,24 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::FormRejection;
+use axum::body::Bytes;
 use axum::extract::{Form, FromRequest, Request};
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
 
 use crate::app::App;
+use crate::multipart::{boundary, parts};
 
-/// The fields of a form or a query.
+/// The fields of a form or a query, and the file of a form.
 #[derive(Debug, Default)]
-pub(crate) struct Fields(Vec<(String, String)>);
+pub(crate) struct Fields {
+    pairs: Vec<(String, String)>,
+    file: Vec<u8>,
+}
 
 impl Fields {
     pub(crate) fn of(pairs: Vec<(String, String)>) -> Fields {
-        Fields(pairs)
+        Fields { pairs, file: Vec::new() }
     }
 
     /// Returns the first value of this name; empty if there is none.
@@ -28,20 +34,41 @@ impl Fields {
 
     pub(crate) fn all<'a>(&'a self, name: &str) -> impl Iterator<Item = &'a str> {
         let name = name.to_owned();
-        self.0.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value.as_str())
+        self.pairs.iter().filter(move |(found, _)| *found == name).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns the octets of the form's file; empty without one.
+    pub(crate) fn file(&self) -> &[u8] {
+        &self.file
     }
 
     /// Returns all pairs.
     pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 }
 
-/// The query of a GET, the form of a POST.
+/// The query of a GET, the form of a POST, which may have a file.
 impl FromRequest<Arc<App>> for Fields {
-    type Rejection = FormRejection;
+    type Rejection = Response;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Fields, FormRejection> {
-        Form::<Vec<(String, String)>>::from_request(request, app).await.map(|Form(pairs)| Fields(pairs))
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Fields, Response> {
+        let kind = request.headers().get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+        let Some(boundary) = kind.and_then(boundary) else {
+            let form = Form::<Vec<(String, String)>>::from_request(request, app).await;
+            return form.map(|Form(pairs)| Fields::of(pairs)).map_err(IntoResponse::into_response);
+        };
+        let body = Bytes::from_request(request, app).await.map_err(IntoResponse::into_response)?;
+        let malformed = || (StatusCode::BAD_REQUEST, "the form is malformed\n").into_response();
+        let mut fields = Fields::default();
+        for part in parts(&body, &boundary).ok_or_else(malformed)? {
+            if part.is_file {
+                fields.file = part.content.to_vec();
+            } else {
+                let text = String::from_utf8(part.content.to_vec()).map_err(|_| malformed())?;
+                fields.pairs.push((part.name, text));
+            }
+        }
+        Ok(fields)
     }
 }

@@ -111,6 +111,35 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     filled
 }
 
+/// Replaces what is no DN in attributes that name entries, by what `resolve` finds for it.
+pub(crate) fn resolved<E>(
+    schema: &Schema,
+    mut filled: Vec<(String, Vec<Vec<u8>>)>,
+    mut resolve: impl FnMut(&str) -> Result<String, E>,
+) -> Result<Vec<(String, Vec<Vec<u8>>)>, E> {
+    let named = filled.iter_mut().filter(|(description, _)| input_of(schema, description) == "dn");
+    for value in named.flat_map(|(_, values)| values) {
+        let text = String::from_utf8_lossy(value);
+        let dn = schema::split_name_and_uid(text.as_bytes()).0;
+        if !std::str::from_utf8(dn).is_ok_and(|dn| dn.contains('=') && ldap::Dn::parse(dn).is_ok()) {
+            *value = resolve(text.trim())?.into_bytes();
+        }
+    }
+    Ok(filled)
+}
+
+/// Returns the fields of a form with these values, so that what is confirmed is what was shown.
+pub(crate) fn fields_of(filled: &[(String, Vec<Vec<u8>>)]) -> Vec<(String, String)> {
+    let field = |description: &str, value: &[u8]| {
+        (format!("{VALUE}{description}"), String::from_utf8_lossy(value).into_owned())
+    };
+    let fields = filled.iter().flat_map(|(description, values)| {
+        let none = values.is_empty().then(|| field(description, b""));
+        none.into_iter().chain(values.iter().map(move |value| field(description, value)))
+    });
+    fields.collect()
+}
+
 /// Browsers end the lines of a text with CR LF, whatever the value had.
 fn plain_lines(text: &str) -> String {
     text.replace("\r\n", "\n")

@@ -53,6 +53,9 @@ pub const VALUES_PER_PAGE: usize = 100;
 /// Bytes of an export. A larger result is refused: `pando export` has no such bound.
 pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Bytes of a photo that is uploaded.
+pub const PHOTO_BYTES_MAX: usize = 512 * 1024;
+
 /// Exports that run at a time.
 pub const EXPORTS_MAX: usize = 4;
 
@@ -64,6 +67,13 @@ pub const SIGN_INS_MAX: usize = 8;
 
 /// Sign-ins under way of one address, or of one IPv6 network of 64 bits.
 pub const SIGN_INS_PER_SOURCE_MAX: usize = 4;
+
+/// Sign-ins under way of sources from which a user has signed in before, in addition: a flood from elsewhere leaves
+/// them room.
+pub const KNOWN_SIGN_INS_MAX: usize = 8;
+
+/// Sources that are remembered for this.
+pub const KNOWN_SOURCES_MAX: usize = 4_096;
 
 /// Health checks under way.
 pub const HEALTH_CHECKS_MAX: usize = 4;

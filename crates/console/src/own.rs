@@ -10,7 +10,6 @@ use zeroize::Zeroizing;
 
 use crate::app::App;
 use crate::host::Client;
-use crate::places::source;
 use crate::prove::{Proven, bind};
 use crate::trouble::Trouble;
 
@@ -66,7 +65,7 @@ pub(crate) async fn change(
     request: Vec<u8>,
 ) -> Result<Option<Zeroizing<String>>, Trouble> {
     let busy = Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
-    let Some(_under_way) = app.sign_ins.take(source(client.address.ip())) else { return Err(busy) };
+    let Some(_under_way) = app.sign_ins.take(client.address.ip()) else { return Err(busy) };
     if password.is_empty() {
         return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "account_page.no_password"));
     }

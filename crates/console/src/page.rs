@@ -219,7 +219,7 @@ impl FromRequest<Arc<App>> for Submission {
         let (mut parts, body) = request.into_parts();
         let signed = Signed::from_request_parts(&mut parts, app).await?;
         let request = Request::from_parts(parts, body);
-        let fields = Fields::from_request(request, app).await.map_err(IntoResponse::into_response)?;
+        let fields = Fields::from_request(request, app).await?;
         if !signed.session.knows(fields.text("token")) {
             return Err(signed.fail(&Trouble::Request(StatusCode::FORBIDDEN, "trouble.token")));
         }

@@ -17,6 +17,7 @@ mod move_or_delete;
 mod nodes;
 mod overview;
 mod password;
+mod photo;
 mod policies;
 mod reset;
 mod schema_browser;
@@ -72,6 +73,8 @@ fn pages() -> Vec<PageRoute> {
         ("/searches", SEND, post(search::saved::change)),
         ("/tree", READ, get(tree::show)),
         ("/entry", READ, get(entry::show)),
+        ("/photo", READ, get(photo::show)),
+        ("/photo/change", BOTH, get(photo::form).post(photo::change)),
         ("/me", READ, get(entry::own)),
         ("/edit", BOTH, get(edit::form).post(edit::save)),
         ("/add", BOTH, get(add::form).post(add::save)),

@@ -16,6 +16,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("account.html", include_str!("../templates/account.html")),
     ("codes.html", include_str!("../templates/codes.html")),
     ("codes_remove.html", include_str!("../templates/codes_remove.html")),
+    ("photo.html", include_str!("../templates/photo.html")),
     ("seen.html", include_str!("../templates/seen.html")),
     ("access.html", include_str!("../templates/access.html")),
     ("deleted.html", include_str!("../templates/deleted.html")),

@@ -59,6 +59,12 @@ fn certificate_parts(value: &[u8]) -> Result<CertificateParts<'_>, Fault> {
 pub struct CertificateFacts {
     /// The subject as a DN (RFC 4514), its attribute types as OIDs. Empty where the subject is.
     pub subject: String,
+    /// The issuer in the same form.
+    pub issuer: String,
+    /// The serial number in hexadecimal digits.
+    pub serial: String,
+    /// Start of its validity, in seconds since 1970.
+    pub not_before: i64,
     /// End of its validity, in seconds since 1970.
     pub not_after: i64,
     /// By what it is signed, as an OID.
@@ -74,23 +80,33 @@ pub fn certificate_facts(value: &[u8]) -> Result<CertificateFacts, Fault> {
         let mut certificate = Reader::new(value).sequence(Tag::SEQUENCE)?;
         let mut body = certificate.sequence(Tag::SEQUENCE)?;
         body.optional(Tag::context_constructed(0))?;
-        body.element(Tag::INTEGER)?;
+        let serial = body.element(Tag::INTEGER)?;
         body.element(Tag::SEQUENCE)?;
-        body.element(Tag::SEQUENCE)?;
+        let issuer = body.sequence(Tag::SEQUENCE)?;
         let mut validity = body.sequence(Tag::SEQUENCE)?;
-        validity.any()?;
-        let not_after = validity.any()?;
+        let times = (validity.any()?, validity.any()?);
         let signed_by = certificate.sequence(Tag::SEQUENCE)?.element(Tag(0x06))?;
-        Ok((not_after, body.sequence(Tag::SEQUENCE)?, signed_by))
+        Ok((times, (serial, issuer), body.sequence(Tag::SEQUENCE)?, signed_by))
     };
-    let ((tag, time), subject, signed_by) = parse().map_err(not_der)?;
+    let ((not_before, not_after), (serial, issuer), subject, signed_by) = parse().map_err(not_der)?;
     let signature_algorithm = oid::decode_oid(signed_by).ok_or(BAD_OID)?.to_string();
-    let not_after = match tag {
-        Tag(0x17) => time::utc_seconds(time)?,
-        Tag(0x18) => time::generalized_seconds(time)?,
-        _ => return Err(Fault::Expected { offset: 0, what: "a time in notAfter" }),
-    };
-    Ok(CertificateFacts { subject: name_text(subject)?, not_after, signature_algorithm })
+    Ok(CertificateFacts {
+        subject: name_text(subject)?,
+        issuer: name_text(issuer)?,
+        serial: serial.iter().map(|octet| format!("{octet:02x}")).collect(),
+        not_before: seconds(not_before, "a time in notBefore")?,
+        not_after: seconds(not_after, "a time in notAfter")?,
+        signature_algorithm,
+    })
+}
+
+/// Returns a time of a certificate, in seconds since 1970.
+fn seconds((tag, time): (Tag, &[u8]), what: &'static str) -> Result<i64, Fault> {
+    match tag {
+        Tag(0x17) => time::utc_seconds(time),
+        Tag(0x18) => time::generalized_seconds(time),
+        _ => Err(Fault::Expected { offset: 0, what }),
+    }
 }
 
 /// A Name in DER as a DN: its RDNs in the reverse order (RFC 4514 section 2.1).

@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use crate::ask::{self, Values};
 use crate::fields::Fields;
-use crate::form::{filled, inputs};
+use crate::form::{fields_of, filled, inputs, resolved};
 use crate::page::{Page, Signed, Submission};
+use crate::pages::members::resolve;
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -137,7 +138,7 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
         let (app, fields) = (Arc::clone(&signed.app), Arc::clone(&fields));
         signed.talk(move |connection| {
             let schema = app.schema.get(connection);
-            let new = new(&schema, &fields)?;
+            let new = new(connection, &schema, &fields)?;
             if fields.text("step") == "apply" {
                 add(connection, &new)?;
             }
@@ -150,9 +151,12 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
             signed.go(&url(page, &[("dn", &new.dn), ("notice", "added")]))
         }
         Ok(new) => {
-            let is_kept =
-                |name: &str| name.starts_with("v:") || ["parent", "kind", "class", "rdn"].contains(&name);
-            let values: Vec<_> = fields.pairs().filter(|(name, _)| is_kept(name)).collect();
+            let is_kept = |name: &str| ["parent", "kind", "class", "rdn"].contains(&name);
+            let kept = fields.pairs().filter(|(name, _)| is_kept(name));
+            let kept = kept.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let given = new.attributes.iter().filter(|(description, _)| description != "objectClass");
+            let given: Vec<_> = given.cloned().collect();
+            let values: Vec<_> = kept.chain(fields_of(&given)).collect();
             let model =
                 json!({ "dn": new.dn, "csn": null, "ldif": ldif(&new), "fields": values, "action": "/add" });
             signed.show(Page::new("preview.html", "add.preview", model))
@@ -178,10 +182,10 @@ async fn again(signed: &Signed, fields: Arc<Fields>, trouble: &Trouble) -> Respo
     }
 }
 
-fn new(schema: &Schema, fields: &Fields) -> Result<New, Trouble> {
+fn new(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result<New, Trouble> {
     let unusable = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
     let (class, rdn, _) = chosen(schema, fields).ok_or(unusable("add.no_class"))?;
-    let mut attributes = filled(fields);
+    let mut attributes = resolved(schema, filled(fields), |name| resolve(connection, name))?;
     attributes.retain(|(description, values)| {
         !values.is_empty() && !description.eq_ignore_ascii_case("objectClass")
     });

@@ -14,8 +14,9 @@ use serde_json::{Value, json};
 
 use crate::ask::{self, Values, WholeEntry};
 use crate::fields::Fields;
-use crate::form::{changes, filled, inputs, ldif, request_changes, unchanged_since};
+use crate::form::{changes, fields_of, filled, inputs, ldif, request_changes, resolved, unchanged_since};
 use crate::page::{Page, Signed, Submission};
+use crate::pages::members::resolve;
 use crate::rights::Rights;
 use crate::texts::url;
 use crate::trouble::Trouble;
@@ -30,6 +31,7 @@ enum Sent {
         dn: String,
         csn: Option<String>,
         ldif: String,
+        fields: Vec<(String, String)>,
     },
     Done {
         dn: String,
@@ -86,12 +88,13 @@ pub(crate) async fn save(Submission { signed, fields }: Submission) -> Response 
     };
     match sent {
         Ok(Sent::Done { dn }) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
-        Ok(Sent::Preview { dn, csn, ldif }) => {
-            let values: Vec<_> = fields.pairs().filter(|(name, _)| name.starts_with("v:")).collect();
-            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": values, "action": "/edit" });
+        Ok(Sent::Preview { dn, csn, ldif, fields }) => {
+            let model = json!({ "dn": dn, "csn": csn, "ldif": ldif, "fields": fields, "action": "/edit" });
             signed.show(Page::new("preview.html", "edit.preview", model))
         }
-        Err(trouble @ Trouble::Refused(..)) => again(&signed, fields, &trouble).await,
+        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, _))) => {
+            again(&signed, fields, &trouble).await
+        }
         Err(trouble) => signed.fail(&trouble),
     }
 }
@@ -124,12 +127,14 @@ fn send(connection: &mut Connection, schema: &Schema, fields: &Fields) -> Result
     if csn.as_deref() != known {
         return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
     }
-    let changes = changes(schema, &entry, &filled(fields));
+    let filled = resolved(schema, filled(fields), |name| resolve(connection, name))?;
+    let changes = changes(schema, &entry, &filled);
     if changes.is_empty() {
         return Ok(Sent::Done { dn: entry.dn });
     }
     if fields.text("step") != "apply" {
-        return Ok(Sent::Preview { ldif: ldif(&entry.dn, &changes), dn: entry.dn, csn });
+        let (ldif, fields) = (ldif(&entry.dn, &changes), fields_of(&filled));
+        return Ok(Sent::Preview { ldif, fields, dn: entry.dn, csn });
     }
     // A requester who may not read the CSN deletes and adds single values, so most lost updates are refused too.
     let value = unchanged_since(csn.as_deref())?;

@@ -78,7 +78,7 @@ fn model(
     let attributes: Vec<Value> =
         entry.attributes.iter().map(|found| describe::attribute(schema, found)).collect();
     let edited = inputs(schema, &classes, &entry.attributes);
-    let names = edited.iter().filter_map(|input| input["name"].as_str()).chain(["userPassword"]);
+    let names = edited.iter().filter_map(|input| input["name"].as_str()).chain(["userPassword", "jpegPhoto"]);
     let rights = Rights::read(connection, &entry.dn, &names.collect::<Vec<_>>())?;
     let can_edit =
         edited.iter().any(|input| input["name"].as_str().is_some_and(|name| rights.can_write(name)));
@@ -87,6 +87,7 @@ fn model(
         "can_add": rights.allows('a'),
         "can_rename": rights.allows('n'),
         "can_delete": rights.allows('d'),
+        "can_photo": is_one_of(&["inetOrgPerson"]) && rights.can_write("jpegPhoto"),
         "can_reset": rights.can_write("userPassword"),
         "account": rights.account(),
         "dn": entry.dn,

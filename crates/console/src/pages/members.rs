@@ -74,7 +74,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
 }
 
 /// Returns the DN of the entry that a user means: a DN, or the user name, mail address or full name of one entry alone.
-fn resolve(connection: &mut Connection, who: &str) -> Result<String, Trouble> {
+pub(crate) fn resolve(connection: &mut Connection, who: &str) -> Result<String, Trouble> {
     if who.contains('=') && Dn::parse(who).is_ok() {
         return Ok(who.to_owned());
     }

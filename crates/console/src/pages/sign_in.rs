@@ -44,7 +44,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
         Ok(place) => place,
         Err(trouble) => return refuse(&trouble),
     };
-    let Some(_under_way) = visit.app.sign_ins.take(source(visit.client.address.ip())) else {
+    let Some(_under_way) = visit.app.sign_ins.take(visit.client.address.ip()) else {
         return refuse(&busy(NoSession::TooMany));
     };
     let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
@@ -54,6 +54,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
             Ok(bound) => bound,
             Err(trouble) => return refuse(&trouble),
         };
+    visit.app.sign_ins.succeeded(visit.client.address.ip());
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
     let bound = Bound { who, must_change, manages, connection, from: visit.client.address.ip() };

@@ -8,6 +8,7 @@ mod account;
 mod administration;
 mod changes;
 mod listener;
+mod photos;
 mod searches;
 mod sessions;
 mod values;

@@ -25,18 +25,23 @@ impl Answer {
     }
 }
 
-/// Returns the address of the console, from the server's log.
+/// Returns the address of the console of the last start, from the log.
 #[track_caller]
 pub fn console_address(pando: &Pando) -> SocketAddr {
     let log = pando.log();
-    let (_, rest) = log.split_once("console at ").expect("a line about the console");
+    let (_, rest) = log.rsplit_once("console at ").expect("a line about the console");
     rest.split('/').nth(2).unwrap().parse().unwrap()
 }
 
 /// Sends a request as it stands, and reads its answer.
 #[track_caller]
 pub fn send(address: SocketAddr, request: &[u8]) -> Answer {
-    let mut stream = TcpStream::connect(address).unwrap();
+    send_over(TcpStream::connect(address).unwrap(), request)
+}
+
+/// Sends a request over a connection, and reads until its end.
+#[track_caller]
+pub fn send_over(mut stream: TcpStream, request: &[u8]) -> Answer {
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     // A server that refuses a body does not read it.
     let _ = stream.write_all(request);

@@ -1,0 +1,296 @@
+//! The web console and SCIM: connections without end, slow heads and bodies, large bodies, floods of sign-ins, cookies
+//! of others, requests of other sites, hostile values, and a writer that has stopped. A browser is answered meanwhile.
+
+mod pages;
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::bystander::ms;
+use crate::data::{self, PERSON, PERSON_PASSWORD};
+use crate::horde::{connect_from, hostile_source};
+use crate::plan::Plan;
+use crate::process::{MIB, wait_until};
+use crate::report::{Finding, Report};
+use crate::support::Scratch;
+use crate::support::http::{Answer, Browser, console_address, quoted, send_over};
+use crate::support::pando::{Pando, Start};
+use crate::under_attack::{Bounds, under_attack};
+
+const BOUNDS: Bounds = Bounds { cost: 96 * MIB, slowest: Duration::from_secs(2) };
+
+/// Longest answer to a browser during an attack.
+const BROWSER_MAX: Duration = Duration::from_secs(3);
+
+/// Connections that the console accepts from one address, see `console/src/limits.rs`.
+const CONNECTIONS_PER_SOURCE: usize = 128;
+
+/// Longest time until a connection with an incomplete request is closed: 30 seconds, and some to notice it.
+const INCOMPLETE_MAX: Duration = Duration::from_secs(45);
+
+/// Longest time until a connection beyond the bound is closed.
+const AT_ONCE: Duration = Duration::from_secs(5);
+
+/// Addresses that flood the console with sign-ins.
+const FLOODING: usize = 40;
+
+/// The attacks.
+pub(crate) fn run(plan: &Plan, report: &mut Report) {
+    let names = [
+        "connections",
+        "slow",
+        "bodies",
+        "sign-ins",
+        "cookies",
+        "other-sites",
+        "values",
+        "dead-writer",
+        "scim",
+    ]
+    .map(|name| format!("web/{name}"));
+    if !names.iter().any(|name| report.wants(name)) {
+        return;
+    }
+    let scratch = data::sample("assault-web");
+    let attack = |attack: &dyn Fn(&Pando) -> Finding| under_attack(&scratch, start(&scratch), BOUNDS, attack);
+    let seconds = Duration::from_secs(plan.count(5, 30) as u64);
+    let mut random = plan.random("web/cookies");
+    let cookies: Vec<[u8; 32]> =
+        (0..plan.count(500, 10_000)).map(|_| std::array::from_fn(|_| random.u8(..))).collect();
+    report.attack(&names[0], || attack(&|pando| connections(pando, plan.count(300, 2_000))));
+    report.attack(&names[1], || attack(&|pando| slow(pando, plan.count(40, 400))));
+    report.attack(&names[2], || attack(&|pando| bodies(pando, plan.count(10, 200))));
+    report.attack(&names[3], || attack(&|pando| sign_ins(pando, seconds)));
+    report.attack(&names[4], || attack(&|pando| pages::cookies(pando, &cookies)));
+    report.attack(&names[5], || attack(&pages::other_sites));
+    report.attack(&names[6], || attack(&pages::values));
+    report.attack(&names[7], || pages::dead_writer(&scratch));
+    report.attack(&names[8], || attack(&|pando| scim(pando, plan.count(20, 500))));
+}
+
+/// The part of the node file with the console and SCIM.
+const CONSOLE: &str = "[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n[scim]\n\
+                       users = \"ou=people,dc=example,dc=com\"\ngroups = \"ou=groups,dc=example,dc=com\"\n";
+
+fn start(scratch: &Scratch) -> Start {
+    let node = scratch.write("node.toml", format!("trusted_networks = [\"127.0.0.0/24\"]\n{CONSOLE}"));
+    Start::new(scratch).arguments(&["--anonymous-read", "--node", node.to_str().unwrap()])
+}
+
+/// Returns a form as a request.
+fn form(path: &str, fields: &[(&str, &str)], head: &str) -> Vec<u8> {
+    let pairs = fields.iter().map(|(name, value)| format!("{}={}", quoted(name), quoted(value)));
+    let body = pairs.collect::<Vec<_>>().join("&");
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: pando\r\nConnection: close\r\nAccept: application/json\r\nContent-Type: \
+         application/x-www-form-urlencoded\r\nContent-Length: {}\r\n{head}\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+fn get(path: &str, head: &str) -> Vec<u8> {
+    format!("GET {path} HTTP/1.1\r\nHost: pando\r\nConnection: close\r\n{head}\r\n").into_bytes()
+}
+
+/// Sends a request from an address.
+fn ask(source: Ipv4Addr, at: SocketAddr, request: &[u8]) -> Answer {
+    send_over(connect_from(source, at).unwrap(), request)
+}
+
+/// Adds the time of a page for a browser.
+fn with_a_browser(at: SocketAddr, finding: Finding) -> Finding {
+    let begun = Instant::now();
+    let status = ask(Ipv4Addr::LOCALHOST, at, &get("/health", "")).status;
+    let took = begun.elapsed();
+    finding.bounded(
+        status == 200 && took <= BROWSER_MAX,
+        format!("a browser: {status}, {}", ms(took)),
+        format!("200 within {}", ms(BROWSER_MAX)),
+    )
+}
+
+/// Whether the server has closed a connection. Octets that it sent first are read.
+fn is_closed(stream: &mut TcpStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    loop {
+        match stream.read(&mut [0; 4_096]) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// One address opens connections without end, and sends an octet over each.
+fn connections(pando: &Pando, count: usize) -> Finding {
+    let at = console_address(pando);
+    let connect = |_| {
+        let mut stream = connect_from(hostile_source(0), at).unwrap();
+        // The kernel keeps connections that send nothing, and the server does not know of them.
+        let _ = stream.write(b"G");
+        stream
+    };
+    let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
+    let beyond = count - CONNECTIONS_PER_SOURCE;
+    let mut closed = 0;
+    let is_kept = wait_until(AT_ONCE, || {
+        closed = streams.iter_mut().map(|stream| usize::from(is_closed(stream))).sum();
+        closed >= beyond
+    });
+    let finding = Finding::of(format!("one address opens {count} connections")).bounded(
+        is_kept,
+        format!("{closed} closed at once"),
+        format!("at least {beyond} within {}", ms(AT_ONCE)),
+    );
+    with_a_browser(at, finding)
+}
+
+/// Requests whose head or body does not end, some of which go on an octet at a time.
+fn slow(pando: &Pando, count: usize) -> Finding {
+    let at = console_address(pando);
+    let starts: [&[u8]; 4] = [
+        b"",
+        b"GET /sign-in HTT",
+        b"POST /sign-in HTTP/1.1\r\nHost: p\r\nContent-Type: application/x-www-form-urlencoded\r\n\
+          Content-Length: 1000\r\n\r\nname=a",
+        b"POST /scim/v2/Users HTTP/1.1\r\nHost: p\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"a\"",
+    ];
+    let connect = |index: usize| {
+        let mut stream = connect_from(hostile_source(index % 8), at).unwrap();
+        stream.write_all(starts[index % starts.len()]).unwrap();
+        stream
+    };
+    let begun = Instant::now();
+    let mut streams: Vec<TcpStream> = (0..count).map(connect).collect();
+    let finding =
+        with_a_browser(at, Finding::of(format!("{count} requests whose head or body does not end")));
+    let mut closed = 0;
+    let is_kept = wait_until(INCOMPLETE_MAX, || {
+        for stream in streams.iter_mut().skip(1).step_by(2) {
+            // Another octet does not extend the time.
+            let _ = stream.write(b"x");
+        }
+        closed = streams.iter_mut().map(|stream| usize::from(is_closed(stream))).sum();
+        closed == count
+    });
+    finding.bounded(
+        is_kept,
+        format!("{closed} closed after {}", ms(begun.elapsed())),
+        format!("all within {}", ms(INCOMPLETE_MAX)),
+    )
+}
+
+/// Bodies beyond the bound: announced, in chunks, and by SCIM.
+fn bodies(pando: &Pando, each: usize) -> Finding {
+    let at = console_address(pando);
+    let head = |path: &str, more: &str| {
+        format!(
+            "POST {path} HTTP/1.1\r\nHost: pando\r\nConnection: close\r\nContent-Type: \
+             application/x-www-form-urlencoded\r\n{more}\r\n"
+        )
+    };
+    let large = "x".repeat(3 << 20);
+    let chunked = format!("{:x}\r\n{large}\r\n0\r\n\r\n", large.len());
+    let mut wrong = Vec::new();
+    for path in ["/sign-in", "/searches", "/scim/v2/Users"] {
+        let requests = [
+            head(path, &format!("Content-Length: {}\r\n", 1_u64 << 40)).into_bytes(),
+            [head(path, &format!("Content-Length: {}\r\n", large.len())), large.clone()]
+                .concat()
+                .into_bytes(),
+            [head(path, "Transfer-Encoding: chunked\r\n"), chunked.clone()].concat().into_bytes(),
+        ];
+        for (place, request) in requests.iter().enumerate() {
+            for index in 0..each {
+                let status = ask(hostile_source(index % 4), at, request).status;
+                // A page that needs a session does not read the body of a request without one.
+                if status != 413 && !(path == "/searches" && status == 303) {
+                    wrong.push(format!("{path} {place}: {status}"));
+                }
+            }
+        }
+    }
+    let first = wrong.first().map_or(String::new(), |first| format!(", first {first}"));
+    let finding = Finding::of(format!("{} bodies of 3 MiB or more", 9 * each)).bounded(
+        wrong.is_empty(),
+        format!("{} answered by another status{first}", wrong.len()),
+        "none",
+    );
+    with_a_browser(at, finding)
+}
+
+/// Wrong sign-ins from many addresses; a user whose address has signed in before signs in meanwhile.
+fn sign_ins(pando: &Pando, length: Duration) -> Finding {
+    let at = console_address(pando);
+    let wrong = form("/sign-in", &[("name", PERSON), ("password", "wrong")], "");
+    let right = || {
+        let mut browser = Browser::new(pando);
+        let asked = Instant::now();
+        let status = browser.sign_in(PERSON, PERSON_PASSWORD).status;
+        let took = asked.elapsed();
+        if status == 200 {
+            assert_eq!(browser.post("/sign-out", &[]).status, 303);
+        }
+        (status, took)
+    };
+    assert_eq!(right().0, 200);
+    let is_over = AtomicBool::new(false);
+    let (mut longest, mut refused, mut tried) = (Duration::ZERO, Vec::new(), 0);
+    let flood = |index: usize| {
+        let mut statuses = Vec::new();
+        while !is_over.load(Ordering::Relaxed) {
+            statuses.push(ask(hostile_source(index), at, &wrong).status);
+        }
+        statuses
+    };
+    let flood = &flood;
+    let statuses = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..FLOODING).map(|index| scope.spawn(move || flood(index))).collect();
+        let begun = Instant::now();
+        while begun.elapsed() < length {
+            let (status, took) = right();
+            (longest, tried) = (longest.max(took), tried + 1);
+            if status != 200 {
+                refused.push(status);
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<u16>>()
+    });
+    let others = statuses.iter().filter(|status| ![401, 503].contains(*status)).count();
+    Finding::of(format!("{FLOODING} addresses send {} wrong sign-ins", statuses.len()))
+        .bounded(others == 0, format!("{others} answered by something else than 401 or 503"), "none")
+        .bounded(
+            refused.is_empty() && longest <= BROWSER_MAX,
+            format!("{} of {tried} right ones refused, the slowest after {}", refused.len(), ms(longest)),
+            format!("none, {}", ms(BROWSER_MAX)),
+        )
+}
+
+/// SCIM with wrong credentials, wrong paths and malformed bodies.
+fn scim(pando: &Pando, each: usize) -> Finding {
+    let at = console_address(pando);
+    let requests = [
+        get("/scim/v2/Users", "Authorization: Basic eDp5\r\n"),
+        get("/scim/v2/Users", "Authorization: Bearer x.y.z\r\n"),
+        get("/scim/v2/Users?filter=((((((((((((((((((((((", ""),
+        get("/scim/v2/../../etc/passwd", ""),
+        form("/scim/v2/Bulk", &[("x", "y")], "Authorization: Basic eDp5\r\n"),
+        form("/scim/v2/Users", &[("{", "[[[[[[[[[[")], ""),
+    ];
+    let mut wrong = Vec::new();
+    for index in 0..each {
+        for request in &requests {
+            let status = ask(hostile_source(index % 16), at, request).status;
+            if !(400..500).contains(&status) && status != 503 {
+                wrong.push(status);
+            }
+        }
+    }
+    let finding = Finding::of(format!("{} requests to SCIM that prove nothing", each * requests.len()))
+        .bounded(wrong.is_empty(), format!("{} answered by another status: {wrong:?}", wrong.len()), "none");
+    with_a_browser(at, finding)
+}

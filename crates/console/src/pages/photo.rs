@@ -1,0 +1,88 @@
+//! Photos of an entry: shown by an address of their own, uploaded, and removed.
+//!
+//! Only octets that begin as a JPEG, PNG or GIF are served, with their own type, which browsers may not guess again.
+//! Only JPEG is stored: jpegPhoto has that syntax (RFC 2798 section 2.6). The octets are kept as they are.
+
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use ldap::{ChangeOperation, ChangesBuf, ModifyRequest, Request, Scope};
+use serde_json::json;
+
+use crate::ask::{self, range};
+use crate::describe::image;
+use crate::fields::Fields;
+use crate::limits::PHOTO_BYTES_MAX;
+use crate::page::{Page, Signed, Submission};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// Attribute that a photo is stored in.
+const PHOTO: &str = "jpegPhoto";
+
+/// Serves a value of an attribute as an image.
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let first = fields.text("n").parse().unwrap_or(0);
+    let found = signed.talk(move |connection| {
+        let attribute = fields.given("attribute").unwrap_or(PHOTO);
+        let name = range(attribute, first, 1);
+        let reply =
+            connection.search(fields.text("dn"), Scope::BaseObject, "(objectClass=*)", &[name.as_str()])?;
+        Trouble::unless_success(reply.outcome, None)?;
+        let mut values = reply.entries.into_iter().flat_map(|entry| entry.attributes);
+        Ok(values.find_map(|attribute| attribute.values.into_iter().next()))
+    });
+    let missing = Trouble::Request(StatusCode::NOT_FOUND, "photo.none");
+    let octets = match found.await {
+        Ok(octets) => octets,
+        Err(trouble) => return signed.fail(&trouble),
+    };
+    let Some((octets, media_type)) = octets.and_then(|octets| image(&octets).map(|kind| (octets, kind)))
+    else {
+        return signed.fail(&missing);
+    };
+    let headers = [
+        (header::CONTENT_TYPE, HeaderValue::from_static(media_type)),
+        (header::CONTENT_DISPOSITION, HeaderValue::from_static("inline; filename=\"photo\"")),
+        (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    ];
+    (headers, octets).into_response()
+}
+
+/// The form for a photo.
+pub(crate) async fn form(signed: Signed, fields: Fields) -> Response {
+    signed.show(page(StatusCode::OK, json!({ "dn": fields.text("dn"), "error": null })))
+}
+
+fn page(status: StatusCode, model: serde_json::Value) -> Page {
+    Page { status, ..Page::new("photo.html", "photo.title", model) }
+}
+
+/// Stores a photo in place of those that the entry has, or removes them.
+pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
+    let dn = fields.text("dn").to_owned();
+    let is_removal = fields.text("action") == "remove";
+    let unusable = |text| Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text));
+    let photo = fields.file();
+    let changed = if !is_removal && photo.len() > PHOTO_BYTES_MAX {
+        unusable("photo.too_large")
+    } else if !is_removal && image(photo) != Some("image/jpeg") {
+        unusable("photo.no_jpeg")
+    } else {
+        let object = dn.clone();
+        let change = move |connection: &mut client::Connection| {
+            let mut list = ChangesBuf::new();
+            let values = if is_removal { Vec::new() } else { vec![fields.file()] };
+            list.push(ChangeOperation::Replace, PHOTO, values);
+            let request = Request::Modify(ModifyRequest { object: &object, changes: list.as_changes() });
+            ask::change(connection, request, &[])
+        };
+        signed.talk(change).await
+    };
+    match changed {
+        Ok(()) => signed.go(&url("/entry", &[("dn", &dn), ("notice", "saved")])),
+        Err(trouble) => {
+            let model = json!({ "dn": dn, "error": signed.said(&trouble) });
+            signed.show(page(trouble.status(), model))
+        }
+    }
+}

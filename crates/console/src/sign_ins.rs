@@ -1,0 +1,66 @@
+//! Places for sign-ins under way. The server delays answers to wrong passwords, and each sign-in holds a thread until
+//! then, so few may run at a time. Sources from which a user has signed in before have places of their own: a flood
+//! from many other addresses does not take them.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::limits::{KNOWN_SIGN_INS_MAX, KNOWN_SOURCES_MAX, SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX};
+use crate::places::{Place, Places, source};
+
+/// Sign-ins under way.
+pub(crate) struct SignIns {
+    all: Arc<Places<IpAddr>>,
+    known: Arc<Places<IpAddr>>,
+    /// Sources of successful sign-ins.
+    sources: Mutex<HashSet<IpAddr>>,
+}
+
+impl SignIns {
+    pub(crate) fn new() -> SignIns {
+        SignIns {
+            all: Places::new(SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
+            known: Places::new(KNOWN_SIGN_INS_MAX, SIGN_INS_PER_SOURCE_MAX),
+            sources: Mutex::default(),
+        }
+    }
+
+    /// Takes a place for a sign-in from this address; `None` if all are taken, or the share of its source.
+    pub(crate) fn take(&self, address: IpAddr) -> Option<Place<IpAddr>> {
+        let source = source(address);
+        let is_known = self.sources.lock().unwrap_or_else(PoisonError::into_inner).contains(&source);
+        let own = if is_known { self.known.take(source) } else { None };
+        own.or_else(|| self.all.take(source))
+    }
+
+    /// Notes that a user has signed in from this address. If there are too many sources, all are forgotten.
+    pub(crate) fn succeeded(&self, address: IpAddr) {
+        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        if sources.len() >= KNOWN_SOURCES_MAX {
+            sources.clear();
+        }
+        sources.insert(source(address));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_leaves_places_to_known_sources() {
+        let sign_ins = SignIns::new();
+        let address = |number: u8| IpAddr::from([192, 0, 2, number]);
+        sign_ins.succeeded(address(1));
+        let flood: Vec<_> = (10..100).filter_map(|number| sign_ins.take(address(number))).collect();
+        assert_eq!(flood.len(), SIGN_INS_MAX);
+        assert!(sign_ins.take(address(2)).is_none(), "an unknown source waits");
+        let own: Vec<_> = (0..10).filter_map(|_| sign_ins.take(address(1))).collect();
+        assert_eq!(own.len(), SIGN_INS_PER_SOURCE_MAX);
+        for number in 0..KNOWN_SOURCES_MAX {
+            sign_ins.succeeded(IpAddr::from(u32::try_from(number).unwrap().to_be_bytes()));
+        }
+        assert!(sign_ins.sources.lock().unwrap().len() <= KNOWN_SOURCES_MAX);
+    }
+}
