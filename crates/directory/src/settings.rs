@@ -21,6 +21,7 @@ mod rule_readers;
 mod subschema;
 #[cfg(test)]
 mod tests;
+pub mod user_template;
 mod value_rules;
 
 use std::collections::BTreeMap;

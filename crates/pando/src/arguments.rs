@@ -368,6 +368,45 @@ mod tests {
         assert!(seen.is_empty(), "{seen:#?}");
     }
 
+    /// The codes that a help text lists after `Exit codes:`.
+    fn exit_codes(help: &str) -> Vec<u8> {
+        let lines = help.lines().skip_while(|line| *line != "Exit codes:").skip(1);
+        lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()?.parse().ok()).collect()
+    }
+
+    /// One table has all exit codes, and commands use no others. Those without a list of their own refer to another.
+    #[test]
+    fn one_table_has_all_exit_codes() {
+        fn gather(command: &Command, used: &mut BTreeMap<u8, String>) {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for code in exit_codes(&help) {
+                used.entry(code).or_insert_with(|| command.get_name().to_owned());
+            }
+            command.get_subcommands().for_each(|verb| gather(verb, used));
+        }
+        let page = include_str!("../../../docs/reference/errors.md");
+        let table = page.split("## Exit codes").nth(1).unwrap().split("\n## ").next().unwrap();
+        let listed =
+            table.lines().filter_map(|line| line.strip_prefix("- **")?.split("**").next()?.parse().ok());
+        let listed: Vec<u8> = listed.collect();
+        assert_eq!(listed, [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        let mut used = BTreeMap::new();
+        gather(&CommandLine::command(), &mut used);
+        for (code, command) in &used {
+            assert!(
+                listed.contains(code),
+                "{command} ends with {code}, which docs/reference/errors.md lacks"
+            );
+        }
+        assert!(used.len() >= 7, "{used:?}");
+        let without = ["completions", "man", "version", "bench", "access", "compact"];
+        for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let is_named = help.contains("Exit codes:") || without.contains(&verb.get_name());
+            assert!(is_named, "the help of {} has no exit codes", verb.get_name());
+        }
+    }
+
     #[test]
     fn options_reach_the_server() {
         let line =

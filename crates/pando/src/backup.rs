@@ -6,12 +6,14 @@ use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use directory::backup::Until;
+use serde_json::json;
 use server::{
     BackedUp, BackupChain, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
 };
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::progress::Elapsed;
 use crate::recover::{self, RecoverArguments};
 use crate::time::Time;
 
@@ -49,8 +51,11 @@ enum BackupVerb {
         #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// List the files too
-        #[arg(long)]
+        #[arg(long, conflicts_with = "json")]
         files: bool,
+        /// Print a line of JSON for each
+        #[arg(long)]
+        json: bool,
     },
     /// Read every file of a backup, restore its newest moment to a temporary folder, and run `pando verify` on it
     Verify {
@@ -88,18 +93,23 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
             let days = |days: u64| Duration::from_secs(days.saturating_mul(DAY));
             let rules =
                 BackupRules { is_full: *full, full_after: days(*full_days), keep: keep_days.map(days) };
-            let began = Instant::now();
-            load(data).and_then(|config| server::make_backup(&config, folder, &rules)).map(|made| {
+            let (began, elapsed) = (Instant::now(), Elapsed::start("backing up"));
+            let made = load(data).and_then(|config| server::make_backup(&config, folder, &rules));
+            drop(elapsed);
+            made.map(|made| {
                 println!("{}", summary(&made, began.elapsed()));
                 ExitCode::SUCCESS
             })
         }
-        BackupVerb::List { folder, files } => server::list_backup(folder).map(|chains| {
+        BackupVerb::List { folder, files, json } => server::list_backup(folder).map(|chains| {
             if chains.is_empty() {
                 return exit::failure(&format!("{} has no backup", folder.display()));
             }
             for chain in &chains {
-                print!("{}", chain_text(chain, *files));
+                match json {
+                    true => println!("{}", chain_json(chain)),
+                    false => print!("{}", chain_text(chain, *files)),
+                }
             }
             ExitCode::SUCCESS
         }),
@@ -159,10 +169,22 @@ fn chain_text(chain: &BackupChain, with_files: bool) -> String {
     text
 }
 
+fn chain_json(chain: &BackupChain) -> serde_json::Value {
+    let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
+    let verified =
+        chain.verified.map(|(seconds, position)| json!({ "time": time(seconds), "position": position }));
+    json!({
+        "from": time(chain.rows_seconds), "to": time(chain.last_seconds), "from_position": chain.rows_position,
+        "to_position": chain.last_position, "files": chain.files, "bytes": chain.bytes, "verified": verified,
+    })
+}
+
 fn verify(folder: &std::path::Path, scratch: Option<&std::path::Path>) -> Result<ExitCode, ServeError> {
     let own = folder.join(format!("verify-{}", std::process::id()));
+    let elapsed = Elapsed::start("restoring and verifying");
     let tried =
         server::try_backup(folder, scratch.unwrap_or(&own), &mut |finding| println!("{}", finding.text));
+    drop(elapsed);
     let TriedOut { files, restored, checked } = tried?;
     if checked.findings > 0 {
         return Ok(exit::failure(&format!("{} findings in what was restored", checked.findings)));
@@ -182,8 +204,10 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
         position: arguments.position.unwrap_or(Until::END.position),
         micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
     };
+    let elapsed = Elapsed::start("restoring");
     let restored = load(&arguments.data)
         .and_then(|config| Ok((server::restore_backup(&config, &arguments.folder, until)?, config.data)));
+    drop(elapsed);
     match restored {
         Ok((Restored { position, micros, has_later }, data)) => {
             let rest = match (has_later, arguments.until) {

@@ -16,6 +16,7 @@ use server::{Arguments, Config, ServeError};
 use crate::exit;
 use crate::online::{ServerArguments, parse_filter, schema_of, socket_in, stored_operational};
 use crate::output::{Background, Compression, Output};
+use crate::progress::Elapsed;
 
 /// The options of `pando export`.
 #[derive(Debug, Args)]
@@ -193,7 +194,10 @@ impl ExportArguments {
     ) -> Result<T, E> {
         let compression = self.compress.or_else(|| Compression::of_name(&self.output));
         let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
+        // Standard output may be the same terminal.
+        let elapsed = (self.output.as_os_str() != "-").then(|| Elapsed::start("exporting"));
         let made = make(&mut output);
+        drop(elapsed);
         output.finish(made)
     }
 

@@ -4,17 +4,19 @@
 mod advise;
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection};
 use directory::index::IndexKinds;
 use ldap::{ChangeOperation, Scope};
+use serde_json::json;
 use server::{Config, Fault, IndexChange, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, schema_of, socket_in};
+use crate::progress::Progress;
 
 pub(crate) const HELP: &str = "\
 Works whether or not a server is running. A running server is asked through the socket in the data directory. It
@@ -44,6 +46,9 @@ enum IndexVerb {
     List {
         #[command(flatten)]
         data: DataArguments,
+        /// Print a line of JSON for each
+        #[arg(long)]
+        json: bool,
     },
     /// Add kinds to an index, or a new index, and build its rows
     Add {
@@ -76,7 +81,7 @@ enum IndexVerb {
 
 pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     let done = match &arguments.verb {
-        IndexVerb::List { data } => list(data),
+        IndexVerb::List { data, json } => list(data, *json),
         IndexVerb::Add { data, attribute, kinds } => change(data, attribute, IndexChange::Add(*kinds)),
         IndexVerb::Advise { data, server } => advise(data, server),
         IndexVerb::Drop { data, attribute, kinds } => {
@@ -105,8 +110,18 @@ impl<E: Into<ServeError>> From<E> for Failed {
     }
 }
 
-fn list(data: &DataArguments) -> Result<(), Failed> {
+fn list(data: &DataArguments, json: bool) -> Result<(), Failed> {
     let (defined, progress) = server::list_indexes(&Config::load(&data.to_server())?)?;
+    if json {
+        for (attribute, kinds) in defined {
+            let kinds = kinds.to_string();
+            let kinds: Vec<&str> = kinds.split(',').collect();
+            let work = progress.iter().filter(|part| part.attribute == attribute);
+            let work: Vec<String> = work.map(server::progress_text).collect();
+            println!("{}", json!({ "attribute": attribute, "kinds": kinds, "work": work }));
+        }
+        return Ok(());
+    }
     for (attribute, kinds) in defined {
         println!("{attribute} {kinds}");
     }
@@ -128,9 +143,11 @@ fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), Failed> 
 fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<(), Failed> {
     let config = Config::load(&data.to_server())?;
     let socket = socket_in(&config.data);
+    let mut progress = Progress::start();
     let changed = server::change_index(config, attribute, change, |part| {
-        eprintln!("{}", server::progress_text(part));
+        progress.show(&server::progress_text(part), Instant::now());
     });
+    drop(progress);
     match changed {
         Ok(kinds) => println!("{attribute} {kinds}"),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
@@ -189,9 +206,9 @@ const KIND: &str = "pandoIndexKind";
 /// Interval between two requests for the progress.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Prints the progress of the server on the rows of an index, until it is done.
+/// Shows the progress of the server on the rows of an index, until it is done.
 fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
-    let mut said = String::new();
+    let mut shown = Progress::start();
     loop {
         let progress = connection.search(
             "cn=Indexes,cn=monitor",
@@ -208,10 +225,7 @@ fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), Cli
             part.text("cn").unwrap_or_default(),
             part.text("monitoredInfo").unwrap_or_default()
         );
-        if text != said {
-            eprintln!("{text}");
-            said = text;
-        }
+        shown.show(&text, Instant::now());
         std::thread::sleep(POLL);
     }
 }

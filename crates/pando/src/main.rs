@@ -38,6 +38,7 @@ mod named;
 mod online;
 mod output;
 mod passwd;
+mod progress;
 mod recover;
 mod salvage;
 mod sample;

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Instant;
 
 use clap::Args;
 use client::Connection;
@@ -15,6 +16,7 @@ use crate::color::{self, Color, paint};
 use crate::declared::{self, Declared, Manner};
 use crate::exit;
 use crate::online::{ServerArguments, TargetArguments, socket_in};
+use crate::progress::Progress;
 
 /// The options of `pando plan`.
 #[derive(Debug, Args)]
@@ -166,12 +168,14 @@ fn apply_here(
     file: &SettingsFile,
     form: Form,
 ) -> Result<(), ExitCode> {
+    let mut progress = Progress::start();
     let applied = config.map(|config| {
         let changes = settings::apply(config.clone(), file, |part| {
-            eprintln!("{}", server::progress_text(part));
+            progress.show(&server::progress_text(part), Instant::now());
         });
         (changes, config)
     });
+    drop(progress);
     match applied {
         Ok((Ok(changes), config)) => {
             say(&changes, &config.data, form, Stage::Applied);

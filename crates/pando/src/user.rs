@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
+use directory::settings::user_template::{NewUser, UserTemplate};
 use server::values::DnText;
 
 use crate::account::{reset, set_lock};
@@ -17,6 +18,7 @@ Asks the running server, as `pando search` does. A name is the value of uid, or 
 
 Examples:
   pando user add --data /var/lib/pando anna --full-name 'Anna Huber' --set mail=anna@example.com
+  pando user add --data /var/lib/pando bert --template staff --full-name 'Bert Maier'
   pando user list --data /var/lib/pando --filter '(ou=Sales)'
   pando user set --data /var/lib/pando anna title=Engineer roomNumber=
   pando user lock --data /var/lib/pando anna
@@ -82,7 +84,10 @@ struct Add {
     /// Full name; its last word becomes sn [default: the short name]
     #[arg(long, value_name = "NAME")]
     full_name: Option<String>,
-    /// More attributes; they replace defaults
+    /// Template of the setting user_templates, whose attributes replace defaults
+    #[arg(long, value_name = "NAME")]
+    template: Option<String>,
+    /// More attributes; they replace defaults and those of the template
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     set: Vec<Assignment>,
     /// Group of the POSIX account, if a rule of next_numbers gives uidNumber and not gidNumber
@@ -125,18 +130,28 @@ impl Add {
             return Err(format!("{name}: give the uid, and --parent for the place"));
         }
         let mut named = Named::connect(server)?;
-        let parent = named.parent(&USER, self.parent.as_ref())?;
         let full_name = self.full_name.as_deref().unwrap_or(name);
+        let template = self.template.as_deref().map(|name| template(&mut named, name)).transpose()?;
+        let parent = match template.as_ref().and_then(|template| template.parent.clone()) {
+            Some(parent) if self.parent.is_none() => parent,
+            _ => named.parent(&USER, self.parent.as_ref())?,
+        };
         let surname = full_name.split_whitespace().next_back().unwrap_or(full_name);
         let mut defaults =
             vec![("objectClass", "inetOrgPerson"), ("uid", name), ("cn", full_name), ("sn", surname)];
-        let posix = if self.no_posix { None } else { Posix::of(&mut named, self.gid, name)? };
+        // A template states its POSIX attributes itself.
+        let posix =
+            if self.no_posix || template.is_some() { None } else { Posix::of(&mut named, self.gid, name)? };
         if let Some(posix) = &posix {
             defaults.extend(posix.attributes());
         }
         let defaults =
             defaults.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let dn = named.add(&USER, &parent, name, &with_defaults(&self.set, defaults))?;
+        let user = NewUser { uid: name, full_name };
+        let given = template.map(|template| template.attributes_of(user)).unwrap_or_default();
+        let given: Vec<_> = given.into_iter().map(|(name, value)| Assignment(name, value)).collect();
+        let attributes = with_defaults(&self.set, with_defaults(&given, defaults));
+        let dn = named.add(&USER, &parent, name, &attributes)?;
         if self.no_password {
             return Ok(format!("{dn}\n"));
         }
@@ -144,6 +159,21 @@ impl Add {
             .map_err(|error| format!("{dn} is added, but has no password: {error}"))?;
         Ok(format!("{dn}\n{password}"))
     }
+}
+
+/// Returns a template of the settings, which the administrator may read.
+fn template(named: &mut Named, name: &str) -> Result<UserTemplate, String> {
+    let settings = named.connection.entry("cn=config", &["pandoUserTemplate"]);
+    let settings = settings.map_err(|error| error.to_string())?;
+    let texts = settings.map(|settings| settings.texts("pandoUserTemplate")).unwrap_or_default();
+    let templates = texts.iter().map(|text| UserTemplate::parse(text)).collect::<Result<Vec<_>, _>>()?;
+    let names: Vec<String> = templates.iter().map(|template| template.name.clone()).collect();
+    let found = templates.into_iter().find(|template| template.name.eq_ignore_ascii_case(name));
+    found.ok_or_else(|| match names.as_slice() {
+        [] => "the setting user_templates has no template, or this identity may not read the settings"
+            .to_owned(),
+        names => format!("there is no template {name}; the setting user_templates has {}", names.join(", ")),
+    })
 }
 
 /// Attributes of a POSIX account (RFC 2307) whose numbers the server chooses.

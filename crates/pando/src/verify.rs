@@ -8,6 +8,7 @@ use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::progress::Elapsed;
 use crate::salvage::{self, Targets};
 
 /// The options of `pando verify`.
@@ -44,10 +45,12 @@ pub(crate) fn run(arguments: &VerifyArguments) -> ExitCode {
 
 fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     let mut mendable = 0;
+    let elapsed = Elapsed::start("verifying");
     let checked = server::verify(config, &mut |finding| {
         println!("{}", finding.text);
         mendable += u64::from(!finding.fixes.is_empty());
     })?;
+    drop(elapsed);
     // They are no damage: a rule does not change the entries that were there before it.
     for text in server::violations(config)? {
         println!("note: {text}");

@@ -116,6 +116,7 @@ fn words_of(key: &str, has_index: bool) -> Option<[&'static str; 4]> {
         "secret_attributes" => ["sambaNTPassword", "mail", "1.2.3.4", "not-yet"],
         "identity_attributes" => ["uid", "sn", "cn", "uidNumber"],
         "supported_capabilities" => ["1.2.840.113556.1.4.800", "1.2.3", "2.5.4.3", "1.3.6.1"],
+        "user_templates" => ["a: cn=x", "b-c: mail={uid}@x", "d: sn='a, ''b'''", "e: l=x in 'o=Æsa'"],
         "next_numbers" | "value_limits" | "auto_members" | "dynamic_subtrees" => return None,
         "sort_orders" => ["a: cn", "b c: sn, cn in 'o=Æsa'", "d: sn", "e: cn matching '(sn=x)'"],
         "unique" | "bind_names" if !has_index => return None,

@@ -3,11 +3,12 @@
 //! [`decide`](mod@super::decide) checks conditions that depend on entries: a suffix that has some, a definition in
 //! use.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use schema::Schema;
 
+use super::user_template::UserTemplate;
 use super::{DirectorySettings, SettingsProblem, expectations, value_rules};
 use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of};
@@ -61,6 +62,7 @@ pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<Settin
     check_lifetimes(&settings, &mut problems);
     check_clients(&general.member_of_clients, &schema, &mut problems);
     check_capabilities(&general.supported_capabilities, &mut problems);
+    check_templates(&general.user_templates, &schema, &mut problems);
     settings.general.sasl_mechanisms = check_mechanisms(&general.sasl_mechanisms, &mut problems);
     settings.general.secret_attributes = check_secrets(&general.secret_attributes, &schema, &mut problems);
     let secrets = Secrets::of(&schema, &settings.general.secret_attributes);
@@ -342,6 +344,30 @@ fn check_clients(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsP
     if texts.len() > IDENTITIES_MAX {
         problems
             .push(SettingsProblem::key("member_of_clients", format!("more than {IDENTITIES_MAX} clients")));
+    }
+}
+
+/// Checks templates of users.
+fn check_templates(texts: &[String], schema: &Schema, problems: &mut Vec<SettingsProblem>) {
+    let mut names = HashSet::new();
+    for (number, text) in texts.iter().enumerate() {
+        let unknown = |template: &UserTemplate| {
+            let unknown =
+                template.attributes.iter().find(|(name, _)| schema.parse_description(name).is_err());
+            unknown.map(|(name, _)| format!("attribute type {} is not defined", Quoted(name)))
+        };
+        let what = match UserTemplate::parse(text) {
+            Err(what) => Some(what),
+            Ok(template) if !names.insert(template.name.to_ascii_lowercase()) => {
+                Some(format!("there is another template {}", template.name))
+            }
+            Ok(template) => unknown(&template),
+        };
+        problems.extend(what.map(|what| SettingsProblem::member("user_templates", number, what)));
+    }
+    if texts.len() > IDENTITIES_MAX {
+        problems
+            .push(SettingsProblem::key("user_templates", format!("more than {IDENTITIES_MAX} templates")));
     }
 }
 

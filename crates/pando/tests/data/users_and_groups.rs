@@ -52,6 +52,31 @@ fn a_user_is_added_changed_and_deleted() {
 }
 
 #[test]
+fn a_template_gives_attributes_and_a_place() {
+    let scratch = Scratch::new("users-template");
+    let (_server, mut admin) = planted(&scratch);
+    let missing = pando(&scratch, "user add dora --template staff");
+    missing.expect_code(1).expect_error("user_templates has no template");
+    let staff = "staff: mail={uid}@example.com, title='Clerk, first', employeeNumber=7 \
+                 in 'ou=groups,dc=example,dc=com'";
+    let bad = [(ldap::ChangeOperation::Replace, "pandoUserTemplate", &["bad"][..])];
+    assert!(!admin.modify("cn=config", &bad).unwrap().is_success(), "a template is checked");
+    replace(&mut admin, "cn=config", "pandoUserTemplate", &[staff]);
+    pando(&scratch, "user add dora --template stuff")
+        .expect_code(1)
+        .expect_error("there is no template stuff");
+    let line = "user add dora --template STAFF --no-password --set title=Director";
+    let dora = pando(&scratch, line).expect_code(0).stdout;
+    assert_eq!(dora.trim_end(), format!("uid=dora,ou=groups,{SUFFIX}"));
+    let entry = admin.entry(dora.trim_end(), &["*"]).unwrap().unwrap();
+    let values = ["mail", "title", "employeeNumber", "sn"].map(|name| entry.texts(name).join(";"));
+    assert_eq!(values, ["dora@example.com", "Director", "7", "dora"]);
+    let line = format!("user add emil --template staff --no-password --parent ou=people,{SUFFIX}");
+    let emil = pando(&scratch, &line).expect_code(0).stdout;
+    assert_eq!(emil.trim_end(), person_dn("emil"));
+}
+
+#[test]
 fn passwords_and_locks_take_effect() {
     let scratch = Scratch::new("users-locks");
     let (server, mut admin) = planted(&scratch);

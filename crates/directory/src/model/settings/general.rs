@@ -77,6 +77,8 @@ pub struct GeneralSettings {
     pub member_of_clients: Vec<String>,
     /// OIDs that the root DSE shows as supportedCapabilities, by which clients recognize Active Directory.
     pub supported_capabilities: Vec<String>,
+    /// Templates of users: attributes that `pando user add` gives to new entries.
+    pub user_templates: Vec<String>,
 }
 
 impl Default for GeneralSettings {
@@ -113,6 +115,7 @@ impl Default for GeneralSettings {
             nested_member_of: false,
             member_of_clients: Vec::new(),
             supported_capabilities: Vec::new(),
+            user_templates: Vec::new(),
         }
     }
 }
@@ -200,7 +203,7 @@ macro_rules! count {
 }
 
 /// All general settings, in the order of the settings file: those outside of tables first.
-pub const GENERAL: [GeneralSetting; 31] = [
+pub const GENERAL: [GeneralSetting; 32] = [
     GeneralSetting {
         key: "administrator",
         attribute: "pandoAdministrator",
@@ -366,6 +369,12 @@ pub const GENERAL: [GeneralSetting; 31] = [
         access: words!(supported_capabilities, "1.2.840.113556.1.4.800"),
     },
     GeneralSetting {
+        key: "user_templates",
+        attribute: "pandoUserTemplate",
+        help: "attributes that `pando user add --template NAME` gives to new users",
+        access: words!(user_templates, "staff: mail={uid}@example.com in 'ou=staff,dc=example,dc=com'"),
+    },
+    GeneralSetting {
         key: "limits.size_limit",
         attribute: "pandoSizeLimit",
         help: "most entries a search returns, except to the administrator; 0 is no limit",
@@ -522,7 +531,7 @@ impl GeneralSetting {
 }
 
 /// Keys that were added after the first builds of clusters.
-const ADDED: [&str; 15] = [
+const ADDED: [&str; 16] = [
     "bind_names",
     "sort_orders",
     "secret_attributes",
@@ -537,6 +546,7 @@ const ADDED: [&str; 15] = [
     "dynamic_ttl_min_seconds",
     "dynamic_ttl_max_seconds",
     "keep_deleted_seconds",
+    "user_templates",
     "limits.scan_share",
 ];
 

@@ -1,0 +1,117 @@
+//! Progress of long commands: one line on a terminal that is drawn again and again, a line at intervals elsewhere.
+
+use std::io::{self, IsTerminal, Write};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::table::printable;
+
+/// Interval between lines that are not on a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Columns of a terminal's line, so that it never continues on the next one.
+const COLUMNS: usize = 79;
+
+/// Progress of a command whose steps report to it.
+pub(crate) struct Progress<W: Write = io::Stderr> {
+    out: W,
+    is_terminal: bool,
+    shown: Option<Instant>,
+}
+
+impl Progress {
+    /// Returns the progress of a command, on standard error.
+    pub(crate) fn start() -> Progress {
+        Progress { out: io::stderr(), is_terminal: io::stderr().is_terminal(), shown: None }
+    }
+}
+
+impl<W: Write> Progress<W> {
+    /// Shows the present state. Ignores a closed standard error.
+    pub(crate) fn show(&mut self, text: &str, now: Instant) {
+        let is_due = self.shown.is_none_or(|shown| now.saturating_duration_since(shown) >= LINE_INTERVAL);
+        let _ = match self.is_terminal {
+            true => {
+                let line: String = printable(text).chars().take(COLUMNS).collect();
+                write!(self.out, "\r\x1b[K{line}").and_then(|()| self.out.flush())
+            }
+            false if is_due => writeln!(self.out, "{text}"),
+            false => return,
+        };
+        self.shown = Some(now);
+    }
+}
+
+/// The line of a terminal is removed.
+impl<W: Write> Drop for Progress<W> {
+    fn drop(&mut self) {
+        if self.is_terminal && self.shown.is_some() {
+            let _ = write!(self.out, "\r\x1b[K").and_then(|()| self.out.flush());
+        }
+    }
+}
+
+/// Seconds since the begin of a step that reports nothing, on a terminal only.
+pub(crate) struct Elapsed {
+    end: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Elapsed {
+    /// Begins to show the time of a step.
+    pub(crate) fn start(what: &'static str) -> Elapsed {
+        let mut progress = Progress::start();
+        if !progress.is_terminal {
+            return Elapsed { end: None, thread: None };
+        }
+        let (end, ended) = channel();
+        let show = move || {
+            let began = Instant::now();
+            while let Err(RecvTimeoutError::Timeout) = ended.recv_timeout(Duration::from_secs(1)) {
+                let now = Instant::now();
+                progress.show(&format!("{what}: {} s", (now - began).as_secs()), now);
+            }
+        };
+        // Without a thread the command works as well.
+        let thread = std::thread::Builder::new().name("pando-progress".to_owned()).spawn(show).ok();
+        Elapsed { end: Some(end), thread }
+    }
+}
+
+impl Drop for Elapsed {
+    fn drop(&mut self) {
+        self.end = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shown(is_terminal: bool, seconds: &[u64]) -> String {
+        let (mut out, start) = (Vec::new(), Instant::now());
+        let mut progress = Progress { out: &mut out, is_terminal, shown: None };
+        for second in seconds {
+            progress.show(&format!("entry {second}"), start + Duration::from_secs(*second));
+        }
+        drop(progress);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn a_terminal_has_one_line_and_a_file_a_few() {
+        assert_eq!(shown(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
+        assert_eq!(shown(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
+        assert_eq!(shown(true, &[]), "");
+        let mut out = Vec::new();
+        let mut progress = Progress { out: &mut out, is_terminal: true, shown: None };
+        progress.show(&format!("a\nb{}", "x".repeat(200)), Instant::now());
+        drop(progress);
+        let text = String::from_utf8(out).unwrap();
+        assert!(!text.contains('\n') && text.chars().count() < COLUMNS + 12, "{text:?}");
+    }
+}
