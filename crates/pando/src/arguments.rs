@@ -399,12 +399,16 @@ mod tests {
             );
         }
         assert!(used.len() >= 7, "{used:?}");
-        let without = ["completions", "man", "version", "bench", "access", "compact"];
+        let without = ["completions", "man", "version", "bench", "access"];
         for verb in CommandLine::command().get_subcommands().filter(|verb| !verb.is_hide_set()) {
-            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
-            let is_named = help.contains("Exit codes:") || without.contains(&verb.get_name());
+            let is_named = names_exit_codes(verb) || without.contains(&verb.get_name());
             assert!(is_named, "the help of {} has no exit codes", verb.get_name());
         }
+    }
+
+    fn names_exit_codes(command: &Command) -> bool {
+        let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        help.contains("Exit codes:") || command.get_subcommands().any(names_exit_codes)
     }
 
     #[test]

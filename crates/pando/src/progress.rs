@@ -92,7 +92,7 @@ impl Drop for Elapsed {
 mod tests {
     use super::*;
 
-    fn shown(is_terminal: bool, seconds: &[u64]) -> String {
+    fn drawn(is_terminal: bool, seconds: &[u64]) -> String {
         let (mut out, start) = (Vec::new(), Instant::now());
         let mut progress = Progress { out: &mut out, is_terminal, shown: None };
         for second in seconds {
@@ -104,9 +104,9 @@ mod tests {
 
     #[test]
     fn a_terminal_has_one_line_and_a_file_a_few() {
-        assert_eq!(shown(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
-        assert_eq!(shown(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
-        assert_eq!(shown(true, &[]), "");
+        assert_eq!(drawn(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
+        assert_eq!(drawn(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
+        assert_eq!(drawn(true, &[]), "");
         let mut out = Vec::new();
         let mut progress = Progress { out: &mut out, is_terminal: true, shown: None };
         progress.show(&format!("a\nb{}", "x".repeat(200)), Instant::now());

@@ -24,7 +24,7 @@ pub enum OpenError {
         pid: Option<u32>,
     },
     /// The store was written in a format that this program does not read.
-    #[error("the store has format {found}, this program reads format {supported}")]
+    #[error("the store has format {found}, this program reads format {supported}{}", newer(*found, *supported))]
     Format {
         /// The format version in the store.
         found: u32,
@@ -86,6 +86,14 @@ pub enum OpenError {
     /// The engine refused after the data file was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+/// Returns what to do about a store of a newer format.
+fn newer(found: u32, supported: u32) -> String {
+    match found > supported {
+        true => format!("; a newer build reads it: one whose `pando version` lists store version {found}"),
+        false => String::new(),
+    }
 }
 
 /// Returns a function that converts the error of a file operation.

@@ -5,6 +5,14 @@ use store::StoreError;
 use crate::model::outcome::OperationError;
 use crate::model::settings::SettingsProblem;
 
+/// Returns what to do about data of another version.
+fn remedy(what: &str, found: u32, supported: u32) -> String {
+    if found > supported {
+        return format!("a newer build reads it: one whose `pando version` lists {what} version {found}");
+    }
+    "export it with the program that wrote it and import it again".to_owned()
+}
+
 /// Reason why a data directory cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -17,8 +25,8 @@ pub enum OpenError {
     Store(#[from] StoreError),
     /// Rows or normal forms have another version.
     #[error(
-        "the data has {what} version {found}, this program has {supported}; export it with the program that wrote it \
-         and import it again"
+        "the data has {what} version {found}, this program has {supported}; {}",
+        remedy(what, *found, *supported)
     )]
     Version {
         /// Name of the version.

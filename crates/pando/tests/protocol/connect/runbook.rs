@@ -8,7 +8,7 @@ use client::Connection;
 use ldap::Scope;
 use support::clients::run;
 use support::pando::{PROGRAM, Start, command};
-use support::tree::replace;
+use support::tree::{add, person_dn, plant, replace};
 use support::{Pando, Scratch};
 
 use super::page::Page;
@@ -40,10 +40,9 @@ fn delete_services(admin: &mut Connection) -> usize {
 fn each_section_of_the_runbook_does_what_it_says() {
     let scratch = Scratch::new("runbook");
     let at = |name: &str| scratch.join(name).display().to_string();
-    let (data, then, new, backup) = (at("data"), at("then"), at("new"), at("backup"));
+    let (data, new, backup) = (at("data"), at("new"), at("backup"));
     let replaced = [
         ("/var/lib/pando", data.as_str()),
-        ("/var/tmp/then", &then),
         ("/srv/new", &new),
         ("/var/backups/pando", &backup),
         // The backup of the test is younger.
@@ -62,6 +61,9 @@ fn each_section_of_the_runbook_does_what_it_says() {
 
     command(&["backup", "make", &backup], Some(&Pando::data(&scratch))).expect_code(0);
     replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
+    let identity =
+        |admin: &mut Connection| admin.entry(SERVICES, &["entryUUID"]).unwrap().unwrap().text("entryUUID");
+    let before = identity(&mut admin);
     let count = delete_services(&mut admin);
     assert!(count > 1);
     // The entry at the top is deleted last, alone; those below it come back after it.
@@ -70,6 +72,7 @@ fn each_section_of_the_runbook_does_what_it_says() {
     delete_services(&mut admin);
     shell(&scratch, &block(deleted, 1));
     assert_eq!(services(&mut admin).len(), count);
+    assert_eq!(identity(&mut admin), before);
 
     shell(&scratch, &block(lost, 0));
     assert!(scratch.join("new/data.mdb").exists());
@@ -80,4 +83,27 @@ fn each_section_of_the_runbook_does_what_it_says() {
     shell(&scratch, &block(none, 0));
     assert!(scratch.join("pando-support.tar").exists());
     assert!(pando.stop().success());
+}
+
+#[test]
+fn the_page_about_declared_entries_is_true() {
+    let scratch = Scratch::new("declare-page");
+    let data = scratch.join("data").display().to_string();
+    let page = Page::read("declare.md", &[("/var/lib/pando", &data)]);
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let unit = [("objectClass", "organizationalUnit"), ("ou", "apps")];
+    add(&mut admin, "ou=apps,dc=example,dc=com", &unit);
+    let section = page.section("Plan and apply");
+    let [commands, file] = section.blocks.as_slice() else { panic!("other blocks") };
+    std::fs::create_dir(scratch.join("secrets")).unwrap();
+    scratch.write("secrets/wiki", "let the wiki in\n");
+    scratch.write("applications.toml", file);
+    let said = shell(&scratch, commands);
+    assert!(said.contains("2 to add") && said.contains("2 added"), "{said}");
+    let wiki = "uid=wiki,ou=apps,dc=example,dc=com";
+    assert!(pando.connect().bind(wiki, "let the wiki in").unwrap().is_success());
+    let members = admin.entry("cn=wiki-users,ou=groups,dc=example,dc=com", &["member"]).unwrap().unwrap();
+    assert_eq!(members.texts("member"), [person_dn("anna"), wiki.to_owned()]);
 }
