@@ -176,7 +176,7 @@ impl Opened {
     /// thread. Then the parts that were started have stopped.
     pub fn start(self) -> Result<Server, ServeError> {
         let Opened { config, directory, writer, monitor, health, bound_ports, .. } = self;
-        clock::warn_if_behind(&directory);
+        clock::warn_of_late_clock(&directory);
         let certificates = Arc::new(certificate_watch::open(&config)?);
         let listening = Listening::open(&config, bound_ports)?;
         let trail = audit::open(&config.audit, &config.data, &directory)?;

@@ -10,7 +10,7 @@ use crate::stamp::now_micros;
 const SLACK_MICROS: u64 = 60_000_000;
 
 /// Warns if the last change of the data is in the future by the machine's clock.
-pub(super) fn warn_if_behind(directory: &Arc<Directory>) {
+pub(super) fn warn_of_late_clock(directory: &Arc<Directory>) {
     let last = directory.snapshot().ok().and_then(|snapshot| catalog::last_csn(snapshot.state().read).ok());
     if let Some(warning) = last.and_then(|last| warning(last.micros, now_micros())) {
         tracing::warn!("{warning}");
@@ -18,11 +18,11 @@ pub(super) fn warn_if_behind(directory: &Arc<Directory>) {
 }
 
 fn warning(last_micros: u64, now_micros: u64) -> Option<String> {
-    let behind = last_micros.checked_sub(now_micros).filter(|behind| *behind > SLACK_MICROS)?;
+    let late_micros = last_micros.checked_sub(now_micros).filter(|late| *late > SLACK_MICROS)?;
     Some(format!(
-        "the clock is behind: the last change of the data is {} seconds in the future; correct the clock, because \
+        "the clock is late: the last change of the data is {} seconds in the future; correct the clock, because \
          locks and the ends of passwords and certificates follow it",
-        behind / 1_000_000
+        late_micros / 1_000_000
     ))
 }
 
@@ -31,7 +31,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_clock_that_is_behind_is_reported() {
+    fn only_a_late_clock_is_reported() {
         let hour = 3_600_000_000;
         assert_eq!((warning(hour, hour), warning(hour, 2 * hour)), (None, None));
         assert_eq!(warning(hour + SLACK_MICROS, hour), None);
