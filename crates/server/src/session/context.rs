@@ -85,6 +85,13 @@ pub(crate) struct Shared {
     pub(crate) generation: [u8; 16],
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        // Its thread would keep the directory open.
+        self.log_reader.stop();
+    }
+}
+
 /// State that an event loop lends to the session that it runs.
 pub(crate) struct Context {
     /// Index of the event loop.

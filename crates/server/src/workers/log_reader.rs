@@ -11,7 +11,7 @@ mod consumers;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -50,7 +50,8 @@ pub(crate) struct LogReader {
 }
 
 struct Inner {
-    directory: Arc<Directory>,
+    /// Weak, because the directory owns the monitor, which has this reader.
+    directory: Weak<Directory>,
     generation: [u8; 16],
     mailboxes: Arc<[Mailbox]>,
     waiting: Mutex<Waiting>,
@@ -86,7 +87,7 @@ impl LogReader {
         mailboxes: &Arc<[Mailbox]>,
     ) -> LogReader {
         let inner = Inner {
-            directory: Arc::clone(directory),
+            directory: Arc::downgrade(directory),
             generation,
             mailboxes: Arc::clone(mailboxes),
             waiting: Mutex::default(),
@@ -121,6 +122,17 @@ impl LogReader {
         Ok(())
     }
 
+    /// Ends the thread, which shares the directory through its snapshot.
+    pub(crate) fn stop(&self) {
+        self.inner.lock().is_closed = true;
+        self.inner.arrived.notify_all();
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread {
+            // The thread returns no result.
+            let _ = thread.join();
+        }
+    }
+
     /// Announces a commit. Costs one load if no replica waits.
     #[inline]
     pub(crate) fn committed(&self) {
@@ -137,12 +149,7 @@ impl LogReader {
 
 impl Drop for LogReader {
     fn drop(&mut self) {
-        self.inner.lock().is_closed = true;
-        self.inner.arrived.notify_all();
-        if let Some(thread) = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
-            // The thread returns no result.
-            let _ = thread.join();
-        }
+        self.stop();
     }
 }
 
@@ -215,7 +222,14 @@ impl Inner {
                 snapshot.renew()?;
                 snapshot
             }
-            None => snapshot.insert(self.directory.snapshot()?),
+            None => match self.directory.upgrade() {
+                Some(directory) => snapshot.insert(directory.snapshot()?),
+                // The server has stopped, and no client waits any more.
+                None => {
+                    reads.clear();
+                    return Ok(());
+                }
+            },
         };
         let (newest, now) = (snapshot.position()?, Instant::now());
         let supplier = Supplier {
