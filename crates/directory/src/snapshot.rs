@@ -135,11 +135,11 @@ impl Snapshot {
         Ok(self.rights(context)?.may_use(Uses::of_oid(oid)))
     }
 
-    /// Returns true if the directory is a node of a cluster, whose data is a copy of what the cluster's log has.
+    /// Returns true if the directory is a node of a cluster.
     ///
     /// # Errors
     /// The store failed.
-    pub fn is_copy(&self) -> Result<bool, OperationError> {
+    pub fn is_node(&self) -> Result<bool, OperationError> {
         Ok(catalog::is_node(self.state().read)?)
     }
 

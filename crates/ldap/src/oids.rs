@@ -155,6 +155,10 @@ pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
 pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
 /// Pando's promotion of a copy of another server's tree.
 pub const PROMOTE: &str = "1.3.6.1.4.1.99999.5.11";
+/// Pando's promotion of a replica.
+pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
+/// The request by which a server that is to be promoted has its supplier write no more. Only forwarded.
+pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
 /// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {

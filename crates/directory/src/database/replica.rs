@@ -76,6 +76,16 @@ impl Snapshot {
     }
 }
 
+impl Snapshot {
+    /// Returns true if the directory is a node of a cluster or a replica, whose data is a copy of what a log has.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn is_copy(&self) -> Result<bool, OperationError> {
+        Ok(self.is_node()? || !role(self.state().read)?.may_write())
+    }
+}
+
 impl Directory {
     /// Returns the role of this directory in replication.
     ///
@@ -110,9 +120,34 @@ impl Writer {
         Ok(last)
     }
 
-    /// Lets this writer decide changes, after the role of the directory was changed.
-    pub fn may_decide_now(&mut self) {
+    /// Returns the role of the directory.
+    ///
+    /// # Errors
+    /// The store failed, or the row is damaged.
+    pub fn replication_role(&self) -> Result<ReplicationRole, OperationError> {
+        self.directory().replication_role()
+    }
+
+    /// Returns the position of the last record, and the lineage of the data.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn place_in_lineage(&self) -> Result<(Position, Vec<u8>), OperationError> {
+        let snapshot = self.directory().snapshot()?;
+        Ok((snapshot.position()?, snapshot.lineage()?.to_vec()))
+    }
+
+    /// Makes this directory the writer of the data: stores the lineage with its epoch, and the role. It was a replica
+    /// of `supplier`. Durable on return; the writer decides changes from then on.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn promote(&mut self, lineage: &[u8], supplier: &str) -> Result<(), OperationError> {
         self.allow_changes();
+        let mut batch = self.begin()?;
+        batch.put_lineage(lineage)?;
+        batch.put_role(&ReplicationRole::Promoted { supplier: supplier.to_owned() })?;
+        batch.commit()
     }
 }
 

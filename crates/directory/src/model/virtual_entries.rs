@@ -44,6 +44,9 @@ pub const FORWARD: &str = ldap::oids::FORWARD;
 /// OID of the extended operation by which a new replica copies the data of its supplier.
 pub const COPY_DATA: &str = ldap::oids::COPY_DATA;
 
+/// OID of the extended operation by which the administrator promotes a replica: see `docs/how-to/replica.md`.
+pub const PROMOTE_REPLICA: &str = ldap::oids::PROMOTE_REPLICA;
+
 /// OID of the extended operation that ends the copy of another server's tree: see `docs/how-to/follow.md`. The response
 /// value is the other server's cookie of the last change.
 pub const PROMOTE: &str = ldap::oids::PROMOTE;
@@ -82,6 +85,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 21] = [
     (OWN_CREDENTIALS, "own credentials"),
     (FORWARD, "changes that replicas forward"),
     (COPY_DATA, "copies of the data, for replicas"),
+    (PROMOTE_REPLICA, "promotion of a replica"),
 ];
 
 /// Supported features, with their names (RFC 3674).
