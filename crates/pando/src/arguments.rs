@@ -38,6 +38,7 @@ use crate::init::{self, InitArguments};
 use crate::ldif::{self, LdifArguments};
 use crate::migrate::{self, MigrateArguments};
 use crate::passwd::{self, PasswdArguments};
+use crate::replica::{self, ReplicaArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::support::{self, SupportArguments};
@@ -86,6 +87,9 @@ pub(crate) enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         words: Vec<String>,
     },
+    /// Promote a replica: a server that applies the log of another one
+    #[command(after_help = replica::HELP)]
+    Replica(ReplicaArguments),
     /// Back up a directory, running or stopped, and inspect backups
     #[command(after_help = backup::HELP)]
     Backup(BackupArguments),

@@ -5,6 +5,7 @@
 // First, because its macros are for all modules that follow.
 #[macro_use]
 mod print;
+mod replica;
 
 mod access;
 mod account;
@@ -88,6 +89,7 @@ fn main() -> ExitCode {
         Verb::Cluster { .. } => exit::refused(
             "this build has no clusters: build with `--features kafka`, as the packages are built",
         ),
+        Verb::Replica(arguments) => replica::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
         Verb::Twin(arguments) => twin::run(*arguments),
         Verb::Compare(arguments) => compare::run(&arguments),

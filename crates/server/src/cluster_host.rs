@@ -123,8 +123,10 @@ fn local_change(queue: &Arc<WriteQueue>, request: WriteRequest) -> LocalChange {
         ToWrite::Account { id, grace, totp_step } => {
             (LocalWork::Account(id, queue.take_account_update(id, (grace, totp_step))), Some(id))
         }
-        // The settings allow no node to follow another server, and nodes have no replicas.
-        ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) => (LocalWork::Message(Vec::new()), None),
+        // The settings allow no node to follow another server, and nodes have no replicas and are none.
+        ToWrite::Follow(_) | ToWrite::ForwardedAccount(..) | ToWrite::Fence(_) | ToWrite::Promote { .. } => {
+            (LocalWork::Message(Vec::new()), None)
+        }
     };
     let queue = Arc::clone(queue);
     let reply = move |answer: Answer| {

@@ -56,7 +56,8 @@ pub enum ServeError {
     Copy(#[from] crate::workers::replica::copy::CopyError),
     /// The data is a replica's, and the settings have no supplier.
     #[error(
-        "{} contains a replica: it needs the table [replica] of the node file with its supplier",
+        "{} contains a replica: it needs the table [replica] of the node file with its supplier; `pando replica \
+         promote` makes it a directory of its own",
         path.display()
     )]
     IsReplica {

@@ -68,8 +68,11 @@ impl Opened {
             // The password comes from the log, and only the log may write.
             return Ok(opened);
         }
-        if opened.directory.replication_role()? == ReplicationRole::Replica {
-            return Err(ServeError::IsReplica { path: opened.config.data });
+        match opened.directory.replication_role()? {
+            ReplicationRole::Replica => return Err(ServeError::IsReplica { path: opened.config.data }),
+            // Its password was the writer's.
+            ReplicationRole::Replaced { .. } => return Ok(opened),
+            ReplicationRole::Writer | ReplicationRole::Promoted { .. } => {}
         }
         if !opened.directory.log_rows()?.is_empty() {
             return Err(ServeError::IsNode { path: opened.config.data });

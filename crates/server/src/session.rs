@@ -32,6 +32,7 @@ mod password_modify;
 mod password_state;
 mod passwords;
 pub(crate) mod positions;
+mod promote;
 mod proof;
 mod read_audit;
 mod read_log;

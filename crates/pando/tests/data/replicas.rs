@@ -305,3 +305,115 @@ fn a_replica_without_records_says_why_it_halts() {
     assert!(replica.stop().success());
     assert!(supplier.stop().success());
 }
+
+/// Adds people until one is refused. Returns how many were added.
+fn add_until_refused(connection: &mut client::Connection, prefix: &str) -> u32 {
+    let mut number = 0;
+    until("a refused change", || {
+        let name = format!("{prefix}{number}");
+        let attributes = [("objectClass", "inetOrgPerson"), ("cn", &*name), ("sn", &*name)];
+        let outcome = connection.add(&person_dn(&name), &attributes).unwrap();
+        number += u32::from(outcome.is_success());
+        assert!(outcome.is_success() || outcome.code == ResultCode::UNAVAILABLE, "{outcome:?}");
+        (!outcome.is_success()).then_some(number)
+    })
+}
+
+/// A planned promotion loses nothing, although clients change the supplier meanwhile. The old supplier makes no
+/// further changes, also after a restart, and becomes a replica.
+#[test]
+fn a_promotion_loses_nothing() {
+    let scratch = Scratch::new("promote-old");
+    let old = Pando::start(&scratch);
+    plant(&mut old.administrator());
+    let place = Place::new("promote-new", old.address());
+    let new = place.start();
+    equal(&scratch, &old, &new);
+    let refused = command(&["replica", "promote"], Some(&Pando::data(&scratch))).expect_code(1);
+    refused.expect_error("is no replica");
+    let mut client = old.administrator();
+    let (added, promoted) = std::thread::scope(|scope| {
+        let adding = scope.spawn(|| add_until_refused(&mut client, "p"));
+        let promoted = command(&["replica", "promote"], Some(&Pando::data(&place.scratch)));
+        (adding.join().unwrap(), promoted)
+    });
+    promoted.expect_code(0).expect_output("promoted");
+    for number in 0..added {
+        let found = new.administrator().entry(&person_dn(&format!("p{number}")), &["1.1"]).unwrap();
+        assert!(found.is_some(), "{number} of {added} is missing");
+    }
+    add_person(&mut new.administrator(), "later");
+    assert_eq!((&*figure(&new, "State"), &*figure(&new, "Epoch")), ("promoted", "2"));
+    // Neither a restart nor its old node file makes the new writer a replica again.
+    assert!(new.stop().success());
+    let new = place.start();
+    add_person(&mut new.administrator(), "restarted");
+    assert!(old.stop().success());
+    let old = Pando::start(&scratch);
+    let mut client = old.administrator();
+    assert_eq!(add_until_refused(&mut client, "q"), 0);
+    assert!(client.entry(&person_dn("p0"), &["1.1"]).is_ok(), "reads go on");
+    assert!(old.stop().success());
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let table = format!(
+        "[replica]\nsupplier = \"ldap://{}\"\nbind_dn = \"{ADMIN_DN}\"\npassword_file = \"{}\"\n",
+        new.address(),
+        password.display()
+    );
+    let node = scratch.write("node.toml", table);
+    let old = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    equal(&scratch, &old, &new);
+    add_person(&mut old.administrator(), "forwarded");
+    assert!(new.administrator().entry(&person_dn("forwarded"), &["1.1"]).unwrap().is_some());
+    assert!(old.stop().success());
+    assert!(new.stop().success());
+}
+
+/// After a promotion without the supplier, the histories may differ. Nothing is merged: the old writer does not become
+/// a replica, and stops as soon as it is asked by a replica of the new one.
+#[test]
+fn a_replaced_writer_is_fenced_and_never_merged() {
+    let scratch = Scratch::new("fence-old");
+    let old = Pando::start(&scratch);
+    plant(&mut old.administrator());
+    let place = Place::new("fence-new", old.address());
+    let new = place.start();
+    let mut other_place = Place::new("fence-other", old.address());
+    let other = other_place.start();
+    equal(&scratch, &old, &new);
+    equal(&scratch, &old, &other);
+    assert!(old.stop().success());
+    let promote = ["replica", "promote", "--without-supplier"];
+    command(&promote, Some(&Pando::data(&place.scratch))).expect_code(0);
+    add_person(&mut new.administrator(), "new");
+    // The other replica follows the new writer.
+    assert!(other.stop().success());
+    other_place.set_supplier(new.address(), "");
+    let other = other_place.start();
+    equal(&scratch, &new, &other);
+    assert_eq!(figure(&other, "Epoch"), "2");
+    assert!(other.stop().success());
+    // The old writer comes back, does not know of the promotion, and makes a change.
+    let old = Pando::start(&scratch);
+    add_person(&mut old.administrator(), "old");
+    // A replica of the new writer asks it by mistake.
+    other_place.set_supplier(old.address(), "");
+    let other = other_place.start();
+    until("the reason", || figure(&other, "Failing").contains("a later writer was promoted").then_some(()));
+    add_until_refused(&mut old.administrator(), "late");
+    assert!(other.stop().success());
+    assert!(old.stop().success());
+    let password = scratch.write("password", ADMIN_PASSWORD);
+    let table = format!(
+        "[replica]\nsupplier = \"ldap://{}\"\nbind_dn = \"{ADMIN_DN}\"\npassword_file = \"{}\"\n",
+        new.address(),
+        password.display()
+    );
+    let node = scratch.write("node.toml", table);
+    let old = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    until("the reason", || figure(&old, "Failing").contains("histories differ").then_some(()));
+    assert!(old.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_some());
+    assert!(new.administrator().entry(&person_dn("old"), &["1.1"]).unwrap().is_none());
+    assert!(old.stop().success());
+    assert!(new.stop().success());
+}

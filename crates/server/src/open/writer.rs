@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use directory::Writer;
+use directory::replica::ReplicationRole;
 
 use super::cluster::{self, Node};
 use super::shared::writer_cache_bytes;
@@ -12,7 +13,7 @@ use crate::net::acceptor::AcceptorControl;
 use crate::session::context::Shared;
 use crate::workers::replica::{self, ReplicaParts};
 use crate::workers::service::Service;
-use crate::workers::writer;
+use crate::workers::writer::{self, replaced};
 
 /// Starts the thread. It ends after the changes that are queued when it is stopped, so the threads that submit changes
 /// must stop before it. A node whose data must not be served any longer stops the server by `control`.
@@ -30,11 +31,13 @@ pub(super) fn start(
     if cache_bytes > 0 {
         writer.cache_rows(cache_bytes);
     }
+    let is_replaced = matches!(writer.replication_role(), Ok(ReplicationRole::Replaced { .. }));
     let (queue, health) = (Arc::clone(&shared.writes), Arc::clone(&shared.health));
     let closing = Arc::clone(&queue);
     let run = move || match (node, replica) {
         (Some(node), _) => cluster::run(node, writer, &queue, &health, &|| control.stop()),
         (None, Some(replica)) => replica::run(replica, writer, &queue, &health),
+        (None, None) if is_replaced => replaced::run(writer, &queue, &health, Vec::new()),
         (None, None) => writer::run(writer, &queue, &health),
     };
     Service::start("pando-writer", run, move || closing.close())

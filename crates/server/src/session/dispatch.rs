@@ -15,6 +15,7 @@ use super::forwarded::is_forwarded;
 use super::outstanding::{RequestHead, Work};
 use super::password_modify::is_password_modify;
 use super::positions::Reached;
+use super::promote::is_promotion;
 use super::start_tls::is_start_tls;
 use super::{MEMORY_USED, Next, Session};
 use crate::net::request_memory::Admission;
@@ -155,6 +156,10 @@ impl Session {
             None => self.carry_out(context, head, message, out),
             Some(AdmittedChange { work: Work::Transaction(_), reservation, .. }) => {
                 self.commit_transaction(context, head, message, reservation, out);
+                ControlFlow::Continue(())
+            }
+            Some(AdmittedChange { reservation, .. }) if is_promotion(&message.request) => {
+                self.promote(context, head, message, reservation, out);
                 ControlFlow::Continue(())
             }
             Some(AdmittedChange { reservation, .. }) if is_forwarded(&message.request) => {

@@ -3,8 +3,8 @@
 use std::ops::ControlFlow;
 
 use directory::virtual_entries::{
-    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, PROMOTE, READ_AUDIT, READ_HISTORY,
-    READ_LOG, UNDELETE,
+    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, PROMOTE, PROMOTE_REPLICA, READ_AUDIT,
+    READ_HISTORY, READ_LOG, UNDELETE,
 };
 use directory::{Outcome, access_question};
 use ldap::oids::{
@@ -42,8 +42,8 @@ struct ExtendedOperation {
 }
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
-/// Undelete, Refresh and forwarded changes reach no handler.
-static OPERATIONS: [ExtendedOperation; 21] = [
+/// Undelete, Refresh, forwarded changes and promotions of replicas reach no handler.
+static OPERATIONS: [ExtendedOperation; 22] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -65,6 +65,7 @@ static OPERATIONS: [ExtendedOperation; 21] = [
     row(READ_LOG, |_| false, Own(Session::read_log)),
     row(FORWARD, |_| true, Own(Session::unknown_operation)),
     row(COPY_DATA, |_| false, Own(Session::copy_data)),
+    row(PROMOTE_REPLICA, |_| true, Own(Session::unknown_operation)),
 ];
 
 const fn row(

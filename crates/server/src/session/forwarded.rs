@@ -7,7 +7,7 @@ use directory::Outcome;
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 use directory::virtual_entries::FORWARD;
-use ldap::{Message, Request, ResultCode};
+use ldap::{DecodeLimits, Message, Request, ResultCode, oids};
 use replication::OperationId;
 use replication::forward::{self, Reply};
 
@@ -20,6 +20,15 @@ use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteReque
 /// Returns true if the request is a change that a replica forwards.
 pub(super) fn is_forwarded(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == FORWARD)
+}
+
+/// Returns the epoch of the server that asks this one to write no more, if the message is that request.
+fn fenced_epoch(message: &[u8]) -> Option<[u8; 16]> {
+    let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
+    match Message::decode(message, &limits).ok()?.request {
+        Request::Extended(request) if request.name == oids::FENCE => request.value?.try_into().ok(),
+        _ => None,
+    }
 }
 
 impl Session {
@@ -41,9 +50,10 @@ impl Session {
         let link = Some(forwarding::link_of(&asked, now_micros()));
         let requester = Arc::new(forwarding::requester_of(&asked.requester));
         let (change, passwords) = match asked.work {
-            forward::Work::Change { message, passwords } => {
-                (ToWrite::Message(message.into()), prepared_passwords(passwords))
-            }
+            forward::Work::Change { message, passwords } => match fenced_epoch(&message) {
+                Some(epoch) => (ToWrite::Fence(epoch), PreparedPasswords::default()),
+                None => (ToWrite::Message(message.into()), prepared_passwords(passwords)),
+            },
             forward::Work::Transaction(changes) => {
                 let changes = changes.into_iter().map(|change| TransactionChange {
                     message: change.message.into(),

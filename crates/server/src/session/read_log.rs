@@ -3,10 +3,10 @@
 
 use std::ops::ControlFlow;
 
-use directory::Outcome;
 use directory::virtual_entries::{COPY_DATA, READ_LOG};
+use directory::{OperationError, Outcome};
 use ldap::{CopyRequest, ExtendedRequest, LogRequest, ResultCode};
-use replication::Lineage;
+use replication::{Lineage, Relation};
 
 use super::start_tls::Protection;
 use super::{Next, RequestHead, Session, Work};
@@ -14,6 +14,7 @@ use crate::limits::{COPY_PART_BYTES, LOG_BLOCK_BYTES};
 use crate::session::context::Context;
 use crate::workers::copies::CopyRead;
 use crate::workers::log_reader::{Consumer, LogRead, wait_until};
+use crate::workers::writer::ToWrite;
 
 /// Longest name of a replica that is kept.
 const NAME_CHARS_MAX: usize = 64;
@@ -28,6 +29,7 @@ impl Session {
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
         let taken = self.log_read(context, request.value).and_then(|read| {
+            self.fence_if_replaced(context, &read)?;
             let bytes = read.bytes_max;
             let submitted = context.shared.log_reader.submit(read);
             submitted.map(|()| bytes).map_err(|error| Outcome::new(ResultCode::BUSY, error.to_string()))
@@ -41,6 +43,22 @@ impl Session {
             Err(outcome) => self.answer(context, &head, &outcome, out),
         }
         ControlFlow::Continue(())
+    }
+
+    /// Stops changes if the replica knows a later writer than this server.
+    fn fence_if_replaced(&self, context: &mut Context, read: &LogRead) -> Result<(), Outcome> {
+        if read.lineage.epochs().is_empty() || read.generation != context.shared.generation {
+            return Ok(());
+        }
+        let lineage = context.snapshot.lineage().map_err(OperationError::from)?;
+        let own = Lineage::decode(lineage).unwrap_or_default();
+        if own.judge(read.position, &read.lineage, read.position) == Relation::SupplierReplaced
+            && let Some(epoch) = read.lineage.epochs().last()
+        {
+            let (queue, anonymous) = (&context.shared.writes, &context.anonymous);
+            context.outbox.extend(queue.own_request(ToWrite::Fence(epoch.id), anonymous));
+        }
+        Ok(())
     }
 
     fn log_read(&self, context: &Context, value: Option<&[u8]>) -> Result<LogRead, Outcome> {
@@ -121,7 +139,7 @@ impl Session {
             let text = "the log contains passwords, so it goes over TLS alone, except to this machine";
             return refused(ResultCode::CONFIDENTIALITY_REQUIRED, text);
         }
-        match context.snapshot.is_copy()? {
+        match context.snapshot.is_node()? {
             true => {
                 let text = "this is a node of a cluster: other machines join the cluster, they do not replicate a node";
                 refused(ResultCode::UNWILLING_TO_PERFORM, text)

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel, sync_channel};
 use std::time::{Duration, Instant};
 
-use directory::{Directory, Writer};
+use directory::{Directory, Outcome, Writer};
 use replication::Lineage;
 
 use self::fetch::{Block, Fetcher, Source};
@@ -28,11 +28,13 @@ use self::forward::{Answers, Forwarder};
 use self::requests::{Decided, Pending};
 use crate::config::ReplicaSettings;
 use crate::limits::{BLOCKS_WAITING_MAX, REPLICA_STOP, REPLICA_TICK};
+use crate::net::mailbox::Address;
 use crate::stamp::now_micros;
 use crate::telemetry::health::Health;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
-use crate::workers::writer::{Fetched, WriteQueue};
+use crate::workers::writer::replaced::promote;
+use crate::workers::writer::{self, Fetched, WriteQueue};
 
 /// A replica that does not run yet.
 pub(crate) struct ReplicaParts {
@@ -73,15 +75,29 @@ struct Replica {
     sequence: u64,
     /// Time since which no client sends changes.
     closing: Option<Instant>,
+    /// Name of the epoch in which this server is to write, from the first try to promote it.
+    epoch: Option<[u8; 16]>,
+    /// Client that waits for the promotion, which is due.
+    promoting: Option<Address>,
 }
 
-/// Runs a replica until the queue is closed and empty.
+/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
-    match Replica::start(parts, queue) {
+    let promoted = match Replica::start(parts, queue) {
         Ok(mut replica) => replica.run(&mut writer, health),
-        Err(error) => health.stop_changes(&format!("the replica cannot start: {error}")),
+        Err(error) => {
+            health.stop_changes(&format!("the replica cannot start: {error}"));
+            None
+        }
+    };
+    match promoted {
+        Some(address) => {
+            queue.committed();
+            queue.answer(address, Outcome::success().into());
+            writer::run(writer, queue, health);
+        }
+        None => queue.refuse_all(),
     }
-    queue.refuse_all();
 }
 
 impl Replica {
@@ -122,11 +138,14 @@ impl Replica {
             incarnation: now_micros(),
             sequence: 0,
             closing: None,
+            epoch: None,
+            promoting: None,
             parts,
         })
     }
 
-    fn run(&mut self, writer: &mut Writer, health: &Health) {
+    /// Returns the client that waits for the promotion if the replica was promoted.
+    fn run(&mut self, writer: &mut Writer, health: &Health) -> Option<Address> {
         let mut upkeep = Upkeep::default();
         let mut requests = Vec::new();
         while !self.may_end() {
@@ -147,6 +166,11 @@ impl Replica {
                 self.take_answers(answers);
             }
             self.expire();
+            if let Some(address) = self.promoting.take()
+                && self.promote(writer, address)
+            {
+                return Some(address);
+            }
             self.forward_if_due();
             let idle = fetched == Fetched::Nothing && !has_applied && writer.maintenance_pending();
             if idle || upkeep.is_due(writer) {
@@ -154,7 +178,27 @@ impl Replica {
                 self.queue.committed();
             }
             if let Some(cause) = health.changes_stopped() {
-                self.refuse_all(cause);
+                self.refuse_all(&format!("this replica applies no changes until a restart: {cause}"));
+            }
+        }
+        None
+    }
+
+    /// Makes this server the writer. Returns false if that failed; then the client has its answer.
+    fn promote(&mut self, writer: &mut Writer, address: Address) -> bool {
+        let Some(epoch) = self.epoch else { return false };
+        let supplier = self.parts.settings.supplier.to_string();
+        match promote(writer, epoch, &supplier) {
+            Ok(number) => {
+                self.parts.figures.promoted(number);
+                self.refuse_sent();
+                self.refuse_all("this server was just promoted: send the change again");
+                true
+            }
+            Err(error) => {
+                tracing::error!(%error, "this server is not promoted");
+                self.queue.answer(address, Outcome::from(error).into());
+                false
             }
         }
     }

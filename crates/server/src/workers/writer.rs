@@ -14,6 +14,7 @@ mod elsewhere;
 mod extended;
 mod following;
 mod forwarded;
+pub(crate) mod replaced;
 mod transaction;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -78,6 +79,10 @@ pub(crate) enum ToWrite {
     Follow(Arc<FollowedChanges>),
     /// Record the attempts on an account that a replica has noted.
     ForwardedAccount(EntryId, Box<AccountUpdate>),
+    /// Write no more: another server begins this epoch.
+    Fence([u8; 16]),
+    /// Make this replica the writer.
+    Promote { without_supplier: bool },
 }
 
 impl ToWrite {
@@ -85,7 +90,7 @@ impl ToWrite {
         match self {
             ToWrite::Message(message) => message.len(),
             ToWrite::Transaction(changes) => changes.iter().map(|change| change.message.len()).sum(),
-            ToWrite::Account { .. } => size_of::<ToWrite>(),
+            ToWrite::Account { .. } | ToWrite::Fence(_) | ToWrite::Promote { .. } => size_of::<ToWrite>(),
             ToWrite::Follow(changes) => changes.bytes(),
             ToWrite::ForwardedAccount(..) => size_of::<ToWrite>() + size_of::<AccountUpdate>(),
         }
@@ -416,8 +421,12 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
         queue.committed();
         settle_attempts(batch, &outcomes, &queue.attempts);
         release_room(batch);
+        let is_replaced = replaced::has_fence(batch) && replaced::is_replaced(&writer);
         answer(batch, outcomes, &queue.mailboxes);
         backlog.drain(..count);
+        if is_replaced {
+            return replaced::run(writer, queue, health, backlog);
+        }
         if !stopped && upkeep.is_due(&writer) {
             stopped = !keep_up(&mut writer, &mut upkeep, queue, health);
         }
@@ -603,6 +612,8 @@ fn execute(
         }
         ToWrite::Follow(changes) => changes.execute(batch, random).into(),
         ToWrite::ForwardedAccount(id, update) => update_account(batch, *id, update, random).into(),
+        ToWrite::Fence(epoch) => replaced::fence(batch, *epoch).into(),
+        ToWrite::Promote { .. } => replaced::no_replica().into(),
     }
 }
 

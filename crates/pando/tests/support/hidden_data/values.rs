@@ -4,8 +4,8 @@
 use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
-    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, PROMOTE, READ_AUDIT,
-    READ_HISTORY, READ_LOG, UNDELETE,
+    APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, PROMOTE,
+    PROMOTE_REPLICA, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
 };
 use fastrand::Rng;
 use ldap::{
@@ -250,6 +250,7 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
             (Kind::Reads, |dice| same(CopyRequest { copy: &[], offset: dice.rng.u64(..1_000) }.encode()))
         }
         FORWARD => (Kind::Writes, forwarded_change),
+        PROMOTE_REPLICA => (Kind::Writes, |_| None),
         LIST_DELETED => (Kind::Reads, |dice| {
             let name = dice.rng.bool().then(|| dice.name());
             same(DeletedRequest { from: &[], name: name.as_deref() }.encode())

@@ -16,6 +16,8 @@ pub(crate) enum ReplicaStage {
     Following,
     /// It cannot go on by itself: it needs a copy, or the histories differ.
     Halted,
+    /// It was promoted, and decides changes.
+    Promoted,
 }
 
 impl ReplicaStage {
@@ -25,6 +27,7 @@ impl ReplicaStage {
             ReplicaStage::Disconnected => "disconnected",
             ReplicaStage::Following => "following",
             ReplicaStage::Halted => "halted",
+            ReplicaStage::Promoted => "promoted",
         }
     }
 }
@@ -103,14 +106,25 @@ impl ReplicaFigures {
     /// Notes that the replica does not follow. Returns true if the reason is new.
     pub(super) fn failed(&self, stage: ReplicaStage, text: &str) -> bool {
         let mut state = self.lock();
-        let is_new = state.error.as_deref() != Some(text);
-        (state.stage, state.error) = (stage, Some(text.to_owned()));
+        let is_new = state.error.as_deref() != Some(text) && state.stage != ReplicaStage::Promoted;
+        if state.stage != ReplicaStage::Promoted {
+            (state.stage, state.error) = (stage, Some(text.to_owned()));
+        }
         is_new
+    }
+
+    /// Notes that this server writes now, in the epoch of this number.
+    pub(super) fn promoted(&self, epoch: u64) {
+        let mut state = self.lock();
+        (state.stage, state.error, state.apply_error, state.epoch) =
+            (ReplicaStage::Promoted, None, None, epoch);
     }
 
     /// Notes an answer of the supplier with records.
     pub(super) fn heard(&self, newest: u64) {
         let mut state = self.lock();
-        (state.stage, state.error, state.newest) = (ReplicaStage::Following, None, newest);
+        if state.stage != ReplicaStage::Promoted {
+            (state.stage, state.error, state.newest) = (ReplicaStage::Following, None, newest);
+        }
     }
 }

@@ -5,14 +5,15 @@ use std::time::Instant;
 use directory::rows::EntryId;
 use directory::{Outcome, Requester};
 use forwarding::ForwardedLink;
-use ldap::ResultCode;
-use replication::forward::{Link, Reply, Request, TransactionChange, Work};
+use ldap::{Controls, ExtendedRequest, Message, MessageId, ResultCode, oids};
+use replication::forward::{Link, Prepared, Reply, Request, TransactionChange, Work};
 use replication::{NodeId, OperationId};
 
 use super::Replica;
 use super::forward::Answers;
 use crate::limits::{FORWARD_BYTES_MAX, FORWARD_MAX, FORWARD_PATIENCE, REPLICA_RETRY_MIN};
 use crate::net::mailbox::Address;
+use crate::stamp::{Random, no_random_numbers};
 use crate::workers::writer::{Answer, Reservation, ToWrite, WriteRequest, forwarded_passwords};
 
 /// A change that waits for its answer. No `Debug`: it may contain passwords.
@@ -28,6 +29,8 @@ struct Waiter {
     address: Option<Address>,
     /// Entry whose attempts the change records.
     account: Option<EntryId>,
+    /// Whether this server is promoted when the supplier has answered.
+    promotes: bool,
     _reservation: Option<Reservation>,
 }
 
@@ -67,9 +70,31 @@ impl Replica {
             }
             // The settings allow no replica to follow another server.
             ToWrite::Follow(_) => return,
+            // A chain passes it on to the writer.
+            ToWrite::Fence(epoch) => (fence(epoch), None),
+            ToWrite::Promote { without_supplier } => {
+                return self.begin_promotion(address, reservation, without_supplier);
+            }
         };
-        let waiter = Waiter { address: Some(address), account, _reservation: Some(reservation) };
+        let promotes = false;
+        let waiter = Waiter { address: Some(address), account, promotes, _reservation: Some(reservation) };
         let request = self.request(&requester, link, work);
+        self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
+    }
+
+    /// Begins the promotion of this server: the writer is asked to write no more, unless it is lost. When this server
+    /// has everything that the writer has, it is promoted.
+    fn begin_promotion(&mut self, address: Address, reservation: Reservation, without_supplier: bool) {
+        let waiter =
+            Waiter { address: Some(address), account: None, promotes: true, _reservation: Some(reservation) };
+        let epoch = match Random::default().bytes() {
+            Ok(epoch) => *self.epoch.get_or_insert(epoch),
+            Err(error) => return self.answer(waiter, no_random_numbers(error).into()),
+        };
+        if without_supplier {
+            return self.answer(waiter, Outcome::success().into());
+        }
+        let request = self.request(&Requester::Anonymous, None, fence(epoch));
         self.waiting.push_back(Pending { request, waiter, since: Instant::now() });
     }
 
@@ -101,7 +126,7 @@ impl Replica {
             let update = self.queue.take_account_update(id, (None, None));
             let work = Work::Account { id: id.0, update: forwarding::forwarded_update(update) };
             let request = self.request(&Requester::Anonymous, None, work);
-            let waiter = Waiter { address: None, account: Some(id), _reservation: None };
+            let waiter = Waiter { address: None, account: Some(id), promotes: false, _reservation: None };
             self.waiting.push_back(Pending { request, waiter, since: now });
         }
     }
@@ -189,16 +214,28 @@ impl Replica {
         }
     }
 
-    /// Answers all changes that wait: records cannot be applied until a restart.
-    pub(super) fn refuse_all(&mut self, cause: &str) {
-        let text = format!("this replica applies no changes until a restart: {cause}");
+    /// Answers the changes that are under way: the supplier's answers are not awaited any longer.
+    pub(super) fn refuse_sent(&mut self) {
+        for pending in self.sent.take().unwrap_or_default() {
+            let text = "this server was just promoted, and the change may have been made before: look, then repeat it";
+            self.answer(pending.waiter, unavailable(text));
+        }
+    }
+
+    /// Answers all changes that wait: they are not made, for this reason.
+    pub(super) fn refuse_all(&mut self, text: &str) {
         let waiting = self.waiting.drain(..).map(|pending| pending.waiter);
         let decided = self.decided.drain(..).map(|decided| decided.waiter);
         let all: Vec<Waiter> = waiting.chain(decided).collect();
-        all.into_iter().for_each(|waiter| self.answer(waiter, unavailable(text.clone())));
+        all.into_iter().for_each(|waiter| self.answer(waiter, unavailable(text)));
     }
 
-    fn answer(&self, waiter: Waiter, answer: Answer) {
+    fn answer(&mut self, waiter: Waiter, answer: Answer) {
+        if waiter.promotes && answer.outcome.code == ResultCode::SUCCESS {
+            // Answered when it is done.
+            self.promoting = waiter.address;
+            return;
+        }
         if let Some(id) = waiter.account {
             let code = answer.outcome.code;
             let is_recorded = code == ResultCode::SUCCESS || code == ResultCode::INVALID_CREDENTIALS;
@@ -208,6 +245,14 @@ impl Replica {
             self.queue.answer(address, answer);
         }
     }
+}
+
+/// Returns the request that the writer write no more, because this epoch begins.
+fn fence(epoch: [u8; 16]) -> Work {
+    let request = ExtendedRequest { name: oids::FENCE, value: Some(&epoch) };
+    let (request, mut message) = (ldap::Request::Extended(request), Vec::new());
+    Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
+    Work::Change { message, passwords: Prepared::default() }
 }
 
 fn work_bytes(work: &Work) -> usize {

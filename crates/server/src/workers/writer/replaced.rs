@@ -1,0 +1,93 @@
+//! A writer that another server has replaced: it makes no change, unless it is promoted again.
+
+use directory::replica::ReplicationRole;
+use directory::{OperationError, Outcome, WriteBatch, Writer};
+use ldap::ResultCode;
+use replication::Lineage;
+
+use super::{Fetched, ToWrite, WriteQueue, WriteRequest};
+use crate::stamp::{Random, no_random_numbers};
+use crate::telemetry::health::Health;
+
+/// Stores in a batch that another server begins an epoch.
+pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
+    match batch.put_role(&ReplicationRole::Replaced { epoch }) {
+        Ok(()) => Outcome::success(),
+        Err(error) => error.into(),
+    }
+}
+
+/// Returns true if a change of the batch is such a request.
+pub(super) fn has_fence(batch: &[WriteRequest]) -> bool {
+    batch.iter().any(|request| matches!(request.change, ToWrite::Fence(_)))
+}
+
+/// Returns true if another server writes.
+pub(super) fn is_replaced(writer: &Writer) -> bool {
+    writer.replication_role().is_ok_and(|role| !role.may_write())
+}
+
+/// Returns the refusal of a promotion.
+pub(super) fn no_replica() -> Outcome {
+    Outcome::new(ResultCode::UNWILLING_TO_PERFORM, "this server is no replica: it decides changes already")
+}
+
+/// Makes a server the writer of the data.
+///
+/// # Errors
+/// The store failed, or there were too many promotions.
+pub(crate) fn promote(writer: &mut Writer, epoch: [u8; 16], supplier: &str) -> Result<u64, OperationError> {
+    let (position, lineage) = writer.place_in_lineage()?;
+    let own = Lineage::decode(&lineage).unwrap_or_default();
+    let promoted = own.promoted(position, epoch).ok_or_else(|| {
+        OperationError::refused(ResultCode::ADMIN_LIMIT_EXCEEDED, "there were too many promotions")
+    })?;
+    writer.promote(&promoted.encode(), supplier)?;
+    let number = promoted.number();
+    tracing::warn!(
+        "this server was promoted: it decides changes from position {} on, in epoch {number}",
+        position + 1
+    );
+    Ok(number)
+}
+
+/// Refuses changes until the queue is closed and empty. A promotion makes this server the writer again.
+pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut backlog: Vec<WriteRequest>) {
+    tracing::error!("another server was promoted: this one makes no changes any longer");
+    loop {
+        let mut requests = std::mem::take(&mut backlog).into_iter();
+        while let Some(request) = requests.next() {
+            if let ToWrite::Promote { without_supplier: true } = request.change {
+                let promoted = match Random::default().bytes() {
+                    Ok(epoch) => promote(&mut writer, epoch, "").map_err(Outcome::from),
+                    Err(error) => Err(no_random_numbers(error)),
+                };
+                let outcome = promoted.as_ref().map_or_else(Clone::clone, |_| Outcome::success());
+                queue.answer(request.address, outcome.into());
+                if promoted.is_ok() {
+                    queue.submit(&mut requests.collect());
+                    return super::run(writer, queue, health);
+                }
+                continue;
+            }
+            match request.change {
+                ToWrite::Account { id, .. } => queue.settle_account(id, false),
+                // The same server asks again, because it did not get the answer.
+                ToWrite::Fence(epoch)
+                    if writer
+                        .replication_role()
+                        .is_ok_and(|role| role == ReplicationRole::Replaced { epoch }) =>
+                {
+                    queue.answer(request.address, Outcome::success().into());
+                    continue;
+                }
+                _ => {}
+            }
+            let text = "this server was replaced: another one was promoted, and takes changes";
+            queue.answer(request.address, Outcome::new(ResultCode::UNAVAILABLE, text).into());
+        }
+        if queue.fetch(&mut backlog, None) == Fetched::Closed {
+            return;
+        }
+    }
+}
