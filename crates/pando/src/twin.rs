@@ -1,6 +1,6 @@
 //! `pando twin`: a proxy before an old and a new server, which compares their answers and switches between them.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,13 +39,10 @@ struct RunArguments {
     /// The new server
     #[arg(long, value_name = "URL")]
     new: ServerUrl,
-    /// Address for clients; repeat the option for several
-    #[arg(long, value_name = "ADDRESS:PORT", required_unless_present = "listen_tls")]
-    listen: Vec<SocketAddr>,
-    /// Address for clients that use TLS from the first octet (ldaps); repeat the option for several
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "tls_certificate")]
-    listen_tls: Vec<SocketAddr>,
-    /// Certificate chain for --listen-tls, in PEM form
+    /// Address for clients, ldap://HOST:PORT, or ldaps://HOST:PORT for TLS; repeat the option for several
+    #[arg(long, value_name = "URL", required = true)]
+    listen: Vec<ServerUrl>,
+    /// Certificate chain for ldaps://, in PEM form
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_certificate: Option<PathBuf>,
     /// Key of the certificate, in PEM form
@@ -125,17 +122,37 @@ fn options(arguments: RunArguments) -> Result<Options, String> {
         (Some(certificate), Some(key)) => Some((read(certificate)?, read(key)?)),
         _ => None,
     };
+    let (listen_tls, listen): (Vec<_>, Vec<_>) = arguments
+        .listen
+        .iter()
+        .map(address)
+        .collect::<Result<Vec<_>, _>>()?
+        .into_iter()
+        .partition(|(is_tls, _)| *is_tls);
+    if !listen_tls.is_empty() && certificate.is_none() {
+        return Err("ldaps:// needs --tls-certificate and --tls-key".to_owned());
+    }
     Ok(Options {
         old: server(arguments.old),
         new: server(arguments.new),
-        listen: arguments.listen,
-        listen_tls: arguments.listen_tls,
+        listen: listen.into_iter().map(|(_, address)| address).collect(),
+        listen_tls: listen_tls.into_iter().map(|(_, address)| address).collect(),
         certificate,
         control: arguments.control,
         ignored: arguments.leave_out,
         connections_max: arguments.connections_max,
         queue_bytes: arguments.memory.saturating_mul(1 << 20),
     })
+}
+
+/// Returns whether an address is for TLS, and the address.
+fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
+    let ServerUrl::Internet { host, port, tls } = url else {
+        return Err(format!("{url}: the proxy listens on addresses of the network"));
+    };
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let mut found = (host, *port).to_socket_addrs().map_err(|error| format!("{url}: {error}"))?;
+    found.next().map(|address| (*tls, address)).ok_or_else(|| format!("{url}: no such address"))
 }
 
 /// Sends a command that changes which server answers.
@@ -226,7 +243,8 @@ Clients connect to this proxy. The old server answers them; the new server gets 
 and the differences between the answers are grouped by cause. Both servers must have the same entries at the start.
 
 Examples:
-  pando twin run --old ldap://old.example.com --new ldap://127.0.0.1:1389 --listen 0.0.0.0:389 --control /run/twin.sock
+  pando twin run --old ldap://old.example.com --new ldap://127.0.0.1:1389 \\
+      --listen ldap://0.0.0.0:389 --control /run/twin.sock
   pando twin report /run/twin.sock
   pando twin switch /run/twin.sock
   pando twin back /run/twin.sock

@@ -35,7 +35,17 @@ impl Twin {
         let control = scratch.join("twin.sock");
         let (old, new) = (format!("ldap://{old}"), format!("ldap://{new}"));
         let mut child = Command::new(PROGRAM)
-            .args(["twin", "run", "--old", &old, "--new", &new, "--listen", "127.0.0.1:0", "--control"])
+            .args([
+                "twin",
+                "run",
+                "--old",
+                &old,
+                "--new",
+                &new,
+                "--listen",
+                "ldap://127.0.0.1:0",
+                "--control",
+            ])
             .arg(&control)
             .args(more)
             .stderr(Stdio::piped())
