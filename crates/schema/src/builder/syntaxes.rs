@@ -7,6 +7,12 @@ use crate::names::NameTable;
 use crate::schema_file::Located;
 use crate::syntax::{self, Syntax};
 
+/// OID of Directory String (RFC 4517 section 3.3.6).
+const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
+
+/// Extensions with which OpenDJ limits the values of a syntax. Any text is a value here.
+const LIMITS: [&str; 2] = ["X-ENUM", "X-PATTERN"];
+
 pub(super) struct Syntaxes {
     pub(super) list: Vec<Syntax>,
     pub(super) names: NameTable,
@@ -38,13 +44,15 @@ impl Syntaxes {
         if self.names.find(&definition.oid).is_some() {
             return;
         }
-        let original = definition.extension("X-SUBST").and_then(|values| values.first());
-        let Some(original) = original else {
+        let original = definition.extension("X-SUBST").and_then(|values| values.first()).map(String::as_str);
+        // Syntaxes of OpenDJ that are limited to some texts.
+        let is_limited = || LIMITS.iter().any(|limit| definition.extension(limit).is_some());
+        let Some(original) = original.or_else(|| is_limited().then_some(DIRECTORY_STRING)) else {
             let text = "the syntax is not known here; X-SUBST can name a known one";
             return notices.push(WithoutEffect::notice(located, text));
         };
         let Some(known) = self.names.find(original).and_then(|index| self.list.get(index)) else {
-            return mistakes.add(located.error(SchemaErrorKind::UnknownSyntax(original.clone())));
+            return mistakes.add(located.error(SchemaErrorKind::UnknownSyntax(original.to_owned())));
         };
         let description = definition.one("DESC").unwrap_or(&definition.oid);
         let syntax = Syntax::substitute(&definition.oid, description, known, definition.render());

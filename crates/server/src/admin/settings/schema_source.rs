@@ -10,6 +10,9 @@ const DEPTH_MAX: usize = 8;
 /// File of slapd.d with the definitions that slapd itself contains, which are no use here.
 const SLAPD_OWN: &str = "cn=schema.ldif";
 
+/// The same in a dump of cn=config: the name of the entry that contains these definitions.
+const SLAPD_OWN_DN: &str = "dn: cn=schema,cn=config";
+
 /// A schema file that was read.
 #[derive(Debug)]
 pub(super) struct SchemaSource {
@@ -65,13 +68,31 @@ fn read_file(path: &Path) -> Result<SchemaSource, String> {
     let bytes = std::fs::read(path).map_err(|error| unreadable(path, &error))?;
     let path = path.to_owned();
     Ok(match String::from_utf8(bytes) {
-        Ok(text) => SchemaSource { path, text, is_latin_1: false },
+        Ok(text) => SchemaSource { path, text: without_own(text), is_latin_1: false },
         // Each octet is the character of its number.
         Err(error) => {
             let text = error.into_bytes().into_iter().map(char::from).collect();
             SchemaSource { path, text, is_latin_1: true }
         }
     })
+}
+
+/// Returns a text without slapd's own definitions. Their lines become empty, so that the numbers of others stay.
+fn without_own(text: String) -> String {
+    let is_own = |line: &str| line.trim_end().eq_ignore_ascii_case(SLAPD_OWN_DN);
+    if !text.lines().any(is_own) {
+        return text;
+    }
+    let mut is_inside = false;
+    let mut kept = String::with_capacity(text.len());
+    for line in text.lines() {
+        is_inside = is_own(line) || (is_inside && !line.trim_end().is_empty());
+        if !is_inside {
+            kept.push_str(line);
+        }
+        kept.push('\n');
+    }
+    kept
 }
 
 /// Derives a free name for the text of a file. It is the file's name without its ending and without the prefix `cn={1}`
@@ -95,6 +116,17 @@ pub(super) fn name_of(path: &Path, is_free: &dyn Fn(&str) -> bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Bug: a dump of cn=config as one file was refused, because slapd's own definitions contradict those of `monitor`.
+    #[test]
+    fn leaves_the_definitions_of_slapd_itself_out() {
+        let dump = "dn: cn=config\ncn: config\n\ndn: cn=schema,cn=config\nolcAttributeTypes: ( 1.2\n  )\n\n\
+                    dn: cn={0}core,cn=schema,cn=config\nolcAttributeTypes: {0}( 1.3 )\n";
+        let kept = "dn: cn=config\ncn: config\n\n\n\n\n\ndn: cn={0}core,cn=schema,cn=config\n\
+                    olcAttributeTypes: {0}( 1.3 )\n";
+        assert_eq!(without_own(dump.to_owned()), kept);
+        assert_eq!(without_own(kept.to_owned()), kept);
+    }
 
     #[test]
     fn names_texts_by_their_files() {
