@@ -1,8 +1,10 @@
 //! `pando import`: loads LDIF into a data directory.
 
+mod text;
+
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::{self, BufReader};
+use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -13,6 +15,7 @@ use server::values::DnText;
 use server::{Arguments, Config, ServeError};
 
 use crate::exit;
+use text::{ChangedText, ValueFiles};
 
 /// The options of `pando import`.
 #[derive(Debug, Args)]
@@ -30,6 +33,15 @@ pub(crate) struct ImportArguments {
     /// Replace the entries of the suffix; other suffixes stay
     #[arg(long)]
     replace: bool,
+    /// Keep the entries of the suffix, and add those of the files, such as mended rejects
+    #[arg(long, conflicts_with = "replace")]
+    add: bool,
+    /// Character set of the files [default: UTF-8, as LDIF demands]
+    #[arg(long, value_enum, value_name = "NAME")]
+    encoding: Option<Encoding>,
+    /// Folder with files that values name by URL (`:<`); no other file is ever read
+    #[arg(long, value_name = "FOLDER")]
+    values_below: Option<PathBuf>,
     /// File for rejected entries, with the reasons; must not exist [default: a new file in the data directory]
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
@@ -48,6 +60,15 @@ pub(crate) struct ImportArguments {
     /// LDIF files; .gz and .zst are decompressed; `-` is standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
+}
+
+/// Character sets of LDIF files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Encoding {
+    /// UTF-8
+    Utf8,
+    /// ISO 8859-1
+    Latin1,
 }
 
 pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
@@ -76,9 +97,11 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     let notices = settings.iter().flat_map(server::settings::SettingsFile::notices);
     notices.for_each(|notice| eprintln!("pando: {notice}"));
     // Before the data directory is created.
-    let inputs = arguments.files.iter().map(|path| open(path)).collect::<Result<_, _>>()?;
+    let changed = |input| changed(input, arguments.encoding, arguments.values_below.as_deref());
+    let inputs = arguments.files.iter().map(|path| open(path).and_then(changed)).collect::<Result<_, _>>()?;
     let how = Importing {
         replace: arguments.replace,
+        add: arguments.add,
         keep_clear_passwords: arguments.keep_clear_passwords,
         rejects: arguments.rejects,
         leave_out: arguments.leave_out,
@@ -94,6 +117,28 @@ fn renaming(text: &str) -> Result<(String, String), String> {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
         _ => Err("write OLD=NEW, such as employeeID=employeeNumber".to_owned()),
     }
+}
+
+/// Returns an input in UTF-8, with the values of files.
+fn changed(
+    Input { name, data }: Input,
+    encoding: Option<Encoding>,
+    values_below: Option<&Path>,
+) -> Result<Input, ServeError> {
+    let is_latin_1 = encoding == Some(Encoding::Latin1);
+    if !is_latin_1 && values_below.is_none() {
+        return Ok(Input { name, data });
+    }
+    let files = values_below.map(ValueFiles::open).transpose().map_err(|error| ServeError::Text {
+        name: values_below.map(|folder| folder.display().to_string()).unwrap_or_default(),
+        error,
+    })?;
+    let stream: Box<dyn Read + Send> = match data {
+        InputData::File(file) => Box::new(file),
+        InputData::Stream(stream) => stream,
+    };
+    let data = InputData::Stream(Box::new(ChangedText::new(stream, &name, is_latin_1, files)));
+    Ok(Input { name, data })
 }
 
 /// Opens a file, and decompresses it if its name ends in .gz or .zst.
@@ -135,7 +180,7 @@ fn summary(imported: &Imported) -> String {
             text.push_str(&format!("pando: {count} {what}\n"));
         }
     };
-    tell(imported.carried_over, "entries of other suffixes kept");
+    tell(imported.carried_over, "entries kept that were there before");
     tell(imported.statistics.hashed_passwords, "clear passwords hashed");
     tell(
         imported.statistics.virtual_values,
@@ -205,6 +250,7 @@ Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org people.ldif
   pando import --data /var/lib/pando --suffix dc=example,dc=org --replace backup.ldif.zst
   pando import --data /var/lib/pando --settings settings.toml people.ldif
+  pando import --data /var/lib/pando --suffix dc=example,dc=org --add mended-rejects.ldif
   slapcat | pando import --data /var/lib/pando --suffix dc=example,dc=org --rejects rejects.ldif -
 
 Exit codes:

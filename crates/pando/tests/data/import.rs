@@ -101,6 +101,69 @@ fn rejected_entries_can_be_repaired_and_imported() {
     assert!(data.join("rejects-1.ldif").exists(), "{said}");
 }
 
+/// The first import's rejects, once mended, are added to what it has loaded, with their own entryUUID.
+#[test]
+fn mended_rejects_are_added_to_what_was_loaded() {
+    let scratch = Scratch::new("import-add");
+    let (data, rejects) = (scratch.join("data"), scratch.join("rejects.ldif"));
+    let uuid = "5aa38b5e-43f4-4aeb-bc2d-2f4b0c9f2a11";
+    let ldif = tree("a", 20)
+        + &format!("dn: cn=all,{SUFFIX}\nobjectClass: groupOfNames\nmember: cn=x,{SUFFIX}\n\n")
+        + &format!(
+            "dn: cn=x,{SUFFIX}\nobjectClass: gruopOfNames\nentryUUID: {uuid}\nmember: {SUFFIX}\nshoeSize: 3\n\n"
+        );
+    let file = scratch.write("all.ldif", ldif);
+    let (code, said) = run(&["import", "--data", text(&data), "--rejects", text(&rejects), text(&file)]);
+    assert!(code == Some(6) && said.contains("1 links to entries that are not there"), "{said}");
+    let left = fs::read_to_string(&rejects).unwrap();
+    assert!(left.contains("gruopOfNames") && left.contains("shoeSize"), "both reasons: {left}");
+    let (code, said) = run(&["import", "--data", text(&data), text(&rejects)]);
+    assert!(code == Some(2) && said.contains("--add"), "{said}");
+    let mended = scratch.write("mended.ldif", left.replace("gruop", "group").replace("shoeSize: 3\n", ""));
+    let (code, said) = run(&["import", "--data", text(&data), "--add", text(&mended)]);
+    assert_eq!(code, Some(0), "{said}");
+    assert!(said.contains("imported 1 entries of 1 records") && said.contains("22 entries kept"), "{said}");
+    assert_eq!(names(text(&data)).len(), 23);
+    // An entry that is there is refused, and nothing is lost.
+    let (code, said) = run(&["import", "--data", text(&data), "--add", text(&mended)]);
+    assert!(code == Some(2) && said.contains("an earlier entry has the same name"), "{said}");
+    let server = Pando::start(&scratch);
+    let mut admin = server.administrator();
+    let added = admin.entry(&format!("cn=x,{SUFFIX}"), &["entryUUID", "memberOf"]).unwrap().unwrap();
+    assert_eq!(added.text("entryUUID").as_deref(), Some(uuid));
+    assert_eq!(added.texts("memberOf"), [format!("cn=all,{SUFFIX}")], "the text has become a link");
+    assert!(server.stop().success());
+}
+
+#[test]
+fn texts_in_latin_1_and_values_in_files_load() {
+    let scratch = Scratch::new("import-texts");
+    let data = scratch.join("data");
+    let values = scratch.join("values");
+    fs::create_dir(&values).unwrap();
+    fs::write(values.join("photo.jpg"), b"\xff\xd8\xff picture").unwrap();
+    let mut ldif =
+        format!("dn: {SUFFIX}\nobjectClass: domain\n\ndn: cn=j,{SUFFIX}\nobjectClass: inetOrgPerson\nsn: J")
+            .into_bytes();
+    ldif.extend_from_slice(b"\xfcrgen\njpegPhoto:< file:photo.jpg\n\n");
+    ldif.extend_from_slice(
+        format!("dn: cn=k,{SUFFIX}\nobjectClass: inetOrgPerson\nsn: K\njpegPhoto:< file:../outside\n")
+            .as_bytes(),
+    );
+    let file = scratch.write("all.ldif", ldif);
+    let below = ["--values-below", text(&values)];
+    let arguments =
+        ["import", "--data", text(&data), "--encoding", "latin1", below[0], below[1], text(&file)];
+    let (code, said) = run(&arguments);
+    assert_eq!(code, Some(6), "{said}");
+    assert!(
+        said.contains("imported 2 entries of 3 records") && said.contains("line 12: file:../outside"),
+        "{said}"
+    );
+    let (_, said) = run(&["export", "--data", text(&data)]);
+    assert!(said.contains("sn:: SsO8cmdlbg==") && said.contains("jpegPhoto:: /9j/IHBpY3R1cmU="), "{said}");
+}
+
 #[test]
 fn a_directory_that_is_served_or_has_entries_is_left_alone() {
     let scratch = Scratch::new("import-refused");

@@ -10,6 +10,7 @@ mod backup;
 mod dynamic;
 mod ends;
 mod follow;
+mod foreign;
 mod formats;
 mod generate;
 mod groups;

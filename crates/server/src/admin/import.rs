@@ -76,6 +76,8 @@ pub const MEMORY_DEFAULT: usize = 512 << 20;
 pub struct Importing {
     /// Whether to drop existing entries below the suffix. Otherwise there must be none.
     pub replace: bool,
+    /// Whether to keep existing entries below the suffix and add to them.
+    pub add: bool,
     /// Whether clear passwords stay clear.
     pub keep_clear_passwords: bool,
     /// File for records that are not imported. It must not exist. `None` is a new one in the data directory.
@@ -101,7 +103,7 @@ pub struct Imported {
     pub other_secrets: BTreeMap<&'static str, u64>,
     /// Entries imported.
     pub entries: u64,
-    /// Entries of other suffixes that were carried over.
+    /// Entries that were carried over: of other suffixes, or all if entries are added.
     pub carried_over: u64,
     /// Link values that name no entry.
     pub dangling: u64,
@@ -161,6 +163,7 @@ pub fn import(
     let options = ImportOptions {
         suffixes,
         replace: how.replace,
+        add: how.add,
         keep_clear_passwords: how.keep_clear_passwords,
         creator,
         now_micros: started,

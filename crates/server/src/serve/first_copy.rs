@@ -63,6 +63,7 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
     let input = Input { name: settings.url.to_string(), data: InputData::Stream(Box::new(text)) };
     let how = Importing {
         replace: false,
+        add: false,
         keep_clear_passwords: scheme == StorageScheme::Clear,
         rejects: None,
         leave_out: Vec::new(),

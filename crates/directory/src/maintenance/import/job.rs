@@ -21,6 +21,8 @@ pub struct ImportOptions {
     pub suffixes: Vec<String>,
     /// Whether existing entries of these are discarded; otherwise they must have none.
     pub replace: bool,
+    /// Whether existing entries of these are kept, and those of the text added.
+    pub add: bool,
     /// Whether clear passwords are stored unchanged instead of hashed.
     pub keep_clear_passwords: bool,
     /// creatorsName and modifiersName of entries without their own.
@@ -66,7 +68,7 @@ pub enum ImportError {
         name: String,
     },
     /// A naming context already has entries.
-    #[error("{dn:?} already has entries: use --replace to discard them, or load into an empty suffix")]
+    #[error("{dn:?} already has entries: use --replace to discard them, or --add to keep them")]
     NotEmpty {
         /// DN of the naming context.
         dn: String,
@@ -133,7 +135,7 @@ impl Job {
         }
         let catalog = Catalog::load(read)?;
         let targets = targets(&catalog, &options)?;
-        if !options.replace {
+        if !options.replace && !options.add {
             for suffix in targets.iter().filter_map(|target| catalog.suffixes.get(*target)) {
                 if child(read, EntryId::ROOT, &suffix.key)?.is_some() {
                     return Err(ImportError::NotEmpty { dn: suffix.dn.clone() });
