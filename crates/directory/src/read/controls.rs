@@ -801,7 +801,7 @@ mod tests {
 
     use super::*;
     use crate::model::usable::Uses;
-    use crate::model::virtual_entries::{APPLY_SETTINGS, SUPPORTED_EXTENSIONS};
+    use crate::model::virtual_entries::{APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA, SUPPORTED_EXTENSIONS};
 
     fn read(
         controls: &[(&str, bool, Option<&[u8]>)],
@@ -851,7 +851,7 @@ mod tests {
             assert_eq!(Uses::of_oid(oid) == Uses::default(), bind_alone.contains(oid), "{oid}");
         }
         for (oid, _) in SUPPORTED_EXTENSIONS {
-            let is_out = [oids::START_TLS, APPLY_SETTINGS].contains(&oid);
+            let is_out = [oids::START_TLS, APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA].contains(&oid);
             assert_eq!(Uses::of_oid(oid) == Uses::default(), is_out, "{oid}");
         }
         assert_eq!(Uses::of_oid("1.2.3"), Uses::default());
