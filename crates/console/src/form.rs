@@ -111,12 +111,15 @@ pub(crate) fn filled(fields: &Fields) -> Vec<(String, Vec<Vec<u8>>)> {
     filled
 }
 
+/// Values that a form gives to each attribute.
+pub(crate) type Filled = Vec<(String, Vec<Vec<u8>>)>;
+
 /// Replaces what is no DN in attributes that name entries, by what `resolve` finds for it.
 pub(crate) fn resolved<E>(
     schema: &Schema,
-    mut filled: Vec<(String, Vec<Vec<u8>>)>,
+    mut filled: Filled,
     mut resolve: impl FnMut(&str) -> Result<String, E>,
-) -> Result<Vec<(String, Vec<Vec<u8>>)>, E> {
+) -> Result<Filled, E> {
     let named = filled.iter_mut().filter(|(description, _)| input_of(schema, description) == "dn");
     for value in named.flat_map(|(_, values)| values) {
         let text = String::from_utf8_lossy(value);

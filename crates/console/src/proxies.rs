@@ -30,7 +30,7 @@ impl Proxies {
             return peer;
         }
         let lines =
-            |name: &'static str| headers.get_all(name).into_iter().map(|line| line.to_str().unwrap_or("?"));
+            |name: &'static str| headers.get_all(name).iter().map(|line| line.to_str().unwrap_or("?"));
         let list: Vec<&str> = lines("x-forwarded-for").flat_map(|line| line.split(',')).collect();
         let mut address = peer.address;
         for text in list.iter().rev() {
