@@ -353,7 +353,7 @@ mod tests {
     }
 
     /// An option name that takes a node file in one command and a settings file in another is a trap. The commands of
-    /// `bench` have options of their own, and `twin` is a proxy, which listens on addresses.
+    /// `bench` have options of their own, `twin` listens on addresses, and `follow` has a key in a file.
     #[test]
     fn an_option_takes_the_same_everywhere() {
         fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
@@ -363,7 +363,7 @@ mod tests {
                 let meanings = seen.entry(option.get_long().unwrap_or_default().to_owned()).or_default();
                 meanings.entry(values).or_default().push(command.get_name().to_owned());
             }
-            let others = ["bench", "twin"];
+            let others = ["bench", "twin", "follow"];
             let verbs = command.get_subcommands().filter(|verb| !others.contains(&verb.get_name()));
             verbs.for_each(|verb| gather(verb, seen));
         }
