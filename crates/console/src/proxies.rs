@@ -40,7 +40,7 @@ impl Proxies {
                 break;
             }
         }
-        let scheme = lines("x-forwarded-proto").last().and_then(|line| line.rsplit(',').next());
+        let scheme = lines("x-forwarded-proto").next_back().and_then(|line| line.rsplit(',').next());
         let is_secured = scheme.map_or(peer.is_secured, |scheme| scheme.trim().eq_ignore_ascii_case("https"));
         Client { address, is_secured }
     }

@@ -91,8 +91,9 @@ pub(crate) struct Session {
     event_facts: Option<Box<ConnectionFacts>>,
     /// The password was reset: the user has to change it before anything else.
     must_change: bool,
-    /// The user whose own password, with a code if one is needed, the last bind proved, and when.
-    proved: Option<(EntryId, Instant)>,
+    /// The user whose own password, with a code if one is needed, the last bind proved, and when. Boxed: most
+    /// connections are idle.
+    proved: Option<Box<(EntryId, Instant)>>,
     /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
     sasl: Option<Box<SaslExchange>>,
     source: Source,

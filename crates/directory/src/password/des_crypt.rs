@@ -160,6 +160,7 @@ impl Keys {
 }
 
 /// Encrypts a block `rounds` times, with 24 bits of salt.
+#[expect(clippy::cast_possible_truncation, reason = "the lower half of a block is meant")]
 fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
     // The least significant bit of the salt exchanges the first bits of the two halves of the expansion.
     let exchanged = u64::from(salt.reverse_bits() >> 8);
@@ -176,7 +177,11 @@ fn encrypt(keys: &Keys, salt: u32, rounds: u32, block: u64) -> u64 {
 }
 
 /// One round of DES on half a block.
-#[expect(clippy::indexing_slicing, reason = "six bits are a valid index of 64 entries")]
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "only six bits count, and they are a valid index of 64 entries"
+)]
 fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
     // Each group of four bits is expanded by its two neighbors.
     let groups = (0..8)
@@ -189,6 +194,7 @@ fn mix(half: u32, key: u64, exchanged: u64) -> u32 {
 }
 
 /// Returns the bits of the lowest `width` bits of `input` that a table names, in its order.
+#[expect(clippy::indexing_slicing, reason = "the loop ends with the table")]
 const fn permute(input: u64, width: u32, table: &[u8]) -> u64 {
     let (mut output, mut place) = (0, 0);
     while place < table.len() {
@@ -198,6 +204,11 @@ const fn permute(input: u64, width: u32, table: &[u8]) -> u64 {
     output
 }
 
+#[expect(
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "evaluated by the compiler; half a block has 32 bits"
+)]
 const fn round_tables() -> [[u32; 64]; 8] {
     let mut tables = [[0; 64]; 8];
     let mut group = 0;

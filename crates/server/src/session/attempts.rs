@@ -448,7 +448,7 @@ impl Session {
             Some(requester) => {
                 self.bound(context, &head, &decided.outcome, requester, out);
                 self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
-                self.proved = decided.proved.map(|id| (id, context.now));
+                self.proved = decided.proved.map(|id| Box::new((id, context.now)));
             }
             None => self.answer(context, &head, &decided.outcome, out),
         }

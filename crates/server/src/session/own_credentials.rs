@@ -78,8 +78,8 @@ impl Session {
     /// Whether the requester proved the own password a short time ago.
     fn has_proved_recently(&self, context: &Context) -> bool {
         let Requester::User { id, .. } = &*self.requester else { return false };
-        self.proved.is_some_and(|(proved, at)| {
-            proved == *id && context.now.saturating_duration_since(at) <= RECENT_PROOF_TIME
+        self.proved.as_deref().is_some_and(|(proved, at)| {
+            proved == id && context.now.saturating_duration_since(*at) <= RECENT_PROOF_TIME
         })
     }
 }
