@@ -172,9 +172,9 @@ fn reads_that_may_be_too_old_are_refused() {
         let found = nobody.search(SUFFIX, Scope::BaseObject, "(objectClass=*)", &[]).unwrap().outcome;
         let compared = nobody.compare(SUFFIX, "dc", "example").unwrap();
         let old = [found.code, compared.code].map(|code| code == ResultCode::UNAVAILABLE);
-        assert!(!old[0] || found.diagnostic.contains("ask another node"), "{found:?}");
+        assert!(!old[0] || found.diagnostic.contains("ask another server"), "{found:?}");
         let (status, text) = metrics::page(&node, "/ready");
-        assert_eq!(status == 503, text.contains("ask another node"), "{text}");
+        assert_eq!(status == 503, text.contains("ask another server"), "{text}");
         (old == [is_old; 2] && (status == 503) == is_old).then_some(())
     };
     until("the node has heard of the log", || told(false));

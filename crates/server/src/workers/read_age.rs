@@ -29,14 +29,16 @@ impl ReadAge {
     /// Returns the reason to refuse reads now, if the data may be too old.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
         let Some(millis) = self.complete.load(Ordering::Relaxed).checked_sub(1) else {
-            return Some("this server has not had all of the log since it started: ask another".to_owned());
+            return Some(
+                "this server has not had all of the log since it started: ask another server".to_owned(),
+            );
         };
         let age = now.saturating_duration_since(self.began + Duration::from_millis(millis));
         (age > self.max).then(|| {
             let (age, max) = (age.as_secs(), self.max.as_secs());
             format!(
-                "this server may lack changes of {age} seconds, and {max} are allowed (read_age_seconds): ask \
-                 another"
+                "this server may lack changes of {age} seconds, and {max} are allowed (read_age_seconds): ask another \
+                 server"
             )
         })
     }
