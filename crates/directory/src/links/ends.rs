@@ -36,10 +36,8 @@ fn take_from(
     let Some(row) = batch.get(ENDS, &key)? else { return Ok(0) };
     let until = read_until(row).ok_or_else(|| damaged_row("ends", source))?;
     batch.delete(ENDS, &key)?;
-    let (by_time, by_target) = due_keys(&key, until);
-    batch.delete(DUE, &by_time)?;
-    if let Some(by_target) = by_target {
-        batch.delete(DUE, &by_target)?;
+    for due in due_keys(&key, until) {
+        batch.delete(DUE, &due)?;
     }
     Ok(until)
 }
@@ -57,10 +55,8 @@ pub(crate) fn set(
     take(batch, (source, attribute), value)?;
     let (key, row) = (value.key(source, attribute), until.to_be_bytes());
     batch.put(ENDS, &key, &row)?;
-    let (by_time, by_target) = due_keys(&key, until);
-    batch.put(DUE, &by_time, &row)?;
-    if let Some(by_target) = by_target {
-        batch.put(DUE, &by_target, &row)?;
+    for due in due_keys(&key, until) {
+        batch.put(DUE, &due, &row)?;
     }
     Ok(())
 }

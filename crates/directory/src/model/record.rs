@@ -614,13 +614,14 @@ mod tests {
                 is_kept: true,
                 trace: None,
             }),
-            Change::Delete(Delete {
-                id: EntryId(5),
+            Change::DeleteTree(DeleteTree {
+                top: EntryId(5),
                 dn: dn.clone(),
-                vanishing: vec![AttrId(300)],
+                below: vec![Below { id: EntryId(6), rdn: "cn=b".to_owned(), superior: 0 }],
+                vanishing: Vec::new(),
                 last: LastValue::EmptyDn,
                 is_kept: true,
-                trace: Some(DeleteTrace { uuids: vec![[7; 16]], named_by: vec![EntryId(9), EntryId(300)] }),
+                trace: Some(DeleteTrace { uuids: vec![[7; 16], [8; 16]], named_by: vec![EntryId(9)] }),
             }),
             Change::Undelete(Undelete {
                 position: 300,

@@ -8,6 +8,8 @@
 //! [`ENDS`]: crate::model::rows::ENDS
 //! [`DUE`]: crate::model::rows::DUE
 
+use std::iter;
+
 use crate::model::csn::{generalized_time, unix_seconds};
 use crate::model::limits::NAME_KEY_MAX;
 use crate::model::rows::{AttrId, EntryId, link_key, shorten, split_link_key};
@@ -80,14 +82,14 @@ impl<'k> EndKey<'k> {
     }
 }
 
-/// Returns the keys of `due` that belong to a key of `ends`.
-pub(crate) fn due_keys(key: &[u8], until: u64) -> (Vec<u8>, Option<Vec<u8>>) {
+/// Returns the keys of `due` that belong to a key of `ends`: by time, then by target if the value is a link.
+pub(crate) fn due_keys(key: &[u8], until: u64) -> impl Iterator<Item = Vec<u8>> {
     let by_time = [&[KIND_TIME][..], &until.to_be_bytes(), key].concat();
     let by_target = EndKey::of(key).and_then(|of| match of.value {
         EndingValue::Link(target) => Some(target_key(target, of.attribute, of.source)),
         EndingValue::Text(_) => None,
     });
-    (by_time, by_target)
+    iter::once(by_time).chain(by_target)
 }
 
 fn target_key(target: EntryId, attribute: AttrId, source: EntryId) -> Vec<u8> {
@@ -154,16 +156,15 @@ mod tests {
             EndKey::of(&link),
             Some(EndKey { source, attribute, value: EndingValue::Link(EntryId(9)) })
         );
-        let (by_time, by_target) = due_keys(&link, 1_000);
+        let [by_time, by_target] = due_keys(&link, 1_000).collect::<Vec<_>>().try_into().unwrap();
         assert_eq!(split_time_key(&by_time), Some((1_000, &link[..])));
-        let by_target = by_target.unwrap();
         assert!(by_target.starts_with(&target_prefix(EntryId(9))));
         assert_eq!(split_target_key(&by_target), Some((attribute, source)));
         let long = vec![b'x'; 2 * NAME_KEY_MAX];
         let text = EndingValue::Text(&long).key(source, attribute);
         assert!(text.len() + 9 <= 511);
         assert!(matches!(EndKey::of(&text), Some(EndKey { value: EndingValue::Text(_), .. })));
-        assert_eq!(due_keys(&text, 1).1, None);
+        assert_eq!(due_keys(&text, 1).nth(1), None);
         assert_eq!((EndKey::of(&text[..12]), EndKey::of(&link[..20])), (None, None));
     }
 

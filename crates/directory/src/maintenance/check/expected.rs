@@ -439,9 +439,7 @@ impl Derivation<'_, '_, '_> {
         }
         let (key, row) = (value.key(place.0, place.1), until.to_be_bytes());
         self.expect(ENDS, &key, &row)?;
-        let (by_time, by_target) = due_keys(&key, until);
-        self.expect(DUE, &by_time, &row)?;
-        by_target.map_or(Ok(()), |key| self.expect(DUE, &key, &row))
+        due_keys(&key, until).try_for_each(|due| self.expect(DUE, &due, &row))
     }
 
     /// Checks a name in a link attribute that should belong to no entry.

@@ -100,7 +100,6 @@ impl Rows {
         self.push(map_number(map), key, value)
     }
 
-    /// Adds a difference to a counter.
     /// Adds the rows of the end of a value, if `until` is not 0.
     pub(super) fn end(
         &mut self,
@@ -113,11 +112,10 @@ impl Rows {
         }
         let (key, row) = (value.key(source, attribute), until.to_be_bytes());
         self.plain(ENDS, &key, &row)?;
-        let (by_time, by_target) = due_keys(&key, until);
-        self.plain(DUE, &by_time, &row)?;
-        by_target.map_or(Ok(()), |key| self.plain(DUE, &key, &row))
+        due_keys(&key, until).try_for_each(|due| self.plain(DUE, &due, &row))
     }
 
+    /// Adds a difference to a counter.
     pub(super) fn count(&mut self, key: &[u8], difference: i64) -> Result<()> {
         self.push(COUNTERS, key, &difference.to_be_bytes())
     }
