@@ -21,7 +21,7 @@ pub struct CopyRequest<'a> {
 /// Answer to a [`CopyRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyAnswer<'a> {
-    /// Name of the copy. If it is another than that of the request, the copy begins anew.
+    /// Name of the copy. If the request has a different name, its copy is gone, and the replica begins with this one.
     pub copy: &'a [u8],
     /// Bytes of the whole copy; 0 while it is being made.
     pub total: u64,

@@ -14,7 +14,7 @@ pub enum ReplicationRole {
     Writer,
     /// It applies the records of its supplier.
     Replica,
-    /// Another server has begun the epoch of this name and writes. This one must not any longer.
+    /// Another server has begun the epoch of this name and is the writer now. This server must not write.
     Replaced {
         /// Name of the epoch.
         epoch: [u8; 16],

@@ -138,7 +138,7 @@ enum Next {
 impl Inner {
     fn work(self: &Arc<Self>) {
         let mut present = Present::Nothing;
-        // Requests that wait while a copy is made, with the time from which they are answered all the same.
+        // Requests that wait while a copy is made. Each is answered at its time even if the copy is not ready.
         let mut later: Vec<(Instant, CopyRead)> = Vec::new();
         loop {
             match self.next(later.iter().map(|(until, _)| *until).min()) {

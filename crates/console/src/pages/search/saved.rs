@@ -1,8 +1,8 @@
 //! Searches that a user keeps under a name. They are in a cookie of the browser, so that users without an entry and
 //! without a right to write have them too.
 //!
-//! The cookie is the browser's own: its content is bounded and checked each time, and a link is made anew from the
-//! fields of a search. Another user of the same browser does not see the searches.
+//! The cookie is the browser's own: its content is bounded and checked each time, and the link to a search is built
+//! from its fields. Another user of the same browser does not see the searches.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};

@@ -114,7 +114,7 @@ fn a_refresh_without_cookie_is_the_whole_content() {
     until("a rejected entry", || (figure(&copy, "Rejected") == "1").then_some(()));
     until_there(&copy, "uid=deleted");
     drop(search);
-    // Because an entry was not copied, the content is compared anew.
+    // An entry was not copied, so the next search compares the whole content.
     let mut search = source.search();
     assert_eq!(search.cookie, None);
     search
