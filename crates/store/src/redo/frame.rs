@@ -10,11 +10,19 @@
 //!              36   4  crc32c of bytes 0 to 35                28   4  crc32c of the payload
 //!                                                             32   4  crc32c of: identity (16), bytes 0 to 31
 //!                                                             36   n  payload, then zeroes up to the next block
+//!
+//!     tail      0   4  "end", version 1               the last 24 bytes of a frame's last block,
+//!               4   8  number of the segment          if the payload leaves them free
+//!              12   8  sequence
+//!              20   4  crc32c of: identity (16), bytes 0 to 19
 //! ```
 //!
 //! Numbers are big-endian, checksums little-endian. The head has a checksum of its own, so that a length is believed
 //! only if it was written. The identity, which is random and secret, is part of it, so that values that a client stores
 //! in the directory cannot be made to look like a frame.
+//!
+//! The tail repeats the sequence at the other end of the frame. If damage hits the head of the last group and the group
+//! before, the tail still shows that the group before was durable. Programs of earlier versions ignore it.
 
 use std::io;
 
@@ -26,6 +34,8 @@ pub(crate) const HEAD_LEN: usize = 36;
 const HEADER_MAGIC: &[u8; 8] = b"pandoRDO";
 const HEADER_LEN: usize = 40;
 const FRAME_MAGIC: [u8; 4] = *b"grp\x01";
+const TAIL_MAGIC: [u8; 4] = *b"end\x01";
+const TAIL_LEN: usize = 24;
 const HEAD_CRC_AT: usize = HEAD_LEN - CRC_LEN;
 const CRC_LEN: usize = size_of::<u32>();
 /// Bytes of a long payload that are read at once for checking.
@@ -110,24 +120,34 @@ pub(crate) fn seal(buffer: &mut Vec<u8>, life: &Life, sequence: u64) {
     buffer[12..20].copy_from_slice(&sequence.to_be_bytes());
     buffer[20..28].copy_from_slice(&payload_len.to_be_bytes());
     buffer[28..HEAD_CRC_AT].copy_from_slice(&payload_crc.to_le_bytes());
-    let head_crc = head_crc(life, &buffer[..HEAD_CRC_AT]);
+    let head_crc = identified_crc(life, &buffer[..HEAD_CRC_AT]);
     buffer[HEAD_CRC_AT..HEAD_LEN].copy_from_slice(&head_crc.to_le_bytes());
-    buffer.resize(buffer.len().next_multiple_of(BLOCK_LEN), 0);
+    let used = buffer.len();
+    buffer.resize(used.next_multiple_of(BLOCK_LEN), 0);
+    if buffer.len() - used >= TAIL_LEN {
+        buffer.truncate(buffer.len() - TAIL_LEN);
+        let tail_at = buffer.len();
+        buffer.extend_from_slice(&TAIL_MAGIC);
+        buffer.extend_from_slice(&life.number.to_be_bytes());
+        buffer.extend_from_slice(&sequence.to_be_bytes());
+        let tail_crc = identified_crc(life, &buffer[tail_at..]);
+        buffer.extend_from_slice(&tail_crc.to_le_bytes());
+    }
 }
 
-fn head_crc(life: &Life, head: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c(&life.identity), head)
+fn identified_crc(life: &Life, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&life.identity), bytes)
 }
 
 /// Returns the first complete frame of `life` that begins at or after `from`, the start of a block. The segment has
-/// `length` bytes; `read` fills a buffer from an offset on. `torn` receives each earlier head that is whole and has no
-/// whole payload. Memory: one chunk, whatever the bytes contain.
+/// `length` bytes; `read` fills a buffer from an offset on. `torn` receives the sequence in each earlier head or tail
+/// that is whole and belongs to no whole frame. Memory: one chunk, whatever the bytes contain.
 pub(crate) fn next_frame(
     life: &Life,
     from: u64,
     length: u64,
     read: &mut impl FnMut(&mut [u8], u64) -> io::Result<()>,
-    torn: &mut dyn FnMut(&Found),
+    torn: &mut dyn FnMut(u64),
 ) -> io::Result<Option<Found>> {
     let mut block = [0; BLOCK_LEN];
     let mut offset = from;
@@ -138,7 +158,10 @@ pub(crate) fn next_frame(
             if fits && payload_crc(&found, &block, read)? == found.payload_crc {
                 return Ok(Some(found));
             }
-            torn(&found);
+            torn(found.sequence);
+        }
+        if let Some(sequence) = parse_tail(life, &block) {
+            torn(sequence);
         }
         offset += BLOCK_LEN as u64;
     }
@@ -156,8 +179,21 @@ pub(super) fn parse_head(life: &Life, block: &[u8], offset: u64) -> Option<Found
     let sequence = u64::from_be_bytes(take(&mut rest)?);
     let payload_len = u64::from_be_bytes(take(&mut rest)?);
     let payload_crc = u32::from_le_bytes(take(&mut rest)?);
-    let intact = take(&mut rest)? == head_crc(life, covered).to_le_bytes();
+    let intact = take(&mut rest)? == identified_crc(life, covered).to_le_bytes();
     intact.then_some(Found { sequence, offset, payload_len, payload_crc })
+}
+
+/// Returns the sequence of the frame that ends with `block`, if its tail is whole.
+pub(super) fn parse_tail(life: &Life, block: &[u8; BLOCK_LEN]) -> Option<u64> {
+    let mut rest: &[u8] = block.last_chunk::<TAIL_LEN>()?;
+    let covered = rest.get(..TAIL_LEN - CRC_LEN)?;
+    let magic: [u8; 4] = take(&mut rest)?;
+    let number = u64::from_be_bytes(take(&mut rest)?);
+    if magic != TAIL_MAGIC || number != life.number {
+        return None;
+    }
+    let sequence = u64::from_be_bytes(take(&mut rest)?);
+    (take(&mut rest)? == identified_crc(life, covered).to_le_bytes()).then_some(sequence)
 }
 
 /// Returns the checksum of a payload that begins in `block`.

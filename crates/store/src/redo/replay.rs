@@ -5,9 +5,9 @@
 //! number. If that frame has a higher number, the group in between was acknowledged and is lost: damage. Groups that
 //! are checkpointed may be missing.
 //!
-//! A head that is whole proves the same without its payload: a group is written when the one before it is durable. So
-//! only the group after the last whole one may be torn. A torn group whose number was given to another group later,
-//! after a crash, proves no more than that group.
+//! A head or a tail that is whole proves the same without its payload: a group is written when the one before it is
+//! durable. So only the group after the last whole one may be torn. A torn group whose number was given to another
+//! group later, after a crash, proves no more than that group.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -47,7 +47,8 @@ pub(crate) struct Survey {
     /// Groups above `checkpointed`: the index of their segment, and their place.
     groups: Vec<(usize, Found)>,
     checkpointed: u64,
-    /// Torn group with the highest sequence, whose head is whole and whose payload is not: its segment and sequence.
+    /// Torn group with the highest sequence, whose head or tail is whole and whose payload is not: its segment and
+    /// sequence.
     torn: Option<(PathBuf, u64)>,
     /// Misnamed segment with the last group: its path, the number in its header, and the group's sequence.
     misnamed: Option<(PathBuf, u64, u64)>,
@@ -118,7 +119,7 @@ impl Survey {
         let mut surveyed = Surveyed { segment, last: None, end: FIRST_FRAME_AT };
         let mut torn = self.torn.as_ref().map_or(0, |(_, sequence)| *sequence);
         let before = torn;
-        let mut note = |found: &Found| torn = torn.max(found.sequence);
+        let mut note = |sequence| torn = torn.max(sequence);
         while let Some(found) = frame_in(&surveyed.segment, surveyed.end, &mut note).map_err(&failed)? {
             self.check_order(&surveyed, &found)?;
             surveyed.end = found.end();
@@ -193,7 +194,7 @@ impl Survey {
     fn add_unfinished(&mut self, segment: Segment, room: &Room) -> Result<()> {
         let (mut from, mut highest) = (FIRST_FRAME_AT, 0);
         loop {
-            let mut torn = |found: &Found| highest = highest.max(found.sequence);
+            let mut torn = |sequence| highest = highest.max(sequence);
             let Some(found) = frame_in(&segment, from, &mut torn).map_err(unreadable(room))? else { break };
             highest = highest.max(found.sequence);
             from = found.end();
@@ -226,7 +227,7 @@ fn header_of(segment: &Segment) -> io::Result<Option<Header>> {
     Ok(frame::parse_header(&block))
 }
 
-fn frame_in(segment: &Segment, from: u64, torn: &mut dyn FnMut(&Found)) -> io::Result<Option<Found>> {
+fn frame_in(segment: &Segment, from: u64, torn: &mut dyn FnMut(u64)) -> io::Result<Option<Found>> {
     let mut read = |buffer: &mut [u8], offset| segment.file.read_exact_at(buffer, offset);
     frame::next_frame(&segment.life, from, segment.length, &mut read, torn)
 }

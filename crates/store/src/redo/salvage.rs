@@ -9,8 +9,8 @@
 //!
 //! A group is *whole* when its checksums fit and it has the next number, so it is proven that nothing is missing before
 //! it. All groups that follow the first gap are *detached*: they can be read, but not applied, since rows are absolute
-//! and do not record what they depend on. An intact head without its payload proves that the groups before it were
-//! durable; the highest such group is in doubt, because the power may have failed while it was being written.
+//! and do not record what they depend on. An intact head or tail without its payload proves that the groups before it
+//! were durable; the highest such group is in doubt, because the power may have failed while it was being written.
 //!
 //! Salvage does not detect deliberate changes. Unreadable bytes count as zeroes, and the frames, which carry their
 //! segment's number and the identity themselves, take precedence over a header.
@@ -76,7 +76,7 @@ pub enum TroubleKind {
     /// The file cannot be read.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// The head of a group is intact, its payload is not.
+    /// The head or the tail of a group is intact, its payload is not.
     #[error("group {0} is not whole")]
     NotWhole(u64),
     /// The bytes of a group are those that were written, but are not valid changes.
@@ -136,8 +136,15 @@ struct Candidate {
 struct Scanned {
     /// Groups, and whether their payload decodes as changes.
     groups: Vec<(GroupLocation, bool)>,
-    /// Heads without an intact payload.
-    torn: Vec<GroupLocation>,
+    /// Heads and tails without an intact payload.
+    torn: Vec<Torn>,
+}
+
+/// A head or a tail without its payload: the index of its segment, the offset of its block, and the group's sequence.
+struct Torn {
+    index: usize,
+    offset: u64,
+    sequence: u64,
 }
 
 impl Findings {
@@ -304,24 +311,25 @@ impl Findings {
                 block.fill(0);
                 unreadable.get_or_insert((offset, error));
             }
-            let Some(found) = frame::parse_head(&life, &block, offset) else {
-                offset += BLOCK_LEN as u64;
-                continue;
-            };
-            has_groups = true;
-            match read_payload(&segment, &found, &mut payload) {
-                Ok(true) => {
+            let head = frame::parse_head(&life, &block, offset);
+            match head.as_ref().map(|found| (found, read_payload(&segment, found, &mut payload))) {
+                Some((found, Ok(true))) => {
+                    has_groups = true;
                     let is_changes = decode(&payload).all(|change| change.is_ok());
-                    scanned.groups.push(((index, found), is_changes));
+                    scanned.groups.push(((index, *found), is_changes));
                     offset = found.end();
                     continue;
                 }
-                Ok(false) => {}
-                Err(error) => {
+                Some((_, Err(error))) => {
                     unreadable.get_or_insert((offset, error));
                 }
+                Some((_, Ok(false))) | None => {}
             }
-            scanned.torn.push((index, found));
+            let sequence = head.map(|found| found.sequence).or_else(|| frame::parse_tail(&life, &block));
+            if let Some(sequence) = sequence {
+                has_groups = true;
+                scanned.torn.push(Torn { index, offset, sequence });
+            }
             offset += BLOCK_LEN as u64;
         }
         if let Some((offset, error)) = unreadable {
@@ -377,7 +385,7 @@ impl Findings {
     fn count_missing(
         &mut self,
         detached: &[GroupLocation],
-        torn: &[GroupLocation],
+        torn: &[Torn],
         broken: &BTreeSet<u64>,
         last: Option<u64>,
     ) {
@@ -387,9 +395,9 @@ impl Findings {
             (None, Some(first)) => first,
             (None, None) => return,
         };
-        let mut readable = BTreeSet::new();
+        let mut named = BTreeSet::new();
         for (_, found) in detached {
-            readable.insert(found.sequence);
+            named.insert(found.sequence);
             self.miss(next, found.sequence);
             next = next.max(found.sequence + 1);
         }
@@ -399,16 +407,17 @@ impl Findings {
         }
         let start = last.unwrap_or(0);
         let mut in_doubt = None;
-        for (index, found) in torn {
-            if found.sequence <= start || readable.contains(&found.sequence) {
+        for Torn { index, offset, sequence } in torn {
+            // A number is reported once, also if both ends of its group are there.
+            if *sequence <= start || !named.insert(*sequence) {
                 continue;
             }
             let file = self.segments[*index].path.clone();
-            self.trouble(file, found.offset, TroubleKind::NotWhole(found.sequence));
-            in_doubt = in_doubt.max(Some(found.sequence).filter(|sequence| *sequence >= next));
+            self.trouble(file, *offset, TroubleKind::NotWhole(*sequence));
+            in_doubt = in_doubt.max(Some(*sequence).filter(|sequence| *sequence >= next));
         }
         if let Some(in_doubt) = in_doubt {
-            // Its head was written after those before it were durable.
+            // A group is written after those before it are durable.
             self.miss(next, in_doubt);
             self.in_doubt = Some(in_doubt);
         }
