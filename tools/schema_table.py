@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import textwrap
 import zipfile
 from pathlib import Path
 
@@ -150,37 +151,76 @@ def judge(pando, folder, files):
             yield path, "yes", text
 
 
+def named(names):
+    """Returns a list of files. Those that differ only in their ending are one: `nis.{ldif,schema}`."""
+    listed = ", ".join(dict.fromkeys(names))
+    return re.sub(r"([^ ]+)\.ldif((?: \(\d+\))?), \1\.schema\2(?=,|$)", r"\1.{ldif,schema}\2", listed)
+
+
+def item(title, rows):
+    """Returns the item of the list about a source: `rows` are names of files, results and texts."""
+    groups = {}
+    for name, result, text in rows:
+        if result == "with notices":
+            together, _, notices = text.rpartition("; ")
+            text = f"{together}, with notices: ".removeprefix(", ")
+            groups.setdefault(text, []).append(f"{name} ({notices.split()[0]})")
+        elif result == "yes":
+            groups.setdefault(text and f"{text}: ", []).append(name)
+    parts = [text + named(names) for text, names in sorted(groups.items())]
+    wide = {"width": 120, "subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(f"- **{title}**: {'; '.join(parts)}.", **wide)
+
+
+def page(sources):
+    """Returns the page about sources: their titles, and rows as in `item`."""
+    counts = {"yes": 0, "with notices": 0, "no": 0}
+    failed = {}
+    for title, rows in sources:
+        for name, result, text in rows:
+            counts[result] += 1
+            if result == "no":
+                failed.setdefault((title.split(" (")[0], Path(name).stem, text), []).append(name)
+    numbers = {key.replace(" ", "_"): number for key, number in counts.items()}
+    items = [item(title, rows) for title, rows in sources]
+    table = [f"| {title} | {named(names)} | {text} |" for (title, _, text), names in failed.items()]
+    return "\n".join([HEAD.format(total=sum(counts.values()), **numbers), *items, TABLE, *table, ""])
+
+
 def main():
     pando = Path(sys.argv[1] if len(sys.argv) > 1 else TOP / "target/debug/pando").resolve()
-    counts = {"yes": 0, "with notices": 0, "no": 0}
-    tables = []
+    sources = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for title, files in fetch(folder):
             rows = []
             for path, result, text in judge(pando, folder, files):
-                counts[result] += 1
-                rows.append(f"| {path.name} | {result} | {text} |")
+                rows.append((path.name, result, text))
                 print(f"{title}: {path.name}: {result} {text}", flush=True)
             if rows:
-                tables.append("\n".join([f"## {title}", "", "| file | loads | remarks |", "|---|---|---|", *rows, ""]))
-    numbers = {key.replace(" ", "_"): number for key, number in counts.items()}
-    PAGE.write_text(HEAD.format(total=sum(counts.values()), **numbers) + "\n".join(tables))
+                sources.append((title, rows))
+    PAGE.write_text(page(sources))
 
 
 HEAD = """\
 # Schema files of others
 
-This table is written by `./dev schema-table`, which loads each file into an empty directory with
-[`schema_files`](../how-to/configure.md#your-own-schema). The files come from the packages of Debian 12 and from Maven.
-Of {total} files, {yes} load, {with_notices} load with notices, and {no} do not.
+This page, written by `./dev schema-table`, shows which schema files of other software Pando loads into an empty
+directory with [`schema_files`](../how-to/configure.md#your-own-schema). The files come from the packages of Debian 12
+and from Maven. Of {total} files, {yes} load, {with_notices} load with notices, and {no} do not.
 
-A notice names a definition that differs from the shipped one, which stays, or a part that has no effect. "With the
-other files" means that the file needs other files of its package. A file that does not load has an error of its own, or
-contradicts a shipped definition: load a copy without that definition. The files of FreeIPA are in no package of Debian
-12; those of eduPerson and sudo are [part of the program](../how-to/configure.md#your-own-schema).
-
+A notice names a definition that differs from the shipped one, which stays, or a part that has no effect. The number of
+notices is in parentheses. Some files load only with the other files of their package. The files of FreeIPA are in no
+package of Debian 12; those of eduPerson and sudo are [part of the
+program](../how-to/configure.md#your-own-schema).
 """
+
+TABLE = """
+These files do not load, because they have an error or contradict a shipped definition: load a copy without that
+definition.
+
+| source | file | reason |
+|---|---|---|"""
 
 if __name__ == "__main__":
     os.environ["LC_ALL"] = "C"
