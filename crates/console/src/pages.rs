@@ -23,6 +23,7 @@ mod reset;
 mod schema_browser;
 mod search;
 mod sessions;
+mod settings;
 mod sign_in;
 mod tree;
 
@@ -85,6 +86,7 @@ fn pages() -> Vec<PageRoute> {
         ("/schema", READ, get(schema_browser::show)),
         ("/manage", READ, get(manage::show)),
         ("/indexes", BOTH, get(indexes::show).post(indexes::change)),
+        ("/settings", BOTH, get(settings::show).post(settings::change)),
         ("/audit", READ, get(audit::show)),
         ("/policies", READ, get(policies::show)),
         ("/account-state", BOTH, get(account_state::show).post(account_state::change)),

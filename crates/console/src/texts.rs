@@ -36,6 +36,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("rename.html", include_str!("../templates/rename.html")),
     ("reset.html", include_str!("../templates/reset.html")),
     ("sessions.html", include_str!("../templates/sessions.html")),
+    ("settings.html", include_str!("../templates/settings.html")),
     ("schema.html", include_str!("../templates/schema.html")),
     ("tree.html", include_str!("../templates/tree.html")),
 ];

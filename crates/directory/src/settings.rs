@@ -81,6 +81,11 @@ pub fn default_indexes() -> BTreeMap<String, IndexKinds> {
     types.map(|known| (known.name().to_owned(), possible_kinds(known, &schema, kinds))).collect()
 }
 
+/// Returns the version of a directory's settings: the position of their last change in the log.
+pub fn version(catalog: &Catalog) -> u64 {
+    catalog.settings.position
+}
+
 impl DirectorySettings {
     /// Returns the settings of a directory.
     pub fn of(catalog: &Catalog) -> DirectorySettings {

@@ -55,6 +55,7 @@ mod response_decode;
 mod result_code;
 mod search_options;
 mod server_url;
+mod settings_values;
 mod sorting;
 mod trail_values;
 mod transaction;
@@ -106,6 +107,7 @@ pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry
 pub use result_code::ResultCode;
 pub use search_options::SearchOptions;
 pub use server_url::{ServerUrl, ServerUrlError};
+pub use settings_values::{SettingsInForce, SettingsRequest};
 pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 pub use transaction::{EndTransaction, EndTransactionResult};

@@ -137,6 +137,8 @@ pub const BATCH_REQUEST: &str = "1.2.840.113556.1.4.2212";
 /// Pando's explanation of an access decision: see [`AccessQuestion`](crate::AccessQuestion). The arc of Pando's own
 /// operations is a placeholder.
 pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
+/// Pando's operation on the settings of a directory: see [`SettingsRequest`](crate::SettingsRequest).
+pub const SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
 /// Pando's audit trail: see [`TrailRequest`](crate::TrailRequest).
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
 /// Pando's list of deleted entries: see [`DeletedRequest`](crate::DeletedRequest).
@@ -179,6 +181,7 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
         VERIFY_CREDENTIALS => "Verify Credentials",
         FAST_BIND => "Fast Bind",
         BATCH_REQUEST => "Batch Request",
+        SETTINGS => "Settings",
         EXPLAIN_ACCESS => "Explain Access",
         READ_AUDIT => "Read Audit Trail",
         LIST_DELETED => "List Deleted Entries",

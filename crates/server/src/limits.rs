@@ -525,6 +525,12 @@ pub const AUDIT_LAG_CHANGES_MAX: u64 = 100_000;
 /// Approximate bytes of events in an answer to a reader of the trail; it may have one block more.
 pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
 
+/// Most requests about settings that wait for their thread.
+pub const SETTINGS_REQUESTS_MAX: usize = 8;
+
+/// Most entries that are compared with the rules of proposed settings for a client.
+pub const PLAN_ENTRIES_MAX: u64 = 200_000;
+
 /// Most requests for the trail that wait for its thread.
 pub const TRAIL_READS_MAX: usize = 16;
 

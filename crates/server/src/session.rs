@@ -38,6 +38,7 @@ mod read_audit;
 mod read_log;
 mod sasl;
 mod searches;
+mod settings;
 mod shared_rest;
 mod start_tls;
 mod transactions;

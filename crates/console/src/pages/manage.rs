@@ -8,12 +8,13 @@ use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
 /// Pages for administrators, the most used first: the name of the text, and the address.
-const PAGES: [(&str, &str); 8] = [
+const PAGES: [(&str, &str); 9] = [
     ("audit", "/audit"),
     ("policies", "/policies"),
     ("access", "/access"),
     ("indexes", "/indexes"),
     ("nodes", "/nodes"),
+    ("settings", "/settings"),
     ("settings-history", "/history?dn=cn%3Dconfig"),
     ("deleted", "/deleted"),
     ("schema", "/schema"),

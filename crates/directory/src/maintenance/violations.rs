@@ -61,6 +61,25 @@ pub fn violations(state: TreeState<'_>, settings: &DirectorySettings) -> Result<
     Ok(texts)
 }
 
+/// Like [`violations`], in a bounded time: entries of a larger directory than `entries_max` are not examined, which a
+/// text says.
+///
+/// # Errors
+/// The store failed.
+pub fn violations_of_few(
+    state: TreeState<'_>,
+    settings: &DirectorySettings,
+    entries_max: u64,
+) -> Result<Vec<String>> {
+    match state.read.row_count(NODES)? {
+        count if count > entries_max => Ok(vec![format!(
+            "existing entries were not compared with the rules, because there are more than {entries_max}; `pando \
+             plan` compares them"
+        )]),
+        _ => violations(state, settings),
+    }
+}
+
 /// Faults by their texts.
 #[derive(Default)]
 struct Found(BTreeMap<Cow<'static, str>, Fault>);

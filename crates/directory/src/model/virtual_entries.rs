@@ -9,9 +9,10 @@ pub const MONITOR_DN: &str = "cn=monitor";
 /// DN of the root of the directory-wide settings; see [`crate::settings::entries`].
 pub const CONFIG_DN: &str = "cn=config";
 
-/// OID of the extended operation that applies directory-wide settings, all at once: see `docs/how-to/configure.md`.
-/// The arc is a placeholder until we have a number of our own.
-pub const APPLY_SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
+/// OID of the extended operation that reads directory-wide settings, compares a file with them, and applies it, all at
+/// once: see `docs/reference/protocol.md`. The request value is an [`ldap::SettingsRequest`]. The arc is a placeholder
+/// until we have a number of our own.
+pub const APPLY_SETTINGS: &str = ldap::oids::SETTINGS;
 
 /// OID of the extended operation that explains which rule grants or denies a right: see
 /// `docs/how-to/access-rules.md`. The request value is an [`ldap::AccessQuestion`]; the response value contains the

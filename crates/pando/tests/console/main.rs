@@ -11,6 +11,7 @@ mod listener;
 mod photos;
 mod searches;
 mod sessions;
+mod settings;
 mod values;
 
 use client::Connection;

@@ -17,7 +17,6 @@ use directory::index_build::build_indexes;
 use directory::rehearse::RulesVersion;
 use directory::settings::{self, Difference, SettingsError};
 use directory::tree::TreeState;
-use directory::violations::violations;
 use directory::{DirectorySettings, ReadOnlyDirectory};
 
 use crate::admin::ownership::FolderOwner;
@@ -27,6 +26,7 @@ use crate::error::ServeError;
 use crate::limits::INDEX_BUILD_MEMORY;
 use crate::open::Opened;
 use crate::stamp::new_stamp;
+use crate::workers::settings_change::{Extent, Planned};
 pub use file::SettingsFile;
 
 /// Changes that applying a settings file would make, or has made.
@@ -48,10 +48,7 @@ pub struct SettingsChanges {
 pub fn plan(config: &Config, file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
     match existing(config)? {
         Some(directory) => {
-            let state = directory.state();
-            let decided = settings::decide(state, file.settings()).map_err(|error| located(error, file))?;
-            let notes = notes(state, file)?;
-            let lines = describe(&decided.differences, Some(state))?;
+            let Planned { lines, notes } = planned(directory.state(), file)?;
             Ok(SettingsChanges { is_new: false, lines, notes })
         }
         None => first_changes(file),
@@ -79,10 +76,7 @@ pub fn apply(
     let mut opened = Opened::open_for_reading(config)?;
     // The lines count rows to remove, so they are made first.
     let snapshot = opened.directory().snapshot()?;
-    let decided =
-        settings::decide(snapshot.state(), file.settings()).map_err(|error| located(error, file))?;
-    let notes = notes(snapshot.state(), file)?;
-    let lines = describe(&decided.differences, Some(snapshot.state()))?;
+    let Planned { lines, notes } = planned(snapshot.state(), file)?;
     drop(snapshot);
     let (writer, random) = opened.writer();
     let stamp = new_stamp(random)?;
@@ -159,23 +153,15 @@ fn first_changes(file: &SettingsFile) -> Result<SettingsChanges, ServeError> {
         indexes: std::collections::BTreeMap::new(),
         ..DirectorySettings::default()
     };
-    let differences = Difference::between(&nothing, &checked.settings);
-    Ok(SettingsChanges { is_new: true, lines: describe(&differences, None)?, notes })
-}
-
-/// Returns notes about the settings of a file, and about existing values that break their rules.
-fn notes(state: TreeState<'_>, file: &SettingsFile) -> Result<Vec<String>, ServeError> {
-    let mut notes = settings::notes(state, file.settings()).map_err(|error| located(error, file))?;
-    notes.extend(violations(state, file.settings())?);
-    Ok(notes)
-}
-
-fn describe(differences: &[Difference], state: Option<TreeState<'_>>) -> Result<Vec<String>, ServeError> {
     let mut lines = Vec::new();
-    for difference in differences {
-        lines.extend(difference.describe(state, true)?);
+    for difference in Difference::between(&nothing, &checked.settings) {
+        lines.extend(difference.describe(None, true)?);
     }
-    Ok(lines)
+    Ok(SettingsChanges { is_new: true, lines, notes })
+}
+
+fn planned(state: TreeState<'_>, file: &SettingsFile) -> Result<Planned, ServeError> {
+    Planned::of(state, file.settings(), Extent::All).map_err(|error| located(error, file))
 }
 
 /// Adds the lines of the file to an error in settings.

@@ -34,6 +34,7 @@ use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::{Coldness, PrefetchJob, ReadAheadPool};
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
+use crate::workers::settings_reader::SettingsReader;
 use crate::workers::trail_reader::TrailReader;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
@@ -79,6 +80,8 @@ pub(crate) struct Shared {
     pub(crate) log_reader: Arc<LogReader>,
     /// Thread that reads the audit trail for clients, if there is a trail.
     pub(crate) trail_reader: Option<TrailReader>,
+    /// Thread that reads settings for clients.
+    pub(crate) settings_reader: SettingsReader,
     /// Queue of events for the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Generation of the data that positions belong to.

@@ -16,6 +16,7 @@ use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 use super::outstanding::RequestHead;
 use super::own_credentials::changes_own_credentials;
 use super::password_state::changes_password_state;
+use super::settings::changes_settings;
 use super::transactions::commits;
 use super::{Next, Session};
 use crate::session::context::Context;
@@ -41,8 +42,8 @@ struct ExtendedOperation {
     is_of_connection: bool,
 }
 
-/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, the change of settings,
-/// Undelete, Refresh, forwarded changes and promotions of replicas reach no handler.
+/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, Undelete, Refresh, forwarded
+/// changes and promotions of replicas reach no handler.
 static OPERATIONS: [ExtendedOperation; 22] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
@@ -53,7 +54,7 @@ static OPERATIONS: [ExtendedOperation; 22] = [
     row(MODIFY_PASSWORD, |_| false, Own(Session::unknown_operation)),
     row(PASSWORD_STATE, changes_password_state, Value(Session::password_state)),
     row(PASSWORD_STATE_UNBOUNDID, changes_password_state, Value(Session::password_state)),
-    row(APPLY_SETTINGS, |_| true, Own(Session::unknown_operation)),
+    row(APPLY_SETTINGS, changes_settings, Own(Session::read_settings)),
     row(EXPLAIN_ACCESS, |_| false, Value(Session::explain_access)),
     row(READ_AUDIT, |_| false, Own(Session::read_audit)),
     row(LIST_DELETED, |_| false, Value(Session::list_deleted)),

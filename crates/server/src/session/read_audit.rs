@@ -24,7 +24,7 @@ impl Session {
             let refused = |code, text: &str| Err(Outcome::new(code, text));
             match &context.shared.trail_reader {
                 None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
-                Some(reader) if reader.submit(self.address(context), asked) => Ok(()),
+                Some(reader) if reader.submit((self.address(context), asked)) => Ok(()),
                 Some(_) => refused(ResultCode::BUSY, "too many requests for the audit trail wait: try again"),
             }
         });

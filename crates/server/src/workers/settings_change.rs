@@ -1,10 +1,14 @@
-//! The writer's part of the extended operation that changes the settings of a served directory.
+//! The extended operation that changes the settings of a served directory: the writer's part, and what a change would
+//! do.
 
-use directory::settings::{SettingsError, SettingsProblem};
+use directory::settings::{self, SettingsError, SettingsProblem};
+use directory::tree::TreeState;
+use directory::violations::{violations, violations_of_few};
 use directory::{DirectorySettings, Outcome, Requester, Stamp, WriteBatch};
-use ldap::ResultCode;
+use ldap::{ResultCode, SettingsRequest};
 
-use crate::config::settings_text;
+use crate::config::settings_text::{self, SettingsText};
+use crate::limits::PLAN_ENTRIES_MAX;
 
 /// Prefix of a response line that reports something other than a change.
 pub(crate) const NOTE: &str = "note: ";
@@ -16,52 +20,124 @@ pub(crate) fn execute(
     value: Option<&[u8]>,
     stamp: &Stamp,
 ) -> (Outcome, Option<Vec<u8>>) {
-    if !requester.is_administrator() {
-        let text = "only the administrator may change settings of the directory";
-        return (Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text), None);
+    if let Err(outcome) = check_requester(requester) {
+        return (outcome, None);
     }
-    let settings = match read(value) {
-        Ok(settings) => settings,
+    let Some(SettingsRequest::Apply { text, version }) = SettingsRequest::decode(value) else {
+        return (malformed(), None);
+    };
+    let present = settings::version(batch.state().catalog);
+    if let Some(version) = version.filter(|version| *version != present) {
+        let text =
+            format!("the settings have changed since version {version}: they have version {present} now");
+        return (Outcome::new(ResultCode::ASSERTION_FAILED, text), None);
+    }
+    let stated = match read(text) {
+        Ok(stated) => stated,
         Err(outcome) => return (outcome, None),
     };
-    match change(batch, requester, &settings, stamp) {
+    match change(batch, requester, &stated.settings, stamp) {
         Ok(lines) => (Outcome::success(), Some(lines.join("\n").into_bytes())),
-        Err(error) => {
-            let problems = match &error {
-                SettingsError::Problems(problems) => problems.as_slice(),
-                _ => &[],
-            };
-            let line = |problem: &SettingsProblem| format!("{}\t{}", problem.place, problem.what);
-            let lines: Vec<_> = problems.iter().map(line).collect();
-            let value = (!lines.is_empty()).then(|| lines.join("\n").into_bytes());
-            (error.into(), value)
+        Err(error) => refusal(error, &stated),
+    }
+}
+
+/// Refuses requesters other than the administrator.
+pub(crate) fn check_requester(requester: &Requester) -> Result<(), Outcome> {
+    match requester.is_administrator() {
+        true => Ok(()),
+        false => {
+            let text = "only the administrator may see or change settings of the directory";
+            Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text))
         }
     }
 }
 
-fn read(value: Option<&[u8]>) -> Result<DirectorySettings, Outcome> {
-    let text = value.and_then(|value| std::str::from_utf8(value).ok());
-    let text = text.ok_or_else(|| {
-        let what = "the value has to be the text of a settings file, in UTF-8";
-        Outcome::new(ResultCode::PROTOCOL_ERROR, what)
-    })?;
+/// Returns the outcome of a value that is no request.
+pub(crate) fn malformed() -> Outcome {
+    let what = "the value has to be the text of a settings file, in UTF-8, or another request about settings";
+    Outcome::new(ResultCode::PROTOCOL_ERROR, what)
+}
+
+/// Reads the text of a request.
+///
+/// # Errors
+/// It is no settings file; each problem has its line.
+pub(crate) fn read(text: &str) -> Result<SettingsText, Outcome> {
     let mut no_files = |path: &str| {
         Err(format!("{path}: a server reads no files of its clients; give definitions as text in [schema]"))
     };
-    settings_text::parse(text, &mut no_files).map(|parsed| parsed.settings).map_err(|problems| {
+    settings_text::parse(text, &mut no_files).map_err(|problems| {
         let texts: Vec<_> = problems.iter().map(ToString::to_string).collect();
         Outcome::new(ResultCode::CONSTRAINT_VIOLATION, texts.join("\n"))
     })
 }
 
+/// Returns the outcome and the value of the response for settings that are refused. The value has a line for each
+/// problem: its place, a tab and a text. The diagnostic text has their lines in the text of the request.
+pub(crate) fn refusal(error: SettingsError, stated: &SettingsText) -> (Outcome, Option<Vec<u8>>) {
+    let SettingsError::Problems(problems) = &error else { return (error.into(), None) };
+    let line = |problem: &SettingsProblem| format!("{}\t{}", problem.place, problem.what);
+    let value = problems.iter().map(line).collect::<Vec<_>>().join("\n").into_bytes();
+    let line = |problem: &SettingsProblem| format!("line {}: {}", stated.line(&problem.place), problem.what);
+    let diagnostic = problems.iter().map(line).collect::<Vec<_>>().join("\n");
+    let Outcome { code, .. } = error.into();
+    (Outcome::new(code, diagnostic), Some(value))
+}
+
+/// Lines for the changes that settings would make, and further notes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Planned {
+    pub(crate) lines: Vec<String>,
+    pub(crate) notes: Vec<String>,
+}
+
+impl Planned {
+    /// Compares settings with those of a directory.
+    ///
+    /// # Errors
+    /// The settings are not valid, or the data prevents them, or cannot be read.
+    pub(crate) fn of(
+        state: TreeState<'_>,
+        proposed: &DirectorySettings,
+        extent: Extent,
+    ) -> Result<Planned, SettingsError> {
+        let decided = settings::decide(state, proposed)?;
+        let mut notes = settings::notes(state, proposed)?;
+        notes.extend(match extent {
+            Extent::All => violations(state, proposed)?,
+            Extent::Bounded => violations_of_few(state, proposed, PLAN_ENTRIES_MAX)?,
+        });
+        let mut lines = Vec::new();
+        for difference in &decided.differences {
+            lines.extend(difference.describe(Some(state), true)?);
+        }
+        Ok(Planned { lines, notes })
+    }
+
+    /// Returns the value of a response.
+    pub(crate) fn to_value(&self) -> Vec<u8> {
+        let notes = self.notes.iter().map(|note| format!("{NOTE}{note}"));
+        self.lines.iter().cloned().chain(notes).collect::<Vec<_>>().join("\n").into_bytes()
+    }
+}
+
+/// Extent of the search for entries that break the rules of settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    All,
+    /// None in a large directory.
+    Bounded,
+}
+
 fn change(
     batch: &mut WriteBatch<'_>,
     requester: &Requester,
-    settings: &DirectorySettings,
+    proposed: &DirectorySettings,
     stamp: &Stamp,
 ) -> Result<Vec<String>, SettingsError> {
-    let notes = directory::settings::notes(batch.state(), settings)?;
-    let differences = batch.change_settings(requester.dn(), settings, stamp)?;
+    let notes = settings::notes(batch.state(), proposed)?;
+    let differences = batch.change_settings(requester.dn(), proposed, stamp)?;
     let mut lines = Vec::new();
     for difference in &differences {
         // Rows to remove are not counted, because changes wait for the writer.

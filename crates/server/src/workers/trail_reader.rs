@@ -1,108 +1,36 @@
 //! The thread that reads the audit trail for permitted clients, so that no event loop waits for its files.
 
-use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
+use std::path::Path;
+use std::sync::Arc;
 
 use audit::{AuditError, Item, Walk};
 use directory::Outcome;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 
 use crate::limits::{TRAIL_ANSWER_BYTES, TRAIL_READS_MAX};
-use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
+use crate::net::mailbox::{Address, Mailbox};
+use crate::workers::jobs::{Jobs, answer};
 
-/// The thread and its queue. Dropping it ends the thread after its present job.
-pub(crate) struct TrailReader {
-    queue: Arc<Queue>,
-    thread: Option<JoinHandle<()>>,
-}
+/// The thread. A job is a request; the answer goes to the mailbox of its event loop.
+pub(crate) type TrailReader = Jobs<(Address, TrailRequest)>;
 
-struct Queue {
-    folder: PathBuf,
-    waiting: Mutex<Waiting>,
-    arrived: Condvar,
-}
-
-#[derive(Default)]
-struct Waiting {
-    jobs: VecDeque<(Address, TrailRequest)>,
-    closed: bool,
-}
-
-impl TrailReader {
-    /// Starts the thread.
-    ///
-    /// # Errors
-    /// The system gives no thread.
-    pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Result<TrailReader> {
-        let (waiting, arrived) = (Mutex::default(), Condvar::new());
-        let queue = Arc::new(Queue { folder: folder.to_owned(), waiting, arrived });
-        let (own, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
-        let thread =
-            std::thread::Builder::new().name("pando-trail".to_owned()).spawn(move || own.work(&mailboxes))?;
-        Ok(TrailReader { queue, thread: Some(thread) })
-    }
-
-    /// Queues a request; the answer goes to the mailbox of its event loop. Returns false if too many wait.
-    pub(crate) fn submit(&self, address: Address, asked: TrailRequest) -> bool {
-        let mut waiting = self.queue.lock();
-        if waiting.jobs.len() >= TRAIL_READS_MAX {
-            return false;
-        }
-        waiting.jobs.push_back((address, asked));
-        drop(waiting);
-        self.queue.arrived.notify_one();
-        true
-    }
-}
-
-impl Drop for TrailReader {
-    fn drop(&mut self) {
-        self.queue.lock().closed = true;
-        self.queue.arrived.notify_all();
-        if let Some(thread) = self.thread.take() {
-            // The thread returns no result.
-            let _ = thread.join();
-        }
-    }
-}
-
-impl Queue {
-    fn work(&self, mailboxes: &[Mailbox]) {
-        while let Some((address, asked)) = self.next() {
-            let (outcome, value) = match read(&self.folder, asked) {
-                Ok(value) => (Outcome::success(), Some(value)),
-                Err(error) => {
-                    tracing::error!(%error, "the audit trail cannot be read for a client");
-                    let text = "the audit trail cannot be read: the server's log says why";
-                    (Outcome::new(ResultCode::OTHER, text), None)
-                }
-            };
-            let answer = Written { address, outcome, value, position: None, positions: Vec::new() };
-            if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
-                mailbox.post(LoopMessage::Written(vec![answer]));
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Result<TrailReader> {
+    let (folder, mailboxes) = (folder.to_owned(), Arc::clone(mailboxes));
+    Jobs::start("pando-trail", TRAIL_READS_MAX, move |(address, asked)| {
+        let (outcome, value) = match read(&folder, asked) {
+            Ok(value) => (Outcome::success(), Some(value)),
+            Err(error) => {
+                tracing::error!(%error, "the audit trail cannot be read for a client");
+                let text = "the audit trail cannot be read: the server's log says why";
+                (Outcome::new(ResultCode::OTHER, text), None)
             }
-        }
-    }
-
-    fn next(&self) -> Option<(Address, TrailRequest)> {
-        let mut waiting = self.lock();
-        loop {
-            if waiting.closed {
-                return None;
-            }
-            if let Some(job) = waiting.jobs.pop_front() {
-                return Some(job);
-            }
-            waiting = self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-
-    /// A panic under the lock cannot leave half a job, so a poisoned lock is usable.
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+        };
+        answer(&mailboxes, address, outcome, value);
+    })
 }
 
 /// Reads blocks from a place on, about [`TRAIL_ANSWER_BYTES`] of them.

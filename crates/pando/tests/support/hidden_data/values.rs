@@ -11,9 +11,9 @@ use fastrand::Rng;
 use ldap::{
     AccessQuestion, AtLeast, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf,
     HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults,
-    PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SortKey, StateOperation,
-    SyncRequest, TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values, encode_password_state,
-    oids,
+    PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SettingsRequest, SortKey,
+    StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values,
+    encode_password_state, oids,
 };
 
 use replication::forward::{self, ForwardedRequester, encode_requests};
@@ -218,7 +218,15 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
 /// Does the same for Pando's own operations.
 fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
-        APPLY_SETTINGS => (Kind::Writes, |_| same(b"size_limit = 1".to_vec())),
+        APPLY_SETTINGS => (Kind::Writes, |dice| {
+            let text = "size_limit = 1";
+            same(match dice.rng.u32(..4) {
+                0 => SettingsRequest::Read.encode(),
+                1 => SettingsRequest::Plan { text }.encode(),
+                2 => SettingsRequest::Apply { text, version: Some(dice.rng.u64(..9)) }.encode(),
+                _ => SettingsRequest::Apply { text, version: None }.encode(),
+            })
+        }),
         EXPLAIN_ACCESS => (Kind::Reads, |dice| {
             let rights = ["browse", "read", "write", "add", "delete", "use", "compare", "search", "nonsense"];
             let (requester_dn, entry) = (dice.identity(), dice.name());

@@ -1,0 +1,117 @@
+//! Settings of the directory as the text of a settings file: the difference first, as `pando plan` prints it, then the
+//! change, as `pando apply` makes it.
+//!
+//! The form keeps the version of the settings that it was made from. The server makes a change only if they still have
+//! it, so no change of another administrator is lost.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::{ClientError, Connection};
+use ldap::{ResultCode, SettingsInForce, SettingsRequest, oids};
+use serde_json::{Value, json};
+
+use crate::fields::Fields;
+use crate::page::{Page, Signed, Submission};
+use crate::texts::url;
+use crate::trouble::Trouble;
+
+/// Prefix of a line of a plan that says something other than a change.
+const NOTE: &str = "note: ";
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let notice = signed.notice(&fields);
+    let present = signed.talk(in_force).await;
+    let page = |present: SettingsInForce| {
+        let mut model = model(&present, &present.text);
+        model["notice"] = notice;
+        Page::new("settings.html", "settings.title", model)
+    };
+    signed.answer(present.map(page))
+}
+
+/// Asks for the settings in force. Blocks.
+///
+/// # Errors
+/// The requester is not the administrator, or the directory does not answer.
+fn in_force(connection: &mut Connection) -> Result<SettingsInForce, Trouble> {
+    let value = ask(connection, &SettingsRequest::Read)?;
+    let malformed = || Trouble::Client(ClientError::Unexpected("settings that cannot be read".to_owned()));
+    SettingsInForce::decode(&value).ok_or_else(malformed)
+}
+
+/// Returns the value of the answer to a request.
+fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, Trouble> {
+    let reply = connection.extended(oids::SETTINGS, Some(&request.encode()))?;
+    Trouble::unless_success(reply.outcome, None)?;
+    Ok(reply.extended.value.unwrap_or_default())
+}
+
+fn model(present: &SettingsInForce, text: &str) -> Value {
+    json!({
+        "version": present.version,
+        "text": text,
+        "plan": null,
+        "changed_meanwhile": false,
+        "notice": null,
+        "error": null,
+    })
+}
+
+/// Shows what a text would change, or puts it in force.
+pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
+    // Browsers send the lines of a text with the ends of HTTP.
+    let text: Arc<str> = fields.text("text").replace("\r\n", "\n").into();
+    let known = fields.text("version").parse::<u64>().unwrap_or(0);
+    let own = Arc::clone(&text);
+    let trouble = if fields.text("step") == "apply" {
+        let request = move |connection: &mut Connection| {
+            ask(connection, &SettingsRequest::Apply { text: &own, version: Some(known) }).map(drop)
+        };
+        match signed.talk(request).await {
+            Ok(()) => return signed.go(&url("/settings", &[("notice", "settings_applied")])),
+            Err(trouble) => trouble,
+        }
+    } else {
+        match signed.talk(move |connection| planned(connection, &own, known)).await {
+            Ok(model) => return signed.show(Page::new("settings.html", "settings.plan", model)),
+            Err(trouble) => trouble,
+        }
+    };
+    match trouble {
+        Trouble::Refused(..) => again(&signed, text, &trouble).await,
+        trouble => signed.fail(&trouble),
+    }
+}
+
+fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, Trouble> {
+    let present = in_force(connection)?;
+    let value = ask(connection, &SettingsRequest::Plan { text })?;
+    let value = String::from_utf8_lossy(&value).into_owned();
+    let (notes, lines): (Vec<&str>, Vec<&str>) = value.lines().partition(|line| line.starts_with(NOTE));
+    let notes: Vec<&str> = notes.iter().filter_map(|note| note.strip_prefix(NOTE)).collect();
+    let mut model = model(&present, text);
+    model["plan"] = json!({ "lines": lines, "notes": notes });
+    model["changed_meanwhile"] = json!(present.version != known);
+    Ok(model)
+}
+
+/// Shows the form again, with the text that the user entered. It is based on the settings of now: the next difference
+/// shows what others have changed meanwhile.
+async fn again(signed: &Signed, text: Arc<str>, trouble: &Trouble) -> Response {
+    match signed.talk(in_force).await {
+        Ok(present) => {
+            let mut model = model(&present, &text);
+            let is_conflict = matches!(trouble, Trouble::Refused(outcome, _)
+                if outcome.code == ResultCode::ASSERTION_FAILED);
+            model["error"] = match is_conflict {
+                true => signed.said(&Trouble::Request(StatusCode::CONFLICT, "settings.conflict")),
+                false => signed.said(trouble),
+            };
+            let page = Page::new("settings.html", "settings.title", model);
+            signed.show(Page { status: trouble.status(), ..page })
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
+}

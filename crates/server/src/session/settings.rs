@@ -1,0 +1,42 @@
+//! The extended operation that reads settings, and compares proposed ones with them, for the administrator. The writer
+//! changes them.
+
+use std::ops::ControlFlow;
+
+use directory::Outcome;
+use ldap::{ExtendedRequest, ResultCode, SettingsRequest};
+
+use super::{Next, RequestHead, Session, Work};
+use crate::session::context::Context;
+use crate::workers::settings_change::check_requester;
+
+/// Whether a request about settings changes them. The writer also answers those that are malformed.
+pub(super) fn changes_settings(request: &ExtendedRequest<'_>) -> bool {
+    SettingsRequest::decode(request.value).is_none_or(|asked| asked.is_change())
+}
+
+impl Session {
+    /// Submits a request that changes nothing to the thread for it.
+    pub(super) fn read_settings(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        let value = request.value.unwrap_or_default();
+        let taken = check_requester(&self.requester).and_then(|()| {
+            match context.shared.settings_reader.submit((self.address(context), value.to_vec())) {
+                true => Ok(()),
+                false => {
+                    Err(Outcome::new(ResultCode::BUSY, "too many requests about settings wait: try again"))
+                }
+            }
+        });
+        match taken {
+            Ok(()) => self.keep(head, Work::Change, value.len(), None),
+            Err(outcome) => self.answer(context, &head, &outcome, out),
+        }
+        ControlFlow::Continue(())
+    }
+}

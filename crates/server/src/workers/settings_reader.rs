@@ -1,0 +1,61 @@
+//! The thread that reads settings for the administrator and compares proposed ones with them, which may look at many
+//! entries: no event loop and not the writer waits for it.
+
+use std::sync::{Arc, Weak};
+
+use directory::settings::{self, SettingsError};
+use directory::tree::TreeState;
+use directory::{Directory, DirectorySettings, Outcome};
+use ldap::{ResultCode, SettingsInForce, SettingsRequest};
+
+use crate::config::settings_text;
+use crate::limits::SETTINGS_REQUESTS_MAX;
+use crate::net::mailbox::{Address, Mailbox};
+use crate::workers::jobs::{Jobs, answer};
+use crate::workers::settings_change::{Extent, Planned, malformed, read, refusal};
+
+/// The thread. A job is the value of a request; the answer goes to the mailbox of its event loop.
+pub(crate) type SettingsReader = Jobs<(Address, Vec<u8>)>;
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(
+    directory: &Arc<Directory>,
+    mailboxes: &Arc<[Mailbox]>,
+) -> std::io::Result<SettingsReader> {
+    // The directory ends with the server, whatever waits here.
+    let (directory, mailboxes) = (Arc::downgrade(directory), Arc::clone(mailboxes));
+    Jobs::start("pando-settings", SETTINGS_REQUESTS_MAX, move |(address, value): (Address, Vec<u8>)| {
+        let (outcome, value) = execute(&directory, &value);
+        answer(&mailboxes, address, outcome, value);
+    })
+}
+
+fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8>>) {
+    let Some(directory) = directory.upgrade() else {
+        return (Outcome::new(ResultCode::UNAVAILABLE, "the server stops"), None);
+    };
+    let snapshot = match directory.snapshot() {
+        Ok(snapshot) => snapshot,
+        Err(error) => return (SettingsError::from(error).into(), None),
+    };
+    let state = snapshot.state();
+    match SettingsRequest::decode(Some(value)) {
+        Some(SettingsRequest::Read) => (Outcome::success(), Some(in_force(state).encode())),
+        Some(SettingsRequest::Plan { text }) => match read(text) {
+            Err(outcome) => (outcome, None),
+            Ok(stated) => match Planned::of(state, &stated.settings, Extent::Bounded) {
+                Ok(planned) => (Outcome::success(), Some(planned.to_value())),
+                Err(error) => refusal(error, &stated),
+            },
+        },
+        Some(SettingsRequest::Apply { .. }) | None => (malformed(), None),
+    }
+}
+
+fn in_force(state: TreeState<'_>) -> SettingsInForce {
+    let text = settings_text::write(&DirectorySettings::of(state.catalog));
+    SettingsInForce { version: settings::version(state.catalog), text }
+}
