@@ -17,9 +17,11 @@ use ldap::{
     Controls, FilterBuf, PasswordModify, Response, ResultCode, Scope, SearchRequest, SelectionBuf,
     StateOperation, decode_generated_password, encode_password_state,
 };
+use serde_json::{Map, Value, json};
 
 use crate::exit;
 use crate::online::{TargetArguments, refusal};
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url.
@@ -133,16 +135,10 @@ pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
         What::AppList(one) => one.server.connect().and_then(|mut asked| apps::list(&mut asked, &one.dn)),
         What::Report(server) => server.connect().and_then(report),
     };
-    match done {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => exit::failure(&error),
-    }
+    exit::finish(done)
 }
 
-fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
+fn show(connection: &mut Connection, dn: &str) -> Result<Report, String> {
     let wanted: Vec<&str> = PRINTED.iter().map(|(name, _)| *name).chain(["userPassword"]).collect();
     let entry = connection.entry(dn, &wanted).map_err(|error| error.to_string())?;
     let entry = entry.ok_or_else(|| format!("there is no entry {dn}"))?;
@@ -150,11 +146,16 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
     let stored =
         if schemes.is_empty() { "none that the administrator sees".to_owned() } else { schemes.join(", ") };
     let mut text = format!("{dn}\n  {:<28} {stored}\n", "password");
+    let (mut state, mut applications) = (Map::new(), Vec::new());
     for attribute in &entry.attributes {
         text += &other_passwords(&attribute.description, &attribute.values);
+        applications.extend(apps::name_of(&attribute.description));
     }
     for (name, meaning) in PRINTED {
-        text += &line(&entry, name, meaning);
+        if let Some(value) = value_text(&entry, name) {
+            text += &format!("  {meaning:<28} {value}\n");
+            state.insert(name.to_owned(), Value::String(value));
+        }
     }
     for policy in entry.texts("pwdPolicySubentry") {
         let named = connection.entry(&policy, &["pwdAttribute"]).map_err(|error| error.to_string())?;
@@ -162,7 +163,8 @@ fn show(connection: &mut Connection, dn: &str) -> Result<String, String> {
             text += &format!("  {policy} is no password policy, so the entry goes by another, or by none\n");
         }
     }
-    Ok(text)
+    let object = json!({ "dn": dn, "passwords": schemes, "applications": applications, "state": state });
+    Ok(Report::result(object, text))
 }
 
 /// Returns a line about password attributes that the other lines do not cover: passwords of applications, and values
@@ -183,10 +185,11 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     format!("  {:<28} {description}: {} values\n", "not used for binds", values.len())
 }
 
-fn line(entry: &Entry, name: &str, meaning: &str) -> String {
+/// Returns the state that an attribute holds, without secrets.
+fn value_text(entry: &Entry, name: &str) -> Option<String> {
     let values = entry.texts(name);
-    let value = match (name, values.as_slice()) {
-        (_, []) => return String::new(),
+    Some(match (name, values.as_slice()) {
+        (_, []) => return None,
         ("pwdHistory", values) => values.len().to_string(),
         ("pandoScramKeys", values) => {
             values.iter().filter_map(|value| value.split('$').next()).collect::<Vec<_>>().join(", ")
@@ -195,8 +198,7 @@ fn line(entry: &Entry, name: &str, meaning: &str) -> String {
             "for good, until an administrator unlocks it".to_owned()
         }
         (_, values) => values.join(", "),
-    };
-    format!("  {meaning:<28} {value}\n")
+    })
 }
 
 /// Returns the storage scheme of a stored password.
@@ -209,17 +211,20 @@ fn scheme(stored: &[u8]) -> String {
 }
 
 /// Prints the URI that authenticator apps read, usually as a QR code.
-fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<String, String> {
+fn totp(connection: &mut Connection, dn: &str, removes: bool) -> Result<Report, String> {
     if removes {
         change_state(connection, dn, &[StateOperation { kind: CLEAR_TOTP, values: Vec::new() }])?;
-        return Ok(format!("{dn} has no secret for time-based codes\n"));
+        let text = format!("{dn} has no secret for time-based codes");
+        return Ok(Report::done(json!({ "dn": dn, "secret": null, "uri": null }), text));
     }
     let mut secret = [0; TOTP_SECRET_SIZE];
     getrandom::fill(&mut secret).map_err(|error| format!("the system gives no random numbers: {error}"))?;
     let secret = secret_text(&secret);
     change_state(connection, dn, &[StateOperation { kind: SET_TOTP, values: vec![&secret] }])?;
     let label: String = dn.bytes().map(uri_text).collect();
-    Ok(format!("{secret}\notpauth://totp/Pando:{label}?secret={secret}&issuer=Pando\n"))
+    let uri = format!("otpauth://totp/Pando:{label}?secret={secret}&issuer=Pando");
+    let text = format!("{secret}\n{uri}");
+    Ok(Report::result(json!({ "dn": dn, "secret": secret, "uri": uri }), text))
 }
 
 /// Encodes an octet for a URI (RFC 3986 section 2.3).
@@ -233,14 +238,15 @@ fn uri_text(octet: u8) -> String {
 
 /// Locks or unlocks through the password policy state operation, which refuses if no policy governs the entry: the lock
 /// would have no effect.
-pub(crate) fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<String, String> {
+pub(crate) fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<Report, String> {
     let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
     let operations = match locks {
         true => vec![operation(SET_DISABLED, &["true"])],
         false => vec![operation(CLEAR_DISABLED, &[]), operation(CLEAR_FAILURES, &[])],
     };
     change_state(connection, dn, &operations)?;
-    Ok(format!("{dn} is {}\n", if locks { "locked" } else { "unlocked" }))
+    let text = format!("{dn} is {}", if locks { "locked" } else { "unlocked" });
+    Ok(Report::done(json!({ "dn": dn, "locked": locks }), text))
 }
 
 fn change_state(
@@ -256,8 +262,19 @@ fn change_state(
     }
 }
 
-/// Sets a password, or a random one, which it returns on a line.
-pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<String, String> {
+/// Sets a password, or a random one, and reports it.
+pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<Report, String> {
+    let made = set_password(connection, dn, password)?;
+    let object = json!({ "dn": dn, "password": made });
+    Ok(Report::result(object, made.unwrap_or_default()))
+}
+
+/// Sets a password, or a random one, which it returns.
+pub(crate) fn set_password(
+    connection: &mut Connection,
+    dn: &str,
+    password: Option<&str>,
+) -> Result<Option<String>, String> {
     let (user_identity, new_password) = (Some(dn.as_bytes()), password.map(str::as_bytes));
     let request = PasswordModify { user_identity, new_password, ..PasswordModify::default() };
     let reply = connection.extended(MODIFY_PASSWORD, Some(&request.encode()));
@@ -266,14 +283,14 @@ pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str
         return Err(refusal(reply.outcome.code, &reply.outcome.diagnostic));
     }
     if password.is_some() {
-        return Ok(String::new());
+        return Ok(None);
     }
     let value = reply.extended.value.unwrap_or_default();
     let made = decode_generated_password(&value).ok_or("the server does not say which password it made")?;
-    Ok(format!("{}\n", String::from_utf8_lossy(made)))
+    Ok(Some(String::from_utf8_lossy(made).into_owned()))
 }
 
-fn report(mut connection: Connection) -> Result<String, String> {
+fn report(mut connection: Connection) -> Result<Report, String> {
     let filter = FilterBuf::parse("(userPassword=*)").map_err(|error| error.to_string())?;
     let selection = SelectionBuf::from_iter(["userPassword"]);
     let roots = connection.search("", Scope::BaseObject, "(objectClass=*)", &["namingContexts"]);
@@ -302,11 +319,12 @@ fn report(mut connection: Connection) -> Result<String, String> {
         }
     }
     let lines = counts.iter().map(|(scheme, count)| format!("{scheme:<16} {count:>12}\n"));
-    let unverifiable = unverifiable
+    let unverifiable_lines = unverifiable
         .iter()
         .map(|(form, count)| format!("{form:<16} {count:>12}  cannot be verified: reset these passwords\n"));
-    let text: String = lines.chain(unverifiable).collect();
-    Ok(if text.is_empty() { "no passwords that you may see\n".to_owned() } else { text })
+    let text: String = lines.chain(unverifiable_lines).collect();
+    let text = if text.is_empty() { "no passwords that you may see".to_owned() } else { text };
+    Ok(Report::result(json!({ "schemes": counts, "unverifiable": unverifiable }), text))
 }
 
 #[cfg(test)]

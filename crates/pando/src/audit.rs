@@ -17,9 +17,11 @@ use server::{Config, ServeError};
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::ServerArguments;
+use crate::print;
 pub(crate) use chosen::ChoiceArguments;
 pub(crate) use rows::rfc3339;
 use rows::{Form, Printer};
+use serde_json::json;
 use source::{Source, SourceError, TrailItem};
 use syslog::SyslogTarget;
 
@@ -35,11 +37,8 @@ pub(crate) struct AuditArguments {
     server: ServerArguments,
     #[command(flatten)]
     choice: ChoiceArguments,
-    /// Print one JSON object a line
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
     /// Print CSV with a header line
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Send each event to a syslog server (RFC 5424, its message is JSON): tcp://HOST:PORT, udp://HOST:PORT or
     /// unix:///PATH
@@ -123,7 +122,7 @@ fn print(arguments: &AuditArguments) -> Result<ExitCode, ExitCode> {
             Err(error) => return Err(exit::failure(&format!("cannot reach the syslog server: {error}"))),
         },
         None => {
-            let form = match (arguments.json, arguments.csv) {
+            let form = match (print::form().is_json, arguments.csv) {
                 (true, _) => Form::Json,
                 (_, true) => Form::Csv,
                 _ => Form::Text,
@@ -226,10 +225,12 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> ExitCode {
         Err(error) => return failed(&error),
     };
     for (place, damage) in &report.damage {
-        println!("{place}: {damage}");
+        let object = json!({ "place": place.to_string(), "damage": damage.to_string() });
+        crate::print::Report::result(object, format!("{place}: {damage}")).print();
     }
     for place in &report.torn {
-        println!("{place}: a crash cut the last write here, which is no damage");
+        let text = format!("{place}: a crash cut the last write here, which is no damage");
+        crate::print::Report::result(json!({ "place": place.to_string(), "torn": true }), text).print();
     }
     say(&report);
     match report.damage.len() {
@@ -240,22 +241,30 @@ fn verify(folder: &Path, arguments: &VerifyArguments) -> ExitCode {
 
 fn say(report: &Report) {
     let (first, last) = report.segments.unwrap_or_default();
-    println!(
-        "segments {first} to {last}: {} events in {} blocks, {} anchors; changes up to position {}",
+    let mut text = format!(
+        "segments {first} to {last}: {} events in {} blocks, {} anchors; changes up to position {}\n",
         report.events, report.blocks, report.anchors, report.position
     );
     if report.lost > 0 {
-        println!("{} events were lost, as the trail says itself", report.lost);
+        text += &format!("{} events were lost, as the trail says itself\n", report.lost);
     }
-    if let Some(anchored) = report.anchored {
-        println!("the last anchor, to be noted elsewhere: {anchored}");
+    let anchored = report.anchored.map(|anchored| anchored.to_string());
+    if let Some(anchored) = &anchored {
+        text += &format!("the last anchor, to be noted elsewhere: {anchored}\n");
     }
     if report.unanchored > 0 {
-        println!("{} blocks after it are chained, not signed yet", report.unanchored);
+        text += &format!("{} blocks after it are chained, not signed yet\n", report.unanchored);
     }
-    if let Some(key) = report.public_key {
-        println!("signed by the key {key}");
+    let key = report.public_key.map(|key| key.to_string());
+    if let Some(key) = &key {
+        text += &format!("signed by the key {key}\n");
     }
+    let object = json!({
+        "damages": report.damage.len(), "first_segment": first, "last_segment": last, "events": report.events,
+        "blocks": report.blocks, "anchors": report.anchors, "position": report.position, "lost": report.lost,
+        "last_anchor": anchored, "unanchored": report.unanchored, "key": key,
+    });
+    crate::print::Report::result(object, text).print();
 }
 
 pub(crate) const HELP: &str = "\

@@ -13,6 +13,7 @@ use server::{
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::print::Report;
 use crate::progress::Elapsed;
 use crate::recover::{self, RecoverArguments};
 use crate::time::Time;
@@ -50,12 +51,9 @@ enum BackupVerb {
         /// The folder of the backup
         #[arg(value_name = "DIR")]
         folder: PathBuf,
-        /// List the files too
+        /// List the files too, as JSON always does
         #[arg(long, conflicts_with = "json")]
         files: bool,
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
     },
     /// Read every file of a backup, restore its newest moment to a temporary folder, and run `pando verify` on it
     Verify {
@@ -97,19 +95,16 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
             let made = load(data).and_then(|config| server::make_backup(&config, folder, &rules));
             drop(elapsed);
             made.map(|made| {
-                println!("{}", summary(&made, began.elapsed()));
+                summary(&made, began.elapsed()).print();
                 ExitCode::SUCCESS
             })
         }
-        BackupVerb::List { folder, files, json } => server::list_backup(folder).map(|chains| {
+        BackupVerb::List { folder, files } => server::list_backup(folder).map(|chains| {
             if chains.is_empty() {
                 return exit::failure(&format!("{} has no backup", folder.display()));
             }
             for chain in &chains {
-                match json {
-                    true => println!("{}", chain_json(chain)),
-                    false => print!("{}", chain_text(chain, *files)),
-                }
+                Report::result(chain_json(chain), chain_text(chain, *files)).print();
             }
             ExitCode::SUCCESS
         }),
@@ -123,7 +118,7 @@ fn load(data: &DataArguments) -> Result<Config, ServeError> {
     Ok(Config::load(&data.to_server())?)
 }
 
-fn summary(made: &BackedUp, took: Duration) -> String {
+fn summary(made: &BackedUp, took: Duration) -> Report {
     let BackedUp { position, written, bytes, removed } = made;
     let size = size_text(*bytes);
     let seconds = took.as_secs_f64();
@@ -139,7 +134,13 @@ fn summary(made: &BackedUp, took: Duration) -> String {
     if *removed > 0 {
         text += &format!("; {removed} old files are removed");
     }
-    text
+    let part = match written {
+        WrittenPart::Nothing => "nothing",
+        WrittenPart::Rows(_) => "entries",
+        WrittenPart::Changes(_) => "changes",
+    };
+    let object = json!({ "position": position, "written": part, "bytes": bytes, "removed_files": removed });
+    Report::done(object, text)
 }
 
 fn size_text(bytes: u64) -> String {
@@ -182,20 +183,23 @@ fn chain_json(chain: &BackupChain) -> serde_json::Value {
 fn verify(folder: &std::path::Path, scratch: Option<&std::path::Path>) -> Result<ExitCode, ServeError> {
     let own = folder.join(format!("verify-{}", std::process::id()));
     let elapsed = Elapsed::start("restoring and verifying");
-    let tried =
-        server::try_backup(folder, scratch.unwrap_or(&own), &mut |finding| println!("{}", finding.text));
+    let tried = server::try_backup(folder, scratch.unwrap_or(&own), &mut |finding| {
+        Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();
+    });
     drop(elapsed);
     let TriedOut { files, restored, checked } = tried?;
     if checked.findings > 0 {
         return Ok(exit::failure(&format!("{} findings in what was restored", checked.findings)));
     }
-    println!(
-        "{files} files are whole; restored to position {}, of {}: nothing found in {} entries and {} rows",
-        restored.position,
-        time_text(restored.micros),
-        checked.entries,
-        checked.rows
+    let (position, time, entries, rows) =
+        (restored.position, time_text(restored.micros), checked.entries, checked.rows);
+    let text = format!(
+        "{files} files are whole; restored to position {position}, of {time}: nothing found in {entries} entries and \
+         {rows} rows"
     );
+    let object =
+        json!({ "files": files, "position": position, "time": time, "entries": entries, "rows": rows });
+    Report::done(object, text).print();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -215,11 +219,14 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
                 (false, Some(_)) => "; the backup has no later change",
                 (false, None) => "",
             };
-            println!(
-                "{} has the directory as it was after the change at position {position}, of {}{rest}",
-                data.display(),
-                time_text(micros)
+            let time = time_text(micros);
+            let text = format!(
+                "{} has the directory as it was after the change at position {position}, of {time}{rest}",
+                data.display()
             );
+            let object =
+                json!({ "data": data, "position": position, "time": time, "has_later_changes": has_later });
+            Report::done(object, text).print();
             ExitCode::SUCCESS
         }
         Err(error) => exit::failed(&error),

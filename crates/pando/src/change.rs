@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::ldif::{self, RECORD_SIZE_MAX};
 use crate::online::{TargetArguments, refusal};
+use crate::print;
 use crate::{exit, table};
 use record::{Change, Earlier};
 use rejects::Rejects;
@@ -52,12 +53,6 @@ pub(crate) struct ChangeArguments {
     /// File for the changes that were not made, with the reasons; must not exist
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     rejects: Option<PathBuf>,
-    /// Print each change as a line of JSON
-    #[arg(long)]
-    json: bool,
-    /// Print errors only
-    #[arg(long, conflicts_with = "json")]
-    quiet: bool,
     /// Change entries with referrals rather than be referred (RFC 3296)
     #[arg(long)]
     manage_dsa_it: bool,
@@ -220,14 +215,15 @@ impl ChangeArguments {
             Decision::Refused(reason) => (&mut report.refused, "refused", Some(reason)),
         };
         *count += 1;
+        let form = print::form();
         let dn = table::printable(record.dn);
         match reason {
             Some(reason) => eprintln!("pando: {name}:{}: {operation} {dn}: {reason}", record.line),
-            None if self.json || self.quiet => {}
+            None if form.is_json || form.is_quiet => {}
             None if *result == *"made" => println!("{operation} {dn}"),
             None => println!("{operation} {dn}: {result}"),
         }
-        if self.json {
+        if form.is_json {
             let object = json!({
                 "file": name, "line": record.line, "dn": record.dn, "operation": operation, "result": result,
                 "reason": reason,
@@ -238,7 +234,7 @@ impl ChangeArguments {
 
     fn conclude(&self, report: &Report) {
         let Report { made, refused, unchecked } = report;
-        match (self.quiet, self.dry_run) {
+        match (print::form().is_quiet, self.dry_run) {
             (true, _) => {}
             (false, true) => eprintln!(
                 "pando: {made} changes would be made, {refused} refused, {unchecked} not checked: they follow others"

@@ -7,11 +7,13 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use ldap::Scope;
+use serde_json::{Map, Value, json};
 use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, socket_in};
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 A cluster is one directory on several machines, with Apache Kafka as its log (docs/how-to/cluster.md).
@@ -206,10 +208,7 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
             load(data).and_then(|config| join(&config, invitation, source))
         }
         Verb::Status { data, server } => {
-            return match status(data, server) {
-                Ok(text) => said(&text),
-                Err(error) => exit::failure(&error),
-            };
+            return exit::finish(status(data, server));
         }
         Verb::Reseed { data, source } => load(data).and_then(|config| reseed(&config, source)),
         Verb::Generation { data, folder, .. } => {
@@ -217,27 +216,32 @@ pub(crate) fn run(arguments: &ClusterArguments) -> ExitCode {
         }
         Verb::RotateKey { data } => load(data).and_then(|config| {
             let number = server::rotate_key(&config)?;
-            Ok(format!("key {number} of the cluster is in force; messages under another count no longer\n"))
+            let text =
+                format!("key {number} of the cluster is in force; messages under another count no longer");
+            Ok(Report::done(json!({ "key": number }), text))
         }),
         Verb::FetchKeys { data, keys_from, number_there } => load(data).and_then(|config| {
             let count = server::fetch_keys(&config, keys_from, *number_there)?;
-            Ok(format!("this node has the {count} keys that node {number_there} gives\n"))
+            let text = format!("this node has the {count} keys that node {number_there} gives");
+            Ok(Report::done(json!({ "keys": count, "of_node": number_there }), text))
         }),
         Verb::Unregister { data, number } => load(data).and_then(|config| {
             let offset = server::unregister_node(&config, *number)?;
-            Ok(format!(
-                "node {number} is unregistered from offset {offset} of the log on: other nodes reject it\n"
-            ))
+            let text = format!(
+                "node {number} is unregistered from offset {offset} of the log on: other nodes reject it"
+            );
+            Ok(Report::done(json!({ "node": number, "offset": offset }), text))
         }),
         Verb::Snapshot { data, folder } => load(data).and_then(|config| snapshot(&config, folder)),
         Verb::Trim { data, dry_run } => load(data).and_then(|config| trim(&config, *dry_run)),
         Verb::Leave { data, untold } => load(data).and_then(|config| {
             server::leave_cluster(config, !untold)?;
-            Ok("the data directory is no node any longer; take [cluster] out of its node file\n".to_owned())
+            let text = "the data directory is no node any longer; take [cluster] out of its node file";
+            Ok(Report::done(json!({ "left": true }), text))
         }),
     };
     match done {
-        Ok(text) => said(&text),
+        Ok(report) => exit::finish(Ok(report)),
         Err(error) => exit::failed(&error),
     }
 }
@@ -246,19 +250,14 @@ fn load(data: &DataArguments) -> Result<Config, ServeError> {
     Ok(Config::load(&data.to_server())?)
 }
 
-fn said(text: &str) -> ExitCode {
-    print!("{text}");
-    ExitCode::SUCCESS
-}
-
-fn init(config: Config, replicas: usize) -> Result<String, ServeError> {
+fn init(config: Config, replicas: usize) -> Result<Report, ServeError> {
     let admin_dn = config.admin_dn.to_string();
     let made = server::init_cluster(config, replicas)?;
     let mut text = String::new();
     if made.has_created_topic {
         text += "the topic is created\n";
     }
-    if let Some(password) = made.generated_password {
+    if let Some(password) = &made.generated_password {
         text += &format!("the password of {admin_dn} is {password}; it is not shown again\n");
     }
     text += &format!(
@@ -266,12 +265,16 @@ fn init(config: Config, replicas: usize) -> Result<String, ServeError> {
         made.position,
         made.keys.display()
     );
-    Ok(text)
+    let object = json!({
+        "node": 1, "position": made.position, "keys": made.keys, "created_topic": made.has_created_topic,
+        "admin_dn": admin_dn, "admin_password": made.generated_password,
+    });
+    Ok(Report::result(object, text))
 }
 
 fn invite(data: &DataArguments, output: &Path, may_invite: bool) -> ExitCode {
     match load(data).and_then(|config| server::invite_node(&config, may_invite)) {
-        Ok((text, node)) => write_secret(&text, output, &format!("makes node {node}")),
+        Ok((text, node)) => write_secret(&text, output, (&format!("makes node {node}"), u64::from(node))),
         Err(error) => exit::failed(&error),
     }
 }
@@ -281,74 +284,85 @@ fn renew_other(data: &DataArguments, node: u32, output: &Path) -> ExitCode {
     match load(data).and_then(|config| server::renew_certificate(&config, node)) {
         Ok(text) => {
             let what = format!("has a new certificate: `pando cluster renew --take` on node {node} takes it");
-            write_secret(&text, output, &what)
+            write_secret(&text, output, (&what, u64::from(node)))
         }
         Err(error) => exit::failed(&error),
     }
 }
 
-fn renew(config: &Config, take: Option<&Path>) -> Result<String, ServeError> {
+fn renew(config: &Config, take: Option<&Path>) -> Result<Report, ServeError> {
     let node = server::take_certificate(config, take)?;
-    Ok(format!("node {node} has a new certificate, from its next start on\n"))
+    let text = format!("node {node} has a new certificate, from its next start on");
+    Ok(Report::done(json!({ "node": node }), text))
 }
 
-fn copy(config: &Config, folder: &Path) -> Result<String, ServeError> {
+fn copy(config: &Config, folder: &Path) -> Result<Report, ServeError> {
     server::copy_of_node(config, folder)?;
-    Ok(format!("{} has the data of the node at this moment; it is as secret as that\n", folder.display()))
+    let text =
+        format!("{} has the data of the node at this moment; it is as secret as that", folder.display());
+    Ok(Report::done(json!({ "folder": folder }), text))
 }
 
-fn join(config: &Config, invitation: &Path, source: &CopySource) -> Result<String, ServeError> {
+fn join(config: &Config, invitation: &Path, source: &CopySource) -> Result<Report, ServeError> {
     let node = source.copy(
         |folder| server::join_cluster(config, invitation, folder),
         |address, there| server::join_from(config, invitation, address, there),
     )?;
-    Ok(format!("node {node} is made: start it with `pando serve`, and remove the invitation\n"))
+    let text = format!("node {node} is made: start it with `pando serve`, and remove the invitation");
+    Ok(Report::done(json!({ "node": node }), text))
 }
 
-fn reseed(config: &Config, source: &CopySource) -> Result<String, ServeError> {
+fn reseed(config: &Config, source: &CopySource) -> Result<Report, ServeError> {
     let node = source.copy(
         |folder| server::reseed_node(config, folder),
         |address, there| server::reseed_from(config, address, there),
     )?;
     let from = source.copy(|folder| folder.display().to_string(), |_, there| format!("node {there}"));
-    Ok(format!("node {node} has the data of {from}: start it with `pando serve`\n"))
+    let text = format!("node {node} has the data of {from}: start it with `pando serve`");
+    Ok(Report::done(json!({ "node": node, "source": from }), text))
 }
 
 /// Begins a generation with the data of `folder`, or completes one.
-fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<String, ServeError> {
+fn begin_generation(config: &Config, folder: Option<&Path>) -> Result<Report, ServeError> {
     let position = match folder {
         Some(folder) => server::begin_generation(config, folder)?,
         None => server::finish_generation(config)?,
     };
-    Ok(format!(
+    let text = format!(
         "a new generation begins at position {position}, with the data that this node has now; the other nodes stop \
-         until `pando cluster reseed` gives them a copy of it\n"
-    ))
+         until `pando cluster reseed` gives them a copy of it"
+    );
+    Ok(Report::done(json!({ "position": position }), text))
 }
 
-fn snapshot(config: &Config, folder: &Path) -> Result<String, ServeError> {
+fn snapshot(config: &Config, folder: &Path) -> Result<Report, ServeError> {
     let kept = server::keep_snapshot(config, folder)?;
-    let (folder, entries, offset) = (folder.display(), kept.entries, kept.offset);
-    Ok(format!("{folder} has all {entries} entries, up to offset {offset} of the log; keep it here\n"))
+    let (place, entries, offset) = (folder.display(), kept.entries, kept.offset);
+    let text = format!("{place} has all {entries} entries, up to offset {offset} of the log; keep it here");
+    Ok(Report::done(json!({ "folder": folder, "entries": entries, "offset": offset }), text))
 }
 
-fn trim(config: &Config, is_rehearsal: bool) -> Result<String, ServeError> {
+fn trim(config: &Config, is_rehearsal: bool) -> Result<Report, ServeError> {
     let trimmed = server::trim_log(config, is_rehearsal)?;
     let (count, start) = (trimmed.start.saturating_sub(trimmed.before), trimmed.start);
     let what = if is_rehearsal { "would be deleted" } else { "are deleted" };
-    Ok(format!("{count} messages {what}; the log begins at offset {start}\n"))
+    let text = format!("{count} messages {what}; the log begins at offset {start}");
+    Ok(Report::done(json!({ "messages": count, "start": start, "deleted": !is_rehearsal }), text))
 }
 
 /// Writes a file that only its owner may read.
-fn write_secret(text: &str, output: &Path, what: &str) -> ExitCode {
+fn write_secret(text: &str, output: &Path, (what, node): (&str, u64)) -> ExitCode {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
     match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {
-        Ok(()) => said(&format!("{} {what}; it is a secret\n", output.display())),
+        Ok(()) => {
+            let text = format!("{} {what}; it is a secret", output.display());
+            exit::finish(Ok(Report::done(json!({ "file": output, "node": node }), text)))
+        }
         Err(error) => exit::not_written(output.display(), &error),
     }
 }
 
-fn status(data: &DataArguments, server: &ServerArguments) -> Result<String, String> {
+fn status(data: &DataArguments, server: &ServerArguments) -> Result<Report, String> {
     let directory = data.directory();
     let url = server.server(directory.as_deref()).or_else(|| directory.as_deref().map(socket_in));
     let url = url.ok_or("say which server: --data DIR or --url URL")?;
@@ -361,10 +375,12 @@ fn status(data: &DataArguments, server: &ServerArguments) -> Result<String, Stri
             "this server is no node of a cluster, or does not show cn=monitor to this requester".to_owned()
         );
     }
-    let mut text = String::new();
+    let (mut text, mut object) = (String::new(), Map::new());
     for entry in &reply.entries {
         let value = wanted.iter().skip(1).flat_map(|name| entry.texts(name)).collect::<Vec<_>>().join(", ");
-        text += &format!("{:<18} {value}\n", entry.texts("cn").join(" "));
+        let name = entry.texts("cn").join(" ");
+        text += &format!("{name:<18} {value}\n");
+        object.insert(name, Value::String(value));
     }
-    Ok(text)
+    Ok(Report::result(Value::Object(object), text))
 }

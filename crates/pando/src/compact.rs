@@ -1,22 +1,22 @@
 //! `pando compact`: rewrites the data file without unused pages.
 
+use serde_json::json;
 use std::process::ExitCode;
 
 use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::print::Report;
 
 pub(crate) fn run(arguments: &DataArguments) -> ExitCode {
     let config = Config::load(&arguments.to_server()).map_err(ServeError::from);
     match config.and_then(|config| server::compact(&config)) {
         Ok(compacted) => {
             let megabytes = |bytes: u64| bytes as f64 / 1e6;
-            println!(
-                "compacted from {:.1} MB to {:.1} MB",
-                megabytes(compacted.bytes_before),
-                megabytes(compacted.bytes_after)
-            );
+            let (before, after) = (compacted.bytes_before, compacted.bytes_after);
+            let text = format!("compacted from {:.1} MB to {:.1} MB", megabytes(before), megabytes(after));
+            Report::done(json!({ "bytes_before": before, "bytes_after": after }), text).print();
             ExitCode::SUCCESS
         }
         Err(error) => exit::failed(&error),

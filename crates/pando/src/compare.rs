@@ -20,6 +20,7 @@ use store::StoreError;
 
 use crate::exit;
 use crate::online::{Identity, parse_filter, schema_of, stored_operational};
+use crate::print;
 
 /// Names shown for each cause, if they are not printed as JSON.
 const EXAMPLES_MAX: usize = 20;
@@ -62,9 +63,6 @@ pub(crate) struct CompareArguments {
     /// with ldap://, use StartTLS
     #[arg(long, value_name = "FILE")]
     tls_ca: Option<PathBuf>,
-    /// Print each difference as a line of JSON, and last a summary
-    #[arg(long)]
-    json: bool,
     /// Memory for sorting, in MiB; larger data is sorted in temporary files in the system's temporary folder
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     memory: usize,
@@ -112,7 +110,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool, CompareError> {
     let (first, second) = (first?, second?);
     let counts = (first.count(), second.count());
     let mut out = BufWriter::new(io::stdout().lock());
-    let summary = if arguments.json {
+    let summary = if print::form().is_json {
         let summary = content_diff(&compared, (first, second), &mut |difference| {
             Ok::<_, CompareError>(writeln!(out, "{}", json_of(&difference))?)
         })?;
@@ -129,7 +127,7 @@ fn compare(arguments: &CompareArguments) -> Result<bool, CompareError> {
     };
     out.flush()?;
     let ContentSummary { only_first, only_second, differing, same } = summary;
-    eprintln!(
+    remark!(
         "pando: {} and {} entries in {:.1} s: {same} the same, {differing} with other values, {only_first} only in \
          the first, {only_second} only in the second",
         counts.0,

@@ -23,6 +23,7 @@ use crate::color::{self, Color, paint};
 use crate::exit;
 use crate::named::Named;
 use crate::online::{TargetArguments, refusal};
+use crate::print;
 use crate::search::results::{json_value, text_of};
 use crate::table::printable;
 use change::{AttributeChange, EntryChange, Kind};
@@ -65,11 +66,9 @@ impl Declared {
     }
 }
 
-/// Form and extent of a run.
+/// Extent of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner<'a> {
-    pub(crate) json: bool,
-    pub(crate) quiet: bool,
     /// Whether entries that are no longer declared are deleted.
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
@@ -113,18 +112,18 @@ pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: Manner
             },
         };
         earlier.note(change);
-        report(change, &decision, manner, &mut counts);
+        report(change, &decision, &mut counts);
     }
     let fingerprint = fingerprint(&changes);
     let Counts { added, changed, deleted, refused } = counts;
-    if manner.json {
+    if print::form().is_json {
         let object = json!({
             "plan": fingerprint, "add": added, "change": changed, "delete": deleted, "refused": refused,
         });
         println!("{object}");
-    } else if !manner.quiet && changes.is_empty() {
+    } else if !print::form().is_quiet && changes.is_empty() {
         println!("no change: the entries are as declared");
-    } else if !manner.quiet {
+    } else if !print::form().is_quiet {
         println!("{added} to add, {changed} to change, {deleted} to delete; refused: {refused}");
         println!("to make exactly these changes: pando apply --expect {fingerprint}");
     }
@@ -159,17 +158,17 @@ pub(crate) fn apply(declared: &Declared, server: &TargetArguments, manner: Manne
                 }
             },
         };
-        report(change, &decision, manner, &mut counts);
+        report(change, &decision, &mut counts);
     }
     let Counts { added, changed, deleted, refused } = counts;
-    if manner.json {
+    if print::form().is_json {
         let object = json!({
             "plan": fingerprint, "added": added, "changed": changed, "deleted": deleted, "refused": refused,
         });
         println!("{object}");
-    } else if !manner.quiet && changes.is_empty() {
+    } else if !print::form().is_quiet && changes.is_empty() {
         println!("no change: the entries are as declared");
-    } else if !manner.quiet {
+    } else if !print::form().is_quiet {
         println!("{added} added, {changed} changed, {deleted} deleted; refused: {refused}");
     }
     end(&counts)
@@ -254,7 +253,7 @@ fn fingerprint(changes: &[EntryChange]) -> String {
     HEXLOWER.encode(digest.finalize().get(..FINGERPRINT_LENGTH).unwrap_or_default())
 }
 
-fn report(change: &EntryChange, decision: &Decision, manner: Manner<'_>, counts: &mut Counts) {
+fn report(change: &EntryChange, decision: &Decision, counts: &mut Counts) {
     let (count, result, reason) = match (decision, change.kind) {
         (Decision::Refused(reason), _) => (&mut counts.refused, "refused", Some(reason)),
         (decision, kind) => {
@@ -272,7 +271,7 @@ fn report(change: &EntryChange, decision: &Decision, manner: Manner<'_>, counts:
         }
     };
     *count += 1;
-    if manner.json {
+    if print::form().is_json {
         let mut object = change_json(change);
         object.insert("place".to_owned(), json!(change.place));
         object.insert("result".to_owned(), json!(result));
@@ -284,7 +283,7 @@ fn report(change: &EntryChange, decision: &Decision, manner: Manner<'_>, counts:
     if let Some(reason) = reason {
         let place = change.place.as_ref().map(|place| format!("{place}: ")).unwrap_or_default();
         eprintln!("pando: {place}{word} {dn}: {reason}");
-    } else if !manner.quiet {
+    } else if !print::form().is_quiet {
         let note = if matches!(decision, Decision::Unchecked) { " (not checked)" } else { "" };
         print!("{}", text(change, note, color::is_on()));
     }

@@ -12,6 +12,7 @@ use server::{Config, ServeError};
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{Identity, socket_in};
+use crate::print::{self, Report};
 
 pub(crate) const HELP: &str = "\
 Looks at the data directory, the files that the node file names, this machine, and what the running server shows in
@@ -31,12 +32,6 @@ Exit codes:
 pub(crate) struct DoctorArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Print each finding as a line of JSON
-    #[arg(long)]
-    json: bool,
-    /// Print warnings and problems only
-    #[arg(long)]
-    quiet: bool,
 }
 
 /// Weight of a finding.
@@ -98,13 +93,9 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     };
     let findings = examine(&config, &arguments.data);
     for finding in &findings {
-        if arguments.quiet && finding.weight == Weight::Fine {
-            continue;
-        }
-        if arguments.json {
-            println!("{}", finding.json());
-        } else {
-            print!("{}", finding.line());
+        // `--quiet` leaves out what is fine, in both forms.
+        if !print::form().is_quiet || finding.weight != Weight::Fine {
+            Report::result(finding.json(), finding.line()).print();
         }
     }
     let has_problem = findings.iter().any(|finding| finding.weight == Weight::Problem);

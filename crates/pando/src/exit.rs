@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use server::{Fault, ServeError};
 
+use crate::print::Report;
+
 /// Prints an error on standard error, and returns its exit code.
 pub(crate) fn failed(error: &ServeError) -> ExitCode {
     let code = match error.fault() {
@@ -33,6 +35,17 @@ pub(crate) fn failure(message: &str) -> ExitCode {
         return ExitCode::FAILURE;
     }
     end(message, 1)
+}
+
+/// Prints the result of a command, or the reason that it failed.
+pub(crate) fn finish(result: Result<Report, String>) -> ExitCode {
+    match result {
+        Ok(report) => {
+            report.print();
+            ExitCode::SUCCESS
+        }
+        Err(error) => failure(&error),
+    }
 }
 
 /// Reports that output could not be written completely. If the reader closed the pipe, there is no message; the exit

@@ -6,11 +6,13 @@ use clap::Args;
 use client::Connection;
 use directory::controls::EXPLAIN;
 use ldap::{Control, ControlsBuf, FilterBuf, SearchRequest, SelectionBuf, ServerUrl};
+use serde_json::json;
 use server::{Config, ExplainError, Fault, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ScopeName, ServerArguments, socket_in};
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 The search is carried out without its results. A star marks the terms that provide the candidates; the number after a
@@ -56,10 +58,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
     };
     let socket = socket_in(&config.data);
     match server::explain(config, &arguments.base, arguments.scope.scope(), &filter) {
-        Ok(explanation) => {
-            print!("{explanation}");
-            ExitCode::SUCCESS
-        }
+        Ok(explanation) => report(Ok(explanation.to_string())),
         Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
             match arguments.server.connect(&socket) {
                 Ok(connection) => report(explain(arguments, connection)),
@@ -82,7 +81,8 @@ fn online(arguments: &ExplainArguments, url: &ServerUrl) -> ExitCode {
 fn report(explained: Result<String, String>) -> ExitCode {
     match explained {
         Ok(explanation) => {
-            print!("{explanation}");
+            let lines: Vec<&str> = explanation.lines().collect();
+            Report::result(json!({ "explanation": lines }), explanation.as_str()).print();
             ExitCode::SUCCESS
         }
         Err(error) => exit::failure(&error),

@@ -75,7 +75,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
             let url = socket_in(&config.data);
             match arguments.server.connect(&url) {
                 Ok(connection) => {
-                    eprintln!("pando: {error}; asking the server that has it");
+                    remark!("pando: {error}; asking the server that has it");
                     online(arguments, connection, &url, started)
                 }
                 Err(_) => exit::failed(&error),
@@ -232,9 +232,7 @@ fn say(entries: u64, bytes: u64, elapsed: Duration, more: &str) {
     let seconds = elapsed.as_secs_f64();
     let megabytes = bytes as f64 / 1e6;
     let speed = megabytes / seconds.max(0.001);
-    eprintln!(
-        "pando: exported {entries} entries, {megabytes:.1} MB in {seconds:.1} s ({speed:.0} MB/s){more}"
-    );
+    remark!("pando: exported {entries} entries, {megabytes:.1} MB in {seconds:.1} s ({speed:.0} MB/s){more}");
 }
 
 pub(crate) const HELP: &str = "\

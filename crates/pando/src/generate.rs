@@ -92,7 +92,7 @@ fn generate(template: &Template, arguments: &GenerateArguments) -> ExitCode {
         Err(error) => exit::not_written(arguments.output.display(), &error),
         Ok(octets) => {
             let (megabytes, seconds) = (octets as f64 / 1e6, started.elapsed().as_secs_f64());
-            eprintln!(
+            remark!(
                 "pando: generated {} entries, {megabytes:.1} MB in {seconds:.1} s ({:.0} MB/s)",
                 template.entry_count(),
                 megabytes / seconds.max(0.001)

@@ -9,10 +9,12 @@ use ldap::{ChangeOperation, filter_value};
 use serde_json::json;
 use server::values::DnText;
 
+use crate::exit;
 use crate::named::{
-    Assignment, Kind, ListArguments, Named, NamedArguments, delete, done, finish, list, parse, set, show,
+    Assignment, Kind, ListArguments, Named, NamedArguments, delete, done, ended, list, parse, set, show,
     with, with_defaults,
 };
+use crate::print::{self, Report};
 use crate::table::Table;
 use crate::user::USER;
 
@@ -61,13 +63,7 @@ enum What {
     /// List groups as a table
     List(ListArguments),
     /// Show the attributes of a group
-    Show {
-        #[command(flatten)]
-        group: NamedArguments,
-        /// Print a line of JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(NamedArguments),
     /// Replace attributes of a group
     Set {
         #[command(flatten)]
@@ -87,9 +83,6 @@ enum What {
         /// List only the members of the group itself
         #[arg(long)]
         direct: bool,
-        /// Print each member as a line of JSON
-        #[arg(long)]
-        json: bool,
     },
     /// Delete a group; its members stay
     Delete(NamedArguments),
@@ -107,8 +100,8 @@ struct Members {
 pub(crate) fn run(arguments: &GroupArguments) -> ExitCode {
     let done = match &arguments.what {
         What::Add { group, parent, member, set } => add(group, parent.as_ref(), member, set),
-        What::List(arguments) => list(&GROUP, arguments, &["cn", "description"]).map(|()| String::new()),
-        What::Show { group, json } => show(&GROUP, group, *json, &["isMemberOf"]).map(|()| String::new()),
+        What::List(arguments) => return list(&GROUP, arguments, &["cn", "description"]),
+        What::Show(group) => return show(&GROUP, group, &["isMemberOf"]),
         What::Set { group, assignments } => set(&GROUP, group, assignments),
         What::Join(Members { group, members }) => {
             with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Add, members))
@@ -116,12 +109,12 @@ pub(crate) fn run(arguments: &GroupArguments) -> ExitCode {
         What::Leave(Members { group, members }) => {
             with(&GROUP, group, |named, dn| change_members(named, dn, ChangeOperation::Delete, members))
         }
-        What::Members { group, direct, json } => {
-            with(&GROUP, group, |named, dn| members_of(named, dn, *direct, *json))
+        What::Members { group, direct } => {
+            return ended(with(&GROUP, group, |named, dn| members_of(named, dn, *direct)));
         }
         What::Delete(group) => delete(&GROUP, group),
     };
-    finish(done)
+    exit::finish(done)
 }
 
 fn add(
@@ -129,7 +122,7 @@ fn add(
     parent: Option<&DnText>,
     members: &[String],
     set: &[Assignment],
-) -> Result<String, String> {
+) -> Result<Report, String> {
     let NamedArguments { server, name } = group;
     if name.contains('=') {
         return Err(format!("{name}: give the cn, and --parent for the place"));
@@ -142,7 +135,7 @@ fn add(
         attributes.push(("member".to_owned(), named.dn(&USER, member)?));
     }
     let dn = named.add(&GROUP, &parent, name, &with_defaults(set, attributes))?;
-    Ok(format!("{dn}\n"))
+    Ok(Report::result(json!({ "dn": dn }), dn))
 }
 
 /// Adds or removes members in one change.
@@ -151,7 +144,7 @@ fn change_members(
     dn: &str,
     operation: ChangeOperation,
     members: &[String],
-) -> Result<String, String> {
+) -> Result<Report, String> {
     let found = members.iter().map(|member| named.dn(&USER, member)).collect::<Result<Vec<_>, _>>()?;
     let group = named.connection.entry(dn, &["objectClass"]).map_err(|error| error.to_string())?;
     let classes = group.map(|group| group.texts("objectClass")).unwrap_or_default();
@@ -160,11 +153,11 @@ fn change_members(
     let values: Vec<&str> = found.iter().map(String::as_str).collect();
     done(named.connection.modify(dn, &[(operation, attribute, &values)]))?;
     let change = if operation == ChangeOperation::Add { "added" } else { "removed" };
-    Ok(format!("{dn}: {} {change}\n", found.len()))
+    Ok(Report::done(json!({ "dn": dn, change: found }), format!("{dn}: {} {change}", found.len())))
 }
 
 /// Lists members breadth first. Each entry comes once, with the first group on the way to it.
-fn members_of(named: &mut Named, dn: &str, direct: bool, json: bool) -> Result<String, String> {
+fn members_of(named: &mut Named, dn: &str, direct: bool) -> Result<(), String> {
     let mut table = Table::new(["name", "kind", "through", "dn"]);
     let (mut text, mut seen) = (Vec::new(), HashSet::from([dn.to_lowercase()]));
     let mut groups = VecDeque::from([dn.to_owned()]);
@@ -184,7 +177,7 @@ fn members_of(named: &mut Named, dn: &str, direct: bool, json: bool) -> Result<S
             if is_group && !direct {
                 groups.push_back(member.dn.clone());
             }
-            if json {
+            if print::form().is_json {
                 let through = (!through.is_empty()).then_some(through);
                 println!("{}", json!({ "dn": member.dn, "name": name, "kind": kind, "through": through }));
             } else {
@@ -194,5 +187,6 @@ fn members_of(named: &mut Named, dn: &str, direct: bool, json: bool) -> Result<S
         }
     }
     table.finish(&mut text);
-    Ok(String::from_utf8_lossy(&text).into_owned())
+    print!("{}", String::from_utf8_lossy(&text));
+    Ok(())
 }

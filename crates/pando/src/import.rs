@@ -15,6 +15,8 @@ use server::values::DnText;
 use server::{Arguments, Config, ServeError};
 
 use crate::exit;
+use crate::print;
+use serde_json::{Value, json};
 use text::{ChangedText, ValueFiles};
 
 /// The options of `pando import`.
@@ -75,8 +77,15 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
     match import(arguments) {
         Err(error) => exit::failed(&error),
         Ok(imported) => {
-            eprint!("{}", summary(&imported));
-            match imported.rejected_count() == 0 && imported.policy_fault.is_none() {
+            let is_whole = imported.rejected_count() == 0 && imported.policy_fault.is_none();
+            // Faults are printed whatever the options say.
+            if !print::form().is_quiet || !is_whole {
+                eprint!("{}", summary(&imported));
+            }
+            if print::form().is_json {
+                println!("{}", summary_json(&imported));
+            }
+            match is_whole {
                 true => ExitCode::SUCCESS,
                 false => exit::some_rejected(),
             }
@@ -161,6 +170,16 @@ fn open_data(path: &Path) -> io::Result<InputData> {
         "zst" => InputData::Stream(Box::new(zstd::Decoder::new(file)?)),
         _ if file.metadata()?.is_file() => InputData::File(file),
         _ => InputData::Stream(Box::new(file)),
+    })
+}
+
+fn summary_json(imported: &Imported) -> Value {
+    let Imported { entries, carried_over, bytes, micros, rejects_file, policy_fault, left_out, .. } =
+        imported;
+    json!({
+        "entries": entries, "records": imported.statistics.records, "kept": carried_over, "bytes": bytes,
+        "micros": micros, "rejected": imported.rejected_count(), "rejects_file": rejects_file,
+        "values_left_out": left_out, "unverifiable_passwords": imported.unverifiable, "policy_fault": policy_fault,
     })
 }
 

@@ -16,6 +16,7 @@ use server::{Config, Fault, IndexChange, ServeError};
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, schema_of, socket_in};
+use crate::print::{self, Report};
 use crate::progress::Progress;
 
 pub(crate) const HELP: &str = "\
@@ -46,9 +47,6 @@ enum IndexVerb {
     List {
         #[command(flatten)]
         data: DataArguments,
-        /// Print a line of JSON for each
-        #[arg(long)]
-        json: bool,
     },
     /// Add kinds to an index, or a new index, and build its rows
     Add {
@@ -81,7 +79,7 @@ enum IndexVerb {
 
 pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     let done = match &arguments.verb {
-        IndexVerb::List { data, json } => list(data, *json),
+        IndexVerb::List { data } => list(data),
         IndexVerb::Add { data, attribute, kinds } => change(data, attribute, IndexChange::Add(*kinds)),
         IndexVerb::Advise { data, server } => advise(data, server),
         IndexVerb::Drop { data, attribute, kinds } => {
@@ -110,9 +108,9 @@ impl<E: Into<ServeError>> From<E> for Failed {
     }
 }
 
-fn list(data: &DataArguments, json: bool) -> Result<(), Failed> {
+fn list(data: &DataArguments) -> Result<(), Failed> {
     let (defined, progress) = server::list_indexes(&Config::load(&data.to_server())?)?;
-    if json {
+    if print::form().is_json {
         for (attribute, kinds) in defined {
             let kinds = kinds.to_string();
             let kinds: Vec<&str> = kinds.split(',').collect();
@@ -149,7 +147,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
     });
     drop(progress);
     match changed {
-        Ok(kinds) => println!("{attribute} {kinds}"),
+        Ok(kinds) => report_kinds(attribute, kinds),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
             Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
             // The process that uses the directory need not be a server.
@@ -196,8 +194,14 @@ fn change_online(mut connection: Connection, attribute: &str, change: IndexChang
         }
         _ => wait_for_rows(&mut connection, name).map_err(failed)?,
     }
-    println!("{attribute} {kinds}");
+    report_kinds(attribute, kinds);
     Ok(())
+}
+
+fn report_kinds(attribute: &str, kinds: IndexKinds) {
+    let text = kinds.to_string();
+    let names: Vec<&str> = text.split(',').filter(|_| !kinds.is_none()).collect();
+    Report::done(json!({ "attribute": attribute, "kinds": names }), format!("{attribute} {text}")).print();
 }
 
 /// Attribute with the kinds of an index.

@@ -13,8 +13,10 @@ use server::{Arguments, Config, Opened, ServeError};
 
 use crate::account::random_password;
 use crate::output::Output;
+use crate::print::Report;
 use crate::{exit, sample};
 use answers::{Answers, Readers};
+use serde_json::json;
 
 pub(crate) const HELP: &str = "\
 Asks for the suffix, the administrator, TLS, who may read, and a sample, or takes them from options; --yes takes the
@@ -90,8 +92,8 @@ pub(crate) fn run(arguments: &InitArguments) -> ExitCode {
     let done =
         arguments.answers().map_err(InitError::Refused).and_then(|answers| set_up(arguments, &answers));
     match done {
-        Ok(text) => {
-            print!("{text}");
+        Ok(report) => {
+            report.print();
             ExitCode::SUCCESS
         }
         Err(InitError::Refused(message)) => exit::refused(&message),
@@ -100,7 +102,7 @@ pub(crate) fn run(arguments: &InitArguments) -> ExitCode {
     }
 }
 
-fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<String, InitError> {
+fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitError> {
     let at = |name: &str| arguments.folder.join(name);
     let (node, settings, password) = (at("node.toml"), at("settings.toml"), at("admin-password"));
     let (node_text, settings_text) = (answers.node_file(), answers.settings_file());
@@ -115,6 +117,10 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<String, InitEr
     write(&settings, &settings_text)?;
     write(&node, &node_text)?;
     let notes = fill(&node, &settings, answers)?;
+    let object = json!({
+        "node_file": node, "settings_file": settings, "data": at("data"), "admin_dn": answers.admin_dn,
+        "password_file": password, "suffix": answers.suffix, "notes": notes.lines().collect::<Vec<_>>(),
+    });
     let (node, data) = (node.display(), at("data"));
     let mut text = format!("{notes}{node} and {} are written. Next:\n\n", settings.display());
     text += &format!("  pando serve --node {node}\n  pando search --node {node} '(objectClass=*)' 1.1\n");
@@ -125,7 +131,7 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<String, InitEr
         let authority = data.join("tls/authority.pem");
         text += &format!("Clients trust {}, which the first start makes.\n", authority.display());
     }
-    Ok(text)
+    Ok(Report::done(object, text))
 }
 
 /// Refuses a file that exists with other content.

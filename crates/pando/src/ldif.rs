@@ -11,9 +11,11 @@ use directory::ldif_check::check_record;
 use directory::ldif_diff::{DiffError, diff};
 use ldap::ldif::{LdifBody, LdifErrorKind, LdifReader};
 use schema::Schema;
+use serde_json::{Map, Value, json};
 use server::import::InputData;
 use server::{Config, ServeError};
 
+use crate::print::{self, Report};
 use crate::{exit, import};
 
 /// Longest record, in bytes.
@@ -133,22 +135,31 @@ fn check(file: &Path, schema: Option<&Schema>) -> Result<ExitCode, ServeError> {
             }
             Err(error) => {
                 findings += 1;
-                writeln!(out, "{name}:{}: {}", error.line, error.kind)?;
+                write_finding(&mut out, &name, error.line, &error.kind.to_string())?;
                 continue;
             }
         };
         records += 1;
         for finding in found {
             findings += 1;
-            writeln!(out, "{name}:{}: {}", finding.line, finding.text)?;
+            write_finding(&mut out, &name, finding.line, &finding.text)?;
         }
     }
     out.flush()?;
+    drop(out);
+    let text = if findings == 0 { format!("nothing found in {records} records") } else { String::new() };
+    Report::done(json!({ "findings": findings, "records": records }), text).print();
     if findings == 0 {
-        println!("nothing found in {records} records");
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!("{findings} findings, {records} records that could be read")))
+}
+
+fn write_finding(out: &mut dyn Write, file: &str, line: u64, text: &str) -> io::Result<()> {
+    match print::form().is_json {
+        true => writeln!(out, "{}", json!({ "file": file, "line": line, "finding": text })),
+        false => writeln!(out, "{file}:{line}: {text}"),
+    }
 }
 
 /// Counts of a file.
@@ -186,18 +197,20 @@ fn count(file: &Path) -> Result<ExitCode, ServeError> {
         }
     }
     let lines = reader.line_count();
-    for (count, what) in [
-        (counts.entries, "entries"),
-        (counts.adds, "additions"),
-        (counts.modifies, "modifications"),
-        (counts.deletes, "deletions"),
-        (counts.renames, "renames"),
-        (counts.values, "values of entries and additions"),
-        (counts.value_bytes, "bytes in them"),
-        (lines, "lines"),
-    ] {
-        println!("{count} {what}");
-    }
+    let rows = [
+        (counts.entries, "entries", "entries"),
+        (counts.adds, "additions", "additions"),
+        (counts.modifies, "modifications", "modifications"),
+        (counts.deletes, "deletions", "deletions"),
+        (counts.renames, "renames", "renames"),
+        (counts.values, "values", "values of entries and additions"),
+        (counts.value_bytes, "value_bytes", "bytes in them"),
+        (lines, "lines", "lines"),
+    ];
+    let object: Map<String, Value> =
+        rows.iter().map(|(count, name, _)| ((*name).to_owned(), json!(count))).collect();
+    let text: String = rows.iter().map(|(count, _, what)| format!("{count} {what}\n")).collect();
+    Report::result(Value::Object(object), text).print();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -214,9 +227,12 @@ fn compare(schema: &Schema, first: &Path, second: &Path, memory: usize) -> Resul
         Err(DiffError::Write(error)) => return Err(error.into()),
         Err(error) => return Ok(exit::failure(&error.to_string())),
     };
-    eprintln!(
+    remark!(
         "pando: {} added, {} modified, {} deleted, {} the same",
-        summary.added, summary.modified, summary.deleted, summary.same
+        summary.added,
+        summary.modified,
+        summary.deleted,
+        summary.same
     );
     let is_same = summary.added + summary.modified + summary.deleted == 0;
     Ok(if is_same { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -57,8 +57,6 @@ mod version;
 
 use std::process::ExitCode;
 
-use clap::CommandFactory;
-
 use arguments::{CommandLine, Verb};
 
 /// Allocator of the process: a search makes a dozen small allocations, an import millions.
@@ -70,7 +68,8 @@ fn main() -> ExitCode {
     if let Err(error) = server::forbid_core_dumps() {
         eprintln!("pando: core dumps cannot be forbidden: {error}");
     }
-    let verb = CommandLine::read().verb;
+    let CommandLine { verb, form } = CommandLine::read();
+    print::choose(form);
     // The server shuts down by itself; every other command only removes its unfinished files.
     if !matches!(verb, Verb::Serve(_) | Verb::Follow(_))
         && let Err(error) = server::unfinished::remove_when_interrupted()
@@ -117,11 +116,11 @@ fn main() -> ExitCode {
         Verb::Bench(arguments) => bench::run(arguments),
         Verb::Completions { shell } => {
             let mut script = Vec::new();
-            clap_complete::generate(shell, &mut CommandLine::command(), "pando", &mut script);
+            clap_complete::generate(shell, &mut CommandLine::with_all_options(), "pando", &mut script);
             print!("{}", String::from_utf8_lossy(&script));
             ExitCode::SUCCESS
         }
-        Verb::Version(arguments) => version::run(&arguments),
+        Verb::Version => version::run(),
         Verb::Man { folder } => manual::run(&folder),
     }
 }

@@ -9,10 +9,12 @@ use clap::Args;
 use client::{ClientError, Connection};
 use ldap::Scope;
 use migration::{ConfigEntry, ConfigValue, Configuration, Included, Product, Proposal, SCHEMA_FILE};
+use serde_json::json;
 use server::{ConfigError, ServeError, settings};
 
 use crate::exit;
 use crate::online::ServerArguments;
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 Reads a slapd.conf, a folder slapd.d, LDIF of cn=config (slapcat -n 0, dse.ldif of 389 DS, config.ldif of OpenDJ), or
@@ -73,9 +75,19 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
         return exit::failure(&format!("cannot write {}: {error}", arguments.folder.display()));
     }
     let name = Product::of(&configuration).map_or("", Product::name);
-    println!("read the configuration of {name}, wrote {}", arguments.folder.display());
-    println!("decide.md has {} questions", proposal.decisions());
-    println!("next: pando plan --data DIR {}", arguments.folder.join("settings.toml").display());
+    let (folder, questions) = (&arguments.folder, proposal.decisions());
+    let settings = folder.join("settings.toml");
+    let text = format!(
+        "read the configuration of {name}, wrote {}\ndecide.md has {questions} questions\nnext: pando plan --data DIR \
+         {}",
+        folder.display(),
+        settings.display()
+    );
+    let object = json!({
+        "product": name, "folder": folder, "settings_file": settings, "questions": questions,
+        "not_read": configuration.unread,
+    });
+    Report::done(object, text).print();
     if proposal.decisions() == 0 && configuration.unread.is_empty() {
         ExitCode::SUCCESS
     } else {

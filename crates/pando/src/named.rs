@@ -8,10 +8,12 @@ use ldap::{
     ChangeOperation, Controls, Dn, FilterBuf, Response, ResultCode, Scope, SearchEntry, SearchRequest,
     SelectionBuf, filter_value,
 };
+use serde_json::json;
 use server::values::DnText;
 
 use crate::exit;
 use crate::online::{TargetArguments, refusal};
+use crate::print::{self, Report};
 use crate::search::results::{Form, Results};
 
 /// A kind of entries that have short names.
@@ -46,9 +48,6 @@ pub(crate) struct ListArguments {
     /// List only those that match this filter (RFC 4515)
     #[arg(long, value_name = "FILTER", value_parser = crate::online::parse_filter)]
     filter: Option<FilterBuf>,
-    /// Print each entry as a line of JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// A connection that finds entries by short names.
@@ -185,13 +184,22 @@ impl From<client::ClientError> for Interrupted {
 }
 
 /// Prints those that match, with a column for each attribute.
-pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> Result<(), String> {
+pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> ExitCode {
+    ended(list_entries(kind, arguments, attributes))
+}
+
+/// Returns the exit code of a command that has printed its results.
+pub(crate) fn ended(result: Result<(), String>) -> ExitCode {
+    result.map_or_else(|error| exit::failure(&error), |()| ExitCode::SUCCESS)
+}
+
+fn list_entries(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> Result<(), String> {
     let mut named = Named::connect(&arguments.server)?;
     let filter = match &arguments.filter {
         Some(filter) => parse(&format!("(&{}{})", kind.filter, filter.as_filter()))?,
         None => parse(kind.filter)?,
     };
-    let form = if arguments.json { Form::Json } else { Form::Table };
+    let form = if print::form().is_json { Form::Json } else { Form::Table };
     let columns: Vec<String> = attributes.iter().map(|name| (*name).to_owned()).collect();
     let written = |error: std::io::Error| exit::unwritten(&error);
     let mut results = Results::new(form, &columns).map_err(written)?;
@@ -201,16 +209,15 @@ pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) 
 }
 
 /// Prints all of an entry that a user may see, and the attributes that are named.
-pub(crate) fn show(
-    kind: &Kind,
-    named: &NamedArguments,
-    json: bool,
-    attributes: &[&str],
-) -> Result<(), String> {
+pub(crate) fn show(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> ExitCode {
+    ended(show_entry(kind, named, attributes))
+}
+
+fn show_entry(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> Result<(), String> {
     let mut connected = Named::connect(&named.server)?;
     let dn = connected.dn(kind, &named.name)?;
     let written = |error: std::io::Error| exit::unwritten(&error);
-    let form = if json { Form::Json } else { Form::Ldif };
+    let form = if print::form().is_json { Form::Json } else { Form::Ldif };
     let mut results = Results::new(form, &[]).map_err(written)?;
     let filter = parse("(objectClass=*)")?;
     let all: Vec<&str> = ["*"].into_iter().chain(attributes.iter().copied()).collect();
@@ -258,11 +265,11 @@ pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)
 }
 
 /// Calls `act` with the DN of the entry that a command is about.
-pub(crate) fn with(
+pub(crate) fn with<T>(
     kind: &Kind,
     named: &NamedArguments,
-    act: impl FnOnce(&mut Named, &str) -> Result<String, String>,
-) -> Result<String, String> {
+    act: impl FnOnce(&mut Named, &str) -> Result<T, String>,
+) -> Result<T, String> {
     let NamedArguments { server, name } = named;
     let mut named = Named::connect(server)?;
     let dn = named.dn(kind, name)?;
@@ -270,30 +277,19 @@ pub(crate) fn with(
 }
 
 /// Replaces attributes of an entry.
-pub(crate) fn set(kind: &Kind, named: &NamedArguments, assignments: &[Assignment]) -> Result<String, String> {
+pub(crate) fn set(kind: &Kind, named: &NamedArguments, assignments: &[Assignment]) -> Result<Report, String> {
     with(kind, named, |named, dn| {
         named.set(dn, assignments)?;
-        Ok(format!("{dn} is changed\n"))
+        Ok(Report::done(json!({ "dn": dn, "changed": true }), format!("{dn} is changed")))
     })
 }
 
 /// Deletes an entry.
-pub(crate) fn delete(kind: &Kind, named: &NamedArguments) -> Result<String, String> {
+pub(crate) fn delete(kind: &Kind, named: &NamedArguments) -> Result<Report, String> {
     with(kind, named, |named, dn| {
         named.delete(dn)?;
-        Ok(format!("{dn} is deleted\n"))
+        Ok(Report::done(json!({ "dn": dn, "deleted": true }), format!("{dn} is deleted")))
     })
-}
-
-/// Prints the result of a command.
-pub(crate) fn finish(result: Result<String, String>) -> ExitCode {
-    match result {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => exit::failure(&error),
-    }
 }
 
 /// Parses a filter that this program writes.

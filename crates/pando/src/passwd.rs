@@ -1,12 +1,14 @@
 //! `pando passwd`: prints the stored form of a password.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead, IsTerminal};
 use std::process::ExitCode;
 
 use clap::Args;
 use directory::password::StorageScheme;
+use serde_json::json;
 
 use crate::exit;
+use crate::print::Report;
 
 /// The options of `pando passwd`.
 #[derive(Debug, Args)]
@@ -29,15 +31,13 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
         Ok(Err(reason)) => return exit::refused(reason),
         Err(error) => return exit::failure(&format!("cannot read the password: {error}")),
     };
-    let mut line = match server::hash_password(arguments.scheme, &password) {
+    let stored = match server::hash_password(arguments.scheme, &password) {
         Ok(stored) => stored,
         Err(error) => return exit::failed(&error),
     };
-    line.push(b'\n');
-    match io::stdout().write_all(&line) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::not_written("the stored form", &error),
-    }
+    let stored = String::from_utf8_lossy(&stored).into_owned();
+    Report::result(json!({ "value": stored }), stored).print();
+    ExitCode::SUCCESS
 }
 
 /// A password, or the reason that it is not acceptable.

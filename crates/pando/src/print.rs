@@ -8,6 +8,9 @@
 
 use std::fmt;
 use std::io::{self, Write};
+use std::sync::OnceLock;
+
+use serde_json::Value;
 
 /// Replaces the standard library's macro in this crate.
 macro_rules! print {
@@ -27,6 +30,74 @@ macro_rules! eprint {
 /// Replaces the standard library's macro in this crate.
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::print::to_errors(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Prints a line on standard error about what is being done or was done, unless `--quiet` is given.
+macro_rules! remark {
+    ($($text:tt)*) => {
+        if !$crate::print::form().is_quiet {
+            $crate::print::to_errors(format_args!("{}\n", format_args!($($text)*)));
+        }
+    };
+}
+
+/// Form of the output, as `--json` and `--quiet` choose it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) is_json: bool,
+    pub(crate) is_quiet: bool,
+}
+
+/// Form of this process, set once.
+static FORM: OnceLock<Form> = OnceLock::new();
+
+/// Sets the form of this process's output.
+pub(crate) fn choose(form: Form) {
+    let _ = FORM.set(form);
+}
+
+/// Returns the form of this process's output.
+pub(crate) fn form() -> Form {
+    FORM.get().copied().unwrap_or_default()
+}
+
+/// Output of a command in its two forms.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Report {
+    json: Value,
+    text: String,
+    is_result: bool,
+}
+
+impl Report {
+    /// Returns what the command was asked for. `--quiet` prints it too.
+    pub(crate) fn result(json: Value, text: impl Into<String>) -> Report {
+        Report { json, text: text.into(), is_result: true }
+    }
+
+    /// Returns an account of what was done. `--quiet` prints it only as JSON.
+    pub(crate) fn done(json: Value, text: impl Into<String>) -> Report {
+        Report { json, text: text.into(), is_result: false }
+    }
+
+    /// Prints one line of JSON, or the text with a newline at its end.
+    pub(crate) fn print(self) {
+        let Form { is_json, is_quiet } = form();
+        let newline = if self.text.is_empty() || self.text.ends_with('\n') { "" } else { "\n" };
+        match is_json {
+            true => println!("{}", self.json),
+            false if self.is_result || !is_quiet => print!("{}{newline}", self.text),
+            false => {}
+        }
+    }
+}
+
+/// Prints a line for people on standard output: not with `--json`, and not with `--quiet`.
+pub(crate) fn note(text: &str) {
+    if form() == Form::default() {
+        println!("{text}");
+    }
 }
 
 /// Prints on standard output. Exits the process if that fails, except for a closed pipe: a full disk must not look like

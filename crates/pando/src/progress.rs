@@ -5,6 +5,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::print;
 use crate::table::printable;
 
 /// Interval between lines that are not on a terminal.
@@ -17,19 +18,24 @@ const COLUMNS: usize = 79;
 pub(crate) struct Progress<W: Write = io::Stderr> {
     out: W,
     is_terminal: bool,
+    is_quiet: bool,
     shown: Option<Instant>,
 }
 
 impl Progress {
-    /// Returns the progress of a command, on standard error.
+    /// Returns the progress of a command, on standard error. `--quiet` shows none.
     pub(crate) fn start() -> Progress {
-        Progress { out: io::stderr(), is_terminal: io::stderr().is_terminal(), shown: None }
+        let (out, is_terminal) = (io::stderr(), io::stderr().is_terminal());
+        Progress { out, is_terminal, is_quiet: print::form().is_quiet, shown: None }
     }
 }
 
 impl<W: Write> Progress<W> {
     /// Shows the present state. Ignores a closed standard error.
     pub(crate) fn show(&mut self, text: &str, now: Instant) {
+        if self.is_quiet {
+            return;
+        }
         let is_due = self.shown.is_none_or(|shown| now.saturating_duration_since(shown) >= LINE_INTERVAL);
         let _ = match self.is_terminal {
             true => {
@@ -62,7 +68,7 @@ impl Elapsed {
     /// Begins to show the time of a step.
     pub(crate) fn start(what: &'static str) -> Elapsed {
         let mut progress = Progress::start();
-        if !progress.is_terminal {
+        if !progress.is_terminal || progress.is_quiet {
             return Elapsed { end: None, thread: None };
         }
         let (end, ended) = channel();
@@ -94,7 +100,7 @@ mod tests {
 
     fn drawn(is_terminal: bool, seconds: &[u64]) -> String {
         let (mut out, start) = (Vec::new(), Instant::now());
-        let mut progress = Progress { out: &mut out, is_terminal, shown: None };
+        let mut progress = Progress { out: &mut out, is_terminal, is_quiet: false, shown: None };
         for second in seconds {
             progress.show(&format!("entry {second}"), start + Duration::from_secs(*second));
         }
@@ -108,7 +114,7 @@ mod tests {
         assert_eq!(drawn(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
         assert_eq!(drawn(true, &[]), "");
         let mut out = Vec::new();
-        let mut progress = Progress { out: &mut out, is_terminal: true, shown: None };
+        let mut progress = Progress { out: &mut out, is_terminal: true, is_quiet: false, shown: None };
         progress.show(&format!("a\nb{}", "x".repeat(200)), Instant::now());
         drop(progress);
         let text = String::from_utf8(out).unwrap();

@@ -29,6 +29,7 @@ use crate::exit;
 use crate::ldif::RECORD_SIZE_MAX;
 use crate::named::{Named, parse};
 use crate::online::{TargetArguments, refusal, stored_operational};
+use crate::print;
 use crate::table::printable;
 use crate::time::Time;
 
@@ -85,12 +86,6 @@ pub(crate) struct RecoverArguments {
     /// New folder for the restored data, removed afterwards [default: a folder in that of the backup]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
-    /// Print each change as a line of JSON
-    #[arg(long)]
-    json: bool,
-    /// Print errors only
-    #[arg(long, conflicts_with = "json")]
-    quiet: bool,
 }
 
 /// Reason that nothing more is brought back.
@@ -144,7 +139,8 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     recovery.entries(&directory)?;
     recovery.links(&directory)?;
     let Counts { added, changed, linked, refused } = recovery.counts;
-    if !arguments.quiet && !arguments.json {
+    let form = print::form();
+    if !form.is_quiet && !form.is_json {
         let time = time_text(copy.restored().micros);
         let would = if arguments.dry_run { "would be " } else { "" };
         println!(
@@ -414,7 +410,7 @@ impl Recovery<'_> {
             Ok(()) => *count += 1,
             Err(_) => self.counts.refused += 1,
         }
-        if self.arguments.json {
+        if print::form().is_json {
             let word = word.split(' ').next().unwrap_or_default();
             println!("{}", json!({ "change": word, "dn": dn, "attributes": what, "refused": done.err() }));
             return Ok(());
@@ -422,7 +418,7 @@ impl Recovery<'_> {
         let dn = printable(dn);
         match done {
             Err(reason) => eprintln!("pando: {word} {dn}: {reason}"),
-            Ok(()) if self.arguments.quiet => {}
+            Ok(()) if print::form().is_quiet => {}
             Ok(()) if what.is_empty() => println!("{word} {dn}"),
             Ok(()) => println!("{word} {dn}: {what}"),
         }

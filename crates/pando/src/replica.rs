@@ -5,9 +5,11 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use directory::virtual_entries::PROMOTE_REPLICA;
 use ldap::ResultCode;
+use serde_json::json;
 
 use crate::exit;
 use crate::online::{TargetArguments, refusal};
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 A replica is a server that applies the log of another one, its supplier (docs/how-to/replica.md). `promote` makes it the
@@ -51,9 +53,9 @@ pub(crate) fn run(arguments: &ReplicaArguments) -> ExitCode {
         }
     }) {
         Ok(()) => {
-            println!(
-                "promoted: this server decides changes now; remove the table [replica] of its node file"
-            );
+            let text =
+                "promoted: this server decides changes now; remove the table [replica] of its node file";
+            Report::done(json!({ "promoted": true }), text).print();
             ExitCode::SUCCESS
         }
         Err(error) => exit::failure(&error),

@@ -9,10 +9,12 @@ use directory::DirectorySettings;
 use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::salvage::{SalvagedDirectory, When};
 use directory::tree::TreeState;
+use serde_json::json;
 use server::{Config, ServeError};
 
 use crate::exit;
 use crate::output::{Background, Compression, Output};
+use crate::print::Report;
 
 /// Output files of a salvage.
 pub(crate) struct Targets<'a> {
@@ -31,42 +33,51 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     let salvaged = server::salvage(config)?;
     let saved = salvaged.state().and_then(|state| save(state, targets));
     for trouble in salvaged.troubles() {
-        println!("{} at byte {}: {}", trouble.file.display(), trouble.offset, trouble.what);
+        say("damage", format!("{} at byte {}: {}", trouble.file.display(), trouble.offset, trouble.what));
     }
     if let Some(groups) = salvaged.applied() {
-        println!("{} of the redo log are not in the data file yet and are applied", groups_text(&groups));
+        let groups = groups_text(&groups);
+        say("applied", format!("{groups} of the redo log are not in the data file yet and are applied"));
     }
     let lost = report_lost(&salvaged)?;
     match saved {
-        Ok(summary) => println!(
-            "{} entries, {} bytes written to {}, as they were {}",
-            summary.entries,
-            summary.bytes,
-            targets.ldif.display(),
-            salvaged.last_change()?.map_or_else(
+        Ok(summary) => {
+            let when = salvaged.last_change()?.map_or_else(
                 || "before the first change".to_owned(),
-                |when| format!("after the change at {}", when_text(&when))
-            )
-        ),
+                |when| format!("after the change at {}", when_text(&when)),
+            );
+            let ExportSummary { entries, bytes, .. } = summary;
+            let ldif = targets.ldif.display();
+            say(
+                "written",
+                format!("{entries} entries, {bytes} bytes written to {ldif}, as they were {when}"),
+            );
+        }
         Err(reason) => return Ok(exit::failure(&format!("no entries are written: {reason}"))),
     }
     if salvaged.is_whole() {
-        println!("nothing is lost");
+        say("whole", "nothing is lost".to_owned());
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&lost))
 }
 
+/// Prints a line of the report, of a kind that JSON names.
+fn say(kind: &str, text: String) {
+    Report::result(json!({ "kind": kind, "text": text }), text).print();
+}
+
 /// Prints each lost change as far as it can be read, and returns a summary.
 fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
     for groups in salvaged.missing() {
-        println!("lost: {} of the redo log cannot be read", groups_text(groups));
+        say("lost", format!("lost: {} of the redo log cannot be read", groups_text(groups)));
     }
     if let Some(group) = salvaged.in_doubt() {
-        println!(
+        let text = format!(
             "in doubt: group {group} of the redo log is not whole: it was being written when the process or the power \
              ended, so its changes were never acknowledged, or it is damaged"
         );
+        say("in_doubt", text);
     }
     let (mut told, mut without_change, mut first) = (0_u64, 0_u64, None);
     salvaged.for_each_lost(&mut |lost| match &lost.change {
@@ -74,19 +85,20 @@ fn report_lost(salvaged: &SalvagedDirectory) -> Result<String, ServeError> {
             told += 1;
             if first.is_none() {
                 first = Some(*when);
-                println!("first change after the gap that can be read: {}", when_text(when));
+                let text = format!("first change after the gap that can be read: {}", when_text(when));
+                say("first_after", text);
             }
-            println!("not applied: {}: {what}", when_text(when));
+            say("not_applied", format!("not applied: {}: {what}", when_text(when)));
         }
         None => without_change += 1,
     })?;
     if without_change > 0 {
-        println!("not applied: {without_change} groups that change no entry");
+        say("not_applied", format!("not applied: {without_change} groups that change no entry"));
     }
     let unread = match (salvaged.last_change()?, first) {
         (Some(last), Some(first)) if first.position > last.position + 1 => {
             let (from, to) = (last.position + 1, first.position - 1);
-            println!("lost: the changes at positions {from} to {to} cannot be read");
+            say("lost", format!("lost: the changes at positions {from} to {to} cannot be read"));
             format!("{} changes are lost, ", to - from + 1)
         }
         (Some(_), None) if !salvaged.missing().is_empty() => "changes are lost, ".to_owned(),

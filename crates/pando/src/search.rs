@@ -13,6 +13,7 @@ use ldap::{
 
 use crate::exit;
 use crate::online::{ScopeName, TargetArguments, parse_filter, refusal};
+use crate::print;
 use results::{Form, Results};
 
 /// Entries requested at a time.
@@ -54,9 +55,6 @@ pub(crate) struct SearchArguments {
     /// Longest time for a page of the search, in seconds [default: that of the server]
     #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
     time_limit: u32,
-    /// Print each entry as a line of JSON
-    #[arg(long)]
-    json: bool,
     /// Print a table with a column for each attribute
     #[arg(long, conflicts_with = "json", requires = "attributes")]
     table: bool,
@@ -95,7 +93,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> ExitCode {
         Ok(connection) => connection,
         Err(error) => return exit::failure(&error),
     };
-    let form = match (arguments.json, arguments.table) {
+    let form = match (print::form().is_json, arguments.table) {
         (true, _) => Form::Json,
         (_, true) => Form::Table,
         _ => Form::Ldif,

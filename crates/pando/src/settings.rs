@@ -16,6 +16,7 @@ use crate::color::{self, Color, paint};
 use crate::declared::{self, Declared, Manner};
 use crate::exit;
 use crate::online::{ServerArguments, TargetArguments, socket_in};
+use crate::print;
 use crate::progress::Progress;
 
 /// The options of `pando plan`.
@@ -26,12 +27,6 @@ pub(crate) struct PlanArguments {
     /// Keep entries of the owner that the files no longer declare
     #[arg(long)]
     no_prune: bool,
-    /// Print a line of JSON for the settings, for each entry, and for the summary
-    #[arg(long)]
-    json: bool,
-    /// Print errors only
-    #[arg(long, conflicts_with = "json")]
-    quiet: bool,
     /// A settings file, files that declare entries, or both (TOML)
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
@@ -47,13 +42,6 @@ pub(crate) struct ApplyArguments {
     expect: Option<String>,
 }
 
-/// Form of the output about settings.
-#[derive(Clone, Copy, Debug, Default)]
-struct Form {
-    json: bool,
-    quiet: bool,
-}
-
 /// Files of a command line.
 struct Files {
     settings: Option<SettingsFile>,
@@ -65,12 +53,8 @@ impl PlanArguments {
         Ok(Config::load(&self.server.data().to_server())?)
     }
 
-    fn form(&self) -> Form {
-        Form { json: self.json, quiet: self.quiet }
-    }
-
     fn manner<'a>(&self, expected: Option<&'a str>, follows_settings: bool) -> Manner<'a> {
-        Manner { json: self.json, quiet: self.quiet, prunes: !self.no_prune, expected, follows_settings }
+        Manner { prunes: !self.no_prune, expected, follows_settings }
     }
 
     /// Reads all files before anything is done.
@@ -110,7 +94,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
         match planned {
             Ok((changes, config)) => {
                 changes_settings = changes.is_new || !changes.lines.is_empty();
-                say(&changes, &config.data, arguments.form(), Stage::Planned);
+                say(&changes, &config.data, Stage::Planned);
             }
             Err(error) => return exit::failed(&error),
         }
@@ -140,8 +124,8 @@ pub(crate) fn apply(arguments: &ApplyArguments) -> ExitCode {
     if let Some(file) = &files.settings {
         let server = plan.server.server();
         let done = match server.server(plan.server.data().directory().as_deref()) {
-            Some(url) => apply_online(server, file, &url, plan.form()),
-            None => apply_here(plan.config(), server, file, plan.form()),
+            Some(url) => apply_online(server, file, &url),
+            None => apply_here(plan.config(), server, file),
         };
         if let Err(code) = done {
             return code;
@@ -159,14 +143,13 @@ pub(crate) fn apply_file(
     server: &ServerArguments,
     file: &SettingsFile,
 ) -> ExitCode {
-    apply_here(config, server, file, Form::default()).err().unwrap_or(ExitCode::SUCCESS)
+    apply_here(config, server, file).err().unwrap_or(ExitCode::SUCCESS)
 }
 
 fn apply_here(
     config: Result<Config, ServeError>,
     server: &ServerArguments,
     file: &SettingsFile,
-    form: Form,
 ) -> Result<(), ExitCode> {
     let mut progress = Progress::start();
     let applied = config.map(|config| {
@@ -178,14 +161,14 @@ fn apply_here(
     drop(progress);
     match applied {
         Ok((Ok(changes), config)) => {
-            say(&changes, &config.data, form, Stage::Applied);
+            say(&changes, &config.data, Stage::Applied);
             Ok(())
         }
         // The process that uses the directory may be a server, which can apply them.
         Ok((Err(error), config)) if error.fault() == Fault::InUse => {
             let url = socket_in(&config.data);
             match server.connect(&url) {
-                Ok(connection) => send(connection, file, &url, form),
+                Ok(connection) => send(connection, file, &url),
                 Err(_) => Err(exit::failed(&error)),
             }
         }
@@ -193,31 +176,21 @@ fn apply_here(
     }
 }
 
-fn apply_online(
-    server: &ServerArguments,
-    file: &SettingsFile,
-    url: &ServerUrl,
-    form: Form,
-) -> Result<(), ExitCode> {
+fn apply_online(server: &ServerArguments, file: &SettingsFile, url: &ServerUrl) -> Result<(), ExitCode> {
     match server.connect(url) {
-        Ok(connection) => send(connection, file, url, form),
+        Ok(connection) => send(connection, file, url),
         Err(error) => Err(exit::failure(&error.to_string())),
     }
 }
 
 /// Sends the settings to a running server.
-fn send(
-    mut connection: Connection,
-    file: &SettingsFile,
-    url: &ServerUrl,
-    form: Form,
-) -> Result<(), ExitCode> {
+fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> Result<(), ExitCode> {
     let reply = connection.extended(APPLY_SETTINGS, Some(&online::request(file)));
     let reply = reply.map_err(|error| exit::failure(&format!("{url}: {error}")))?;
     let value = reply.extended.value.as_deref();
     let changes = online::answer(file, reply.outcome.code, &reply.outcome.diagnostic, value)
         .map_err(|error| exit::failed(&error))?;
-    say(&changes, Path::new(""), form, Stage::AppliedByServer);
+    say(&changes, Path::new(""), Stage::AppliedByServer);
     Ok(())
 }
 
@@ -230,15 +203,16 @@ enum Stage {
     AppliedByServer,
 }
 
-fn say(changes: &SettingsChanges, data: &Path, form: Form, stage: Stage) {
+fn say(changes: &SettingsChanges, data: &Path, stage: Stage) {
+    let form = print::form();
     let SettingsChanges { is_new, lines, notes } = changes;
     let is_applied = stage != Stage::Planned && (*is_new || !lines.is_empty());
-    if form.json {
+    if form.is_json {
         let settings = json!({ "new": is_new, "changes": lines, "notes": notes, "applied": is_applied });
         println!("{}", json!({ "settings": settings }));
         return;
     }
-    if form.quiet {
+    if form.is_quiet {
         return;
     }
     if *is_new {

@@ -16,8 +16,10 @@ use server::{Config, ServeError};
 use crate::data_arguments::DataArguments;
 use crate::online::{Identity, socket_in};
 use crate::output::Output;
+use crate::print;
 use crate::{doctor, exit, version};
 use masked::masked;
+use serde_json::json;
 
 /// Bytes of the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
@@ -51,7 +53,11 @@ pub(crate) fn run(arguments: &SupportArguments) -> ExitCode {
     let parts = parts(&config, &arguments.data);
     match write(&arguments.output, &parts) {
         Ok(()) => {
-            eprintln!("pando: {} has {} parts", arguments.output.display(), parts.len());
+            let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
+            match print::form().is_json && arguments.output.as_os_str() != "-" {
+                true => println!("{}", json!({ "file": arguments.output, "parts": names })),
+                false => remark!("pando: {} has {} parts", arguments.output.display(), parts.len()),
+            }
             ExitCode::SUCCESS
         }
         Err(error) => exit::not_written(arguments.output.display(), &error),
@@ -83,7 +89,7 @@ fn parts(config: &Config, data: &DataArguments) -> Vec<(&'static str, Vec<u8>)> 
     let findings = doctor::examine(config, data);
     let findings: String = findings.iter().map(doctor::Finding::line).collect();
     vec![
-        ("version.json", version::json().into_bytes()),
+        ("version.json", format!("{:#}", version::json()).into_bytes()),
         ("node.toml", or_reason(node.map(String::into_bytes))),
         ("settings.toml", or_reason(settings.map(String::into_bytes))),
         ("doctor.txt", findings.into_bytes()),

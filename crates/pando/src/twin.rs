@@ -8,9 +8,10 @@ use ::twin::{CONNECTIONS_DEFAULT, Command, Options, QUEUE_BYTES_DEFAULT, Server}
 use clap::{Args, Subcommand};
 use client::Tls;
 use ldap::ServerUrl;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::exit;
+use crate::print::Report;
 
 /// The options of `pando twin`.
 #[derive(Debug, Args)]
@@ -24,7 +25,7 @@ enum What {
     /// Forward clients to the old server, replay their requests on the new one, and compare the answers
     Run(RunArguments),
     /// Print the differences found so far
-    Report(ReportArguments),
+    Report(ControlArguments),
     /// Let the new server answer the clients, and replay their requests on the old one
     Switch(ControlArguments),
     /// Let the old server answer the clients again
@@ -72,20 +73,10 @@ struct ControlArguments {
     control: PathBuf,
 }
 
-#[derive(Debug, Args)]
-struct ReportArguments {
-    /// The socket of a running `pando twin run`
-    #[arg(value_name = "PATH")]
-    control: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
-
 pub(crate) fn run(arguments: TwinArguments) -> ExitCode {
     match arguments.what {
         What::Run(arguments) => serve(arguments),
-        What::Report(arguments) => report(&arguments),
+        What::Report(ControlArguments { control }) => report(&control),
         What::Switch(ControlArguments { control }) => order(&control, Command::Switch),
         What::Back(ControlArguments { control }) => order(&control, Command::Back),
     }
@@ -160,7 +151,8 @@ fn order(control: &Path, command: Command) -> ExitCode {
     match answer(control, command) {
         Ok(value) => {
             let server = value["answers_clients"].as_str().unwrap_or_default();
-            println!("the {server} server answers the clients");
+            let text = format!("the {server} server answers the clients");
+            Report::done(json!({ "answers_clients": server }), text).print();
             ExitCode::SUCCESS
         }
         Err(error) => exit::refused(&error),
@@ -176,17 +168,14 @@ fn answer(control: &Path, command: Command) -> Result<Value, String> {
 }
 
 /// Prints the report. The exit code is 1 if there are differences.
-fn report(arguments: &ReportArguments) -> ExitCode {
-    let value = match answer(&arguments.control, Command::Report) {
+fn report(control: &Path) -> ExitCode {
+    let value = match answer(control, Command::Report) {
         Ok(value) => value,
         Err(error) => return exit::refused(&error),
     };
     let differences = value["differences"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if arguments.json {
-        println!("{value}");
-    } else {
-        print!("{}", text(&value, differences));
-    }
+    let text = text(&value, differences);
+    Report::result(value.clone(), text).print();
     match differences.is_empty() && value["out_of_step"].is_null() {
         true => ExitCode::SUCCESS,
         false => ExitCode::FAILURE,

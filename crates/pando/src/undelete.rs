@@ -7,10 +7,12 @@ use client::Connection;
 use directory::csn::generalized_time;
 use directory::virtual_entries::{LIST_DELETED, UNDELETE};
 use ldap::{DeletedAnswer, DeletedEntry, DeletedRequest, ResultCode, UndeleteAnswer, UndeleteRequest};
+use serde_json::json;
 use uuid::Uuid;
 
 use crate::exit;
 use crate::online::{TargetArguments, refusal};
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 Asks the running server as the administrator, through the socket in the data directory or at --url. Deleted entries are
@@ -78,7 +80,9 @@ fn list(connection: &mut Connection) -> Result<(), String> {
     each_deleted(connection, None, &mut |entry| {
         let DeletedEntry { uuid, micros, requester, dn } = entry;
         let time = generalized_time(micros / 1_000_000);
-        println!("{time}  {}  {dn}  (by {requester})", Uuid::from_bytes(*uuid).hyphenated());
+        let uuid = Uuid::from_bytes(*uuid).hyphenated().to_string();
+        let text = format!("{time}  {uuid}  {dn}  (by {requester})");
+        Report::result(json!({ "time": time, "uuid": uuid, "dn": dn, "requester": requester }), text).print();
         true
     })
 }
@@ -90,10 +94,11 @@ fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) ->
     };
     let value = ask(connection, UNDELETE, &UndeleteRequest { uuid, superior }.encode())?;
     let UndeleteAnswer { dn, entries } = UndeleteAnswer::decode(&value).ok_or(MALFORMED)?;
-    match entries {
-        1 => println!("{dn} is back"),
-        _ => println!("{dn} is back, with {} entries below it", entries - 1),
-    }
+    let text = match entries {
+        1 => format!("{dn} is back"),
+        _ => format!("{dn} is back, with {} entries below it", entries - 1),
+    };
+    Report::done(json!({ "dn": dn, "entries": entries }), text).print();
     Ok(())
 }
 

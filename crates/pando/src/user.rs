@@ -4,14 +4,16 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use directory::settings::user_template::{NewUser, UserTemplate};
+use serde_json::json;
 use server::values::DnText;
 
-use crate::account::{reset, set_lock};
+use crate::account::{reset, set_lock, set_password};
+use crate::exit;
 use crate::named::{
-    Assignment, Kind, ListArguments, Named, NamedArguments, delete, finish, list, set, show, with,
-    with_defaults,
+    Assignment, Kind, ListArguments, Named, NamedArguments, delete, list, set, show, with, with_defaults,
 };
 use crate::passwd;
+use crate::print::Report;
 
 pub(crate) const HELP: &str = "\
 Asks the running server, as `pando search` does. A name is the value of uid, or a DN.
@@ -43,13 +45,7 @@ enum What {
     /// List users as a table
     List(ListArguments),
     /// Show the attributes of a user, and the groups
-    Show {
-        #[command(flatten)]
-        user: NamedArguments,
-        /// Print a line of JSON
-        #[arg(long)]
-        json: bool,
-    },
+    Show(NamedArguments),
     /// Replace attributes of a user
     Set {
         #[command(flatten)]
@@ -105,11 +101,9 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
     let done = match &arguments.what {
         What::Add(add) => add.run(),
         What::List(arguments) => {
-            list(&USER, arguments, &["uid", "cn", "mail", "pwdAccountLockedTime"]).map(|()| String::new())
+            return list(&USER, arguments, &["uid", "cn", "mail", "pwdAccountLockedTime"]);
         }
-        What::Show { user, json } => {
-            show(&USER, user, *json, &["isMemberOf", "pwdAccountLockedTime"]).map(|()| String::new())
-        }
+        What::Show(user) => return show(&USER, user, &["isMemberOf", "pwdAccountLockedTime"]),
         What::Set { user, assignments } => set(&USER, user, assignments),
         What::Lock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, true)),
         What::Unlock(user) => with(&USER, user, |named, dn| set_lock(&mut named.connection, dn, false)),
@@ -119,12 +113,12 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
         }),
         What::Delete(user) => delete(&USER, user),
     };
-    finish(done)
+    exit::finish(done)
 }
 
 impl Add {
     /// Adds the user and then sets the password, so that the server makes and hashes it.
-    fn run(&self) -> Result<String, String> {
+    fn run(&self) -> Result<Report, String> {
         let NamedArguments { server, name } = &self.user;
         if name.contains('=') {
             return Err(format!("{name}: give the uid, and --parent for the place"));
@@ -153,11 +147,12 @@ impl Add {
         let attributes = with_defaults(&self.set, with_defaults(&given, defaults));
         let dn = named.add(&USER, &parent, name, &attributes)?;
         if self.no_password {
-            return Ok(format!("{dn}\n"));
+            return Ok(Report::result(json!({ "dn": dn, "password": null }), dn));
         }
-        let password = reset(&mut named.connection, &dn, None)
+        let password = set_password(&mut named.connection, &dn, None)
             .map_err(|error| format!("{dn} is added, but has no password: {error}"))?;
-        Ok(format!("{dn}\n{password}"))
+        let text = format!("{dn}\n{}", password.as_deref().unwrap_or_default());
+        Ok(Report::result(json!({ "dn": dn, "password": password }), text))
     }
 }
 

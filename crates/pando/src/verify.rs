@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use directory::check::CheckSummary;
+use serde_json::json;
 use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::print::{self, Report};
 use crate::progress::Elapsed;
 use crate::salvage::{self, Targets};
 
@@ -47,16 +50,18 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     let mut mendable = 0;
     let elapsed = Elapsed::start("verifying");
     let checked = server::verify(config, &mut |finding| {
-        println!("{}", finding.text);
-        mendable += u64::from(!finding.fixes.is_empty());
+        let is_mendable = !finding.fixes.is_empty();
+        Report::result(json!({ "finding": finding.text, "mendable": is_mendable }), finding.text.as_str())
+            .print();
+        mendable += u64::from(is_mendable);
     })?;
     drop(elapsed);
     // They are no damage: a rule does not change the entries that were there before it.
     for text in server::violations(config)? {
-        println!("note: {text}");
+        Report::result(json!({ "note": text }), format!("note: {text}")).print();
     }
+    checked_report(&checked, "nothing found").print();
     if checked.findings == 0 {
-        println!("nothing found in {} entries and {} rows", checked.entries, checked.rows);
         return Ok(ExitCode::SUCCESS);
     }
     let hint = if mendable > 0 { "; `pando verify --repair` mends these" } else { "" };
@@ -66,18 +71,26 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     )))
 }
 
+/// Returns the summary of a check; its text is empty if there are findings.
+pub(crate) fn checked_report(checked: &CheckSummary, none: &str) -> Report {
+    let CheckSummary { entries, rows, findings, .. } = checked;
+    let text = match findings {
+        0 => format!("{none} in {entries} entries and {rows} rows"),
+        _ => String::new(),
+    };
+    Report::done(json!({ "findings": findings, "entries": entries, "rows": rows }), text)
+}
+
 fn repair(config: Config) -> Result<ExitCode, ServeError> {
     let repaired = server::repair(config, &mut |finding, is_mended| {
-        println!("{}: {}", if is_mended { "mended" } else { "cannot be mended" }, finding.text);
+        let text = format!("{}: {}", if is_mended { "mended" } else { "cannot be mended" }, finding.text);
+        Report::result(json!({ "finding": finding.text, "mended": is_mended }), text).print();
     })?;
     if repaired.repaired > 0 {
-        println!("{} findings mended", repaired.repaired);
+        print::note(&format!("{} findings mended", repaired.repaired));
     }
+    checked_report(&repaired.remaining, "nothing left").print();
     if repaired.remaining.findings == 0 {
-        println!(
-            "nothing left in {} entries and {} rows",
-            repaired.remaining.entries, repaired.remaining.rows
-        );
         return Ok(ExitCode::SUCCESS);
     }
     Ok(exit::failure(&format!(

@@ -3,36 +3,28 @@
 use std::env::consts::{ARCH, OS};
 use std::process::ExitCode;
 
-use clap::Args;
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// The options of `pando version`.
-#[derive(Debug, Args)]
-pub(crate) struct VersionArguments {
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+use crate::print;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const FEATURES: &[&str] = if cfg!(feature = "kafka") { &["kafka"] } else { &[] };
 const BUILD: &str = if cfg!(debug_assertions) { "debug" } else { "release" };
 
 /// Returns the versions as JSON.
-pub(crate) fn json() -> String {
+pub(crate) fn json() -> Value {
     let formats = directory::data_formats();
     let formats = formats
         .map(|(name, written, oldest)| json!({ "name": name, "written": written, "oldest_read": oldest }));
     let build = json!({ "profile": BUILD, "os": OS, "architecture": ARCH });
-    let all = json!({ "version": VERSION, "formats": formats, "features": FEATURES, "build": build });
-    format!("{all:#}")
+    json!({ "version": VERSION, "formats": formats, "features": FEATURES, "build": build })
 }
 
 /// Prints the versions.
-pub(crate) fn run(arguments: &VersionArguments) -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let (version, features, build) = (VERSION, FEATURES, BUILD);
     let formats = directory::data_formats();
-    if arguments.json {
+    if print::form().is_json {
         println!("{}", json());
         return ExitCode::SUCCESS;
     }

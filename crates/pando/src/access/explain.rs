@@ -8,12 +8,14 @@ use client::Connection;
 use directory::access::{AccessExplanation, DecidingRule};
 use directory::virtual_entries::EXPLAIN_ACCESS;
 use ldap::AccessQuestion;
+use serde_json::json;
 use server::settings::{self, SettingsFile};
 use server::{Config, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::ServerArguments;
+use crate::print::Report;
 
 pub(super) const HELP: &str = "\
 With --data, the command reads the data file, whether or not a server is running. With --online or --url, it asks the
@@ -128,17 +130,24 @@ fn ask(mut connection: Connection, question: &AccessQuestion<'_>) -> Result<Acce
 }
 
 fn print(explanation: &AccessExplanation, file: Option<&SettingsFile>) -> ExitCode {
-    println!("{}: {}", explanation.word(), explanation.verdict);
+    let mut text = format!("{}: {}\n", explanation.word(), explanation.verdict);
+    let mut rules = Vec::new();
     for rule in &explanation.rules {
-        match file.and_then(|file| line(rule, file)) {
-            Some(line) => println!("  {line}: {rule}"),
-            None => println!("  {rule}"),
-        }
+        let line = file.and_then(|file| line(rule, file));
+        rules.push(json!({ "rule": rule.to_string(), "line": line }));
+        text += &line.map_or_else(|| format!("  {rule}\n"), |line| format!("  {line}: {rule}\n"));
     }
-    explanation.notes.iter().for_each(|note| println!("  {note}"));
-    for (place, needed) in explanation.needed.iter().enumerate() {
-        println!("{} {needed}", if place == 0 { "needed:" } else { "    or:" });
+    let AccessExplanation { is_allowed, verdict, notes, needed, .. } = explanation;
+    text.extend(notes.iter().map(|note| format!("  {note}\n")));
+    for (place, needed) in needed.iter().enumerate() {
+        text += &format!("{} {needed}\n", if place == 0 { "needed:" } else { "    or:" });
     }
+    let needed: Vec<String> = needed.iter().map(ToString::to_string).collect();
+    let notes: Vec<String> = notes.iter().map(ToString::to_string).collect();
+    let object = json!({
+        "allowed": is_allowed, "verdict": verdict.to_string(), "rules": rules, "notes": notes, "needed": needed,
+    });
+    Report::result(object, text).print();
     if explanation.is_allowed { ExitCode::SUCCESS } else { exit::denied() }
 }
 

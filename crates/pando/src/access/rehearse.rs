@@ -8,6 +8,7 @@ use audit::Event;
 use clap::Args;
 use directory::DirectorySettings;
 use directory::rehearse::{RecordedLimits, Rehearsal};
+use serde_json::json;
 use server::Config;
 use server::settings;
 
@@ -16,6 +17,7 @@ use super::open_review;
 use crate::audit::{ChoiceArguments, rfc3339};
 use crate::data_arguments::DataArguments;
 use crate::exit;
+use crate::print::Report;
 
 /// Most entries of a search to examine for each entry that matches its filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
@@ -117,15 +119,17 @@ fn sampled(
             lines.push(change.to_string());
         }
     })?;
-    println!(
-        "{} askers at {} entries: {} would change",
-        rehearsed.requesters, rehearsed.entries, rehearsed.changes
-    );
-    lines.iter().for_each(|line| println!("{line}"));
-    match rehearsed.changes.saturating_sub(lines.len() as u64) {
-        0 => {}
-        more => println!("not listed (--lines-max): {more}"),
+    let (requesters, entries, changes) = (rehearsed.requesters, rehearsed.entries, rehearsed.changes);
+    let mut text = format!("{requesters} askers at {entries} entries: {changes} would change\n");
+    text.extend(lines.iter().map(|line| format!("{line}\n")));
+    let more = changes.saturating_sub(lines.len() as u64);
+    if more > 0 {
+        text += &format!("not listed (--lines-max): {more}\n");
     }
+    let object = json!({
+        "requesters": requesters, "entries": entries, "changes": changes, "listed": lines, "not_listed": more,
+    });
+    Report::result(object, text).print();
     Ok(ExitCode::SUCCESS)
 }
 
@@ -149,8 +153,16 @@ fn recorded(
         let may = if change.is_gained { "may now" } else { "may no longer" };
         let times = if change.count == 1 { "once" } else { &format!("{} times, last", change.count) };
         let last = rfc3339(change.last_micros);
-        println!("{} at {}: {may} {} ({times} {last})", change.requester, change.dn, change.right);
-        println!("  before: {}\n  after: {}", change.before, change.after);
+        let right = change.right.to_string();
+        let text = format!(
+            "{} at {}: {may} {right} ({times} {last})\n  before: {}\n  after: {}",
+            change.requester, change.dn, change.before, change.after
+        );
+        let object = json!({
+            "requester": change.requester, "dn": change.dn, "gained": change.is_gained, "right": right,
+            "count": change.count, "last": last, "before": change.before.to_string(), "after": change.after.to_string(),
+        });
+        Report::result(object, text).print();
     }
     Ok(match rehearsed.damages {
         0 => ExitCode::SUCCESS,
@@ -163,16 +175,14 @@ fn summarize(rehearsed: &RecordedRehearsal) {
     let when = tally
         .times
         .map_or_else(String::new, |(first, last)| format!(" from {} to {}", rfc3339(first), rfc3339(last)));
-    println!(
-        "{} operations{when}, at the entries of now: {} would change, in {} ways",
-        tally.decided,
-        tally.changed,
-        changes.len()
+    let (decided, changed, ways) = (tally.decided, tally.changed, changes.len());
+    let mut text = format!(
+        "{decided} operations{when}, at the entries of now: {changed} would change, in {ways} ways\n"
     );
     let more = if tally.has_more_unlisted { " or more" } else { "" };
     let unlisted = format!("{}{more}", tally.unlisted);
     if tally.unlisted > 0 {
-        println!("ways that are not listed (--lines-max): {unlisted}");
+        text += &format!("ways that are not listed (--lines-max): {unlisted}\n");
     }
     for (what, count) in [
         ("left out, of the administrator, whom no rule binds", tally.of_administrator),
@@ -184,7 +194,18 @@ fn summarize(rehearsed: &RecordedRehearsal) {
         ("decided as in the clear and without a bind method, which the trail does not have", *link_unknown),
     ] {
         if count > 0 {
-            println!("{what}: {count}");
+            text += &format!("{what}: {count}\n");
         }
     }
+    let (from, to) = tally.times.map(|(first, last)| (rfc3339(first), rfc3339(last))).unzip();
+    let left_out = json!({
+        "administrator": tally.of_administrator, "requester_gone": tally.requester_gone,
+        "entry_gone": tally.entry_gone, "withheld": withheld,
+    });
+    let object = json!({
+        "operations": decided, "from": from, "to": to, "changes": changed, "ways": ways,
+        "not_listed": tally.unlisted, "left_out": left_out, "by_place": tally.by_place, "cut": tally.cut,
+        "link_unknown": link_unknown,
+    });
+    Report::result(object, text).print();
 }

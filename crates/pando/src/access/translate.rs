@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use clap::Args;
 use migration::in_toml;
+use serde_json::json;
 use server::ConfigError;
 
 use crate::exit;
+use crate::print::{self, Report};
 
 pub(super) const HELP: &str = "\
 Reads a slapd.conf, or LDIF with olcAccess or aci values (slapcat -n 0, dsconf, ldapsearch of aci), and prints the
@@ -37,9 +39,12 @@ pub(super) fn run(arguments: &TranslateArguments) -> ExitCode {
             return exit::failed(&ConfigError::Read { file: arguments.file.clone(), error }.into());
         }
     };
-    println!("access_rules = [");
-    translation.rules.iter().for_each(|rule| println!("  {},", in_toml(rule)));
-    println!("]");
-    translation.left_out.iter().for_each(|left_out| eprintln!("left out: {left_out}"));
+    let left_out: Vec<String> = translation.left_out.iter().map(ToString::to_string).collect();
+    let rules: String = translation.rules.iter().map(|rule| format!("  {},\n", in_toml(rule))).collect();
+    let object = json!({ "access_rules": translation.rules, "left_out": left_out });
+    Report::result(object, format!("access_rules = [\n{rules}]\n")).print();
+    if !print::form().is_json {
+        left_out.iter().for_each(|left_out| eprintln!("left out: {left_out}"));
+    }
     if translation.left_out.is_empty() { ExitCode::SUCCESS } else { exit::some_rejected() }
 }

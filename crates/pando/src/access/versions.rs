@@ -4,10 +4,12 @@ use std::process::ExitCode;
 
 use clap::Args;
 use directory::rehearse::RulesVersion;
+use serde_json::json;
 use server::Config;
 
 use crate::data_arguments::DataArguments;
 use crate::online::ServerArguments;
+use crate::print::Report;
 use crate::{exit, settings};
 
 pub(super) const HISTORY_HELP: &str = "\
@@ -15,7 +17,9 @@ Reads the log of the directory, whether or not a server is running. Prints each 
 in the log, its time and author, and the rules added (+) and removed (-) since the version before.
 
 Example:
-  pando access history --data /var/lib/pando";
+  pando access history --data /var/lib/pando
+
+Exit codes: as `pando verify`.";
 
 pub(super) const ROLLBACK_HELP: &str = "\
 Replaces the access rules and their expectations with those of the previous version, or of the version that --to names.
@@ -63,9 +67,16 @@ pub(super) fn history(arguments: &HistoryArguments) -> ExitCode {
         let RulesVersion { position, micros, requester, rules, .. } = version;
         let time = directory::csn::generalized_time(micros / 1_000_000);
         let who = if requester.is_empty() { "the server" } else { requester };
-        println!("{position}: {time}, by {who}, {} rules", rules.len());
-        before.iter().filter(|rule| !rules.contains(rule)).for_each(|rule| println!("  - {rule}"));
-        rules.iter().filter(|rule| !before.contains(rule)).for_each(|rule| println!("  + {rule}"));
+        let removed: Vec<&String> = before.iter().filter(|rule| !rules.contains(rule)).collect();
+        let added: Vec<&String> = rules.iter().filter(|rule| !before.contains(rule)).collect();
+        let mut text = format!("{position}: {time}, by {who}, {} rules\n", rules.len());
+        text.extend(removed.iter().map(|rule| format!("  - {rule}\n")));
+        text.extend(added.iter().map(|rule| format!("  + {rule}\n")));
+        let object = json!({
+            "position": position, "time": time, "requester": requester, "rules": rules.len(), "removed": removed,
+            "added": added,
+        });
+        Report::result(object, text).print();
         before = rules;
     }
     ExitCode::SUCCESS

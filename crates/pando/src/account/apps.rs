@@ -3,12 +3,14 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use client::{Connection, Entry};
+use client::Connection;
 use directory::csn::generalized_time;
 use directory::password::{StorageScheme, hash};
 use ldap::{ChangeOperation, ResultCode};
+use serde_json::json;
 
 use crate::online::refusal;
+use crate::print::Report;
 
 /// Random octets in a password. Five bits of each are used: 100 bits.
 const PASSWORD_SIZE: usize = 20;
@@ -46,7 +48,7 @@ pub(super) fn add(
     dn: &str,
     name: &str,
     days: Option<u32>,
-) -> Result<String, String> {
+) -> Result<Report, String> {
     let option = option(name)?;
     let password = random_password()?;
     let stored = hash(StorageScheme::Ssha512, password.as_bytes(), &random()?);
@@ -59,32 +61,48 @@ pub(super) fn add(
         [(ChangeOperation::Add, &passwords, &[&stored]), (ChangeOperation::Replace, &ends, &end)];
     let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
     match outcome.code {
-        ResultCode::SUCCESS => Ok(format!("{password}\n")),
+        ResultCode::SUCCESS => {
+            let object = json!({ "dn": dn, "application": name, "password": password, "end": end.first() });
+            Ok(Report::result(object, password))
+        }
         code => Err(refusal(code, &outcome.diagnostic)),
     }
 }
 
 /// Removes a password and its state. The time of its last use stays in the entry: only the server changes it.
-pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<String, String> {
+pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<Report, String> {
     let option = option(name)?;
     let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
     let changes: [(_, &str, &[&str]); 2] =
         [(ChangeOperation::Delete, &passwords, &[]), (ChangeOperation::Replace, &ends, &[])];
     let outcome = connection.modify(dn, &changes).map_err(|error| error.to_string())?;
     match outcome.code {
-        ResultCode::SUCCESS => Ok(format!("{name} binds as {dn} no more\n")),
+        ResultCode::SUCCESS => Ok(Report::done(
+            json!({ "dn": dn, "application": name }),
+            format!("{name} binds as {dn} no more"),
+        )),
         code => Err(refusal(code, &outcome.diagnostic)),
     }
 }
 
 /// Lists the applications that have passwords.
-pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<String, String> {
+pub(super) fn list(connection: &mut Connection, dn: &str) -> Result<Report, String> {
     let wanted = ["userPassword", "pwdEndTime", "pwdLastSuccess"];
     let entry = connection.entry(dn, &wanted).map_err(|error| error.to_string())?;
     let entry = entry.ok_or_else(|| format!("there is no entry {dn}"))?;
-    let lines: String =
-        entry.attributes.iter().filter_map(|attribute| line(&entry, &attribute.description)).collect();
-    Ok(if lines.is_empty() { "no application has a password that you may see\n".to_owned() } else { lines })
+    let names = entry.attributes.iter().filter_map(|attribute| name_of(&attribute.description));
+    let (mut text, mut applications) = (String::new(), Vec::new());
+    for name in names {
+        let of = |attribute: &str| entry.text(&format!("{attribute};x-app-{name}"));
+        let (end, used) = (of("pwdEndTime"), of("pwdLastSuccess"));
+        applications.push(json!({ "application": name, "end": end, "last_used": used }));
+        let (end, used) = (end.as_deref().unwrap_or("for ever"), used.as_deref().unwrap_or("never"));
+        text += &format!("{name:<24} good until {end:<18} used {used}\n");
+    }
+    if text.is_empty() {
+        text = "no application has a password that you may see".to_owned();
+    }
+    Ok(Report::result(json!({ "dn": dn, "applications": applications }), text))
 }
 
 /// Returns the application to which a password attribute belongs.
@@ -101,13 +119,4 @@ pub(super) fn is_time(description: &str) -> bool {
 fn after<'d>(description: &'d str, prefix: &str) -> Option<&'d str> {
     let start = description.get(..prefix.len())?;
     description.get(prefix.len()..).filter(|_| start.eq_ignore_ascii_case(prefix))
-}
-
-fn line(entry: &Entry, description: &str) -> Option<String> {
-    let name = name_of(description)?;
-    let of = |attribute: &str, none: &str| {
-        entry.text(&format!("{attribute};x-app-{name}")).unwrap_or_else(|| none.to_owned())
-    };
-    let (end, used) = (of("pwdEndTime", "for ever"), of("pwdLastSuccess", "never"));
-    Some(format!("{name:<24} good until {end:<18} used {used}\n"))
 }

@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeSet, HashSet};
 
+use crate::print::{self, Report};
 use client::{ClientError, Connection};
 use directory::index::IndexKinds;
 use ldap::{PagedResults, Scope};
+use serde_json::json;
 use server::{IndexProposal, SearchCosts};
 
 /// Entry of the monitor whose children are the proposals.
@@ -28,7 +30,7 @@ pub(super) fn advise(connection: &mut Connection) -> Result<(), String> {
         return Err(format!("{ADVICE}: {}: {}", reply.outcome.code, reply.outcome.diagnostic));
     }
     if reply.entries.is_empty() {
-        println!("No search lacked an index since the server started, or all such indexes exist by now.");
+        print::note("No search lacked an index since the server started, or all such indexes exist by now.");
         return Ok(());
     }
     let mut all = Vec::new();
@@ -42,30 +44,31 @@ pub(super) fn advise(connection: &mut Connection) -> Result<(), String> {
         let sample = Sample::of(connection, attribute, proposal.costs.candidates).map_err(failed)?;
         print_proposal(attribute, proposal, &sample);
     }
-    println!(
-        "Nothing is changed. To build one: pando index add ATTRIBUTE --kinds KINDS, or the settings file."
+    print::note(
+        "Nothing is changed. To build one: pando index add ATTRIBUTE --kinds KINDS, or the settings file.",
     );
     Ok(())
 }
 
 fn print_proposal(attribute: &str, proposal: &IndexProposal, sample: &Sample) {
     let SearchCosts { searches, refused, examined, returned, micros, .. } = proposal.costs;
-    println!("{attribute}");
-    println!("  definition: {}", proposal.setting);
     let kinds = kinds_of(&proposal.setting);
     let bytes = sample.index_bytes(kinds);
-    println!(
-        "  size: about {} KiB ({} of {} sampled entries have the attribute)",
-        bytes.div_ceil(1_024),
-        sample.having,
-        sample.entries
-    );
-    println!(
-        "  gain: {searches} searches examined {examined} entries to return {returned}, in {} ms; {refused} were \
-         refused",
+    let (setting, kib, having, sampled) =
+        (&proposal.setting, bytes.div_ceil(1_024), sample.having, sample.entries);
+    let mut text = format!(
+        "{attribute}\n  definition: {setting}\n  size: about {kib} KiB ({having} of {sampled} sampled entries have the \
+         attribute)\n  gain: {searches} searches examined {examined} entries to return {returned}, in {} ms; {refused} \
+         were refused\n",
         micros / 1_000
     );
-    proposal.filters.iter().for_each(|filter| println!("  filter: {filter}"));
+    text.extend(proposal.filters.iter().map(|filter| format!("  filter: {filter}\n")));
+    let filters: Vec<String> = proposal.filters.iter().map(ToString::to_string).collect();
+    let object = json!({
+        "attribute": attribute, "definition": setting.to_string(), "bytes": bytes, "searches": searches,
+        "examined": examined, "returned": returned, "micros": micros, "refused": refused, "filters": filters,
+    });
+    Report::result(object, text).print();
 }
 
 /// Returns the kinds that a definition names.

@@ -16,6 +16,7 @@ mod listeners;
 mod local;
 mod manual;
 mod metrics;
+mod output;
 mod privileges;
 mod process;
 mod settings;

@@ -1,0 +1,129 @@
+//! The options `--json` and `--quiet`: one definition, for every command that prints results or progress.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::print::Form;
+
+/// Commands without the two options, with the reason. A prefix covers the commands below it.
+const WITHOUT: [(&str, &str); 6] = [
+    ("serve", "it writes a log"),
+    ("follow", "it writes a log"),
+    ("twin run", "it runs until it is stopped; `twin report` has the results"),
+    ("bench", "its results are files of JSON"),
+    ("completions", "it prints a script"),
+    ("man", "it writes manual pages"),
+];
+
+/// Commands without `--json`, with the form of their output.
+const WITHOUT_JSON: [(&str, &str); 3] =
+    [("export", "LDIF, or settings in TOML"), ("generate", "LDIF"), ("ldif diff", "LDIF")];
+
+/// Adds the options to a command and all those below it. `path` is the command's name without `pando`.
+pub(super) fn with_options(command: Command, path: &str) -> Command {
+    let command = command.mut_subcommands(|below| {
+        let path = format!("{path} {}", below.get_name());
+        with_options(below, path.trim_start())
+    });
+    let prints = !path.is_empty() && !command.is_hide_set() && !is_among(&WITHOUT, path);
+    if !prints || (command.has_subcommands() && command.is_subcommand_required_set()) {
+        return command;
+    }
+    let flag = |name: &'static str| Arg::new(name).long(name).action(ArgAction::SetTrue);
+    let quiet = flag("quiet").help("Print results and errors only: no progress, no account of what was done");
+    let command = command.arg(quiet);
+    match is_among(&WITHOUT_JSON, path) {
+        true => command,
+        false => command.arg(flag("json").help("Print each result as a line of JSON")),
+    }
+}
+
+fn is_among(table: &[(&str, &str)], path: &str) -> bool {
+    table
+        .iter()
+        .any(|(name, _)| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
+}
+
+/// Returns the form that a command line chooses.
+pub(super) fn of(matches: &ArgMatches) -> Form {
+    if let Some((_, below)) = matches.subcommand() {
+        return of(below);
+    }
+    let is_set = |name: &str| matches!(matches.try_get_one::<bool>(name), Ok(Some(true)));
+    Form { is_json: is_set("json"), is_quiet: is_set("quiet") }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+    use crate::arguments::CommandLine;
+
+    /// The commands that do something themselves, by their path.
+    fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
+        if !path.is_empty() && !(command.has_subcommands() && command.is_subcommand_required_set()) {
+            found.push((path.to_owned(), command.clone()));
+        }
+        for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
+            let path = format!("{path} {}", below.get_name());
+            commands(below, path.trim_start(), found);
+        }
+    }
+
+    fn all() -> Vec<(String, Command)> {
+        let mut found = Vec::new();
+        commands(&CommandLine::with_all_options(), "", &mut found);
+        assert!(found.len() > 60, "{}", found.len());
+        found
+    }
+
+    /// Every help has the options, with the same words, unless a table above names the command.
+    #[test]
+    fn every_command_has_the_options() {
+        for (path, mut command) in all() {
+            let help = command.render_long_help().to_string();
+            let has = |option: &str| help.lines().any(|line| line.trim_start().starts_with(option));
+            let is_without = is_among(&WITHOUT, &path);
+            if path.starts_with("bench") {
+                continue;
+            }
+            assert_eq!(has("--quiet"), !is_without, "{path}: {help}");
+            assert_eq!(has("--json"), !is_without && !is_among(&WITHOUT_JSON, &path), "{path}: {help}");
+        }
+    }
+
+    /// The page lists each command, with its members or with the reason that it has none, and no others.
+    #[test]
+    fn the_page_has_the_members_of_every_command() {
+        let page = include_str!("../../../../docs/reference/tools.md");
+        let section = page.split("## Output for programs").nth(1).unwrap().split("\n## ").next().unwrap();
+        let items = section.split("\n- `").skip(1).filter_map(|item| item.split_once("`: "));
+        let listed: Vec<&str> = items.flat_map(|(commands, _)| commands.split('`').step_by(2)).collect();
+        let mut missing = String::new();
+        for (path, _) in all() {
+            let is_listed = listed.contains(&path.as_str())
+                || WITHOUT.iter().any(|(name, _)| is_among(&[(name, "")], &path) && listed.contains(name));
+            if !is_listed {
+                writeln!(missing, "{path}").unwrap();
+            }
+        }
+        assert!(missing.is_empty(), "docs/reference/tools.md, `Output for programs`, lacks:\n{missing}");
+        let known = all();
+        let is_known = |name: &&str| {
+            known.iter().any(|(path, _)| path == name) || WITHOUT.iter().any(|(without, _)| without == name)
+        };
+        let unknown: Vec<_> = listed.iter().filter(|name| !is_known(name)).collect();
+        assert!(unknown.is_empty(), "docs/reference/tools.md lists no commands: {unknown:?}");
+    }
+
+    #[test]
+    fn the_options_choose_the_form() {
+        let chosen = |line: &str| CommandLine::try_read(line.split(' ')).unwrap().form;
+        assert_eq!(chosen("pando verify --data /d"), Form::default());
+        assert_eq!(chosen("pando backup list --json /b"), Form { is_json: true, is_quiet: false });
+        assert_eq!(chosen("pando audit --json --quiet --folder /a"), Form { is_json: true, is_quiet: true });
+        assert_eq!(chosen("pando export --quiet --data /d"), Form { is_json: false, is_quiet: true });
+        assert!(CommandLine::try_read("pando export --json".split(' ')).is_err());
+        assert!(CommandLine::try_read("pando audit --csv --json".split(' ')).is_err());
+    }
+}
