@@ -97,7 +97,7 @@ def load(pando, folder, files):
     return done.returncode in (0, 1), done.stdout + done.stderr
 
 
-NOTICES = ("stays as shipped", "has no effect here", "is not known here")
+NOTICES = ("stays as shipped", "has no effect here", "is not known here", "has the OID")
 
 
 def reason(said, path):

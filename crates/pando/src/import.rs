@@ -1,5 +1,6 @@
 //! `pando import`: loads LDIF into a data directory.
 
+mod foreign_schema;
 mod text;
 
 use std::ffi::OsStr;
@@ -11,6 +12,7 @@ use std::process::ExitCode;
 use clap::Args;
 use directory::import::Refusal;
 use server::import::{Imported, Importing, Input, InputData, MEMORY_DEFAULT};
+use server::settings::{self, ForeignSchema, SettingsFile};
 use server::values::DnText;
 use server::{Arguments, Config, ServeError};
 
@@ -56,6 +58,19 @@ pub(crate) struct ImportArguments {
     /// Attribute to rename, as OLD=NEW; repeat the option for several
     #[arg(long, value_name = "OLD=NEW", value_parser = renaming)]
     map: Vec<(String, String)>,
+    /// Schema of the old server to add: a schema file, LDIF of cn=config, a folder such as slapd.d, or the URL of the
+    /// server; repeat the option for several
+    #[arg(long, value_name = "SOURCE")]
+    schema_from: Vec<PathBuf>,
+    /// Bind to the server of --schema-from as this entry [default: anonymous; over ldapi the user of the process]
+    #[arg(long, value_name = "DN", requires = "schema_from")]
+    bind_dn: Option<DnText>,
+    /// File with the password for --bind-dn; one newline at its end is ignored [default: ask at the terminal]
+    #[arg(long, value_name = "FILE", requires = "bind_dn")]
+    password_file: Option<PathBuf>,
+    /// File with the certificate authorities, in PEM form, for the server of --schema-from; with ldap://, use StartTLS
+    #[arg(long, value_name = "FILE", requires = "schema_from")]
+    tls_ca: Option<PathBuf>,
     /// Memory to use, in MiB, approximately; larger data is sorted in temporary files in the data directory
     #[arg(long, value_name = "MIB", default_value_t = MEMORY_DEFAULT >> 20)]
     memory: usize,
@@ -95,15 +110,22 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
 
 fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     let config = Config::load(&Arguments {
-        data: arguments.data,
+        data: arguments.data.clone(),
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..Arguments::default()
     })?;
-    let mut settings = arguments.settings.as_deref().map(server::settings::read).transpose()?;
+    let mut settings = arguments.settings.as_deref().map(settings::read).transpose()?;
+    let mut foreign = None;
+    if !arguments.schema_from.is_empty() {
+        let sources = foreign_schema::read(&arguments)?;
+        let added = ForeignSchema::add(&config, settings.take(), &sources, &arguments.leave_out)?;
+        settings = Some(added.file.clone());
+        foreign = Some(added);
+    }
     if let Some(suffix) = &arguments.suffix {
         settings = settings.map(|file| file.or_suffix(suffix.as_str()));
     }
-    let notices = settings.iter().flat_map(server::settings::SettingsFile::notices);
+    let notices = settings.iter().flat_map(SettingsFile::notices);
     notices.for_each(|notice| eprintln!("pando: {notice}"));
     // Before the data directory is created.
     let changed = |input| changed(input, arguments.encoding, arguments.values_below.as_deref());
@@ -115,8 +137,12 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         rejects: arguments.rejects,
         leave_out: arguments.leave_out,
         renamed: arguments.map,
+        has_foreign_schema: foreign.is_some(),
         memory: arguments.memory.saturating_mul(1 << 20),
     };
+    if let Some(foreign) = &foreign {
+        foreign.apply(&config)?.iter().for_each(|line| eprintln!("pando: {line}"));
+    }
     server::import::import(config, settings.as_ref(), inputs, &how)
 }
 
@@ -270,6 +296,7 @@ Examples:
   pando import --data /var/lib/pando --suffix dc=example,dc=org --replace backup.ldif.zst
   pando import --data /var/lib/pando --settings settings.toml people.ldif
   pando import --data /var/lib/pando --suffix dc=example,dc=org --add mended-rejects.ldif
+  pando import --data /var/lib/pando --suffix dc=example,dc=org --schema-from /etc/ldap/slapd.d export.ldif
   slapcat | pando import --data /var/lib/pando --suffix dc=example,dc=org --rejects rejects.ldif -
 
 Exit codes:

@@ -117,6 +117,11 @@ impl Kind {
     }
 }
 
+/// Attribute types that another server defines under the OID of a shipped type: that OID, their name, their OID here.
+const RENUMBERED: [(&str, &str, &str); 1] =
+    // The OID of mailLocalAddress (draft-lachman-laser-ldap-mail-routing).
+    [("2.16.840.1.113730.3.1.13", "mailAlternateAddress", "1.3.6.1.4.1.99999.2.205")];
+
 /// Canonical names by other names in lower case.
 pub(crate) type Aliases = HashMap<String, String>;
 
@@ -145,7 +150,25 @@ pub(crate) struct Mistake {
 impl Definition {
     /// Parses the text of one definition, parentheses included.
     pub(crate) fn parse(kind: Kind, text: &str, macros: &Macros) -> Result<Definition, Mistake> {
-        Parser { text, offset: 0, macros }.definition(kind)
+        Parser { text, offset: 0, macros }.definition(kind).map(Definition::renumbered)
+    }
+
+    /// Replaces an OID that belongs to a shipped type.
+    fn renumbered(mut self) -> Definition {
+        let names = self.many("NAME");
+        let is_this = |oid: &str, name: &str| {
+            self.oid == oid && names.len() == 1 && names.iter().all(|other| other.eq_ignore_ascii_case(name))
+        };
+        let found = RENUMBERED.iter().find(|(oid, name, _)| is_this(oid, name));
+        if let Some((.., own)) = found.filter(|_| self.kind == Kind::AttributeType) {
+            (*own).clone_into(&mut self.oid);
+        }
+        self
+    }
+
+    /// Returns the OID that another server's definition has and that belongs to a shipped type, if it has a new one.
+    pub(crate) fn replaced_oid(&self) -> Option<&'static str> {
+        RENUMBERED.iter().find(|(.., own)| self.oid == *own).map(|(oid, ..)| *oid)
     }
 
     /// Whether the flag is there.

@@ -49,5 +49,12 @@ pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let text = |name: String| format!("{:?}: {name} has no effect here", definition.label());
     let without_effect =
         |text: String| WithoutEffect { file: located.file.clone(), line: located.line, text };
-    idle.map(|name| without_effect(text(name))).collect()
+    let replaced = definition.replaced_oid().map(|oid| {
+        let own = &definition.oid;
+        WithoutEffect::notice(
+            located,
+            &format!("has the OID {own} here, because {oid} is that of another type"),
+        )
+    });
+    idle.map(|name| without_effect(text(name))).chain(replaced).collect()
 }

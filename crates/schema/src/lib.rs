@@ -71,7 +71,7 @@ pub use rule::MatchingRule;
 pub use rule_assertion::RuleAssertion;
 pub use rule_table::RuleUse;
 pub use schema::Schema;
-pub use schema_file::{DefinitionRef, DefinitionSet};
+pub use schema_file::{DefinitionRef, DefinitionSet, leave_out};
 pub use sounds::sound_codes;
 pub use structure::{ContentRule, NameForm, StructureRule};
 pub use substring::{SubstringAssertion, SubstringPiece};

@@ -166,6 +166,33 @@ impl DefinitionSet {
     }
 }
 
+/// Leaves definitions out of texts, which are read in their order, by their OIDs and names. Their lines become empty,
+/// so that the numbers of others stay.
+pub fn leave_out<'t>(texts: impl Iterator<Item = &'t mut String>, is_left_out: &dyn Fn(&str) -> bool) {
+    let mut macros = Macros::new();
+    for text in texts {
+        let mut lines = HashSet::new();
+        for statement in statements(text) {
+            let is_left = match statement.definition(&mut macros) {
+                Ok(None) => continue,
+                Ok(Some(definition)) => {
+                    let names = definition.many("NAME").iter().chain([&definition.oid]);
+                    names.map(String::as_str).any(is_left_out)
+                }
+                Err(_) => statement.words().any(|word| is_left_out(&word)),
+            };
+            if is_left {
+                lines.extend(statement.lines.iter().map(|(_, line)| *line));
+            }
+        }
+        if !lines.is_empty() {
+            let kept =
+                (1..).zip(text.lines()).map(|(line, kept)| if lines.contains(&line) { "" } else { kept });
+            *text = kept.flat_map(|line| [line, "\n"]).collect();
+        }
+    }
+}
+
 /// One logical line.
 struct Statement {
     text: String,

@@ -349,6 +349,40 @@ fn notices(text: &str) -> Vec<String> {
     builder.without_effect().into_iter().map(|one| format!("{}: {}", one.line, one.text)).collect()
 }
 
+/// 389 DS gives mailAlternateAddress the OID of mailLocalAddress, and another class the name dynamicGroup: its whole
+/// schema was refused.
+#[test]
+fn whole_schema_of_389_ds_loads() {
+    let text = "dn: cn=schema\n\
+        attributeTypes: ( 2.16.840.1.113730.3.1.13 NAME ( 'mailAlternateAddress' ) SYNTAX \
+        1.3.6.1.4.1.1466.115.121.1.15 X-ORIGIN 'Netscape' )\n\
+        objectClasses: ( 2.16.840.1.113730.3.2.3 NAME 'mailRecipient' SUP top AUXILIARY MAY mailAlternateAddress )\n\
+        objectClasses: ( 2.16.840.1.113730.3.2.326 NAME 'dynamicGroup' SUP top AUXILIARY MAY dsOnlyMemberUid )\n\
+        attributeTypes: ( 2.16.840.1.113730.3.1.2154 NAME 'dsOnlyMemberUid' SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n";
+    let schema = with("mine.schema", text);
+    let (own, shipped) = (schema.attribute_type("mailAlternateAddress").unwrap(), "mailLocalAddress");
+    assert_eq!(own.oid, "1.3.6.1.4.1.99999.2.205");
+    assert_eq!(schema.attribute_type("2.16.840.1.113730.3.1.13").unwrap().name(), shipped);
+    let notices = notices(text);
+    assert!(notices[0].starts_with("2: \"mailAlternateAddress\": has the OID"), "{notices:?}");
+    assert!(notices[1].starts_with("4: \"dynamicGroup\": stays as shipped: OID "), "{notices:?}");
+    // What is published can be read again.
+    let published = format!("attributeTypes: {}\n", own.definition);
+    assert_eq!(with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
+    // Under another name, the OID is still taken.
+    let other = text.replace("'mailAlternateAddress'", "'mailAlternateAddress' 'another'");
+    assert!(SchemaBuilder::shipped().add_text("a", &other).build().is_err());
+}
+
+#[test]
+fn definitions_are_left_out_by_name_or_oid() {
+    let mut text = "objectidentifier acme 1.2.3\n# kept\nattributetype ( acme:1 NAME 'one'\n  SUP name )\n\
+                    attributetype ( acme:2 NAME ( 'two' 'zwei' ) SUP name )\nattributetype ( acme:3 SUP x\n"
+        .to_owned();
+    schema::leave_out([&mut text].into_iter(), &|word| ["1.2.3.1", "zwei", "acme:3"].contains(&word));
+    assert_eq!(text, "objectidentifier acme 1.2.3\n# kept\n\n\n\n\n");
+}
+
 /// The files that are loaded by name need nothing else, each alone and all together.
 #[test]
 fn named_files_load() {

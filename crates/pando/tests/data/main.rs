@@ -21,6 +21,7 @@ mod online;
 mod replica;
 mod replicas;
 mod round_trip;
+mod schema_from;
 mod search_and_change;
 mod tools;
 mod twin;

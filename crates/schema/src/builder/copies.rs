@@ -19,6 +19,10 @@ use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaErrorKin
 /// Most attributes that a difference lists.
 const LISTED_MAX: usize = 12;
 
+/// OIDs of other servers' classes that have the name of a shipped class and are seldom used: a difference, by which
+/// their entries are refused one by one, is no reason to refuse the whole file. dynamicGroup of 389 DS.
+const OTHER_CLASSES: [&str; 1] = ["2.16.840.1.113730.3.2.326"];
+
 /// Differences of a copy, in words.
 #[derive(Default)]
 struct Difference {
@@ -160,7 +164,8 @@ impl Difference {
         };
         let mut foreign = labels(&other.allowed, &|id| !is_allowed(id));
         foreign.extend(other.undefined.iter().cloned());
-        let is_same = own.oid == other.definition.oid;
+        let is_same =
+            own.oid == other.definition.oid || OTHER_CLASSES.contains(&other.definition.oid.as_str());
         self.is_contradiction = !is_same && (own.kind != kind || !foreign.is_empty());
         let lists = [
             (labels(&own.all_must, &|id| !other.required.contains(id)), "required here"),

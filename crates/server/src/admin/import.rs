@@ -86,6 +86,8 @@ pub struct Importing {
     pub leave_out: Vec<String>,
     /// Attributes to rename: old and new names.
     pub renamed: Vec<(String, String)>,
+    /// Whether the schema has the other server's own definitions. Its attributes are still converted or left out.
+    pub has_foreign_schema: bool,
     /// Approximate memory in bytes. Rows that do not fit are sorted in temporary files in the data directory.
     pub memory: usize,
 }
@@ -169,6 +171,7 @@ pub fn import(
         now_micros: started,
         leave_out: how.leave_out.clone(),
         renamed: how.renamed.clone(),
+        has_foreign_schema: how.has_foreign_schema,
     };
     let job = Job::begin(builder.old(), options).map_err(failed)?;
     let sources = Sources::new(inputs, &data)?;

@@ -5,6 +5,7 @@
 //! between it and the directory, and applying it again changes nothing.
 
 mod file;
+mod foreign_schema;
 pub mod online;
 mod schema_source;
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::open::Opened;
 use crate::stamp::new_stamp;
 use crate::workers::settings_change::{Extent, Planned};
 pub use file::SettingsFile;
+pub use foreign_schema::{ForeignSchema, SchemaFrom};
 
 /// Changes that applying a settings file would make, or has made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

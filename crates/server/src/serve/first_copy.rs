@@ -68,6 +68,7 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
         rejects: None,
         leave_out: Vec::new(),
         renamed: Vec::new(),
+        has_foreign_schema: false,
         memory: MEMORY_DEFAULT,
     };
     let config = Config { suffixes: vec![settings.base.clone()], ..as_is.clone() };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use schema::{AttributeDescription, ClassId, Schema};
 use store::{Read, StoreError};
 
-use super::vendor::left_out_names;
+use super::vendor::{is_of_vendor, left_out_names};
 use crate::catalog::{Allocations, AttributeDef, Catalog, Suffix, last_csn, last_entry_id};
 use crate::database::check_versions;
 use crate::model::csn::Csn;
@@ -33,6 +33,8 @@ pub struct ImportOptions {
     pub leave_out: Vec<String>,
     /// Attributes to rename: their names in the text, and those of the schema.
     pub renamed: Vec<(String, String)>,
+    /// Whether the schema has the other server's own definitions. Its attributes are still converted or left out.
+    pub has_foreign_schema: bool,
 }
 
 /// Error that ended an import without any change.
@@ -116,6 +118,7 @@ pub struct Job {
     /// Whether an object class can be among the operator's names.
     pub(super) leaves_classes_out: bool,
     renamed: Vec<(String, String)>,
+    has_foreign_schema: bool,
     /// The last id in use before.
     pub(super) last_old_id: EntryId,
     /// Position of the import's record in the log.
@@ -154,6 +157,7 @@ impl Job {
             vendor_count,
             leaves_classes_out: !options.leave_out.is_empty(),
             renamed: options.renamed,
+            has_foreign_schema: options.has_foreign_schema,
             schema: Arc::clone(&catalog.schema),
             known_attributes: catalog.attributes().len(),
             known_class_sets: catalog.class_sets().len(),
@@ -200,6 +204,13 @@ impl Job {
     pub(super) fn renamed(&self, name: &str) -> Option<&str> {
         let renamed = self.renamed.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
         renamed.map(|(_, new)| new.as_str())
+    }
+
+    /// Returns true if values of this name are stored as they are: the schema defines it, and not only because the
+    /// other server has it for itself.
+    pub(super) fn defines(&self, name: &str) -> bool {
+        let defined = self.schema.attribute_type(name);
+        defined.is_some_and(|defined| !(self.has_foreign_schema && is_of_vendor(&defined.oid)))
     }
 
     pub(super) fn target_list(&self) -> impl Iterator<Item = &Suffix> {

@@ -172,7 +172,7 @@ impl KnownAttributes {
         if name.eq_ignore_ascii_case(vendor::OTHER_FORM) {
             return Ok(job.left_out(name).map(Named::LeftOut));
         }
-        let is_defined = job.schema.attribute_type(name).is_some();
+        let is_defined = job.defines(name);
         Ok(match vendor(name) {
             Some(vendor @ Vendor::Disabled(_)) => {
                 let description = is_defined.then(|| read_description(&job.schema, text)).transpose()?;

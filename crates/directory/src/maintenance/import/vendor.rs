@@ -118,6 +118,20 @@ const LEFT_OUT: &[&str] = &[
      orclPwdAccountUnlock orclPwdIPFailureTime orclLastLoginTime orclUpdateTime orclConflict",
 ];
 
+/// OIDs below which the makers of other servers define their attributes: OpenLDAP, Netscape and 389 DS, Sun, OpenDJ and
+/// ForgeRock, Microsoft, Novell, IBM, Oracle.
+const VENDOR_OIDS: [&str; 9] = [
+    "1.3.6.1.4.1.4203.",
+    "2.16.840.1.113730.",
+    "1.3.6.1.4.1.42.2.27.",
+    "1.3.6.1.4.1.26027.",
+    "1.3.6.1.4.1.36733.",
+    "1.2.840.113556.",
+    "2.16.840.1.113719.",
+    "1.3.18.0.2.",
+    "2.16.840.1.113894.",
+];
+
 /// Attributes with passwords or keys in forms of other protocols, which no bind uses.
 const OTHER_SECRETS: [&str; 7] = [
     "sambaNTPassword",
@@ -141,6 +155,11 @@ pub(super) const OTHER_FORM: &str = "passwordHistory";
 /// Returns the names of the attributes that are left out, in a fixed order.
 pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
     LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM])
+}
+
+/// Returns true if the maker of another server has defined the type with this OID. 389 DS has words instead of OIDs.
+pub(super) fn is_of_vendor(oid: &str) -> bool {
+    oid.ends_with("-oid") || VENDOR_OIDS.iter().any(|arc| oid.starts_with(arc))
 }
 
 /// Returns the handling of an attribute that the schema does not define.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use directory::DirectorySettings;
 use directory::settings::{self, SettingPath, SettingsProblem};
 
-use super::schema_source;
+use super::schema_source::{self, SchemaSource};
 use crate::config::ConfigError;
 use crate::config::settings_text::{self as text, SettingsText, TextProblem};
 use crate::error::ServeError;
@@ -65,6 +65,23 @@ impl SettingsFile {
             self.text.settings.suffixes = vec![dn.to_owned()];
         }
         self
+    }
+
+    /// Adds a text of the schema, which is called by the name of this path. In the settings of a directory it takes the
+    /// place of the text with its name; otherwise it gets a name that is free, unless the same text is there.
+    pub(super) fn add_schema(&mut self, named: &Path, source: SchemaSource, replaces: bool) {
+        let known = &self.text.settings.schema;
+        if !replaces && known.values().any(|text| *text == source.text) {
+            return;
+        }
+        let is_taken = |known: &String, name: &str| known.eq_ignore_ascii_case(name);
+        let name = schema_source::name_of(named, &|name| match replaces {
+            true => !self.schema_files.keys().any(|known| is_taken(known, name)),
+            false => !known.keys().any(|known| is_taken(known, name)),
+        });
+        self.latin_1.extend(source.is_latin_1.then(|| source.path.clone()));
+        self.schema_files.insert(name.clone(), source.path);
+        self.text.settings.schema.insert(name, source.text);
     }
 
     /// Returns the settings of the file.

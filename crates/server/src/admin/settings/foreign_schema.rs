@@ -1,0 +1,111 @@
+//! The schema of another server, which an import adds to the settings of the directory.
+
+use std::path::PathBuf;
+
+use schema::DefinitionSet;
+
+use super::file::SettingsFile;
+use super::schema_source::{self, SchemaSource};
+use super::{apply, existing, export};
+use crate::config::{Config, ConfigError};
+use crate::error::ServeError;
+
+/// OIDs below which slapd defines what its own configuration has.
+const SLAPD_CONFIGURATION: &str = "1.3.6.1.4.1.4203.1.12.2.";
+
+/// Name of the text of definitions that a server publishes.
+const PUBLISHED: &str = "subschema.ldif";
+
+/// Source of a schema.
+#[derive(Clone, Debug)]
+pub enum SchemaFrom {
+    /// A file with definitions, or a folder with such files.
+    Path(PathBuf),
+    /// Definitions that a server publishes.
+    Server {
+        /// Address of the server.
+        url: String,
+        /// The definitions as LDIF.
+        text: String,
+    },
+}
+
+impl SchemaFrom {
+    fn name(&self) -> PathBuf {
+        match self {
+            SchemaFrom::Path(path) => path.clone(),
+            SchemaFrom::Server { url, .. } => PathBuf::from(url),
+        }
+    }
+
+    /// Reads the texts, each with the path that names it.
+    fn read(&self) -> Result<Vec<(PathBuf, SchemaSource)>, String> {
+        let named = |source: SchemaSource| (source.path.clone(), source);
+        match self {
+            SchemaFrom::Path(path) => Ok(schema_source::read(path)?.into_iter().map(named).collect()),
+            SchemaFrom::Server { url, text } => {
+                let mut text = text.clone();
+                let is_own = |word: &str| word.starts_with(SLAPD_CONFIGURATION);
+                schema::leave_out(std::iter::once(&mut text), &is_own);
+                let source = SchemaSource { path: PathBuf::from(url), text, is_latin_1: false };
+                Ok(vec![(PathBuf::from(PUBLISHED), source)])
+            }
+        }
+    }
+}
+
+/// Settings of an import with the schema of another server.
+#[derive(Debug)]
+pub struct ForeignSchema {
+    /// The settings, those of the existing directory or of a settings file included.
+    pub file: SettingsFile,
+    /// Whether they are those of the existing directory.
+    of_directory: bool,
+}
+
+impl ForeignSchema {
+    /// Adds the schema of another server to the settings of a file; without one, to those of the existing directory,
+    /// or to the default settings. Definitions with the names or OIDs of `leave_out` are left out.
+    ///
+    /// # Errors
+    /// A source cannot be read, or has no definitions; or the existing data cannot be read.
+    pub fn add(
+        config: &Config,
+        settings: Option<SettingsFile>,
+        sources: &[SchemaFrom],
+        leave_out: &[String],
+    ) -> Result<ForeignSchema, ServeError> {
+        let of_directory = settings.is_none() && existing(config)?.is_some();
+        let base = || if of_directory { export(config) } else { Ok(String::new()) };
+        let mut file = match settings {
+            Some(file) => file,
+            None => SettingsFile::parse(&config.data, &base()?)?,
+        };
+        for from in sources {
+            let failed = |what| ConfigError::File { file: from.name(), line: 1, what };
+            let mut read = from.read().map_err(|what| ServeError::Settings(vec![failed(what)]))?;
+            if DefinitionSet::of(read.iter().map(|(_, source)| &source.text)).is_empty() {
+                let what = "there are no definitions of a schema".to_owned();
+                return Err(ServeError::Settings(vec![failed(what)]));
+            }
+            let is_left_out = |word: &str| leave_out.iter().any(|name| name.eq_ignore_ascii_case(word));
+            schema::leave_out(read.iter_mut().map(|(_, source)| &mut source.text), &is_left_out);
+            for (named, source) in read {
+                file.add_schema(&named, source, of_directory);
+            }
+        }
+        Ok(ForeignSchema { file, of_directory })
+    }
+
+    /// Puts the settings in force in the existing directory if they are its own and the schema. Returns a line for
+    /// each change.
+    ///
+    /// # Errors
+    /// As [`apply`].
+    pub fn apply(&self, config: &Config) -> Result<Vec<String>, ServeError> {
+        match self.of_directory {
+            true => Ok(apply(config.clone(), &self.file, |_| ())?.lines),
+            false => Ok(Vec::new()),
+        }
+    }
+}
