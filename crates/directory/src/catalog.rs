@@ -12,6 +12,7 @@ pub(crate) mod covered_entries;
 mod given_attribute;
 pub(crate) mod next_numbers;
 mod normal_value;
+mod other_schema;
 mod returnable;
 mod rule_filter;
 mod schema_texts;
@@ -129,6 +130,8 @@ pub struct AttributeDef {
     pub(crate) name_syntax: Option<NameSyntax>,
     /// The attribute of a password's state that this is, if any. Attributes with options are none.
     pub(crate) of_account: Option<AccountAttribute>,
+    /// OID of the type if its definition was removed: see `other_schema`. No entry has such an attribute.
+    pub(crate) retired: Option<Box<str>>,
 }
 
 impl AttributeDef {
@@ -195,6 +198,8 @@ pub struct ClassSet {
     pub(crate) allows_member_url: bool,
     /// Whether the entries are dynamic: they end unless they are refreshed (RFC 2589).
     pub(crate) is_dynamic: bool,
+    /// OIDs of the classes if the definition of one was removed: see `other_schema`. No entry has such a set.
+    pub(crate) retired: Option<Vec<String>>,
 }
 
 /// A naming context.
@@ -400,7 +405,7 @@ impl Catalog {
     /// them.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
-            return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
+            return allocation.checked_retired();
         };
         let now = rules_of(attribute_type, &self.schema);
         if now == allocation.rules {
@@ -426,7 +431,9 @@ impl Catalog {
             return Ok(());
         }
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
-            return Err(OpenError::MissingDefinition { what: "attribute type", oid: allocation.oid.clone() });
+            allocation.checked_retired()?;
+            self.add_retired_attribute(allocation);
+            return Ok(());
         };
         let type_id = attribute_type.id;
         let description =
@@ -454,6 +461,7 @@ impl Catalog {
             secrecy: self.secrets.of_type(type_id),
             of_account: account_attribute(&self.schema, &description),
             description: description.clone(),
+            retired: None,
         };
         self.returnable.add(&def);
         self.attributes.push(def);
@@ -481,10 +489,16 @@ impl Catalog {
         }
         let mut classes = Vec::with_capacity(allocation.oids.len());
         for oid in &allocation.oids {
-            let Some(class) = self.schema.object_class(oid) else {
-                return Err(OpenError::MissingDefinition { what: "object class", oid: oid.clone() });
-            };
-            classes.push(class.id);
+            match self.schema.object_class(oid) {
+                Some(class) => classes.push(class.id),
+                None if allocation.is_retired() => {
+                    self.add_retired_class_set(allocation);
+                    return Ok(());
+                }
+                None => {
+                    return Err(OpenError::MissingDefinition { what: "object class", oid: oid.clone() });
+                }
+            }
         }
         let class_set = ClassSet::of(classes, &self.schema);
         self.class_set_flags.0 |= class_set.flags.0;
@@ -492,42 +506,6 @@ impl Catalog {
         self.class_set_ids.insert(class_set.classes.clone(), allocation.id);
         self.class_sets.push(class_set);
         Ok(())
-    }
-
-    /// Returns the catalogue under another schema, and the attributes whose rules, on which normal forms depend,
-    /// have changed.
-    ///
-    /// # Errors
-    /// The schema lacks a type or class that has a number; a suffix is invalid under it.
-    pub(crate) fn with_schema(
-        &self,
-        schema: Arc<Schema>,
-    ) -> Result<(Catalog, Vec<AttributeAllocation>), OpenError> {
-        let mut catalog = Catalog::new(schema);
-        let mut changed = Vec::new();
-        for def in &self.attributes {
-            let before = AttributeAllocation::of(def.id, &def.description, &self.schema);
-            catalog.add_attribute(&before)?;
-            let Some(known) = catalog.attributes.get_mut(def.id.0 as usize) else { continue };
-            known.index = def.index;
-            let now = AttributeAllocation::of(def.id, &known.description, &catalog.schema);
-            if now != before {
-                changed.push(now);
-            }
-        }
-        for allocation in self.class_set_allocations(0) {
-            catalog.add_class_set(&allocation)?;
-        }
-        for suffix in &self.suffixes {
-            catalog.add_numbered_suffix(suffix.number, &suffix.dn)?;
-        }
-        catalog.set_settings(self.settings.clone());
-        catalog.set_sort_orders(self.sort_orders.iter().map(|order| (order.number, order.row.clone())));
-        catalog.schema_times = self.schema_times.clone();
-        catalog.administrator = self.administrator.clone();
-        catalog.index_version = self.index_version;
-        catalog.schema_version = self.schema_version + 1;
-        Ok((catalog, changed))
     }
 
     /// Replaces the settings, and recomputes their rules and the secret types.
@@ -737,16 +715,6 @@ impl Catalog {
         (0..).map(ClassSetId).zip(&self.class_sets)
     }
 
-    /// Returns the allocations of the class sets from this number on.
-    pub(crate) fn class_set_allocations(&self, from: usize) -> Vec<ClassSetAllocation> {
-        let oid = |class: &ClassId| self.schema.class_by_id(*class).oid.clone();
-        let allocation = |(id, class_set): (ClassSetId, &ClassSet)| ClassSetAllocation {
-            id,
-            oids: class_set.classes.iter().map(oid).collect(),
-        };
-        self.numbered_class_sets().skip(from).map(allocation).collect()
-    }
-
     /// Returns the number of a set of classes (ascending by OID) if any entry ever had it.
     pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
         self.class_set_ids.get(classes).copied()
@@ -785,7 +753,7 @@ impl ClassSet {
             closure.iter().any(allows)
         });
         let is_dynamic = has(DYNAMIC_OBJECT);
-        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic }
+        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic, retired: None }
     }
 }
 

@@ -14,6 +14,7 @@ pub mod apply;
 pub mod change_entries;
 pub mod check;
 pub mod decide;
+mod definitions;
 pub mod difference;
 pub mod entries;
 mod expectations;

@@ -207,7 +207,7 @@ fn catalog_of(view: &View, published: &Arc<Catalog>) -> Result<Arc<Catalog>, Sto
         return Ok(Arc::clone(published));
     }
     let mut catalog = Catalog::clone(published);
-    match catalog.load_indexes(view) {
+    match catalog.load_indexes(view).and_then(|()| catalog.distrust_stale_indexes(view)) {
         Ok(()) => Ok(Arc::new(catalog)),
         Err(OpenError::Store(error)) => Err(error),
         Err(_) => Err(damaged),

@@ -185,6 +185,30 @@ pub(crate) fn define(
     put_row(batch, catalog, base, &row)
 }
 
+/// Starts to rebuild the index parts whose rows another schema makes wrong: those of `changed` attributes, whose normal
+/// forms have changed, and those of other substring rules.
+pub(crate) fn follow_schema(
+    batch: &mut Batch<'_>,
+    catalog: &mut Arc<Catalog>,
+    changed: &[AttrId],
+) -> Result<()> {
+    for base in indexed(catalog).collect::<Vec<_>>() {
+        let mut row = row(batch, base)?;
+        let type_id = catalog.attribute(base).description.type_id;
+        let has_other_grams = row.index.gram_rule != gram_rule(catalog.schema.type_by_id(type_id));
+        let is_stale =
+            |part: IndexPart| changed.contains(&base) || (part == IndexPart::Grams && has_other_grams);
+        for part in IndexPart::ALL {
+            if is_stale(part) && matches!(row.index.phase(part), Phase::Building | Phase::Complete) {
+                row.index.set_phase(part, Phase::Clearing);
+                row.set_built_to(part, 0);
+            }
+        }
+        put_row(batch, catalog, base, &row)?;
+    }
+    Ok(())
+}
+
 /// Does some of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
 /// microseconds.
 ///

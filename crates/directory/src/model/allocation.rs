@@ -3,6 +3,7 @@
 use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, ClassSetId};
 
 /// An attribute in a record and in `meta`: names instead of schema numbers, and the rules that determine its normal
@@ -15,7 +16,7 @@ pub struct AttributeAllocation {
     pub oid: String,
     /// Options, lower case, sorted, joined by `;`.
     pub options: String,
-    /// Syntax and matching rules that determine stored normal forms. They must not change while values exist.
+    /// Syntax and matching rules that determine normal forms. Empty if the definition of the type was removed.
     pub rules: String,
 }
 
@@ -28,6 +29,22 @@ impl AttributeAllocation {
             oid: attribute_type.oid.clone(),
             options: description.options.to_string(),
             rules: rules_of(attribute_type, schema),
+        }
+    }
+
+    /// Returns true if the definition of the type was removed: no entry has the attribute.
+    pub fn is_retired(&self) -> bool {
+        self.rules.is_empty()
+    }
+
+    /// Checks that the type, which the schema lacks, was removed.
+    ///
+    /// # Errors
+    /// It was not.
+    pub(crate) fn checked_retired(&self) -> Result<(), OpenError> {
+        match self.is_retired() {
+            true => Ok(()),
+            false => Err(OpenError::MissingDefinition { what: "attribute type", oid: self.oid.clone() }),
         }
     }
 
@@ -53,11 +70,16 @@ impl AttributeAllocation {
 pub struct ClassSetAllocation {
     /// Number allocated to the class set.
     pub id: ClassSetId,
-    /// OIDs of the classes, ascending.
+    /// OIDs of the classes, ascending. The last one is empty if the definition of a class was removed.
     pub oids: Vec<String>,
 }
 
 impl ClassSetAllocation {
+    /// Returns true if the definition of a class was removed: no entry has the class set.
+    pub fn is_retired(&self) -> bool {
+        self.oids.last().is_some_and(String::is_empty)
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.id.0));
         put_list(out, &self.oids, |out, oid| put_bytes(out, oid.as_bytes()));

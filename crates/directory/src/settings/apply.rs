@@ -6,7 +6,7 @@ use store::Batch;
 
 use super::{SettingsRecord, SuffixNumber};
 use crate::catalog::{
-    Catalog, META_ATTRIBUTE, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
+    Catalog, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
     meta_key, schema_of,
 };
 use crate::index::{maintenance, sort_orders};
@@ -33,17 +33,22 @@ pub(crate) fn apply_schema(
         let problem = problems.first().map_or_else(String::new, ToString::to_string);
         damaged(problem)
     })?;
-    let (mut changed, allocations) =
-        catalog.with_schema(schema).map_err(|error| damaged(error.to_string()))?;
-    for allocation in &allocations {
+    let (mut changed, numbers) = catalog.with_schema(schema).map_err(|error| damaged(error.to_string()))?;
+    for allocation in &numbers.attributes {
         let mut bytes = Vec::new();
         allocation.encode(&mut bytes);
         batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
     }
+    for allocation in &numbers.class_sets {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_CLASS_SET, allocation.id.0), &bytes)?;
+    }
     changed.settings.schema = Arc::new(texts.clone());
     batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
     *catalog = Arc::new(changed);
-    Ok(())
+    let changed: Vec<_> = numbers.attributes.iter().map(|allocation| allocation.id).collect();
+    maintenance::follow_schema(batch, catalog, &changed)
 }
 
 /// Updates the times of the schema: at the first settings record, which creates a directory, and at each record that

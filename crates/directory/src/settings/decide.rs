@@ -1,22 +1,17 @@
 //! Turns proposed settings into the record of the changes, or into the reasons against them.
 
-use std::ops::Bound;
-
 use schema::AttributeDescription;
-use store::Direction;
 
 use super::{
-    CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, expectations,
-    rule_readers, value_rules,
+    CheckedSettings, Difference, DirectorySettings, SettingsProblem, SettingsRecord, check, definitions,
+    expectations, rule_readers, value_rules,
 };
 use crate::accounts::{self, NamedPolicy};
 use crate::catalog::{Allocations, AttributeAllocation, Catalog};
-use crate::model::entry::EntryRow;
 use crate::model::index_definition::IndexKinds;
-use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::rows::{AttrId, CLASSES, ENTRIES, EntryId, class_key, subtree_counter};
-use crate::tree::{TreeState, child, damaged_row};
+use crate::model::rows::{AttrId, EntryId, subtree_counter};
+use crate::tree::{TreeState, child};
 
 /// Decision about proposed settings.
 #[derive(Clone, Debug)]
@@ -83,7 +78,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     let catalog = if checked.settings.schema == before.schema {
         state.catalog
     } else {
-        with_schema = change_schema(state, &checked)?;
+        with_schema = definitions::change(state, &checked)?;
         record.schema = Some(checked.settings.schema.clone());
         &with_schema
     };
@@ -98,8 +93,8 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     Ok(SettingsDecision { record, attributes, differences })
 }
 
-/// Returns notices about settings in addition to their differences: the default policy, or a group
-/// that entries join, does not exist yet.
+/// Returns notices about settings in addition to their differences: values that a new definition compares otherwise;
+/// the default policy, or a group that entries join, does not exist yet.
 ///
 /// # Errors
 /// The default policy that they name will not come to exist without another change, or is not a policy; the store
@@ -108,6 +103,7 @@ pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<S
     let name = &settings.general.password_policy;
     let mut notes = notes_of(accounts::named_policy(state, name, &settings.suffixes)?)?;
     notes.extend(value_rules::missing_groups(state, settings)?);
+    notes.extend(definitions::notes(state, settings)?);
     Ok(notes)
 }
 
@@ -136,63 +132,6 @@ fn notes_of(named: NamedPolicy) -> Result<Vec<String>, SettingsError> {
         NamedPolicy::NoTree(note) => Ok(vec![note]),
         NamedPolicy::Unusable(what) => Err(vec![SettingsProblem::key("password_policy", what)].into()),
     }
-}
-
-/// Returns the catalogue under another schema. Definitions of attributes and classes that entries have, or ever had,
-/// must stay. Rules on which normal forms depend may change only while there are no values.
-fn change_schema(state: TreeState<'_>, checked: &CheckedSettings) -> Result<Catalog, SettingsError> {
-    let refuse = |what: String| SettingsError::Problems(vec![SettingsProblem::key("schema", what)]);
-    let changed = state.catalog.with_schema(checked.schema.clone());
-    let (catalog, changed) = changed.map_err(|error| match error {
-        OpenError::MissingDefinition { what, oid } => {
-            let schema = &state.catalog.schema;
-            let name = schema.attribute_type(&oid).map(|known| known.name());
-            let name = name.or_else(|| schema.object_class(&oid).map(|known| known.name())).unwrap_or(&oid);
-            let users = users(state, &oid).map_or_else(|_| "some".to_owned(), |count| count.to_string());
-            refuse(format!(
-                "{what} {name} is or was used by entries ({users} now) or by an index: its definition must stay"
-            ))
-        }
-        other => refuse(other.to_string()),
-    })?;
-    for allocation in changed {
-        let stored = state.catalog.attribute(allocation.id);
-        let count = entries_with(state, &|id| id == allocation.id)?;
-        if count > 0 {
-            let name = &stored.name;
-            return Err(refuse(format!(
-                "{name} has values in {count} entries, so its syntax and its equality and ordering rules must stay \
-                 unchanged: export, change the definition, and import"
-            )));
-        }
-    }
-    Ok(catalog)
-}
-
-/// Returns the number of entries that have an attribute type, or an object class or one derived from it.
-fn users(state: TreeState<'_>, oid: &str) -> Result<u64, OperationError> {
-    let catalog = state.catalog;
-    if let Some(known) = catalog.schema.attribute_type(oid) {
-        let attributes = catalog.stored_attributes_of_type(known.id);
-        return entries_with(state, &|id| attributes.contains(&id));
-    }
-    let Some(class) = catalog.schema.object_class(oid).map(|known| known.id) else { return Ok(0) };
-    let mut count = 0;
-    for (id, _) in catalog.numbered_class_sets().filter(|(_, set)| set.closure.contains(&class)) {
-        count += state.read.ids(CLASSES, &class_key(id))?.estimate();
-    }
-    Ok(count)
-}
-
-/// Counts the entries with an attribute. It reads every entry, and is called only for a definition in question.
-fn entries_with(state: TreeState<'_>, is_it: &dyn Fn(AttrId) -> bool) -> Result<u64, OperationError> {
-    let all = (Bound::Unbounded, Bound::Unbounded);
-    let mut count = 0;
-    for row in state.read.scan(ENTRIES, all, Direction::Forward) {
-        let row = EntryRow::decode(row?.1).ok_or_else(|| damaged_row("entries", EntryId::ROOT))?;
-        count += u64::from(row.attributes().any(|attribute| is_it(attribute.id)));
-    }
-    Ok(count)
 }
 
 fn change_suffixes(

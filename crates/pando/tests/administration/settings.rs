@@ -204,7 +204,7 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
     let definition = "dn: cn=own,cn=schema,cn=config\nchangetype: delete\n";
     ldap_utility("ldapmodify", server, &[], definition)
         .expect_code(19)
-        .expect_error("type colour is or was used by entries");
+        .expect_error("attribute type colour is used by an entry");
     let suffix = "dn: cn=config\nchangetype: modify\ndelete: pandoSuffix\npandoSuffix: o=partners\n";
     ldap_utility("ldapmodify", server, &[], suffix).expect_code(53).expect_error("has an entry");
 

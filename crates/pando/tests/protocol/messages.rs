@@ -144,12 +144,12 @@ fn a_definition_may_not_change_under_its_values() {
     drop(admin);
     assert!(pando.stop().success());
 
-    scratch.write("own.schema", definition("caseExactMatch", 15));
-    apply().expect_code(SETTINGS).expect_error("settings.toml:1: badge has values");
+    scratch.write("own.schema", definition("integerMatch", 27));
+    apply().expect_code(SETTINGS).expect_error("settings.toml:1: attribute type badge is used by an entry (\"uid=anna,");
     scratch.write("own.schema", "");
     apply()
         .expect_code(SETTINGS)
-        .expect_error("settings.toml:1: attribute type badge is or was used by entries");
+        .expect_error("settings.toml:1: attribute type badge is used by an entry");
     scratch.write("own.schema", definition("caseIgnoreMatch", 15));
     assert!(apply().expect_code(0).stdout.starts_with("no change"), "nothing was spoilt by asking");
     assert!(Pando::start(&scratch).stop().success());

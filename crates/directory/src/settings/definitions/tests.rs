@@ -1,0 +1,160 @@
+//! Tests of schema changes while there are entries.
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{ResultCode, Scope};
+
+use crate::settings::notes;
+use crate::testing::{SUFFIX, TestDirectory, ok};
+
+/// Returns the definition of `badge`, and of a class that allows it.
+fn definition(syntax: u8, rules: &str) -> String {
+    format!(
+        "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'badge' {rules} SYNTAX 1.3.6.1.4.1.1466.115.121.1.{syntax} )\n\
+         objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY MAY badge )\n"
+    )
+}
+
+const IGNORE: &str = "EQUALITY caseIgnoreMatch ORDERING caseIgnoreOrderingMatch SUBSTR caseIgnoreSubstringsMatch";
+const EXACT: &str = "EQUALITY caseExactMatch ORDERING caseExactOrderingMatch SUBSTR caseExactSubstringsMatch";
+const INTEGER: &str = "EQUALITY integerMatch ORDERING integerOrderingMatch";
+
+fn name(cn: &str) -> String {
+    format!("cn={cn},{SUFFIX}")
+}
+
+/// Returns a directory in which `a` and `b` have badges.
+fn directory(a: &[&str], b: &[&str]) -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    set(&mut directory, &definition(15, IGNORE)).unwrap();
+    for (cn, badges) in [("a", a), ("b", b)] {
+        let class: &[&str] = &["device", "badgeHolder"];
+        ok(directory.add(&name(cn), &[("objectClass", class), ("badge", badges)]));
+    }
+    directory
+}
+
+/// Replaces the schema text, or returns the refusal.
+fn set(directory: &mut TestDirectory, text: &str) -> Result<(), String> {
+    let changed =
+        directory.try_change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
+    changed.map(drop).map_err(|error| error.to_string())
+}
+
+fn found(directory: &mut TestDirectory, filter: &str) -> usize {
+    directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries.len()
+}
+
+#[test]
+fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
+    let mut directory = directory(&["Red 7"], &["red 7", "blue"]);
+    directory.define_index("badge", "equality,ordering,substring");
+    directory.finish_indexes();
+    assert_eq!(found(&mut directory, "(badge=RED 7)"), 2);
+
+    let mut proposal = directory.directory.directory_settings();
+    proposal.schema.insert("own".to_owned(), definition(15, EXACT));
+    let notes = notes(directory.snapshot.state(), &proposal).unwrap();
+    assert_eq!(
+        notes,
+        ["badge gets another syntax or other rules: looks at 3 entries, and builds its index again"]
+    );
+    set(&mut directory, &definition(15, EXACT)).unwrap();
+    // At once, without the index, and with the one that is built.
+    for _ in 0..2 {
+        assert_eq!(found(&mut directory, "(badge=RED 7)"), 0);
+        assert_eq!(found(&mut directory, "(badge=Red 7)"), 1);
+        assert_eq!(found(&mut directory, "(badge=*ed*)"), 2);
+        assert_eq!(found(&mut directory, "(badge>=blue)"), 1);
+        directory.finish_indexes();
+        directory = directory.reopen();
+    }
+    assert!(!crate::index::maintenance::is_pending(directory.snapshot.state().catalog));
+    ok(directory.modify(&name("b"), &[(Add, "badge", &["BLUE"])]));
+    // Two values that the former rule treats as one.
+    let refused = set(&mut directory, &definition(15, IGNORE)).unwrap_err();
+    let text = format!("badge is used by an entry (\"{}\"), whose values do not fit", name("b"));
+    assert!(refused.contains(&text), "{refused}");
+    assert_eq!(found(&mut directory, "(badge=BLUE)"), 1);
+}
+
+#[test]
+fn values_that_do_not_fit_are_counted() {
+    let mut directory = directory(&["1"], &["02", "x"]);
+    let refused = set(&mut directory, &definition(27, INTEGER)).unwrap_err();
+    assert!(refused.contains("used by an entry (\"cn=b,"), "{refused}");
+    ok(directory.modify(&name("a"), &[(Replace, "badge", &["y"])]));
+    let refused = set(&mut directory, &definition(27, INTEGER)).unwrap_err();
+    assert!(refused.contains("used by 2 entries (\"cn=a,") && refused.contains("\"cn=b,"), "{refused}");
+    ok(directory.modify(&name("a"), &[(Replace, "badge", &["10"])]));
+    ok(directory.modify(&name("b"), &[(Delete, "badge", &["x"])]));
+    set(&mut directory, &definition(27, "EQUALITY integerMatch")).unwrap_err();
+    ok(directory.modify(&name("b"), &[(Replace, "badge", &["2"])]));
+    set(&mut directory, &definition(27, INTEGER)).unwrap();
+    assert_eq!(found(&mut directory, "(badge>=9)"), 1);
+    assert_eq!(directory.modify(&name("b"), &[(Add, "badge", &["x"])]).code, ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+}
+
+#[test]
+fn a_name_keeps_its_form() {
+    let mut directory = directory(&["1"], &["2"]);
+    let named = format!("badge=Seven,{SUFFIX}");
+    ok(directory.add(&named, &[("objectClass", &["device", "badgeHolder"]), ("cn", &["x"])]));
+    let refused = set(&mut directory, &definition(15, EXACT)).unwrap_err();
+    assert!(refused.contains("used by an entry (\"badge=Seven,"), "{refused}");
+    ok(directory.modify_dn(&named, "badge=seven", true, None));
+    set(&mut directory, &definition(15, EXACT)).unwrap();
+    assert!(directory.read(&format!("badge=seven,{SUFFIX}")).is_some());
+    assert!(directory.read(&named).is_none());
+}
+
+#[test]
+fn a_definition_is_removed_when_no_entry_uses_it() {
+    let mut directory = directory(&["1"], &["2"]);
+    directory.define_index("badge", "equality");
+    directory.finish_indexes();
+    let only_class = "objectclass ( 1.3.6.1.4.1.32473.2 NAME 'badgeHolder' AUXILIARY )";
+    // The rows of the index are removed when the definition is gone already.
+    directory.change_settings(|settings| {
+        settings.indexes.remove("badge");
+    });
+    let refused = set(&mut directory, only_class).unwrap_err();
+    assert!(refused.contains("attribute type badge is used by 2 entries (\"cn=a,"), "{refused}");
+    for cn in ["a", "b"] {
+        ok(directory.modify(&name(cn), &[(Delete, "badge", &[])]));
+    }
+    set(&mut directory, only_class).unwrap();
+    let refused = set(&mut directory, "# none").unwrap_err();
+    assert!(refused.contains("object class badgeHolder is used by 2 entries (\"cn=a,"), "{refused}");
+    ok(directory.modify(&name("a"), &[(Delete, "objectClass", &["badgeHolder"])]));
+    ok(directory.delete(&name("b")));
+    set(&mut directory, "# none").unwrap();
+
+    let mut directory = directory.reopen();
+    directory.finish_indexes();
+    assert_eq!(found(&mut directory, "(objectClass=badgeHolder)"), 0);
+    assert_eq!(found(&mut directory, "(badge=*)"), 0);
+    let class: &[&str] = &["device", "badgeHolder"];
+    assert_ne!(directory.add(&name("c"), &[("objectClass", class)]).code, ResultCode::SUCCESS);
+    // The same OIDs come back with other rules, and take up the numbers.
+    let numbers = directory.snapshot.state().catalog.attributes().len();
+    set(&mut directory, &definition(27, INTEGER)).unwrap();
+    ok(directory.add(&name("c"), &[("objectClass", class), ("badge", &["3"])]));
+    let mut directory = directory.reopen();
+    assert_eq!(found(&mut directory, "(&(badge=3)(objectClass=badgeHolder))"), 1);
+    assert_eq!(directory.snapshot.state().catalog.attributes().len(), numbers);
+}
+
+#[test]
+fn a_deleted_entry_keeps_its_definitions_until_it_is_gone() {
+    let mut directory = directory(&["1"], &["2"]);
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3600);
+    ok(directory.delete(&name("a")));
+    ok(directory.delete(&name("b")));
+    let refused = set(&mut directory, "# none").unwrap_err();
+    for part in ["type badge is used by 2 entries (\"cn=a,", "class badgeHolder is used by 2", ", deleted"] {
+        assert!(refused.contains(part), "{refused}");
+    }
+    assert!(set(&mut directory, &definition(7, "EQUALITY booleanMatch")).is_err());
+    directory.undelete(&name("a"), None).unwrap();
+    assert_eq!(found(&mut directory, "(badge=1)"), 1);
+}
