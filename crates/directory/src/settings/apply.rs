@@ -6,8 +6,8 @@ use store::Batch;
 
 use super::{SettingsRecord, SuffixNumber};
 use crate::catalog::{
-    Catalog, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS, META_SUFFIX,
-    meta_key, schema_of,
+    Catalog, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS,
+    META_SUFFIX, meta_key, schema_of,
 };
 use crate::index::{maintenance, sort_orders};
 use crate::model::csn::Csn;

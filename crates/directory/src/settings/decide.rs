@@ -78,7 +78,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     let catalog = if checked.settings.schema == before.schema {
         state.catalog
     } else {
-        with_schema = definitions::change(state, &checked)?;
+        with_schema = definitions::change(state, &checked)??;
         record.schema = Some(checked.settings.schema.clone());
         &with_schema
     };

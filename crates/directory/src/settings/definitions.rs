@@ -12,7 +12,7 @@ use std::ops::{Bound, ControlFlow};
 use store::Direction;
 
 use super::difference::grouped;
-use super::{CheckedSettings, DirectorySettings, SettingsError, SettingsProblem};
+use super::{CheckedSettings, DirectorySettings, SettingsProblem};
 use crate::catalog::{Catalog, schema_of};
 use crate::model::allocation::AttributeAllocation;
 use crate::model::entry::{AttributeRow, Content, EntryRow};
@@ -31,19 +31,20 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Number of entries that a refusal names.
 const NAMED_MAX: usize = 3;
 
-/// Returns the catalogue under the proposed schema.
+/// Returns the catalogue under the proposed schema, or the reasons against it: entries use a definition that is
+/// removed, or have values that do not fit one that changes.
 ///
 /// # Errors
-/// Entries use a definition that is removed, or have values that do not fit one that changes; the store failed.
+/// The store failed.
 pub(super) fn change(
     state: TreeState<'_>,
     checked: &CheckedSettings,
-) -> std::result::Result<Catalog, SettingsError> {
+) -> Result<std::result::Result<Catalog, Vec<SettingsProblem>>> {
     let refuse = |what: String| SettingsProblem::key("schema", what);
-    let (catalog, changed) = state
-        .catalog
-        .with_schema(checked.schema.clone())
-        .map_err(|error| vec![refuse(error.to_string())])?;
+    let (catalog, changed) = match state.catalog.with_schema(checked.schema.clone()) {
+        Ok(changed) => changed,
+        Err(error) => return Ok(Err(vec![refuse(error.to_string())])),
+    };
     let mut obstacles = Obstacles { state, catalog: &catalog, found: BTreeMap::new() };
     let attributes: Vec<_> = changed.attributes.iter().map(|allocation| allocation.id).collect();
     let retired = changed.class_sets.iter().filter(|set| set.is_retired());
@@ -56,7 +57,7 @@ pub(super) fn change(
         obstacles.look_at_tombstones(&attributes, &class_sets)?;
     }
     let problems: Vec<_> = obstacles.found.into_values().map(|found| refuse(found.text())).collect();
-    if problems.is_empty() { Ok(catalog) } else { Err(problems.into()) }
+    Ok(if problems.is_empty() { Ok(catalog) } else { Err(problems) })
 }
 
 /// Returns a notice for each attribute type whose values are compared by other rules.
@@ -96,7 +97,7 @@ struct Obstacles<'o> {
 struct Obstacle {
     /// Name of the definition, for the administrator.
     subject: String,
-    /// What the entries have, and what to do about it.
+    /// Reason, and advice.
     reason: &'static str,
     count: u64,
     /// Names of the first ones.
@@ -106,7 +107,8 @@ struct Obstacle {
 impl Obstacle {
     fn text(&self) -> String {
         let Obstacle { subject, reason, count, names } = self;
-        let entries = if *count == 1 { "an entry".to_owned() } else { format!("{} entries", grouped(*count)) };
+        let entries =
+            if *count == 1 { "an entry".to_owned() } else { format!("{} entries", grouped(*count)) };
         format!("{subject} is used by {entries} ({}), {reason}", names.join(", "))
     }
 }
@@ -188,7 +190,9 @@ impl Obstacles<'_> {
             values.push(value.to_vec());
             ControlFlow::Continue(())
         })?;
-        let Some(forms) = self.forms(attribute.id, values.iter().map(Vec::as_slice)) else { return Ok(false) };
+        let Some(forms) = self.forms(attribute.id, values.iter().map(Vec::as_slice)) else {
+            return Ok(false);
+        };
         if attribute.content == Content::Table {
             // Their rows are found by their normal forms.
             let (def, schema) = (self.state.catalog.attribute(attribute.id), &self.state.catalog.schema);
@@ -205,8 +209,8 @@ impl Obstacles<'_> {
         Ok(now.is_ok_and(|now| normal_rdn(self.state.catalog, node.parent, rdn).is_ok_and(|was| was == now)))
     }
 
-    /// Returns the sorted normal forms of values under the proposed schema. `None` if the type is removed, if a value is
-    /// invalid, or if two are equal.
+    /// Returns the sorted normal forms of values under the proposed schema. `None` if the type is removed, if a value
+    /// is invalid, or if two are equal.
     fn forms<'v>(&self, id: AttrId, values: impl Iterator<Item = &'v [u8]>) -> Option<Vec<Vec<u8>>> {
         let def = self.catalog.attribute(id);
         let schema = &self.catalog.schema;

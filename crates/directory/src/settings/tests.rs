@@ -431,7 +431,13 @@ fn definitions_are_added_and_deleted_through_the_subschema() {
         (Add, "matchingRules", "( 1.2.3 SYNTAX 1.2 )", Code::UNWILLING_TO_PERFORM, "can be changed, not"),
         (Add, "cn", "x", Code::UNWILLING_TO_PERFORM, "can be changed, not"),
         (Delete, "attributeTypes", colour, Code::CONSTRAINT_VIOLATION, "\"colour\" in MAY is not defined"),
-        (Delete, "objectClasses", painted, Code::CONSTRAINT_VIOLATION, "object class painted is used by an entry (\"cn=x,"),
+        (
+            Delete,
+            "objectClasses",
+            painted,
+            Code::CONSTRAINT_VIOLATION,
+            "object class painted is used by an entry (\"cn=x,",
+        ),
     ];
     for (operation, attribute, value, code, text) in refusals {
         let outcome = directory.modify("cn=subschema", &[(*operation, attribute, &[*value])]);

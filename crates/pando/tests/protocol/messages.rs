@@ -145,11 +145,11 @@ fn a_definition_may_not_change_under_its_values() {
     assert!(pando.stop().success());
 
     scratch.write("own.schema", definition("integerMatch", 27));
-    apply().expect_code(SETTINGS).expect_error("settings.toml:1: attribute type badge is used by an entry (\"uid=anna,");
-    scratch.write("own.schema", "");
     apply()
         .expect_code(SETTINGS)
-        .expect_error("settings.toml:1: attribute type badge is used by an entry");
+        .expect_error("settings.toml:1: attribute type badge is used by an entry (\"uid=anna,");
+    scratch.write("own.schema", "");
+    apply().expect_code(SETTINGS).expect_error("settings.toml:1: attribute type badge is used by an entry");
     scratch.write("own.schema", definition("caseIgnoreMatch", 15));
     assert!(apply().expect_code(0).stdout.starts_with("no change"), "nothing was spoilt by asking");
     assert!(Pando::start(&scratch).stop().success());

@@ -14,7 +14,8 @@ fn definition(syntax: u8, rules: &str) -> String {
     )
 }
 
-const IGNORE: &str = "EQUALITY caseIgnoreMatch ORDERING caseIgnoreOrderingMatch SUBSTR caseIgnoreSubstringsMatch";
+const IGNORE: &str =
+    "EQUALITY caseIgnoreMatch ORDERING caseIgnoreOrderingMatch SUBSTR caseIgnoreSubstringsMatch";
 const EXACT: &str = "EQUALITY caseExactMatch ORDERING caseExactOrderingMatch SUBSTR caseExactSubstringsMatch";
 const INTEGER: &str = "EQUALITY integerMatch ORDERING integerOrderingMatch";
 
@@ -35,8 +36,8 @@ fn directory(a: &[&str], b: &[&str]) -> TestDirectory {
 
 /// Replaces the schema text, or returns the refusal.
 fn set(directory: &mut TestDirectory, text: &str) -> Result<(), String> {
-    let changed =
-        directory.try_change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
+    let changed = directory
+        .try_change_settings(|settings| drop(settings.schema.insert("own".to_owned(), text.to_owned())));
     changed.map(drop).map_err(|error| error.to_string())
 }
 
@@ -91,7 +92,10 @@ fn values_that_do_not_fit_are_counted() {
     ok(directory.modify(&name("b"), &[(Replace, "badge", &["2"])]));
     set(&mut directory, &definition(27, INTEGER)).unwrap();
     assert_eq!(found(&mut directory, "(badge>=9)"), 1);
-    assert_eq!(directory.modify(&name("b"), &[(Add, "badge", &["x"])]).code, ResultCode::INVALID_ATTRIBUTE_SYNTAX);
+    assert_eq!(
+        directory.modify(&name("b"), &[(Add, "badge", &["x"])]).code,
+        ResultCode::INVALID_ATTRIBUTE_SYNTAX
+    );
 }
 
 #[test]
@@ -145,7 +149,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
 }
 
 #[test]
-fn a_deleted_entry_keeps_its_definitions_until_it_is_gone() {
+fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
     let mut directory = directory(&["1"], &["2"]);
     directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3600);
     ok(directory.delete(&name("a")));
