@@ -36,6 +36,7 @@ pub use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::attribute_numbers::AttributeNumbers;
 use crate::model::codec::Decoder;
 use crate::model::csn::Csn;
+use crate::model::collective::CollectiveSubentries;
 use crate::model::dynamic_groups::{DynamicGroups, MEMBER_URL};
 use crate::model::entry::EntryRow;
 use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexRow};
@@ -80,6 +81,9 @@ const LINK_TYPES: [&str; 7] = [
 
 /// OID of dynamicObject (RFC 2589 section 5).
 const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
+
+/// OID of collectiveAttributeSubentry (RFC 3671 section 2.1).
+const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
 /// distinguishedNameMatch and uniqueMemberMatch. Under these rules two spellings of a name are one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
@@ -200,6 +204,8 @@ pub struct ClassSet {
     pub(crate) is_dynamic: bool,
     /// OIDs of the classes if the definition of one was removed: see `other_schema`. No entry has such a set.
     pub(crate) retired: Option<Vec<String>>,
+    /// Whether the entries are subentries whose values other entries have (RFC 3671).
+    pub(crate) is_collective: bool,
 }
 
 /// A naming context.
@@ -264,6 +270,8 @@ pub struct Catalog {
     pub(crate) policies: Arc<PolicyTable>,
     /// Groups that describe their members by a search.
     pub(crate) dynamic_groups: Arc<DynamicGroups>,
+    /// Subentries with collective attributes; `None` if there are none.
+    pub(crate) collective: Option<Arc<CollectiveSubentries>>,
     /// Stored form of the administrator's password, if one was ever set.
     pub administrator: Option<Vec<u8>>,
     /// Attributes without values whose definition differs from the one in `meta`, which is to be updated.
@@ -361,6 +369,7 @@ impl Catalog {
             sort_orders: Arc::default(),
             policies: Arc::default(),
             dynamic_groups: Arc::default(),
+            collective: None,
             administrator: None,
             index_version: 0,
             schema_version: 0,
@@ -753,7 +762,9 @@ impl ClassSet {
             closure.iter().any(allows)
         });
         let is_dynamic = has(DYNAMIC_OBJECT);
-        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic, retired: None }
+        let is_collective = flags.is_subentry() && has(COLLECTIVE_ATTRIBUTE_SUBENTRY);
+        let retired = None;
+        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic, is_collective, retired }
     }
 }
 

@@ -586,6 +586,17 @@ impl Term {
         asks
     }
 
+    /// Returns true if entries may have an attribute of the filter by a subentry: then neither indexes nor stored rows
+    /// tell which entries match.
+    #[inline]
+    pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
+        let mut asks = false;
+        if state.collective.is_some() {
+            self.visit(&mut |item| asks |= item.asks_collective(state));
+        }
+        asks
+    }
+
     fn visit<'t>(&'t self, each: &mut dyn FnMut(&'t Item)) {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}
@@ -633,6 +644,12 @@ impl Term {
 }
 
 impl Item {
+    /// Returns true if entries may have one of its attributes by a subentry.
+    #[inline]
+    pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
+        state.collective.is_some_and(|subentries| subentries.have_one_of(&self.attributes))
+    }
+
     /// Returns the heap memory that the item uses, in bytes.
     fn heap_bytes(&self) -> usize {
         let subject = match &self.subject {

@@ -10,6 +10,7 @@ pub(crate) mod client_pattern;
 pub(crate) mod codec;
 pub mod csn;
 pub(crate) mod delete_trace;
+pub(crate) mod collective;
 pub(crate) mod dynamic_groups;
 pub mod entry;
 pub(crate) mod expectation;

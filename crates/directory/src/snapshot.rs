@@ -158,7 +158,7 @@ impl Snapshot {
 
     /// Returns the state that operations read.
     pub fn state(&self) -> TreeState<'_> {
-        TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+        TreeState::of_readers(&self.view, &self.catalog, &self.settings)
     }
 
     /// Returns the directory that this snapshot belongs to.

@@ -4,6 +4,7 @@
 //! `nodes`. Neither follows aliases or referrals: the result shows where resolution stopped, and the operations
 //! decide (see `search/base.rs` and `target.rs`).
 
+pub(crate) mod collective;
 pub(crate) mod dynamic_groups;
 pub(crate) mod entry_rows;
 pub mod operational;
@@ -18,6 +19,7 @@ use schema::Schema;
 use store::Read;
 
 use crate::catalog::Catalog;
+use crate::model::collective::CollectiveSubentries;
 use crate::model::entry::EntryRow;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::NormalName;
@@ -36,6 +38,9 @@ pub struct TreeState<'a> {
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
+    /// Subentries whose attributes entries have when they are read (RFC 3671); `None` if entries have only what is
+    /// stored in them.
+    pub(crate) collective: Option<&'a CollectiveSubentries>,
 }
 
 /// Result of resolving a name.
@@ -49,6 +54,26 @@ pub enum Found {
         /// exists.
         nearest: Option<(EntryId, NodeFlags, usize)>,
     },
+}
+
+impl<'a> TreeState<'a> {
+    /// Returns the state for readers: entries have collective attributes.
+    #[inline]
+    pub(crate) fn of_readers(read: &'a Read, catalog: &'a Catalog, settings: &'a Settings) -> TreeState<'a> {
+        TreeState { read, catalog, settings, collective: catalog.collective.as_deref() }
+    }
+
+    /// Returns the state in which entries have only what is stored in them.
+    #[inline]
+    pub(crate) fn stored(read: &'a Read, catalog: &'a Catalog, settings: &'a Settings) -> TreeState<'a> {
+        TreeState { read, catalog, settings, collective: None }
+    }
+
+    /// Returns this state, in which entries have only what is stored in them.
+    #[inline]
+    pub(crate) fn as_stored(self) -> TreeState<'a> {
+        TreeState { collective: None, ..self }
+    }
 }
 
 impl TreeState<'_> {

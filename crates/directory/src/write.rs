@@ -4,6 +4,7 @@
 pub mod account_update;
 pub(crate) mod add;
 pub mod apply;
+pub(crate) mod collective;
 pub mod decide;
 pub(crate) mod deciding;
 pub(crate) mod delete;

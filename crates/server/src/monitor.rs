@@ -201,6 +201,7 @@ impl Monitor {
             hashes(&sources.hashes),
             policies(&sources.directory),
             dynamic_groups(&sources.directory),
+            collective_attributes(&sources.directory),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
             listening(&sources.listening),
@@ -328,6 +329,16 @@ fn dynamic_groups(directory: &Weak<Directory>) -> Group {
     let (count, notices) = directory.dynamic_groups();
     group.level("In Force", "Groups whose members a memberURL describes", count as u64);
     group.add("Failing", "What does not hold of groups with memberURL as it is written", first_of(notices));
+    group
+}
+
+/// Returns figures of the subentries that give collective attributes to entries.
+fn collective_attributes(directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Collective Attributes");
+    let Some(directory) = directory.upgrade() else { return group };
+    let (count, notices) = directory.collective_subentries();
+    group.level("In Force", "Subentries that give collective attributes to entries", count as u64);
+    group.add("Failing", "What does not hold of such subentries as it is written", first_of(notices));
     group
 }
 

@@ -156,7 +156,7 @@ impl<'s> AskerFacts<'s> {
         self.sources.own.insert(if beyond { Touch::Any } else { Touch::Changed(own) });
         let node = node(self.state.read, own)?.ok_or_else(|| damaged_row("nodes", own))?;
         let candidate = Candidate::new(own, node);
-        Ok(Matcher::new(Shown::Plain).truth(&term, self.state, &candidate)? == Truth::True)
+        Ok(Matcher::new(Shown::Plain).truth(&term, self.state.as_stored(), &candidate)? == Truth::True)
     }
 
     fn groups(&mut self, own: EntryId) -> Result<&[u64]> {

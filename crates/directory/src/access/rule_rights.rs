@@ -102,7 +102,7 @@ impl Mine {
         let mut matcher = Matcher::new(Shown::Plain);
         let truth = match subject {
             Subject::Unknown => Truth::Undefined,
-            Subject::Stored(candidate) => matcher.truth(filter, state, candidate)?,
+            Subject::Stored(candidate) => matcher.truth(filter, state.as_stored(), candidate)?,
             Subject::Given(given) => matcher.truth_in_memory(filter, state.catalog, given),
         };
         Ok(truth == Truth::True || (self.is_deny && truth == Truth::Undefined))

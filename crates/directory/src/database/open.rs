@@ -25,6 +25,7 @@ use crate::settings::{self, DirectorySettings, SettingsError};
 use crate::snapshot::page_key::PageKey;
 use crate::snapshot::{Directory, check_node};
 use crate::tree::TreeState;
+use crate::tree::collective::read_collective;
 use crate::tree::dynamic_groups::read_dynamic_groups;
 use crate::write::apply::apply;
 
@@ -66,6 +67,7 @@ impl Directory {
         let mut loaded = Catalog::load(&view)?;
         loaded.policies = Arc::new(read_policies(&view, &loaded)?);
         loaded.dynamic_groups = Arc::new(read_dynamic_groups(&view, &loaded)?);
+        loaded.collective = read_collective(&view, &loaded)?;
         drop(view);
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);
@@ -167,7 +169,7 @@ fn prepare(
         return Err(OpenError::ChangedNode);
     }
     let settings = Settings::of(&options.node, &catalog.settings.general);
-    let decided = settings::decide(TreeState { read: &batch, catalog, settings: &settings }, &proposal);
+    let decided = settings::decide(TreeState::stored(&batch, catalog, &settings), &proposal);
     let decided = decided.map_err(|error| match error {
         SettingsError::Problems(problems) => OpenError::from(problems),
         SettingsError::Operation(error) => OpenError::from(error),

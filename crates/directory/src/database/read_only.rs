@@ -56,7 +56,7 @@ impl ReadOnlyDirectory {
 
     /// Returns the rows, the catalogue, and the settings without those of a node.
     pub fn state(&self) -> TreeState<'_> {
-        TreeState { read: &self.view, catalog: &self.catalog, settings: &self.settings }
+        TreeState::stored(&self.view, &self.catalog, &self.settings)
     }
 
     /// Returns the rows alone.

@@ -742,7 +742,7 @@ impl WriteBatch<'_> {
 
     /// Returns the state that includes the batch's operations so far.
     pub fn state(&self) -> TreeState<'_> {
-        TreeState { read: &self.batch, catalog: &self.catalog, settings: &self.settings }
+        TreeState::of_readers(&self.batch, &self.catalog, &self.settings)
     }
 
     /// Makes the batch durable, with one sync, and visible.

@@ -50,6 +50,6 @@ impl Covering {
         let Some(filter) = &self.filter else { return Ok(true) };
         let node = state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?;
         let candidate = Candidate::new(id, node);
-        Ok(Matcher::new(Shown::Plain).truth(filter, state, &candidate)? == Truth::True)
+        Ok(Matcher::new(Shown::Plain).truth(filter, state.as_stored(), &candidate)? == Truth::True)
     }
 }

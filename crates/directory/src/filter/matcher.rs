@@ -4,7 +4,7 @@
 
 pub(crate) mod described;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ops::ControlFlow;
 
 use schema::{AttributeDescription, Schema};
@@ -13,12 +13,14 @@ use super::chain::Chains;
 use super::memberships::GroupsOf;
 use super::{Item, Subject, Target, Term, Test, Truth, VisibleTest};
 use crate::catalog::{Catalog, Shown, VirtualAttribute};
+use crate::model::collective::CollectiveSubentries;
 use crate::model::entry::{AttributeRow, Content, EntryRow, InlineValue};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, LINKS, NodeRow, VALUES, link_key, value_key};
+use crate::tree::collective::merged_row;
 use crate::tree::operational::member_attributes;
 use crate::tree::stored_values::{for_each_value, large_value};
-use crate::tree::{TreeState, dn_of, entry_row};
+use crate::tree::{TreeState, damaged_row, dn_of, entry_row};
 use described::{Described, for_each_stored, for_each_visible, is_in_a_group};
 
 /// An entry that may match.
@@ -26,21 +28,51 @@ pub(crate) struct Candidate<'s> {
     pub(crate) id: EntryId,
     pub(crate) node: NodeRow<'s>,
     entry: Cell<Option<EntryRow<'s>>>,
+    /// The row with collective attributes, if the entry has any.
+    merged: OnceCell<Option<Box<[u8]>>>,
 }
 
 impl<'s> Candidate<'s> {
     /// Returns a candidate whose attributes are read when needed.
     pub(crate) fn new(id: EntryId, node: NodeRow<'s>) -> Candidate<'s> {
-        Candidate { id, node, entry: Cell::new(None) }
+        Candidate { id, node, entry: Cell::new(None), merged: OnceCell::new() }
     }
 
     /// Returns a candidate whose attributes are already read.
     pub(crate) fn with_entry(id: EntryId, node: NodeRow<'s>, entry: EntryRow<'s>) -> Candidate<'s> {
-        Candidate { id, node, entry: Cell::new(Some(entry)) }
+        Candidate { id, node, entry: Cell::new(Some(entry)), merged: OnceCell::new() }
     }
 
-    /// Returns the entry's attributes.
-    pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'s>, OperationError> {
+    /// Returns the entry's attributes, as they are in this state. All calls must be for one snapshot.
+    pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'_>, OperationError> {
+        let entry = self.stored(state)?;
+        match state.collective {
+            None => Ok(entry),
+            Some(subentries) => self.with_collective(state, subentries, entry),
+        }
+    }
+
+    #[cold]
+    fn with_collective(
+        &self,
+        state: TreeState<'s>,
+        subentries: &CollectiveSubentries,
+        entry: EntryRow<'s>,
+    ) -> Result<EntryRow<'_>, OperationError> {
+        if self.merged.get().is_none() {
+            let merged = merged_row(state, subentries, (self.id, &self.node), &entry)?;
+            let _ = self.merged.set(merged.map(Vec::into_boxed_slice));
+        }
+        match self.merged.get() {
+            Some(Some(merged)) => {
+                EntryRow::unchecked(merged).ok_or_else(|| damaged_row("entries", self.id))
+            }
+            _ => Ok(entry),
+        }
+    }
+
+    /// Returns the attributes that are stored in the entry.
+    fn stored(&self, state: TreeState<'s>) -> Result<EntryRow<'s>, OperationError> {
         if let Some(entry) = self.entry.get() {
             return Ok(entry);
         }

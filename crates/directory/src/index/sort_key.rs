@@ -108,6 +108,11 @@ fn is_reversed(keys: &[SortKey]) -> bool {
 }
 
 impl SortKey {
+    /// Returns true if entries may have values of the key by a subentry.
+    pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
+        self.item.asks_collective(state)
+    }
+
     /// Returns the sort key for an attribute; `None` if its values cannot be sorted by.
     pub(crate) fn of(
         compiler: &Compiler<'_>,

@@ -96,7 +96,7 @@ pub(crate) fn places(read: &Read, catalog: &Catalog, id: EntryId, cause: Cause<'
 
 #[cold]
 fn all_places(read: &Read, catalog: &Catalog, id: EntryId, cause: Cause<'_>) -> Result<Places> {
-    let state = TreeState { read, catalog, settings: &NO_SETTINGS };
+    let state = TreeState::stored(read, catalog, &NO_SETTINGS);
     let (mut places, mut buffers) = (BTreeMap::new(), KeyBuffers::default());
     for (order, rule) in maintained(catalog) {
         let is_watched = |change: &ValueChange| {
@@ -125,7 +125,7 @@ fn move_entry(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, mut before:
     let mut buffers = KeyBuffers::default();
     for (order, rule) in maintained(catalog) {
         let Some(old) = before.0.remove(&order.number) else { continue };
-        let state = TreeState { read: batch, catalog, settings: &NO_SETTINGS };
+        let state = TreeState::stored(batch, catalog, &NO_SETTINGS);
         let new = ReadyOrder::of(state, rule)?.key(state, id, &mut buffers)?;
         let rows = rows_of(order.number);
         if let Some(old) = old.filter(|old| new.as_ref() != Some(old)) {
@@ -152,7 +152,7 @@ pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases
     if catalog.sort_orders.is_empty() || read.count(&subtree_counter(id))? == 0 {
         return Ok(bases);
     }
-    let state = TreeState { read, catalog, settings: &NO_SETTINGS };
+    let state = TreeState::stored(read, catalog, &NO_SETTINGS);
     for (order, rule) in maintained(catalog) {
         let Some(name) = &rule.covered.base else { continue };
         let base = state.entry_of(name)?;
@@ -284,7 +284,7 @@ fn keys_after(
 ) -> Result<(Vec<Vec<u8>>, Option<u64>)> {
     let (mut keys, mut last) = (Vec::new(), None);
     let Some(rule) = order.maintained() else { return Ok((keys, last)) };
-    let state = TreeState { read, catalog, settings: &NO_SETTINGS };
+    let state = TreeState::stored(read, catalog, &NO_SETTINGS);
     let (ready, mut buffers) = (ReadyOrder::of(state, rule)?, KeyBuffers::default());
     let low = order.row.built_to.to_be_bytes();
     let range = (Bound::Excluded(&low[..]), Bound::Unbounded);

@@ -277,7 +277,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    fn attribute(&mut self, id: EntryId, attribute: &AttributeRow<'s>) -> Result<()> {
+    fn attribute(&mut self, id: EntryId, attribute: &AttributeRow<'_>) -> Result<()> {
         let state = self.state;
         let (schema, def) = (&state.catalog.schema, state.catalog.attribute(attribute.id));
         let name = &def.name;
@@ -311,7 +311,7 @@ impl<'s, 'o> Export<'s, 'o> {
     fn table(
         &mut self,
         id: EntryId,
-        attribute: &AttributeRow<'s>,
+        attribute: &AttributeRow<'_>,
         (name, ends): (&str, &Ends),
     ) -> Result<()> {
         let catalog = self.state.catalog;
@@ -329,7 +329,7 @@ impl<'s, 'o> Export<'s, 'o> {
     fn links(
         &mut self,
         id: EntryId,
-        attribute: &AttributeRow<'s>,
+        attribute: &AttributeRow<'_>,
         (name, ends): (&str, &Ends),
     ) -> Result<()> {
         let mut targets = self.state.read.ids(LINKS, &link_key(id, attribute.id))?;

@@ -75,7 +75,7 @@ impl SalvagedDirectory {
     pub fn state(&self) -> Result<TreeState<'_>, String> {
         let read = self.salvage.read().map_err(ToString::to_string)?;
         let (catalog, settings) = self.meaning.as_ref().map_err(ToString::to_string)?;
-        Ok(TreeState { read, catalog, settings })
+        Ok(TreeState::stored(read, catalog, settings))
     }
 
     /// Returns the last change in [`state`](SalvagedDirectory::state); `None` if there is none.

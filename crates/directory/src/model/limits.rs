@@ -297,6 +297,16 @@ pub const EXPIRED_AT_ONCE_MAX: usize = 256;
 /// Longest time for which a client may refresh a dynamic entry, in seconds (RFC 2589 section 4.1).
 pub const DYNAMIC_TTL_LIMIT: u32 = 31_557_600;
 
+/// Maximum number of collective attribute subentries that entries have values of; those with the lowest entry ids
+/// count.
+pub const COLLECTIVE_SUBENTRIES_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
+
+/// Maximum length of the collective values of all these subentries together: no entry can have more of them.
+pub const COLLECTIVE_OCTETS_MAX: usize = 1 << 20;
+
+/// Maximum length of the collective values of one subentry. A row of an entry can hold values of that length.
+pub const COLLECTIVE_SUBENTRY_OCTETS_MAX: usize = 65_535;
+
 /// Maximum number of dynamic groups that memberships consider; those with the lowest entry ids are considered.
 pub const DYNAMIC_GROUPS_MAX: usize = if cfg!(test) { 20 } else { 1_000 };
 

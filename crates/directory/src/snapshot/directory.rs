@@ -112,6 +112,12 @@ impl Directory {
         (catalog.dynamic_groups.len(), catalog.dynamic_groups.notices())
     }
 
+    /// Returns the number of collective attribute subentries, and what does not work of them as written.
+    pub fn collective_subentries(&self) -> (usize, Vec<String>) {
+        let catalog = self.catalog.load();
+        catalog.collective.as_ref().map_or_else(Default::default, |all| (all.len(), all.notices()))
+    }
+
     /// Returns true if the administrator can bind: the node or the data directory has a password.
     pub fn has_administrator_password(&self) -> bool {
         self.settings.load().node.admin_password.is_some() || self.catalog.load().administrator.is_some()

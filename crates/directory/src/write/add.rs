@@ -25,6 +25,7 @@ use crate::read::search::check_assertion_in_memory;
 use crate::tree::referral::referral;
 use crate::tree::target::{check_depth, check_not_virtual, entry_dn, missing};
 use crate::tree::{Found, TreeState};
+use crate::write::collective;
 use crate::write::deciding::Deciding;
 use crate::write::dynamic_entries;
 use crate::write::given_values::{Newcomer, check_value, given_twice, only_value, read_values};
@@ -70,6 +71,10 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &AddRequest<'_>) -> Result
     password_rules::check_policy_entry(state.catalog, &class_set, |description| {
         Ok(entry.values(description).map(<[u8]>::to_vec).collect())
     })?;
+    if class_set.is_collective {
+        let checked = collective::checked(state.catalog, &entry.present());
+        collective::check(state.catalog, &checked, |of| Ok(entry.values(of).map(<[u8]>::to_vec).collect()))?;
+    }
     let place = find_place(deciding, rights, &dn, &name)?;
     if !controls.follows_source() {
         password_rules::added(&deciding, &mut entry, place.parent)?;

@@ -32,7 +32,7 @@ use crate::model::rows::{
 use crate::model::settings::SettingsRecord;
 use crate::model::tombstone::TombstonePlace;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
-use crate::tree::dynamic_groups;
+use crate::tree::{collective, dynamic_groups};
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::write::tombstones::Kept;
@@ -63,6 +63,7 @@ pub fn apply(
     }
     allocate(batch, catalog, record)?;
     let governs = changes_policies(catalog, &record.change);
+    let is_shared = collective::changes_collective(catalog, &record.change);
     match &record.change {
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,
@@ -98,6 +99,9 @@ pub fn apply(
         }
     }
     dynamic_groups::follow_change(batch, catalog, &record.change)?;
+    if is_shared {
+        collective::renew(batch, catalog)?;
+    }
     stamp(batch, catalog, record)
 }
 

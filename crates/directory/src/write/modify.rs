@@ -31,6 +31,7 @@ use crate::read::search::{check_assertion, check_no_assertion};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
 use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
+use crate::write::collective;
 use crate::write::deciding::Deciding;
 use crate::write::dynamic_entries;
 use crate::write::given_values::{read_value, read_values};
@@ -126,6 +127,10 @@ pub(crate) fn decide(deciding: Deciding<'_>, request: &ModifyRequest<'_>) -> Res
     let class_set = check_classes(deciding, &mut entry, &target, &changes)?;
     check_attributes(schema, &class_set, &entry.present()?)?;
     password_rules::check_policy_entry(state.catalog, &class_set, |description| entry.values(description))?;
+    if class_set.is_collective {
+        let checked = collective::checked(state.catalog, &entry.present()?);
+        collective::check(state.catalog, &checked, |of| entry.values(of))?;
+    }
     if !entry.is_changed() && ends.is_empty() {
         return Ok(None);
     }

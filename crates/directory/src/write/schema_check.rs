@@ -12,8 +12,8 @@
 //! - Single-valued attributes have one value, counted for each set of options.
 //! - The active DIT content rule of the structural class holds (RFC 4512 section 4.1.6): it lists the auxiliary classes
 //!   that an entry may have, and requires, allows and precludes attributes.
-//! - Collective attributes appear only in collective attribute subentries (RFC 3671 section 2). They are stored
-//!   there, and not shown in the entries that they apply to.
+//! - Collective attributes are stored only in collective attribute subentries (RFC 3671 section 2.1). Other entries
+//!   have them when they are read: see `tree/collective.rs`.
 //!
 //! Superclasses need not be sent: they count as present, match filters, and are not stored (RFC 4512 section 3.3
 //! allows this as long as clients cannot notice). Obsolete definitions work like others: the mark is for
@@ -33,7 +33,6 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 const OBJECT_CLASS: &str = "2.5.4.0";
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
-const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
 /// Maximum number of classes that a diagnostic text suggests for an attribute.
 const SUGGESTION_COUNT_MAX: usize = 4;
@@ -173,7 +172,7 @@ pub(crate) fn check_all_attributes(
         check_content_rule(schema, rule, class_set, present, refuse)?;
     }
     let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
-    let (is_extensible, is_collective) = (has(EXTENSIBLE_OBJECT), has(COLLECTIVE_ATTRIBUTE_SUBENTRY));
+    let is_extensible = has(EXTENSIBLE_OBJECT);
     for attribute in present {
         let attribute_type = schema.type_by_id(attribute.description.type_id);
         let is_named = |class: &ObjectClassDef| {
@@ -181,7 +180,7 @@ pub(crate) fn check_all_attributes(
                 || class.all_may.binary_search(&attribute_type.id).is_ok()
         };
         let is_allowed = match attribute_type.collective {
-            true => is_collective,
+            true => class_set.is_collective,
             false => {
                 attribute_type.is_operational()
                     || is_extensible
@@ -237,7 +236,7 @@ fn check_content_rule(
 fn not_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &AttributeType) -> OperationError {
     let name = attribute_type.name();
     if attribute_type.collective {
-        return violation(format!("{name} is collective: only a collectiveAttributeSubentry has it"));
+        return violation(format!("{name} is collective: change it in a subentry of class collectiveAttributeSubentry"));
     }
     let allows = |class: &&ObjectClassDef| {
         class.kind != ClassKind::Abstract

@@ -1,5 +1,5 @@
-//! Password policies and dynamic groups that do not work as written. Each is logged once when that begins and once when
-//! it ends.
+//! Password policies, dynamic groups and collective attribute subentries that do not work as written. Each is logged
+//! once when that begins and once when it ends.
 
 use directory::Directory;
 
@@ -10,9 +10,10 @@ pub(crate) struct PolicyWatch {
 }
 
 impl PolicyWatch {
-    /// Logs what has changed in the notices about policies and groups.
+    /// Logs what has changed in the notices about them.
     pub(crate) fn look(&mut self, directory: &Directory) {
         let notices = directory.policy_notices().into_iter().chain(directory.dynamic_groups().1);
+        let notices = notices.chain(directory.collective_subentries().1);
         for line in self.changed_notices(notices.collect()) {
             tracing::warn!("{line}");
         }

@@ -74,7 +74,7 @@ impl<'a> Described<'a> {
     }
 
     fn matches(&self, url: &MemberUrl) -> Result<bool> {
-        let state = self.state;
+        let state = self.state.as_stored();
         let mut term = compiled(state, url)?;
         if let Some(groups) = self.groups {
             match groups.view.permitted(state, self.id, &term)? {

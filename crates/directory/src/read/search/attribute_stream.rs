@@ -193,7 +193,8 @@ impl AttributeStream {
             return Ok((0, 0));
         }
         let row = node(state.read, self.id)?.ok_or_else(|| damaged_row("nodes", self.id))?;
-        let entry = Candidate::new(self.id, row).entry(state)?;
+        let candidate = Candidate::new(self.id, row);
+        let entry = candidate.entry(state)?;
         let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.id))?;
         let (mut seen, mut measured, writes) = (0, 0, self.writes);
         let items = self.stored.get(self.at).and_then(|attribute| attribute.items.as_ref());

@@ -52,6 +52,8 @@ impl OrderedSearch<'_> {
             || *subentries == Some(true)
             || !aliased.is_empty()
             || !extras.is_empty()
+            || self.filter.asks_collective(self.state)
+            || sorting.by.iter().any(|key| key.asks_collective(self.state))
         {
             return Ok(None);
         }

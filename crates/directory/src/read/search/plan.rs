@@ -404,7 +404,7 @@ impl Planner<'_> {
             }
             Term::Class(class) => self.class_sets(limit, |set| set.closure.contains(class)),
             Term::StructuralClass(class) => self.class_sets(limit, |set| set.structural == Some(*class)),
-            Term::Item(item) if item.dn_attributes => Ok(None),
+            Term::Item(item) if item.dn_attributes || item.asks_collective(self.state) => Ok(None),
             Term::Item(item) => self.narrow_item(item, limit),
         }
     }

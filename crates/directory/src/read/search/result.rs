@@ -153,7 +153,7 @@ impl ResultWriter {
         state: TreeState<'s>,
         names: &mut NameCache,
         candidate: &Candidate<'s>,
-        row: Option<EntryRow<'s>>,
+        row: Option<EntryRow<'_>>,
     ) -> Result<bool, OperationError> {
         if let Some(row) = row {
             let Some(gathered_len) = self.put_stored(out, state, names, (candidate.id, row))? else {

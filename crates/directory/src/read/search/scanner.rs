@@ -66,6 +66,8 @@ pub(super) struct Scanner {
     schema_version: u64,
     /// Whether this scans only a part of the candidates, so that it cannot gather them again.
     is_part: bool,
+    /// Whether entries have only what is stored in them, and no collective attributes.
+    pub(super) is_of_stored: bool,
     /// Bytes of filter and selection, computed on first use.
     made_of_bytes: Option<usize>,
 }
@@ -119,7 +121,7 @@ impl Scanner {
             matcher,
             rights,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
-            by_rows: filter.is_decided_by_rows(),
+            by_rows: filter.is_decided_by_rows() && !filter.asks_collective(snapshot.state()),
             key: Vec::new(),
             filter,
             scope,
@@ -133,6 +135,7 @@ impl Scanner {
             index_version: catalog.index_version(),
             schema_version: catalog.schema_version(),
             is_part: false,
+            is_of_stored: false,
             made_of_bytes: None,
         }
     }
@@ -176,6 +179,7 @@ impl Scanner {
             index_version: self.index_version,
             schema_version: self.schema_version,
             is_part: true,
+            is_of_stored: self.is_of_stored,
             made_of_bytes: self.made_of_bytes,
         }
     }
@@ -197,6 +201,12 @@ impl Scanner {
         self.plan.gather(state.read, budget as usize * KEYS_PER_ENTRY)
     }
 
+    /// Returns the state in which entries are examined and returned.
+    #[inline]
+    pub(super) fn state_of<'s>(&self, snapshot: &'s Snapshot) -> TreeState<'s> {
+        if self.is_of_stored { snapshot.state().as_stored() } else { snapshot.state() }
+    }
+
     /// Examines the candidates with ids in `from..end`, and appends results to `out`. Call [`Scanner::catch_up`] first.
     pub(super) fn examine(
         &mut self,
@@ -206,7 +216,7 @@ impl Scanner {
         out: &mut Vec<u8>,
         sink: &mut impl Sink,
     ) -> Result<Reached, OperationError> {
-        let state = snapshot.state();
+        let state = self.state_of(snapshot);
         let names = &mut *snapshot.names();
         let out_end = out.len().saturating_add(budget.out_bytes_max);
         let mut left = budget.entries_examined_max.max(1);
@@ -338,7 +348,7 @@ impl Scanner {
         candidate: &Candidate<'s>,
         out: &mut Vec<u8>,
     ) -> Result<bool, OperationError> {
-        let (state, names) = (snapshot.state(), &mut *snapshot.names());
+        let (state, names) = (self.state_of(snapshot), &mut *snapshot.names());
         let Some(controls) = &mut self.entry_controls else { return Ok(false) };
         Ok(controls.put_entry(&mut self.writer, out, state, names, candidate)?.is_some())
     }
@@ -367,7 +377,7 @@ impl Scanner {
         snapshot: &'s Snapshot,
         candidate: &Candidate<'s>,
     ) -> Result<bool, OperationError> {
-        let state = snapshot.state();
+        let state = self.state_of(snapshot);
         Ok(self.scope.admits(candidate.id, candidate.node.flags)
             && self.scope.contains(state, &mut snapshot.names(), candidate.id, &candidate.node)?
             && self.matcher.truth(&self.filter, state, candidate)? == Truth::True
@@ -439,7 +449,7 @@ impl Scanner {
     #[inline(never)]
     fn catch_up_to(&mut self, snapshot: &Snapshot) -> Result<(), OperationError> {
         self.version = snapshot.version();
-        let state = snapshot.state();
+        let state = self.state_of(snapshot);
         self.scope.last = None;
         self.forget_rights();
         self.matcher.forget();

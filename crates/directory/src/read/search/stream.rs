@@ -33,6 +33,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Stream of an entry to a client.
 pub(super) struct EntryStream {
     snapshot: Snapshot,
+    /// Whether the entry is sent as it is stored, without collective attributes.
+    is_of_stored: bool,
     id: EntryId,
     attributes: AttributeStream,
     /// Controls after the entry.
@@ -102,7 +104,7 @@ impl EntryStream {
         let pin = Pin::new(snapshot.directory_handle())?;
         let snapshot = snapshot.directory_handle().snapshot()?;
         scanner.catch_up(&snapshot)?;
-        let state = snapshot.state();
+        let state = scanner.state_of(&snapshot);
         let Some(row) = node(state.read, id)? else { return Ok(None) };
         let candidate = Candidate::new(id, row);
         let is_sent = match is_result {
@@ -123,8 +125,8 @@ impl EntryStream {
                 Some(Named { dereferencing, walk: NamesWalk::new(id, rights) })
             }
         };
-        let stage = Stage::MeasureAttributes;
-        Ok(Some(EntryStream { snapshot, id, attributes, controls, named, stage, _pin: pin }))
+        let (stage, is_of_stored) = (Stage::MeasureAttributes, scanner.is_of_stored);
+        Ok(Some(EntryStream { snapshot, is_of_stored, id, attributes, controls, named, stage, _pin: pin }))
     }
 
     /// Returns true if the sizes are known and the message has begun.
@@ -139,6 +141,7 @@ impl EntryStream {
     pub(super) fn step(&mut self, writer: &ResultWriter, out: &mut Vec<u8>, room: &mut Room) -> Result<bool> {
         while room.is_left(out) {
             let state = self.snapshot.state();
+            let state = if self.is_of_stored { state.as_stored() } else { state };
             let is_over = match self.stage {
                 Stage::MeasureAttributes | Stage::WriteAttributes => {
                     self.attributes.step((state, &mut self.snapshot.names()), out, room)?

@@ -4,6 +4,7 @@
 mod assertion;
 mod bounds;
 mod chains;
+mod collective;
 mod dereference;
 mod dynamic_groups;
 mod explained;

@@ -246,7 +246,8 @@ impl NamesWalk {
             return Ok(Walk::Links(last + 1));
         }
         let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
-        let entry = Candidate::new(self.entry, row).entry(state)?;
+        let candidate = Candidate::new(self.entry, row);
+        let entry = candidate.entry(state)?;
         let row = entry.find(attribute).ok_or_else(|| damaged_row("entries", self.entry))?;
         let type_id = state.catalog.attribute(attribute).description.type_id;
         let (schema, mut key, mut seen) = (&state.catalog.schema, Vec::new(), 0);

@@ -1,0 +1,238 @@
+//! Collective attributes (RFC 3671): entries have the values of the subentries that cover them.
+
+use ldap::ChangeOperation::{Add, Delete, Replace};
+use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
+
+use super::{Question, add, leaves, sample};
+use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS_MAX};
+use crate::read::compare::{CompareOutcome, compare};
+use crate::read::controls::RequestControls;
+use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+
+const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
+const BOB: &str = "uid=bob,ou=people,dc=example,dc=com";
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+
+fn add_subentry(directory: &mut TestDirectory, dn: &str, subtree: &str, values: &[(&str, &[&str])]) {
+    let classes = ["subentry", "collectiveAttributeSubentry"];
+    let subtree = [subtree];
+    let fixed = [("objectClass", &classes[..]), ("subtreeSpecification", &subtree)];
+    add(directory, dn, &[&fixed, values].concat());
+}
+
+/// The people are in Oslo and Bergen, and their telephone number is 1.
+fn shared() -> TestDirectory {
+    let mut directory = sample();
+    directory.define_index("l", "equality");
+    directory.finish_indexes();
+    let values: &[(&str, &[&str])] =
+        &[("c-l", &["Oslo", "Bergen"]), ("c-TelephoneNumber", &["1"]), ("c-l;lang-no", &["Hovedstaden"])];
+    add_subentry(&mut directory, "cn=place,ou=people,dc=example,dc=com", "{}", values);
+    directory
+}
+
+fn texts(directory: &mut TestDirectory, dn: &str, name: &str) -> Vec<String> {
+    let found = directory.search(dn, Scope::BaseObject, "(objectClass=*)", &[name]);
+    found.entries[0].texts(name)
+}
+
+fn names(directory: &TestDirectory, dn: &str, attributes: &[&str], types_only: bool) -> Vec<String> {
+    let question = Question { types_only, ..Question::new(dn, Scope::BaseObject, "(objectClass=*)") };
+    let found = question.attributes(attributes).ask(directory);
+    let attributes = &found.entries[0].attributes;
+    assert!(!types_only || attributes.values().all(Vec::is_empty));
+    let names = attributes.keys().cloned();
+    names.filter(|name| name.starts_with("c-") || name == "telephoneNumber").collect()
+}
+
+fn compared(directory: &TestDirectory, entry: &str, description: &str, value: &str) -> ResultCode {
+    let request = CompareRequest { entry, description, value: value.as_bytes() };
+    let controls = RequestControls::default();
+    match compare(&directory.snapshot, &directory.requester.context(), &request, &controls) {
+        CompareOutcome::Done(outcome) => outcome.code,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn results_have_the_values_of_the_subentry() {
+    let mut directory = shared();
+    assert_eq!(texts(&mut directory, ADA, "c-l"), ["Oslo", "Bergen"]);
+    assert_eq!(texts(&mut directory, ADA, "c-l;lang-no"), ["Hovedstaden"]);
+    let all = ["c-TelephoneNumber", "c-l", "c-l;lang-no"];
+    for types_only in [false, true] {
+        assert_eq!(names(&directory, ADA, &["*"], types_only), all);
+        assert_eq!(names(&directory, PEOPLE, &["*"], types_only), all, "the administrative point itself");
+        assert_eq!(names(&directory, ADA, &["l"], types_only), ["c-l", "c-l;lang-no"]);
+        assert_eq!(names(&directory, ADA, &["c-l;lang-no"], types_only), ["c-l;lang-no"]);
+        let telephones = ["c-TelephoneNumber", "telephoneNumber"];
+        assert_eq!(names(&directory, BOB, &["telephoneNumber"], types_only), telephones);
+        assert_eq!(names(&directory, ADA, &["+"], types_only), [""; 0]);
+        assert_eq!(names(&directory, ADA, &["1.1"], types_only), [""; 0]);
+        assert_eq!(names(&directory, SUFFIX, &["*"], types_only), [""; 0], "above the subentry");
+    }
+    // The subentry has what is stored in it.
+    assert_eq!(names(&directory, "cn=place,ou=people,dc=example,dc=com", &["*"], false), all);
+    let directory = directory.reopen();
+    assert_eq!(names(&directory, ADA, &["*"], false), all);
+}
+
+#[test]
+fn filters_and_compares_see_the_values() {
+    let mut directory = shared();
+    ok(directory.modify(ADA, &[(Add, "collectiveExclusions", &["c-TelephoneNumber"])]));
+    let all = ["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"];
+    let without_ada = ["cn=Dora+sn=Lang", "ou=people", "uid=bob", "uid=carl"];
+    for (filter, expected) in [
+        ("(c-l=OSLO)", &all[..]),
+        ("(l=oslo)", &all),
+        ("(l=ber*en)", &all),
+        ("(name=hovedstaden)", &all),
+        ("(c-l;lang-no=hovedstaden)", &all),
+        ("(c-l;lang-no=oslo)", &[]),
+        ("(c-l~=oslow)", &all),
+        ("(c-l:caseExactMatch:=Oslo)", &all),
+        ("(c-l:caseExactMatch:=oslo)", &[]),
+        ("(:caseExactMatch:=Bergen)", &all),
+        ("(c-TelephoneNumber=1)", &without_ada),
+        ("(telephoneNumber=1)", &without_ada),
+        ("(&(c-l=oslo)(uid=bob))", &["uid=bob"]),
+        ("(&(uid=b*)(|(c-l=nowhere)(l=bergen)))", &["uid=bob"]),
+        ("(|(uid=ada)(c-l=nowhere))", &["uid=ada"]),
+        ("(&(objectClass=inetOrgPerson)(!(c-TelephoneNumber=*)))", &["uid=ada"]),
+        ("(&(objectClass=inetOrgPerson)(!(c-l=oslo)))", &[]),
+        ("(&(objectClass=organizationalUnit)(c-l=*))", &["ou=people"]),
+    ] {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+    }
+    for (entry, description, value, code) in [
+        (ADA, "c-l", "oslo", ResultCode::COMPARE_TRUE),
+        (ADA, "l", "bergen", ResultCode::COMPARE_TRUE),
+        (ADA, "c-l", "London", ResultCode::COMPARE_FALSE),
+        (BOB, "c-TelephoneNumber", "1", ResultCode::COMPARE_TRUE),
+        (ADA, "c-TelephoneNumber", "1", ResultCode::NO_SUCH_ATTRIBUTE),
+        (SUFFIX, "c-l", "oslo", ResultCode::NO_SUCH_ATTRIBUTE),
+    ] {
+        assert_eq!(compared(&directory, entry, description, value), code, "{entry} {description} {value}");
+    }
+}
+
+#[test]
+fn an_entry_excludes_types_or_all() {
+    let mut directory = shared();
+    let exclude = |directory: &mut TestDirectory, values: &[&str]| {
+        ok(directory.modify(ADA, &[(Replace, "collectiveExclusions", values)]));
+        names(directory, ADA, &["*"], false)
+    };
+    assert_eq!(exclude(&mut directory, &["c-l"]), ["c-TelephoneNumber"]);
+    assert_eq!(exclude(&mut directory, &["2.5.4.7.1"]), ["c-TelephoneNumber"]);
+    assert_eq!(exclude(&mut directory, &["l"]), ["c-TelephoneNumber", "c-l", "c-l;lang-no"]);
+    for all in ["excludeAllCollectiveAttributes", "EXCLUDEALLCOLLECTIVEATTRIBUTES", "2.5.18.0"] {
+        assert_eq!(exclude(&mut directory, &["c-o", all]), [""; 0]);
+    }
+    assert_eq!(exclude(&mut directory, &[]).len(), 3);
+    assert_eq!(names(&directory, BOB, &["*"], false).len(), 4, "of others nothing is excluded");
+}
+
+#[test]
+fn a_change_of_the_subentry_has_effect_at_once_and_others_are_refused() {
+    let mut directory = shared();
+    let subentry = "cn=place,ou=people,dc=example,dc=com";
+    ok(directory.modify(subentry, &[(Delete, "c-l", &["oslo"]), (Add, "c-o", &["Example"])]));
+    assert_eq!(texts(&mut directory, ADA, "c-l"), ["Bergen"]);
+    assert_eq!(texts(&mut directory, ADA, "c-o"), ["Example"]);
+    for (operation, code) in
+        [(Add, ResultCode::OBJECT_CLASS_VIOLATION), (Delete, ResultCode::NO_SUCH_ATTRIBUTE)]
+    {
+        let changes: &[(ChangeOperation, &str, &[&str])] = &[(operation, "c-l", &["Bergen"])];
+        assert_eq!(directory.modify(ADA, changes).code, code);
+    }
+    let changes: &[(ChangeOperation, &str, &[&str])] =
+        &[(Add, "objectClass", &["collectiveAttributeSubentry"]), (Add, "c-l", &["Rome"])];
+    refused(directory.modify(ADA, changes), ResultCode::OBJECT_CLASS_VIOLATION, "c-l is collective");
+    // The subentry moves, and loses its class.
+    ok(directory.modify_dn(subentry, "cn=place", false, Some("ou=groups,dc=example,dc=com")));
+    assert_eq!(names(&directory, ADA, &["*"], false), [""; 0]);
+    let few = "cn=few,ou=groups,dc=example,dc=com";
+    assert_eq!(texts(&mut directory, few, "c-l"), ["Bergen"]);
+    let subentry = "cn=place,ou=groups,dc=example,dc=com";
+    let none: &[(ChangeOperation, &str, &[&str])] = &[
+        (Replace, "c-l", &[]),
+        (Replace, "c-l;lang-no", &[]),
+        (Replace, "c-o", &[]),
+        (Replace, "c-TelephoneNumber", &[]),
+        (Delete, "objectClass", &["collectiveAttributeSubentry"]),
+    ];
+    ok(directory.modify(subentry, none));
+    assert_eq!(directory.directory.collective_subentries(), (0, Vec::new()));
+    let again: &[(ChangeOperation, &str, &[&str])] =
+        &[(Add, "objectClass", &["collectiveAttributeSubentry"]), (Add, "c-l", &["Rome"])];
+    ok(directory.modify(subentry, again));
+    assert_eq!(texts(&mut directory, few, "c-l"), ["Rome"]);
+    ok(directory.delete_tree("ou=groups,dc=example,dc=com"));
+    assert_eq!(directory.directory.collective_subentries(), (0, Vec::new()));
+}
+
+#[test]
+fn a_subtree_has_a_base_and_depths() {
+    let mut directory = sample();
+    add_subentry(&mut directory, "cn=top,dc=example,dc=com", "{}", &[("c-o", &["Example"])]);
+    let base = "{ base \"OU=People\", minimum 1, maximum 1 }";
+    add_subentry(&mut directory, "cn=people,dc=example,dc=com", base, &[("c-o", &["example", "People"])]);
+    add_subentry(&mut directory, "cn=none,dc=example,dc=com", "{ base \"ou=none\" }", &[("c-o", &["None"])]);
+    let all = |directory: &mut TestDirectory| {
+        [SUFFIX, PEOPLE, ADA].map(|dn| texts(directory, dn, "c-o").join(" "))
+    };
+    assert_eq!(all(&mut directory), ["Example", "Example", "Example People"]);
+    // The base gets the name, and loses it.
+    ok(directory.modify_dn("ou=groups,dc=example,dc=com", "ou=none", true, None));
+    let few = "cn=few,ou=none,dc=example,dc=com";
+    assert_eq!(texts(&mut directory, few, "c-o"), ["Example", "None"]);
+    ok(directory.modify_dn("ou=none,dc=example,dc=com", "ou=groups", true, None));
+    assert_eq!(texts(&mut directory, "cn=few,ou=groups,dc=example,dc=com", "c-o"), ["Example"]);
+
+    // An inner area adds to the outer one, a specific area begins anew.
+    add_subentry(&mut directory, "cn=inner,ou=people,dc=example,dc=com", "{}", &[("c-o", &["Inner"])]);
+    ok(directory.modify(PEOPLE, &[(Add, "administrativeRole", &["collectiveAttributeInnerArea"])]));
+    assert_eq!(all(&mut directory), ["Example", "Inner Example", "Inner Example People"]);
+    for role in ["2.5.23.5", "collectiveAttributeSpecificArea", "autonomousArea"] {
+        ok(directory.modify(PEOPLE, &[(Replace, "administrativeRole", &[role])]));
+        assert_eq!(all(&mut directory), ["Example", "Inner", "Inner"], "{role}");
+    }
+    let invalid = [
+        ("objectClass", &["subentry", "collectiveAttributeSubentry"][..]),
+        ("subtreeSpecification", &["{ specificationFilter item:person }"]),
+    ];
+    let outcome = directory.add("cn=cut,dc=example,dc=com", &invalid);
+    refused(outcome, ResultCode::CONSTRAINT_VIOLATION, "only base, minimum and maximum");
+}
+
+#[test]
+fn subentries_are_bounded() {
+    let mut directory = sample();
+    let long = "x".repeat(COLLECTIVE_SUBENTRY_OCTETS_MAX);
+    let values = [
+        ("objectClass", &["subentry", "collectiveAttributeSubentry"][..]),
+        ("subtreeSpecification", &["{}"]),
+        ("c-o", &[&long, "y"]),
+    ];
+    refused(directory.add("cn=long,dc=example,dc=com", &values), ResultCode::ADMIN_LIMIT_EXCEEDED, "65535");
+    add_subentry(&mut directory, "cn=long,dc=example,dc=com", "{}", &[("c-o", &[&long])]);
+    assert_eq!(texts(&mut directory, ADA, "c-o"), [long.as_str()]);
+    refused(
+        directory.modify("cn=long,dc=example,dc=com", &[(Add, "c-l", &["y"])]),
+        ResultCode::ADMIN_LIMIT_EXCEEDED,
+        "65535",
+    );
+    ok(directory.delete("cn=long,dc=example,dc=com"));
+    for number in 0..=COLLECTIVE_SUBENTRIES_MAX {
+        let (dn, value) = (format!("cn=s{number},dc=example,dc=com"), format!("value {number}"));
+        add_subentry(&mut directory, &dn, "{}", &[("c-o", &[&value])]);
+    }
+    assert_eq!(texts(&mut directory, ADA, "c-o").len(), COLLECTIVE_SUBENTRIES_MAX);
+    let (count, notices) = directory.directory.collective_subentries();
+    assert_eq!(count, COLLECTIVE_SUBENTRIES_MAX);
+    assert!(notices[0].starts_with("1 collective attribute subentries have no effect"), "{notices:?}");
+    ok(directory.delete("cn=s3,dc=example,dc=com"));
+    assert_eq!(directory.directory.collective_subentries(), (COLLECTIVE_SUBENTRIES_MAX, Vec::new()));
+}

@@ -1,0 +1,273 @@
+//! Collective attributes (RFC 3671): which subentries cover an entry, and the entry's row with their values.
+//!
+//! Values are merged when an entry is read, and never stored in it. A merged row has the form of a stored one, with all
+//! values inline, so that filters, results and sort keys treat both alike. The rules:
+//!
+//! - A subentry covers the entries of its subtree (RFC 3672 section 2.1), but no subentries.
+//! - An administrative point of the role collectiveAttributeSpecificArea or autonomousArea ends the areas above it. All
+//!   other points, such as those of the role collectiveAttributeInnerArea, add to them.
+//! - collectiveExclusions of the entry removes types; excludeAllCollectiveAttributes removes all.
+//! - Values of several subentries are one set.
+
+use std::sync::Arc;
+
+use ldap::Dn;
+use schema::{Schema, SubtreeSpecification};
+use store::Read;
+
+use crate::catalog::Catalog;
+use crate::model::collective::{CollectiveAttribute, CollectiveSubentries, CollectiveSubentry};
+use crate::model::entry::{EncodedAttribute, EntryRow, InlineValue, StoredEntry};
+use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::name::NormalName;
+use crate::model::outcome::OperationError;
+use crate::model::quoted::Quoted;
+use crate::model::record::Change;
+use crate::model::rows::{AttrId, CLASSES, EntryId, NodeRow, class_key};
+use crate::tree::stored_values::of_content;
+use crate::tree::{TreeState, child, damaged_row, dn_of, entry_row, node};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+const ADMINISTRATIVE_ROLE: &str = "2.5.18.5";
+const COLLECTIVE_EXCLUSIONS: &str = "2.5.18.7";
+const SUBTREE_SPECIFICATION: &str = "2.5.18.6";
+
+/// Roles of a point at which the areas above end, by OID and by name.
+const ENDING_ROLES: [&str; 4] =
+    ["2.5.23.1", "2.5.23.5", "autonomousArea", "collectiveAttributeSpecificArea"];
+
+/// Value of collectiveExclusions that excludes all collective attributes, by OID and by name.
+const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
+
+/// Reads all collective attribute subentries; `None` if there are none.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+pub(crate) fn read_collective(
+    read: &Read,
+    catalog: &Catalog,
+) -> Result<Option<Arc<CollectiveSubentries>>> {
+    let mut ids = Vec::new();
+    for (number, _) in catalog.numbered_class_sets().filter(|(_, set)| set.is_collective) {
+        read.ids(CLASSES, &class_key(number))?.next_block(&mut ids, usize::MAX)?;
+    }
+    ids.sort_unstable();
+    let (mut subentries, mut faults) = (Vec::new(), Vec::new());
+    for id in ids.into_iter().map(EntryId) {
+        if let Some(node) = node(read, id)? {
+            subentries.push(read_subentry(read, catalog, (id, &node), &mut faults)?);
+        }
+    }
+    let all = CollectiveSubentries::of(subentries, faults);
+    Ok(Some(all).filter(|all| !all.is_empty()).map(Arc::new))
+}
+
+fn read_subentry(
+    read: &Read,
+    catalog: &Catalog,
+    (id, node): (EntryId, &NodeRow<'_>),
+    faults: &mut Vec<String>,
+) -> Result<CollectiveSubentry> {
+    let (row, schema) = (entry_row(read, id)?, &catalog.schema);
+    let specification = plain(catalog, SUBTREE_SPECIFICATION);
+    let (mut subtree, mut attributes) = (None, Vec::new());
+    for attribute in row.attributes() {
+        let type_id = catalog.attribute(attribute.id).description.type_id;
+        let is_specification = Some(attribute.id) == specification;
+        if !is_specification && !schema.type_by_id(type_id).collective {
+            continue;
+        }
+        let values = of_content(read, id, attribute.id, Some(attribute.content))?;
+        match is_specification {
+            true => subtree = values.first().and_then(|value| subtree_of(schema, value)),
+            false => attributes.push(CollectiveAttribute { id: attribute.id, type_id, values }),
+        }
+    }
+    if subtree.is_none() {
+        let dn = dn_of(read, id)?.unwrap_or_default();
+        faults.push(format!("subentry {}: {UNSUITABLE_SUBTREE}: it covers no entry", Quoted(&dn)));
+    }
+    let (subtree, base) = subtree.unzip();
+    let base = base.unwrap_or_else(|| NormalName::of(&Dn::default(), schema));
+    Ok(CollectiveSubentry { id, point: node.parent, base, subtree, attributes })
+}
+
+/// Describes a subtree specification that is not applied.
+pub(crate) const UNSUITABLE_SUBTREE: &str =
+    "subtreeSpecification of a collective attribute subentry can have only base, minimum and maximum";
+
+/// Returns a subtree with the relative name of its root; `None` if it cannot be applied.
+pub(crate) fn subtree_of(schema: &Schema, value: &[u8]) -> Option<(SubtreeSpecification, NormalName)> {
+    let subtree = SubtreeSpecification::parse(value)?;
+    let base = NormalName::of(&Dn::parse(&subtree.base).ok()?, schema);
+    base.failure.is_none().then_some((subtree, base))
+}
+
+/// Returns the number of a type without options, if any entry has ever had it.
+fn plain(catalog: &Catalog, oid: &str) -> Option<AttrId> {
+    catalog.attribute_id(catalog.schema.attribute_type(oid)?.id, "")
+}
+
+/// Returns true if a change may affect the subentries. Call it before the change is applied.
+#[inline]
+pub(crate) fn changes_collective(catalog: &Catalog, change: &Change) -> bool {
+    let is_one = |class_set| catalog.class_set(class_set).is_collective;
+    match change {
+        Change::Add(add) => is_one(add.class_set),
+        Change::Modify(modify) if is_one(modify.class_set) => true,
+        Change::Settings(settings) => settings.schema.is_some(),
+        Change::Undelete(_) => true,
+        // A subentry that is deleted, moved, or no longer of the class.
+        Change::Modify(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::ModifyDn(_) => {
+            catalog.collective.is_some()
+        }
+        _ => false,
+    }
+}
+
+/// Updates the subentries in the catalogue after a change that may affect them.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+#[cold]
+pub(crate) fn renew(read: &Read, catalog: &mut Arc<Catalog>) -> Result<()> {
+    let collective = read_collective(read, catalog)?;
+    if catalog.collective != collective {
+        Arc::make_mut(catalog).collective = collective;
+    }
+    Ok(())
+}
+
+/// Returns the row of an entry with the collective attributes of the subentries that cover it; `None` if there are
+/// none.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+#[cold]
+pub(crate) fn merged_row(
+    state: TreeState<'_>,
+    subentries: &CollectiveSubentries,
+    (id, node): (EntryId, &NodeRow<'_>),
+    row: &EntryRow<'_>,
+) -> Result<Option<Vec<u8>>> {
+    let covering = covering(state, subentries, (id, node), row)?;
+    let attributes = covering.iter().flat_map(|subentry| &subentry.attributes);
+    let excluded = Exclusions::of(state, id, row)?;
+    let attributes: Vec<_> = attributes.filter(|attribute| !excluded.has(&state.catalog.schema, attribute)).collect();
+    if attributes.is_empty() {
+        return Ok(None);
+    }
+    let mut merged = StoredEntry::of(row);
+    let mut done: Vec<AttrId> = Vec::new();
+    for attribute in &attributes {
+        if done.contains(&attribute.id) {
+            continue;
+        }
+        done.push(attribute.id);
+        let same = attributes.iter().filter(|other| other.id == attribute.id);
+        let values = distinct(state.catalog, attribute.id, same.flat_map(|other| &other.values));
+        let values: Vec<_> = values.into_iter().map(InlineValue::Here).collect();
+        merged.set(attribute.id, Some(EncodedAttribute::inline(attribute.id, &values)));
+    }
+    Ok(Some(merged.encode()))
+}
+
+/// Returns values without those that equal an earlier one.
+fn distinct<'v>(
+    catalog: &Catalog,
+    attribute: AttrId,
+    values: impl Iterator<Item = &'v Vec<u8>>,
+) -> Vec<&'v [u8]> {
+    let equality = catalog.attribute(attribute).equality;
+    let (mut keys, mut left) = (std::collections::HashSet::new(), Vec::new());
+    for value in values {
+        let mut key = Vec::new();
+        let is_normal =
+            equality.is_some_and(|rule| rule.normalize(&catalog.schema, value, &mut key).is_ok());
+        if keys.insert(if is_normal { key } else { value.clone() }) {
+            left.push(value.as_slice());
+        }
+    }
+    left
+}
+
+/// Returns the subentries that cover an entry.
+fn covering<'c>(
+    state: TreeState<'_>,
+    subentries: &'c CollectiveSubentries,
+    (id, node): (EntryId, &NodeRow<'_>),
+    row: &EntryRow<'_>,
+) -> Result<Vec<&'c CollectiveSubentry>> {
+    let mut covering = Vec::new();
+    if node.flags.is_subentry() {
+        return Ok(covering);
+    }
+    let role = plain(state.catalog, ADMINISTRATIVE_ROLE);
+    let ends_areas = |id, row: &EntryRow<'_>| {
+        let Some(role) = role else { return Ok(false) };
+        let roles = of_content(state.read, id, role, row.find(role).map(|found| found.content))?;
+        Ok::<_, OperationError>(roles.iter().any(|role| is_any(role, &ENDING_ROLES)))
+    };
+    // The entry and its superiors.
+    let (mut path, mut parent, mut is_end) = (vec![id], node.parent, ends_areas(id, row)?);
+    loop {
+        if let Some(point) = path.last().copied() {
+            for subentry in subentries.at(point) {
+                if covers(state, subentry, &path)? {
+                    covering.push(subentry.as_ref());
+                }
+            }
+        }
+        if is_end || parent == EntryId::ROOT {
+            return Ok(covering);
+        }
+        if path.len() > TREE_DEPTH_MAX {
+            return Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", id.0)));
+        }
+        path.push(parent);
+        is_end = role.is_some() && ends_areas(parent, &entry_row(state.read, parent)?)?;
+        parent = state.node(parent)?.ok_or_else(|| damaged_row("nodes", parent))?.parent;
+    }
+}
+
+/// Returns true if a subentry covers the first entry of a path that leads up to its administrative point.
+fn covers(state: TreeState<'_>, subentry: &CollectiveSubentry, path: &[EntryId]) -> Result<bool> {
+    let Some(subtree) = &subentry.subtree else { return Ok(false) };
+    let Some(level) = (path.len() - 1).checked_sub(subentry.base.depth()) else { return Ok(false) };
+    if level < subtree.minimum || subtree.maximum.is_some_and(|maximum| level > maximum) {
+        return Ok(false);
+    }
+    let mut at = subentry.point;
+    for (place, expected) in path.iter().rev().skip(1).take(subentry.base.depth()).enumerate() {
+        match child(state.read, at, subentry.base.rdn(place))? {
+            Some((found, _)) if found == *expected => at = found,
+            _ => return Ok(false),
+        }
+    }
+    Ok(true)
+}
+
+/// The collective attributes that an entry does not have.
+struct Exclusions(Vec<Vec<u8>>);
+
+impl Exclusions {
+    fn of(state: TreeState<'_>, id: EntryId, row: &EntryRow<'_>) -> Result<Exclusions> {
+        let Some(attribute) = plain(state.catalog, COLLECTIVE_EXCLUSIONS) else {
+            return Ok(Exclusions(Vec::new()));
+        };
+        let content = row.find(attribute).map(|found| found.content);
+        Ok(Exclusions(of_content(state.read, id, attribute, content)?))
+    }
+
+    fn has(&self, schema: &Schema, attribute: &CollectiveAttribute) -> bool {
+        self.0.iter().any(|value| {
+            let named = std::str::from_utf8(value).ok().and_then(|name| schema.attribute_type(name.trim()));
+            is_any(value, &ALL) || named.is_some_and(|named| named.id == attribute.type_id)
+        })
+    }
+}
+
+fn is_any(value: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|name| value.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+}

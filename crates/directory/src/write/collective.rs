@@ -1,0 +1,53 @@
+//! Checks of collective attribute subentries (RFC 3671 section 2.1): what is accepted has an effect.
+
+use ldap::ResultCode;
+use schema::AttributeDescription;
+
+use crate::catalog::Catalog;
+use crate::model::limits::COLLECTIVE_SUBENTRY_OCTETS_MAX;
+use crate::model::outcome::OperationError;
+use crate::tree::collective::{UNSUITABLE_SUBTREE, subtree_of};
+use crate::write::schema_check::Present;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Returns the attributes that a subentry gives to other entries, and subtreeSpecification.
+pub(crate) fn checked(catalog: &Catalog, present: &[Present<'_>]) -> Vec<AttributeDescription> {
+    let present = present.iter().map(|present| present.description.as_ref());
+    present.filter(|of| is_collective(catalog, of) || is_subtree(catalog, of)).cloned().collect()
+}
+
+/// Checks the values of the attributes that [`checked`] returned.
+///
+/// # Errors
+/// constraintViolation for a subtree that cannot be applied, adminLimitExceeded for too many octets of values.
+pub(crate) fn check(
+    catalog: &Catalog,
+    attributes: &[AttributeDescription],
+    mut values: impl FnMut(&AttributeDescription) -> Result<Vec<Vec<u8>>>,
+) -> Result<()> {
+    let mut octets = 0;
+    for description in attributes {
+        let values = values(description)?;
+        if !is_subtree(catalog, description) {
+            octets += values.iter().map(Vec::len).sum::<usize>();
+        } else if values.iter().any(|value| subtree_of(&catalog.schema, value).is_none()) {
+            return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, UNSUITABLE_SUBTREE));
+        }
+    }
+    if octets > COLLECTIVE_SUBENTRY_OCTETS_MAX {
+        return Err(OperationError::refused(
+            ResultCode::ADMIN_LIMIT_EXCEEDED,
+            format!("the collective attributes of a subentry have at most {COLLECTIVE_SUBENTRY_OCTETS_MAX} octets"),
+        ));
+    }
+    Ok(())
+}
+
+fn is_collective(catalog: &Catalog, description: &AttributeDescription) -> bool {
+    catalog.schema.type_by_id(description.type_id).collective
+}
+
+fn is_subtree(catalog: &Catalog, description: &AttributeDescription) -> bool {
+    catalog.schema.type_by_id(description.type_id).name() == "subtreeSpecification"
+}
