@@ -75,7 +75,7 @@ impl Review {
     }
 
     fn state(&self) -> TreeState<'_> {
-        TreeState { settings: &self.settings, ..self.directory.state() }
+        self.directory.state().with_settings(&self.settings)
     }
 
     /// Explains who has a right, and by which rule.

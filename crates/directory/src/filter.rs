@@ -587,7 +587,7 @@ impl Term {
     }
 
     /// Returns true if entries may have an attribute of the filter by a subentry: then neither indexes nor stored rows
-    /// tell which entries match.
+    /// show which entries match.
     #[inline]
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
         let mut asks = false;

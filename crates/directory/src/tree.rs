@@ -69,6 +69,11 @@ impl<'a> TreeState<'a> {
         TreeState { read, catalog, settings, collective: None }
     }
 
+    /// Returns this state with other settings.
+    pub fn with_settings(self, settings: &'a Settings) -> TreeState<'a> {
+        TreeState { settings, ..self }
+    }
+
     /// Returns this state, in which entries have only what is stored in them.
     #[inline]
     pub(crate) fn as_stored(self) -> TreeState<'a> {

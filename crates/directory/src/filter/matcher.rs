@@ -64,9 +64,7 @@ impl<'s> Candidate<'s> {
             let _ = self.merged.set(merged.map(Vec::into_boxed_slice));
         }
         match self.merged.get() {
-            Some(Some(merged)) => {
-                EntryRow::unchecked(merged).ok_or_else(|| damaged_row("entries", self.id))
-            }
+            Some(Some(merged)) => EntryRow::unchecked(merged).ok_or_else(|| damaged_row("entries", self.id)),
             _ => Ok(entry),
         }
     }

@@ -34,8 +34,7 @@ const COLLECTIVE_EXCLUSIONS: &str = "2.5.18.7";
 const SUBTREE_SPECIFICATION: &str = "2.5.18.6";
 
 /// Roles of a point at which the areas above end, by OID and by name.
-const ENDING_ROLES: [&str; 4] =
-    ["2.5.23.1", "2.5.23.5", "autonomousArea", "collectiveAttributeSpecificArea"];
+const ENDING_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.5", "autonomousArea", "collectiveAttributeSpecificArea"];
 
 /// Value of collectiveExclusions that excludes all collective attributes, by OID and by name.
 const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
@@ -44,10 +43,7 @@ const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
-pub(crate) fn read_collective(
-    read: &Read,
-    catalog: &Catalog,
-) -> Result<Option<Arc<CollectiveSubentries>>> {
+pub(crate) fn read_collective(read: &Read, catalog: &Catalog) -> Result<Option<Arc<CollectiveSubentries>>> {
     let mut ids = Vec::new();
     for (number, _) in catalog.numbered_class_sets().filter(|(_, set)| set.is_collective) {
         read.ids(CLASSES, &class_key(number))?.next_block(&mut ids, usize::MAX)?;
@@ -154,7 +150,8 @@ pub(crate) fn merged_row(
     let covering = covering(state, subentries, (id, node), row)?;
     let attributes = covering.iter().flat_map(|subentry| &subentry.attributes);
     let excluded = Exclusions::of(state, id, row)?;
-    let attributes: Vec<_> = attributes.filter(|attribute| !excluded.has(&state.catalog.schema, attribute)).collect();
+    let attributes: Vec<_> =
+        attributes.filter(|attribute| !excluded.has(&state.catalog.schema, attribute)).collect();
     if attributes.is_empty() {
         return Ok(None);
     }
@@ -183,8 +180,7 @@ fn distinct<'v>(
     let (mut keys, mut left) = (std::collections::HashSet::new(), Vec::new());
     for value in values {
         let mut key = Vec::new();
-        let is_normal =
-            equality.is_some_and(|rule| rule.normalize(&catalog.schema, value, &mut key).is_ok());
+        let is_normal = equality.is_some_and(|rule| rule.normalize(&catalog.schema, value, &mut key).is_ok());
         if keys.insert(if is_normal { key } else { value.clone() }) {
             left.push(value.as_slice());
         }
@@ -223,7 +219,10 @@ fn covering<'c>(
             return Ok(covering);
         }
         if path.len() > TREE_DEPTH_MAX {
-            return Err(OperationError::Damaged(format!("the chain of parents of entry {} has no end", id.0)));
+            return Err(OperationError::Damaged(format!(
+                "the chain of parents of entry {} has no end",
+                id.0
+            )));
         }
         path.push(parent);
         is_end = role.is_some() && ends_areas(parent, &entry_row(state.read, parent)?)?;

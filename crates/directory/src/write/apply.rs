@@ -32,9 +32,9 @@ use crate::model::rows::{
 use crate::model::settings::SettingsRecord;
 use crate::model::tombstone::TombstonePlace;
 use crate::settings::apply::{apply_rest, apply_schema, apply_schema_times};
-use crate::tree::{collective, dynamic_groups};
 use crate::tree::entry_rows::{ChangedEntry, load_older, normal_rdn, save};
 use crate::tree::{child, damaged_row, node, normal_dn_of};
+use crate::tree::{collective, dynamic_groups};
 use crate::write::tombstones::Kept;
 use crate::write::whole_entry::Removal;
 use crate::write::{tombstones, values, whole_entry};

@@ -38,7 +38,9 @@ pub(crate) fn check(
     if octets > COLLECTIVE_SUBENTRY_OCTETS_MAX {
         return Err(OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,
-            format!("the collective attributes of a subentry have at most {COLLECTIVE_SUBENTRY_OCTETS_MAX} octets"),
+            format!(
+                "the collective attributes of a subentry have at most {COLLECTIVE_SUBENTRY_OCTETS_MAX} octets"
+            ),
         ));
     }
     Ok(())

@@ -236,7 +236,9 @@ fn check_content_rule(
 fn not_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &AttributeType) -> OperationError {
     let name = attribute_type.name();
     if attribute_type.collective {
-        return violation(format!("{name} is collective: change it in a subentry of class collectiveAttributeSubentry"));
+        return violation(format!(
+            "{name} is collective: change it in a subentry of class collectiveAttributeSubentry"
+        ));
     }
     let allows = |class: &&ObjectClassDef| {
         class.kind != ClassKind::Abstract

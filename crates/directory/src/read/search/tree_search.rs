@@ -66,8 +66,8 @@ pub(super) struct TreeSearch {
     pub(super) times: StepTimes,
 }
 
-/// Returns true if a search is about what is stored in entries: a client that follows them learns of the changes of each
-/// entry, not of those of the subentries that give it collective attributes (RFC 4533 section 4.3).
+/// Returns true if a search is about what is stored in entries: a client that follows them learns of the changes of
+/// each entry, not of those of the subentries that give it collective attributes (RFC 4533 section 4.3).
 #[inline]
 fn is_of_stored(controls: &RequestControls) -> bool {
     controls.sync().is_some() || controls.persistent().is_some()

@@ -180,9 +180,8 @@ fn a_subtree_has_a_base_and_depths() {
     let base = "{ base \"OU=People\", minimum 1, maximum 1 }";
     add_subentry(&mut directory, "cn=people,dc=example,dc=com", base, &[("c-o", &["example", "People"])]);
     add_subentry(&mut directory, "cn=none,dc=example,dc=com", "{ base \"ou=none\" }", &[("c-o", &["None"])]);
-    let all = |directory: &mut TestDirectory| {
-        [SUFFIX, PEOPLE, ADA].map(|dn| texts(directory, dn, "c-o").join(" "))
-    };
+    let all =
+        |directory: &mut TestDirectory| [SUFFIX, PEOPLE, ADA].map(|dn| texts(directory, dn, "c-o").join(" "));
     assert_eq!(all(&mut directory), ["Example", "Example", "Example People"]);
     // The base gets the name, and loses it.
     ok(directory.modify_dn("ou=groups,dc=example,dc=com", "ou=none", true, None));
