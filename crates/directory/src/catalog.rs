@@ -764,7 +764,16 @@ impl ClassSet {
         let is_dynamic = has(DYNAMIC_OBJECT);
         let is_collective = flags.is_subentry() && has(COLLECTIVE_ATTRIBUTE_SUBENTRY);
         let retired = None;
-        ClassSet { classes, closure, structural, flags, allows_member_url, is_dynamic, is_collective, retired }
+        ClassSet {
+            classes,
+            closure,
+            structural,
+            flags,
+            allows_member_url,
+            is_dynamic,
+            is_collective,
+            retired,
+        }
     }
 }
 
