@@ -98,7 +98,7 @@ impl Review {
         rehearsal: &Rehearsal,
         each: &mut dyn FnMut(&AccessChange),
     ) -> Result<RehearsalSummary, ReviewError> {
-        rehearse::rehearse(self.state(), &proposed.general, rehearsal, each)
+        rehearse::rehearse(self.state(), &proposed.general, rehearsal, each, &mut || true)
             .map_err(|error| Outcome::from(error).into())
     }
 

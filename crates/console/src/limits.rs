@@ -56,6 +56,15 @@ pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Bytes of a photo that is uploaded.
 pub const PHOTO_BYTES_MAX: usize = 512 * 1024;
 
+/// Time after which a rehearsal of access rules asks for no further requester.
+pub const REHEARSAL_TIME: Duration = Duration::from_secs(15);
+
+/// Changes that a rehearsal lists.
+pub const REHEARSAL_LINES: usize = 100;
+
+/// Requesters that a rehearsal may name.
+pub const REHEARSAL_REQUESTERS_MAX: usize = 20;
+
 /// Exports that run at a time.
 pub const EXPORTS_MAX: usize = 4;
 

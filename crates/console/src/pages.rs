@@ -93,6 +93,7 @@ fn pages() -> Vec<PageRoute> {
         ("/nodes", READ, get(nodes::show)),
         ("/history", BOTH, get(history::show).post(history::undo)),
         ("/access", READ, get(access::show)),
+        ("/access/rehearse", BOTH, get(access::rehearse::form).post(access::rehearse::rehearse)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]
 }

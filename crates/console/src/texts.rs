@@ -34,6 +34,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("overview.html", include_str!("../templates/overview.html")),
     ("preview.html", include_str!("../templates/preview.html")),
     ("rename.html", include_str!("../templates/rename.html")),
+    ("rehearse.html", include_str!("../templates/rehearse.html")),
     ("reset.html", include_str!("../templates/reset.html")),
     ("sessions.html", include_str!("../templates/sessions.html")),
     ("settings.html", include_str!("../templates/settings.html")),

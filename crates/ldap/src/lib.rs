@@ -107,7 +107,7 @@ pub use response_decode::{ReceivedResult, Response, ResponseMessage, SearchEntry
 pub use result_code::ResultCode;
 pub use search_options::SearchOptions;
 pub use server_url::{ServerUrl, ServerUrlError};
-pub use settings_values::{SettingsInForce, SettingsRequest};
+pub use settings_values::{RehearsalAnswer, SettingsInForce, SettingsRequest};
 pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 pub use transaction::{EndTransaction, EndTransactionResult};

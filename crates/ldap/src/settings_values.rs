@@ -6,7 +6,8 @@
 //! ```text
 //! CHOICE { read  [0] SEQUENCE {},
 //!          plan  [1] SEQUENCE { text OCTET STRING },
-//!          apply [2] SEQUENCE { text OCTET STRING, version INTEGER } }
+//!          apply [2] SEQUENCE { text OCTET STRING, version INTEGER },
+//!          rehearse [3] SEQUENCE { text OCTET STRING, requesters SEQUENCE OF OCTET STRING } }
 //! ```
 
 use ber::{Reader, Tag, Writer};
@@ -16,6 +17,10 @@ use crate::control::sequence;
 const READ: Tag = Tag::context_constructed(0);
 const PLAN: Tag = Tag::context_constructed(1);
 const APPLY: Tag = Tag::context_constructed(2);
+const REHEARSE: Tag = Tag::context_constructed(3);
+
+/// Most requesters of a rehearsal, and most lines of its answer.
+const TEXTS_MAX: usize = 100;
 
 /// Request about the settings of a directory. A text is a settings file with its schema inline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +38,13 @@ pub enum SettingsRequest<'a> {
         text: &'a str,
         /// Version of the settings that the change is based on; `None` for any.
         version: Option<u64>,
+    },
+    /// Asks which rights the access rules of a settings file would change, at a sample of entries.
+    Rehearse {
+        /// The settings file.
+        text: &'a str,
+        /// Authorization identities, empty for anonymous; without any, those of a sample.
+        requesters: Vec<&'a str>,
     },
 }
 
@@ -53,6 +65,10 @@ impl<'a> SettingsRequest<'a> {
                 let text = text(&mut fields)?;
                 SettingsRequest::Apply { text, version: Some(fields.integer().ok()?.try_into().ok()?) }
             }
+            REHEARSE => {
+                let text = text(&mut fields)?;
+                SettingsRequest::Rehearse { text, requesters: texts(&mut fields)? }
+            }
             _ => return None,
         };
         (reader.is_empty() && fields.is_empty()).then_some(request)
@@ -67,6 +83,10 @@ impl<'a> SettingsRequest<'a> {
             SettingsRequest::Apply { text, version: Some(version) } => tagged(APPLY, |writer| {
                 writer.octet_string(text.as_bytes());
                 writer.integer(i64::try_from(*version).unwrap_or(i64::MAX));
+            }),
+            SettingsRequest::Rehearse { text, requesters } => tagged(REHEARSE, |writer| {
+                writer.octet_string(text.as_bytes());
+                put_texts(writer, requesters);
             }),
         }
     }
@@ -105,6 +125,63 @@ impl SettingsInForce {
     }
 }
 
+/// Answer to `rehearse`: `SEQUENCE { requesters SEQUENCE OF OCTET STRING, done INTEGER, entries INTEGER, changes
+/// INTEGER, lines SEQUENCE OF OCTET STRING }`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RehearsalAnswer {
+    /// Authorization identities of all requesters.
+    pub requesters: Vec<String>,
+    /// Number of them that were examined, from the first on: ask again for the others.
+    pub done: u64,
+    /// Number of entries.
+    pub entries: u64,
+    /// Number of pairs of both with a change.
+    pub changes: u64,
+    /// The first changes, a text each.
+    pub lines: Vec<String>,
+}
+
+impl RehearsalAnswer {
+    /// Decodes a value; returns `None` if it is malformed.
+    pub fn decode(value: &[u8]) -> Option<RehearsalAnswer> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let owned = |texts: Vec<&str>| texts.into_iter().map(str::to_owned).collect();
+        let requesters = owned(texts(&mut fields)?);
+        let mut number = || fields.integer().ok()?.try_into().ok();
+        let (done, entries, changes) = (number()?, number()?, number()?);
+        let lines = owned(texts(&mut fields)?);
+        let answer = RehearsalAnswer { requesters, done, entries, changes, lines };
+        (reader.is_empty() && fields.is_empty()).then_some(answer)
+    }
+
+    /// Returns the value.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            put_texts(writer, &self.requesters);
+            for number in [self.done, self.entries, self.changes] {
+                writer.integer(i64::try_from(number).unwrap_or(i64::MAX));
+            }
+            put_texts(writer, &self.lines);
+        })
+    }
+}
+
+fn texts<'a>(fields: &mut Reader<'a>) -> Option<Vec<&'a str>> {
+    let mut list = fields.sequence(Tag::SEQUENCE).ok()?;
+    let mut texts = Vec::new();
+    while !list.is_empty() {
+        texts.push(Some(text(&mut list)?).filter(|_| texts.len() < TEXTS_MAX)?);
+    }
+    Some(texts)
+}
+
+fn put_texts(writer: &mut Writer<'_>, texts: &[impl AsRef<str>]) {
+    let list = writer.begin(Tag::SEQUENCE);
+    texts.iter().for_each(|text| writer.octet_string(text.as_ref().as_bytes()));
+    writer.end(list);
+}
+
 fn tagged(tag: Tag, fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
@@ -130,6 +207,8 @@ mod tests {
             SettingsRequest::Apply { text: "", version: None },
             SettingsRequest::Apply { text: "# ü\nsize_limit = 1", version: None },
             SettingsRequest::Apply { text: "size_limit = 1", version: Some(7) },
+            SettingsRequest::Rehearse { text: "", requesters: Vec::new() },
+            SettingsRequest::Rehearse { text: "access_rules = []", requesters: vec!["", "u:anna"] },
         ] {
             let value = request.encode();
             assert_eq!(SettingsRequest::decode(Some(&value)), Some(request.clone()));
@@ -137,7 +216,17 @@ mod tests {
         }
         let answer = SettingsInForce { version: 9, text: "suffixes = []".to_owned() };
         assert_eq!(SettingsInForce::decode(&answer.encode()), Some(answer));
-        for malformed in [&[0xa1, 0][..], &[0xa3, 0], &[0xa2, 3, 4, 1, b'a'], &[0xa1, 3, 4, 1, 0xff]] {
+        let many = SettingsRequest::Rehearse { text: "", requesters: vec![""; TEXTS_MAX + 1] };
+        assert_eq!(SettingsRequest::decode(Some(&many.encode())), None);
+        let answer = RehearsalAnswer {
+            requesters: vec![String::new(), "dn:cn=a".to_owned()],
+            done: 1,
+            entries: 70_000,
+            changes: 3,
+            lines: vec!["anonymous at cn=a: may now browse".to_owned()],
+        };
+        assert_eq!(RehearsalAnswer::decode(&answer.encode()), Some(answer));
+        for malformed in [&[0xa1, 0][..], &[0xa4, 0], &[0xa2, 3, 4, 1, b'a'], &[0xa1, 3, 4, 1, 0xff]] {
             assert_eq!(SettingsRequest::decode(Some(malformed)), None, "{malformed:?}");
         }
         assert_eq!(SettingsRequest::decode(None), None);

@@ -528,6 +528,18 @@ pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
 /// Most requests about settings that wait for their thread.
 pub const SETTINGS_REQUESTS_MAX: usize = 8;
 
+/// Time after which a rehearsal of access rules for a client begins with no further requester.
+pub const REHEARSAL_TIME: Duration = Duration::from_secs(2);
+
+/// Entries of such a rehearsal.
+pub const REHEARSAL_ENTRIES: u64 = 1_000;
+
+/// Users of such a rehearsal that names none.
+pub const REHEARSAL_USERS: usize = 20;
+
+/// Most changes that its answer lists.
+pub const REHEARSAL_LINES: usize = 100;
+
 /// Most entries that are compared with the rules of proposed settings for a client.
 pub const PLAN_ENTRIES_MAX: u64 = 200_000;
 

@@ -1,5 +1,7 @@
 //! Access: whether a user may do something with an entry, and the access rule that decides.
 
+pub(super) mod rehearse;
+
 use axum::response::Response;
 use client::Connection;
 use ldap::{AccessQuestion, oids};
@@ -44,11 +46,7 @@ fn ask(
     entry: &str,
     attribute: Option<&str>,
 ) -> Result<Value, Trouble> {
-    let identity = match who {
-        "" => String::new(),
-        who if who.contains('=') => format!("dn:{who}"),
-        who => format!("u:{who}"),
-    };
+    let identity = identity(who);
     let question = AccessQuestion {
         requester: &identity,
         right,
@@ -64,6 +62,15 @@ fn ask(
     Trouble::unless_success(reply.outcome, None)?;
     let value = reply.extended.value.unwrap_or_default();
     Ok(answer(&String::from_utf8_lossy(&value)))
+}
+
+/// Returns the authorization identity of a user name or a DN; empty for anonymous clients.
+fn identity(who: &str) -> String {
+    match who {
+        "" | "anonymous" => String::new(),
+        who if who.contains('=') => format!("dn:{who}"),
+        who => format!("u:{who}"),
+    }
 }
 
 /// Parses the lines of an answer: each has its kind, a tab, and the rest.

@@ -35,14 +35,17 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 ///
 /// # Errors
 /// The requester is not the administrator, or the directory does not answer.
-fn in_force(connection: &mut Connection) -> Result<SettingsInForce, Trouble> {
+pub(super) fn in_force(connection: &mut Connection) -> Result<SettingsInForce, Trouble> {
     let value = ask(connection, &SettingsRequest::Read)?;
     let malformed = || Trouble::Client(ClientError::Unexpected("settings that cannot be read".to_owned()));
     SettingsInForce::decode(&value).ok_or_else(malformed)
 }
 
-/// Returns the value of the answer to a request.
-fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, Trouble> {
+/// Returns the value of the answer to a request. Blocks.
+///
+/// # Errors
+/// The directory refuses, or does not answer.
+pub(super) fn ask(connection: &mut Connection, request: &SettingsRequest<'_>) -> Result<Vec<u8>, Trouble> {
     let reply = connection.extended(oids::SETTINGS, Some(&request.encode()))?;
     Trouble::unless_success(reply.outcome, None)?;
     Ok(reply.extended.value.unwrap_or_default())
@@ -61,8 +64,7 @@ fn model(present: &SettingsInForce, text: &str) -> Value {
 
 /// Shows what a text would change, or puts it in force.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
-    // Browsers send the lines of a text with the ends of HTTP.
-    let text: Arc<str> = fields.text("text").replace("\r\n", "\n").into();
+    let text = text(&fields);
     let known = fields.text("version").parse::<u64>().unwrap_or(0);
     let own = Arc::clone(&text);
     let trouble = if fields.text("step") == "apply" {
@@ -83,6 +85,11 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
         Trouble::Refused(..) => again(&signed, text, &trouble).await,
         trouble => signed.fail(&trouble),
     }
+}
+
+/// Returns the text of a form. Browsers send its lines with the ends of HTTP.
+pub(super) fn text(fields: &Fields) -> Arc<str> {
+    fields.text("text").replace("\r\n", "\n").into()
 }
 
 fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, Trouble> {

@@ -72,7 +72,7 @@ impl fmt::Display for AccessChange {
 /// Counts of a rehearsal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RehearsalSummary {
-    /// Number of requesters.
+    /// Number of requesters that were examined.
     pub requesters: usize,
     /// Number of entries.
     pub entries: u64,
@@ -80,7 +80,17 @@ pub struct RehearsalSummary {
     pub changes: u64,
 }
 
-/// Compares the proposed rules with those in force, at the existing entries.
+/// Returns the authorization identities of a rehearsal's requesters: those that it names, or those of its sample.
+///
+/// # Errors
+/// A requester does not exist; the store failed.
+pub fn identities(state: TreeState<'_>, rehearsal: &Rehearsal) -> Result<Vec<String>> {
+    let ids = sampled(state, rehearsal.entries_max)?;
+    Ok(requesters(state, rehearsal, &ids)?.iter().map(Requester::authorization_id).collect())
+}
+
+/// Compares the proposed rules with those in force, at the existing entries, for one requester after another while
+/// `goes_on` returns true.
 ///
 /// # Errors
 /// A requester does not exist; the store failed.
@@ -89,6 +99,7 @@ pub fn rehearse(
     proposal: &GeneralSettings,
     rehearsal: &Rehearsal,
     each: &mut dyn FnMut(&AccessChange),
+    goes_on: &mut dyn FnMut() -> bool,
 ) -> Result<RehearsalSummary> {
     let now = RulesInForce::of(state);
     let anonymous_read = proposal.anonymous_read || state.settings.node.anonymous_read;
@@ -97,9 +108,12 @@ pub fn rehearse(
     let then = RulesInForce::proposed(&proposal.access_rules, anonymous_read, (schema, &secrets));
     let ids = sampled(state, rehearsal.entries_max)?;
     let requesters = requesters(state, rehearsal, &ids)?;
-    let mut rehearsed =
-        RehearsalSummary { requesters: requesters.len(), entries: ids.len() as u64, changes: 0 };
+    let mut rehearsed = RehearsalSummary { requesters: 0, entries: ids.len() as u64, changes: 0 };
     for requester in &requesters {
+        if !goes_on() {
+            break;
+        }
+        rehearsed.requesters += 1;
         let before = EffectiveRights::under(&now.rules, state, requester, None)?;
         let after = EffectiveRights::under(&then.rules, state, requester, None)?;
         let may_change = before.check_bound().is_ok();

@@ -116,3 +116,52 @@ fn problems_have_lines_and_only_the_administrator_sees_settings() {
     assert_eq!(ask(&late.encode()).outcome.code, ResultCode::ASSERTION_FAILED);
     assert!(pando.stop().success());
 }
+
+#[test]
+fn access_rules_are_rehearsed_before_they_are_in_force() {
+    let scratch = Scratch::new("console-rehearse");
+    let (pando, mut administrator) = filled(&scratch);
+    add_person(&mut administrator, "anna");
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let present = browser.json("/access/rehearse");
+    let text = present["text"].as_str().unwrap();
+    assert!(browser.get("/access").text().contains("href=\"/access/rehearse\""));
+    let rehearsed = |text: &str, who: &str| {
+        let answer = browser.post_json("/access/rehearse", &[("text", text), ("who", who)]);
+        serde_json::from_slice::<Value>(&answer.body).unwrap()["result"].clone()
+    };
+    let same = rehearsed(text, "");
+    assert_eq!(
+        (&same["examined"], &same["not_examined"], &same["changes"]),
+        (&2.into(), &0.into(), &0.into())
+    );
+    let proposed = text.replace("access_rules = []", "access_rules = [\"all: allow read of cn to anyone\"]");
+    let all = rehearsed(&proposed, "");
+    assert!(all["changes"].as_u64() > Some(0) && all["lines"].to_string().contains("may no longer"), "{all}");
+    assert!(all["lines"].to_string().contains("anonymous at"), "{all}");
+    let one = rehearsed(&proposed, "anna\r\n\r\n");
+    assert_eq!(one["examined"], 1);
+    assert!(!one["lines"].to_string().contains("anonymous at"), "{one}");
+    let page = browser.post("/access/rehearse", &[("text", &proposed)]).text();
+    let summary = page.find("would change").unwrap();
+    assert!(summary < page.find("may no longer").unwrap(), "the summary is first: {page}");
+    assert_eq!(browser.json("/access/rehearse")["text"], text, "nothing is changed");
+
+    let wrong = text.replace("access_rules = []", "access_rules = [\"<b>\"]");
+    let many = "anna\n".repeat(21);
+    for (text, who, status) in
+        [(wrong.as_str(), "", 422), (text, "<b>no-such", 404), (text, many.as_str(), 422), ("<b>", "", 422)]
+    {
+        let answer = browser.post("/access/rehearse", &[("text", text), ("who", who)]);
+        assert_eq!(answer.status, status, "{}", answer.text());
+        assert!(
+            answer.text().contains("role=\"alert\"") && !answer.text().contains("<b>"),
+            "{}",
+            answer.text()
+        );
+    }
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!(own.get("/access/rehearse").status, 403);
+    assert_eq!(own.post("/access/rehearse", &[("text", text)]).status, 403);
+    assert!(pando.stop().success());
+}

@@ -2,14 +2,18 @@
 //! entries: no event loop and not the writer waits for it.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
+use directory::rehearse::{self, Rehearsal};
 use directory::settings::{self, SettingsError};
 use directory::tree::TreeState;
 use directory::{Directory, DirectorySettings, Outcome};
-use ldap::{ResultCode, SettingsInForce, SettingsRequest};
+use ldap::{RehearsalAnswer, ResultCode, SettingsInForce, SettingsRequest};
 
 use crate::config::settings_text;
-use crate::limits::SETTINGS_REQUESTS_MAX;
+use crate::limits::{
+    REHEARSAL_ENTRIES, REHEARSAL_LINES, REHEARSAL_TIME, REHEARSAL_USERS, SETTINGS_REQUESTS_MAX,
+};
 use crate::net::mailbox::{Address, Mailbox};
 use crate::workers::jobs::{Jobs, answer};
 use crate::workers::settings_change::{Extent, Planned, malformed, read, refusal};
@@ -51,8 +55,50 @@ fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8
                 Err(error) => refusal(error, &stated),
             },
         },
+        Some(SettingsRequest::Rehearse { text, requesters }) => match read(text) {
+            Err(outcome) => (outcome, None),
+            Ok(stated) => match rehearse(state, &stated.settings, &requesters) {
+                Ok(answer) => (Outcome::success(), Some(answer.encode())),
+                Err(error) => refusal(error, &stated),
+            },
+        },
         Some(SettingsRequest::Apply { .. }) | None => (malformed(), None),
     }
+}
+
+/// Rehearses access rules for some time, at least for one requester.
+fn rehearse(
+    state: TreeState<'_>,
+    proposed: &DirectorySettings,
+    requesters: &[&str],
+) -> Result<RehearsalAnswer, SettingsError> {
+    settings::check(proposed)?;
+    let rehearsal = |requesters: Vec<String>| Rehearsal {
+        requesters,
+        requesters_max: REHEARSAL_USERS,
+        entries_max: REHEARSAL_ENTRIES,
+    };
+    let named = rehearsal(requesters.iter().map(|identity| (*identity).to_owned()).collect());
+    let rehearsal = rehearsal(rehearse::identities(state, &named)?);
+    let (begun, mut has_begun, mut lines) = (Instant::now(), false, Vec::new());
+    let summary = rehearse::rehearse(
+        state,
+        &proposed.general,
+        &rehearsal,
+        &mut |change| {
+            if lines.len() < REHEARSAL_LINES {
+                lines.push(change.to_string());
+            }
+        },
+        &mut || !std::mem::replace(&mut has_begun, true) || begun.elapsed() < REHEARSAL_TIME,
+    )?;
+    Ok(RehearsalAnswer {
+        requesters: rehearsal.requesters,
+        done: summary.requesters as u64,
+        entries: summary.entries,
+        changes: summary.changes,
+        lines,
+    })
 }
 
 fn in_force(state: TreeState<'_>) -> SettingsInForce {

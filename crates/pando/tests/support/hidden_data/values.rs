@@ -220,8 +220,9 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
     Some(match oid {
         APPLY_SETTINGS => (Kind::Writes, |dice| {
             let text = "size_limit = 1";
-            same(match dice.rng.u32(..4) {
+            same(match dice.rng.u32(..5) {
                 0 => SettingsRequest::Read.encode(),
+                3 => SettingsRequest::Rehearse { text, requesters: Vec::new() }.encode(),
                 1 => SettingsRequest::Plan { text }.encode(),
                 2 => SettingsRequest::Apply { text, version: Some(dice.rng.u64(..9)) }.encode(),
                 _ => SettingsRequest::Apply { text, version: None }.encode(),

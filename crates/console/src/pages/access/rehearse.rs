@@ -1,0 +1,107 @@
+//! Rights that the access rules of a settings file would change, before they are in force, as `pando access rehearse`
+//! finds them on a sample.
+//!
+//! The server examines some requesters for each request. The page asks for the others, one request after another, until
+//! its time is over or the browser has stopped loading.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::{ClientError, Connection};
+use ldap::{RehearsalAnswer, SettingsRequest};
+use serde_json::{Value, json};
+
+use super::identity;
+use crate::limits::{REHEARSAL_LINES, REHEARSAL_REQUESTERS_MAX, REHEARSAL_TIME};
+use crate::page::{Page, Signed, Submission};
+use crate::pages::settings::{ask, in_force, text};
+use crate::trouble::Trouble;
+
+pub(crate) async fn form(signed: Signed) -> Response {
+    let present = signed.talk(in_force).await;
+    signed.answer(present.map(|present| page(model(&present.text, ""))))
+}
+
+fn page(model: Value) -> Page {
+    Page::new("rehearse.html", "rehearse.title", model)
+}
+
+fn model(text: &str, who: &str) -> Value {
+    json!({ "text": text, "who": who, "result": null, "error": null })
+}
+
+/// Notifies a conversation of the end of its request.
+struct Waiting(Arc<AtomicBool>);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Relaxed);
+    }
+}
+
+pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Response {
+    let (text, who) = (text(&fields), fields.text("who").to_owned());
+    let lines = who.lines().map(str::trim).filter(|who| !who.is_empty());
+    let requesters: Vec<String> = lines.map(identity).collect();
+    let waits = Arc::new(AtomicBool::new(true));
+    // The request ends early with its connection.
+    let _waiting = Waiting(Arc::clone(&waits));
+    let own = Arc::clone(&text);
+    let talk = move |connection: &mut Connection| all(connection, &own, requesters, &waits);
+    let mut model = model(&text, &who);
+    match signed.talk(talk).await {
+        Ok(result) => {
+            model["result"] = result;
+            signed.show(page(model))
+        }
+        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
+            model["error"] = signed.said(&trouble);
+            signed.show(Page { status: trouble.status(), ..page(model) })
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
+}
+
+/// Rehearses for one requester after another.
+fn all(
+    connection: &mut Connection,
+    text: &str,
+    mut requesters: Vec<String>,
+    waits: &AtomicBool,
+) -> Result<Value, Trouble> {
+    if requesters.len() > REHEARSAL_REQUESTERS_MAX {
+        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "rehearse.too_many"));
+    }
+    let begun = Instant::now();
+    let (mut examined, mut entries, mut changes) = (0, 0, 0);
+    let mut lines: Vec<String> = Vec::new();
+    loop {
+        let named = requesters.iter().map(String::as_str).collect();
+        let value = ask(connection, &SettingsRequest::Rehearse { text, requesters: named })?;
+        let unreadable = || ClientError::Unexpected("a rehearsal that cannot be read".to_owned());
+        let answer = RehearsalAnswer::decode(&value).ok_or_else(unreadable)?;
+        let done = usize::try_from(answer.done).unwrap_or(usize::MAX).max(1);
+        examined += done.min(answer.requesters.len());
+        entries = answer.entries.max(entries);
+        changes += answer.changes;
+        let room = REHEARSAL_LINES.saturating_sub(lines.len());
+        lines.extend(answer.lines.into_iter().take(room));
+        requesters = answer.requesters.into_iter().skip(done).collect();
+        let goes_on = waits.load(Ordering::Relaxed) && begun.elapsed() < REHEARSAL_TIME;
+        if requesters.is_empty() || !goes_on {
+            break;
+        }
+    }
+    let unlisted = changes.saturating_sub(lines.len() as u64);
+    Ok(json!({
+        "examined": examined,
+        "not_examined": requesters.len(),
+        "entries": entries,
+        "changes": changes,
+        "lines": lines,
+        "unlisted": unlisted,
+    }))
+}
