@@ -322,11 +322,15 @@ need_unboundid_sdk() {
 
 sdk_is_intact() { echo "$sdk_sha256  $1" | sha256sum --check --status; }
 
+need_slapd_and_ds389() {
+    [ -x /usr/sbin/slapd ] || install_unstarted slapd
+    [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base
+}
+
 # The servers that `pando bench peers` compares with Pando: Debian's slapd and 389 DS, and OpenDJ from Maven Central.
 # docs/how-to/peers.md has the settings of each.
 need_peers() {
-    [ -x /usr/sbin/slapd ] || install_unstarted slapd
-    [ -x /usr/sbin/ns-slapd ] || install_unstarted 389-ds-base
+    need_slapd_and_ds389
     command -v java >/dev/null || apt_install default-jre-headless
     need_opendj
     say "slapd $(dpkg-query -W -f '${Version}' slapd), 389-ds-base $(dpkg-query -W -f '${Version}' 389-ds-base)," \
