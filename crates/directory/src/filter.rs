@@ -27,7 +27,7 @@ pub(crate) use by_value::{ByValue, ValueRule, VisibleTest};
 pub(crate) use chain::{Hops, for_each_holder, holders_of_text};
 pub(crate) use covering::Covering;
 pub(crate) use matcher::described;
-pub(crate) use matcher::described::{for_each_visible, is_in_a_group};
+pub(crate) use matcher::described::{for_each_visible, has_visible_end, is_in_a_group};
 pub(crate) use matcher::{Candidate, InMemory, Matcher};
 pub(crate) use memberships::{GroupsOf, MemberUse, Memberships};
 
@@ -141,6 +141,11 @@ impl Test {
             }
             Test::Visible(shown) => size_of::<VisibleTest>() + shown.test.heap_bytes(),
         }
+    }
+
+    /// Returns true if the test compares times. Of an end, it then compares the time alone.
+    fn is_of_times(&self) -> bool {
+        self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
 
     /// Returns the rule whose keys are compared; `None` for presence, sounds, chains and visible values.
@@ -262,6 +267,9 @@ impl Compiler<'_> {
         {
             return class(value).map(Term::StructuralClass);
         }
+        if let Some(term) = self.end(&description, (END_EQUALITY, value), Test::Equal) {
+            return Some(term);
+        }
         let target = if facts.names_entries { Target::of(schema, value) } else { None };
         let key = match &target {
             // The key of a name that an entry can have is its normal form.
@@ -331,12 +339,29 @@ impl Compiler<'_> {
     fn ordering(&self, assertion: &Assertion<'_>, test: fn(MatchingRule, Vec<u8>) -> Test) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let schema = &self.catalog.schema;
+        if let Some(term) = self.end(&description, (END_ORDERING, assertion.value), test) {
+            return term;
+        }
         let Some(rule) = schema.type_by_id(description.type_id).ordering else { return UNDEFINED };
         let mut key = Vec::new();
         match rule.normalize_assertion(schema, assertion.value, &mut key) {
             Ok(()) => Term::Item(self.item(description, test(rule, key))),
             Err(_) => UNDEFINED,
         }
+    }
+
+    /// Compiles a comparison with the times at which links end; `None` for other attributes, and for no time.
+    fn end(
+        &self,
+        description: &AttributeDescription,
+        (rule, value): (&str, &[u8]),
+        test: fn(MatchingRule, Vec<u8>) -> Test,
+    ) -> Option<Term> {
+        let attribute = self.catalog.type_facts(description.type_id).virtual_attribute?;
+        let rule = attribute.is_end().then(|| MatchingRule::find(rule)).flatten()?;
+        let mut key = Vec::new();
+        rule.normalize_assertion(&self.catalog.schema, value, &mut key).ok()?;
+        Some(Term::Item(self.item(description.clone(), test(rule, key))))
     }
 
     fn substrings(&self, substrings: &Substrings<'_>) -> Term {
@@ -491,6 +516,10 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
 /// OID of the rule whose keys are the normal forms of names.
 const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
 
+/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, by which filters compare the ends of values.
+const END_EQUALITY: &str = "2.5.13.27";
+const END_ORDERING: &str = "2.5.13.28";
+
 /// Extra capacity for what normal forms add to a short value.
 const KEY_OVERHEAD: usize = 8;
 
@@ -580,7 +609,7 @@ impl Term {
     pub(crate) fn asks_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
         self.visit(&mut |item| {
-            asks |= matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
+            asks |= matches!(item.subject, Subject::Virtual(made) if made.is_membership() || made.is_end())
                 || item.attributes.iter().any(|id| catalog.attribute(*id).is_link);
         });
         asks

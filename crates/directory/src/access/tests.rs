@@ -393,6 +393,7 @@ fn rules_that_cannot_be_are_refused() {
         (&["x: allow read matching '(member>=a)' to anyone"], "member has no ordering rule"),
         (&["x: allow read matching '(:caseIgnoreMatch:=a)' to anyone"], "all of them"),
         (&["x: allow read matching '(numSubordinates=1)' to anyone"], "depends on other entries"),
+        (&["x: allow read matching '(membershipEnd=*)' to anyone"], "depends on other entries"),
         (&["x: allow read to users matching '(shoeSize=1)'"], "shoeSize"),
         (&["x: allow read to named by mail"], "values of mail are not links"),
         (&["x: allow read to anyone", "X: deny read to self"], "there is another rule"),

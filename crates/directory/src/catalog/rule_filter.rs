@@ -128,7 +128,8 @@ fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s Attr
     if secrets.has(parsed.type_id) {
         return Err(format!("{description} is a secret, which a rule would reveal"));
     }
-    if counts_entries(schema, parsed.type_id) {
+    let is_end = VirtualAttribute::of(attribute_type).is_some_and(VirtualAttribute::is_end);
+    if counts_entries(schema, parsed.type_id) || is_end {
         return Err(format!("{description} depends on other entries"));
     }
     Ok(attribute_type)

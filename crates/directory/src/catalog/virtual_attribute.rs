@@ -27,9 +27,9 @@ pub enum VirtualAttribute {
     EntryUsn,
     /// Seconds until the end of a dynamic entry (RFC 2589). Only results of searches have it: it depends on the clock.
     EntryTtl,
-    /// Ends of the values of an entry's link attributes. Only results of searches have it.
+    /// Ends of the values of an entry's link attributes.
     ValueEnd,
-    /// Ends of the links to an entry, such as its memberships. Only results of searches have it.
+    /// Ends of the links to an entry, such as its memberships.
     MembershipEnd,
 }
 
@@ -70,10 +70,12 @@ impl VirtualAttribute {
 
     /// Returns true if only results of searches have it: no filter matches it, and no compare.
     pub(crate) fn is_only_returned(self) -> bool {
-        matches!(
-            self,
-            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd
-        )
+        self == VirtualAttribute::EntryTtl
+    }
+
+    /// Returns true if its values begin with the times at which links end. Filters compare these times.
+    pub(crate) fn is_end(self) -> bool {
+        matches!(self, VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd)
     }
 
     /// Returns true if its values are groups.

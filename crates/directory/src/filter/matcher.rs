@@ -290,6 +290,9 @@ impl Matcher {
         if attribute.is_only_returned() {
             return Ok(false);
         }
+        if attribute.is_end() {
+            return self.end_passes(attribute, &item.test, state, candidate);
+        }
         if matches!(item.test, Test::InChain(_)) {
             return self.leads_to_group(item, state, candidate);
         }
@@ -331,6 +334,26 @@ impl Matcher {
                 Ok(passes)
             }
         }
+    }
+
+    /// Returns true if a visible end passes a test.
+    #[cold]
+    fn end_passes(
+        &mut self,
+        attribute: VirtualAttribute,
+        test: &Test,
+        state: TreeState<'_>,
+        candidate: &Candidate<'_>,
+    ) -> Result<bool, OperationError> {
+        let (is_of_times, key) = (test.is_of_times(), &mut self.key);
+        let mut passes = false;
+        let mut each = |value: &[u8]| {
+            let time = value.split(|octet| *octet == b' ').next().filter(|_| is_of_times);
+            passes = test.passes(&state.catalog.schema, time.unwrap_or(value), key);
+            if passes { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        for_each_visible(state, attribute, self.asker.as_ref(), (candidate.id, &candidate.node), &mut each)?;
+        Ok(passes)
     }
 
     /// Returns true if a chain of groups leads from an entry to the asserted one.

@@ -13,7 +13,7 @@ use crate::access::{EffectiveRights, Offered, RequestContext, RightExtent, Value
 use crate::accounts;
 use crate::catalog::{Catalog, Shown, is_user_password};
 use crate::filter::described::Described;
-use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth, is_in_a_group};
+use crate::filter::{Candidate, InMemory, Matcher, MemberUse, Term, Truth, has_visible_end, is_in_a_group};
 use crate::model::access_rule::COMPARE;
 use crate::model::dynamic_groups::DynamicGroup;
 use crate::model::name::{NormalName, parse_dn};
@@ -283,9 +283,11 @@ fn has_attribute<'s>(
             return Ok(false);
         }
         let entry = (candidate.id, &candidate.node);
-        return match attribute.is_membership() {
-            true => is_in_a_group(state, entry, rights.groups(MemberUse::Compare).as_ref(), true),
-            false => attribute.is_present(state, candidate.id, &candidate.node),
+        let groups = || rights.groups(MemberUse::Compare);
+        return match attribute {
+            _ if attribute.is_membership() => is_in_a_group(state, entry, groups().as_ref(), true),
+            _ if attribute.is_end() => has_visible_end(state, attribute, groups().as_ref(), entry),
+            _ => attribute.is_present(state, candidate.id, &candidate.node),
         };
     }
     let numbers = state.catalog.matching_attributes(description);

@@ -30,7 +30,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Returns true if an entry has the attribute. Of groups, only those count that have it as a stored member.
+    /// Returns true if an entry has the attribute. Of groups, only those count that have it as a stored member; ends,
+    /// which depend on the requester, do not count.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,
@@ -51,7 +52,9 @@ impl VirtualAttribute {
             }
             VirtualAttribute::GoverningStructureRule => Ok(governing_rule(state, id)?.is_some()),
             VirtualAttribute::ContextCsn => Ok(context_csn(state, node)?.is_some()),
-            _ if self.is_only_returned() => Ok(false),
+            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd => {
+                Ok(false)
+            }
             _ => Ok(true),
         }
     }

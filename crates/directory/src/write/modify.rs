@@ -24,7 +24,7 @@ use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::record::{self, Modify, Record, Value};
-use crate::model::rows::EntryId;
+use crate::model::rows::{EntryId, LINKS, link_key};
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::read::bind::is_administrator;
 use crate::read::search::{check_assertion, check_no_assertion};
@@ -208,9 +208,28 @@ impl Rules<'_> {
     /// Refuses a change that is not allowed, as far as the request alone shows.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
-            true => Ok(()),
+            true if !self.may_only_join(change) || !self.is_joined(change)? => Ok(()),
+            true => self
+                .refuse(change, ": the right to join does not cover the end of a value that the entry has"),
             false => self.refuse(change, ""),
         }
+    }
+
+    /// Returns true if a change gives an end to the requester's own name, and only the right to join permits it.
+    fn may_only_join(&self, change: &ReadChange<'_>) -> bool {
+        let type_id = change.description.type_id;
+        change.operation == ChangeOperation::Add
+            && change.until.is_some()
+            && !self.at.may_write(type_id)
+            && self.at.over_values(WRITE, type_id).is_none()
+    }
+
+    /// Returns true if the entry has the requester's own name as a value of the attribute.
+    fn is_joined(&self, change: &ReadChange<'_>) -> Result<bool> {
+        let ReadChange { description, .. } = change;
+        let number = self.state.catalog.attribute_id(description.type_id, &description.options);
+        let (Some(number), Some(own)) = (number, self.rights.own()) else { return Ok(false) };
+        Ok(self.state.read.contains_id(LINKS, &link_key(self.id, number), own.0)?)
     }
 
     fn refuse(&self, change: &ReadChange<'_>, why: &str) -> Result<()> {

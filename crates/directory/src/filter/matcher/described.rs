@@ -239,6 +239,21 @@ pub(crate) fn for_each_visible(
     for_each_stored(state, attribute, groups, (id, &described), each)
 }
 
+/// Returns true if an entry has an end that the requester may see.
+pub(crate) fn has_visible_end(
+    state: TreeState<'_>,
+    attribute: VirtualAttribute,
+    groups: Option<&GroupsOf>,
+    entry: (EntryId, &NodeRow<'_>),
+) -> Result<bool> {
+    let mut has_any = false;
+    for_each_visible(state, attribute, groups, entry, &mut |_| {
+        has_any = true;
+        ControlFlow::Break(())
+    })?;
+    Ok(has_any)
+}
+
 /// Calls `each` with the ends of the values of an entry, as far as the requester may read its values.
 #[cold]
 #[inline(never)]

@@ -195,3 +195,93 @@ fn undelete_brings_ends_back() {
         check(&directory);
     }
 }
+
+/// Returns the names of the entries that match a filter, without the suffix.
+fn found(directory: &mut TestDirectory, filter: &str) -> Vec<String> {
+    let found = directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]);
+    let names = found.entries.iter().map(|entry| entry.dn.split(',').next().unwrap_or_default().to_owned());
+    names.collect()
+}
+
+/// Acts under these access rules as the user of an entry.
+fn act_as(directory: &mut TestDirectory, dn: &str, rules: &[&str]) {
+    directory.requester = crate::access::Requester::Administrator { dn: "cn=admin".to_owned() };
+    let rules: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
+    directory.change_settings(|settings| settings.general.access_rules = rules);
+    let found = crate::read::identity::identify(&directory.snapshot, &format!("dn:{dn}"));
+    directory.requester = found.unwrap().unwrap().requester;
+}
+
+#[test]
+fn filters_compare_the_times_of_ends() {
+    let mut directory = directory();
+    ok(directory.modify(GROUP, &[(Add, &until(1_000), &[ANN]), (Add, &until(2_000), &[BOB])]));
+    let none: &[&str] = &[];
+    let of = |attribute: &str, test: &str, seconds: u64| format!("({attribute}{test}{})", time(seconds));
+    for (filter, expected) in [
+        ("(valueEnd=*)".to_owned(), &["cn=staff"][..]),
+        ("(membershipEnd=*)".to_owned(), &["cn=ann", "cn=bob"]),
+        ("(&(!(membershipEnd=*))(sn=*))".to_owned(), none),
+        (of("membershipEnd", "<=", 1_000), &["cn=ann"]),
+        (of("membershipEnd", ">=", 1_001), &["cn=bob"]),
+        (of("membershipEnd", "=", 2_000), &["cn=bob"]),
+        (of("membershipEnd", "=", 2_001), none),
+        (of("valueEnd", "=", 2_000), &["cn=staff"]),
+        (of("valueEnd", "<=", 999), none),
+        (of("valueEnd", ">=", 1_500), &["cn=staff"]),
+        (format!("(valueEnd={} MEMBER {ANN})", time(1_000)), &["cn=staff"]),
+        (format!("(valueEnd={} member {ANN})", time(2_000)), none),
+        ("(valueEnd>=soon)".to_owned(), none),
+        ("(!(valueEnd>=soon))".to_owned(), none),
+    ] {
+        assert_eq!(found(&mut directory, &filter), expected, "{filter}");
+    }
+    // The end of a membership is visible to those who may read the group's members.
+    let rules = [
+        "all: allow read of *, valueEnd, membershipEnd to authenticated",
+        "x: deny read of member to authenticated",
+    ];
+    act_as(&mut directory, ANN, &rules[..1]);
+    assert_eq!(found(&mut directory, "(membershipEnd=*)"), ["cn=ann", "cn=bob"]);
+    act_as(&mut directory, ANN, &rules);
+    assert_eq!(found(&mut directory, "(|(membershipEnd=*)(valueEnd=*))"), none);
+    act_as(&mut directory, ANN, &["all: allow read of * to authenticated"]);
+    assert_eq!(found(&mut directory, "(|(membershipEnd=*)(!(membershipEnd=*)))"), none);
+}
+
+#[test]
+fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
+    let mut directory = directory();
+    let (soon, later) = (until(1_000), until(2_000));
+    ok(directory.modify(GROUP, &[(Add, &soon, &[ANN])]));
+    let join = [
+        "read: allow read of *, valueEnd to authenticated",
+        "own: allow join, leave of member to authenticated",
+    ];
+    act_as(&mut directory, ANN, &join);
+    let denied = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
+    let end = [format!("{} member {ANN}", time(1_000))];
+    for changes in [
+        &[(Add, &*later, &[ANN][..])][..],
+        &[(Add, "member;x-until-never", &[ANN])],
+        &[(Add, &soon, &[ANN])],
+        &[(Delete, "member", &[ANN]), (Add, &later, &[ANN])],
+        &[(Delete, &soon, &[ANN]), (Add, "member;x-until-never", &[ANN])],
+    ] {
+        refused(directory.modify(GROUP, changes), denied, "does not cover the end");
+        assert_eq!(ends(&mut directory), end);
+    }
+    // To leave and join in one request keeps the end.
+    ok(directory.modify(GROUP, &[(Delete, "member", &[ANN]), (Add, "member", &[ANN])]));
+    assert_eq!(ends(&mut directory), end);
+    // A new membership may have an end.
+    act_as(&mut directory, BOB, &join);
+    ok(directory.modify(GROUP, &[(Add, &later, &[BOB])]));
+    refused(directory.modify(GROUP, &[(Add, &until(3_000), &[BOB])]), denied, "does not cover the end");
+    ok(directory.modify(GROUP, &[(Delete, "member", &[BOB])]));
+    act_as(&mut directory, BOB, &["write: allow read, write of member, valueEnd to authenticated"]);
+    ok(directory.modify(GROUP, &[(Add, &later, &[ANN, BOB])]));
+    ok(directory.modify(GROUP, &[(Add, "member;x-until-never", &[BOB])]));
+    assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
+    check(&directory);
+}
