@@ -115,8 +115,9 @@ fn attack(pando: &Pando, manner: Manner, sources: u8, time: Duration) -> Finding
     let done =
         format!("{HOSTILE} clients at a time from {sources} addresses, {manner:?}, {connections} in all");
     let failed = failures.first().map_or(String::new(), |first| format!(", first failure: {first}"));
-    Finding::of(done).bounded(
-        failures.is_empty() && slowest <= PROBE_MAX,
+    Finding::of(done).timely(
+        failures.is_empty(),
+        slowest <= PROBE_MAX,
         format!("{} of {probes} probes answered, slowest {}{failed}", probes - failures.len(), ms(slowest)),
         format!("all, each within {}", ms(PROBE_MAX)),
     )

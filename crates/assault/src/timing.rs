@@ -31,9 +31,6 @@ const SAMPLES: usize = 1_000;
 /// The same in the quick run.
 const SAMPLES_QUICK: usize = 30;
 
-/// Repetitions of the quick run before it concludes that times reveal something.
-const QUICK_TRIES: usize = 3;
-
 /// Longest time of a bind after many from disconnected clients.
 const RIGHT_BIND_MAX: Duration = Duration::from_secs(1);
 
@@ -49,27 +46,14 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     let scratch = data::sample("assault-timing");
     let pando = Start::new(&scratch).ready();
     let kinds = kinds(&pando);
-    report
-        .attack(names[0], || measured_again(plan, || failing_binds(plan, &pando, &kinds, "an idle server")));
+    report.attack(names[0], || failing_binds(plan, &pando, &kinds, "an idle server"));
     report.attack(names[1], || {
         let load = Load::start(pando.address());
-        let finding = measured_again(plan, || failing_binds(plan, &pando, &kinds, "a server under load"));
+        let finding = failing_binds(plan, &pando, &kinds, "a server under load");
         load.end();
         finding
     });
     report.attack(names[2], || disconnected_clients(&pando));
-}
-
-/// Measures again in the quick run, whose few samples vary on a busy machine: a real difference shows each time.
-fn measured_again(plan: &Plan, measure: impl Fn() -> Finding) -> Finding {
-    let mut finding = measure();
-    for _ in 1..if plan.is_quick() { QUICK_TRIES } else { 1 } {
-        if finding.is_passed() {
-            break;
-        }
-        finding = measure().noted("an earlier try, on the same machine, was beyond a bound");
-    }
-    finding
 }
 
 /// A kind of failing bind: description and name. The password is wrong in each.
@@ -139,7 +123,8 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
     let (medians_max, tells_max) = (MEDIANS_MAX * wider, 0.5 + (CLASSIFIED_MAX - 0.5) * wider);
     let name = |(one, other): (usize, usize)| format!("{} and {}", kinds[one].0, kinds[other].0);
     Finding::of(format!("{samples} failing binds of each of {} kinds at {where_}", kinds.len()))
-        .bounded(
+        .timely(
+            true,
             how_far <= medians_max,
             format!(
                 "medians {:.1}% apart at most ({}: {} and {})",
@@ -150,7 +135,8 @@ fn failing_binds(plan: &Plan, pando: &Pando, kinds: &[Kind], where_: &str) -> Fi
             ),
             format!("{:.1}%", medians_max * 1e2),
         )
-        .bounded(
+        .timely(
+            true,
             how_well <= tells_max,
             format!("a threshold classifies {} in {:.1} of 100", name(told), how_well * 1e2),
             format!("{:.1}", tells_max * 1e2),
@@ -238,5 +224,5 @@ fn disconnected_clients(pando: &Pando) -> Finding {
         "{count} clients bind and go without waiting; then one binds with the right password"
     ))
     .bounded(outcome.is_success(), outcome.code, "success")
-    .bounded(took <= RIGHT_BIND_MAX, ms(took), format!("within {}", ms(RIGHT_BIND_MAX)))
+    .timely(true, took <= RIGHT_BIND_MAX, ms(took), format!("within {}", ms(RIGHT_BIND_MAX)))
 }
