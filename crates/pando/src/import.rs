@@ -238,6 +238,11 @@ fn summary(imported: &Imported) -> String {
     let foreign = &imported.statistics;
     tell(foreign.state_options, "values without the options of 389 DS's replication state that they had");
     tell(foreign.deleted_values, "values left out that 389 DS has deleted and keeps for replication");
+    tell(foreign.range_options, "values without the option range of Active Directory that they had");
+    tell(
+        foreign.partial_entries,
+        "entries of which Active Directory gave only a part of the values (range=0-1499): export the rest",
+    );
     tell(foreign.deleted_entries, "entries left out that 389 DS has deleted and keeps for replication");
     tell(foreign.unique_ids, "identifiers of another server, such as nsUniqueId, kept as entryUUID");
     tell(

@@ -45,6 +45,23 @@ pub(crate) struct Present<'e> {
     pub(crate) value_count: usize,
 }
 
+/// Returns true if the classes of an entry allow an attribute.
+pub(crate) fn is_allowed(schema: &Schema, class_set: &ClassSet, attribute_type: &AttributeType) -> bool {
+    let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
+    let is_named = |class: &ObjectClassDef| {
+        class.all_must.binary_search(&attribute_type.id).is_ok()
+            || class.all_may.binary_search(&attribute_type.id).is_ok()
+    };
+    if attribute_type.collective {
+        return class_set.is_collective;
+    }
+    attribute_type.is_operational()
+        || class_set.classes.iter().any(|class| is_named(schema.class_by_id(*class)))
+        || has(EXTENSIBLE_OBJECT)
+        || (class_set.structural.and_then(|class| schema.content_rule_of(class)))
+            .is_some_and(|rule| allows(rule, attribute_type.id))
+}
+
 /// Returns the type of objectClass.
 ///
 /// # Errors
@@ -171,24 +188,9 @@ pub(crate) fn check_all_attributes(
     if let Some(rule) = rule {
         check_content_rule(schema, rule, class_set, present, refuse)?;
     }
-    let has = |oid: &str| class_set.closure.iter().any(|class| schema.class_by_id(*class).oid == oid);
-    let is_extensible = has(EXTENSIBLE_OBJECT);
     for attribute in present {
         let attribute_type = schema.type_by_id(attribute.description.type_id);
-        let is_named = |class: &ObjectClassDef| {
-            class.all_must.binary_search(&attribute_type.id).is_ok()
-                || class.all_may.binary_search(&attribute_type.id).is_ok()
-        };
-        let is_allowed = match attribute_type.collective {
-            true => class_set.is_collective,
-            false => {
-                attribute_type.is_operational()
-                    || is_extensible
-                    || classes().any(is_named)
-                    || rule.is_some_and(|rule| allows(rule, attribute_type.id))
-            }
-        };
-        if !is_allowed {
+        if !is_allowed(schema, class_set, attribute_type) {
             refuse(not_allowed(schema, class_set, attribute_type))?;
         }
         if attribute_type.single_value && attribute.value_count > 1 {

@@ -223,7 +223,7 @@ fn parse_line(text: &[u8], decoded: &mut Vec<u8>) -> Result<Line, LdifErrorKind>
     }
     let colon = text.iter().position(|octet| *octet == b':').ok_or(LdifErrorKind::MissingColon)?;
     let (name, value) = text.split_at(colon);
-    if name.is_empty() || !name.iter().copied().all(is_description_octet) {
+    if !is_description(name) {
         return Err(LdifErrorKind::BadDescription);
     }
     if name.eq_ignore_ascii_case(b"control") {
@@ -287,6 +287,18 @@ fn parse_control(text: &[u8], colon: usize, decoded: &mut Vec<u8>) -> Result<Lin
     };
     let kind = LineKind::Control { critical, has_value };
     Ok(Line { number: 0, kind, name: oid, value, is_decoded })
+}
+
+/// Whether a text is an attribute description. Active Directory's option `range=0-1499` passes.
+fn is_description(text: &[u8]) -> bool {
+    let is_plain = |text: &[u8]| text.iter().copied().all(is_description_octet);
+    let Some(place) = text.iter().position(|octet| *octet == b'=') else {
+        return !text.is_empty() && is_plain(text);
+    };
+    let (before, after) = text.split_at(place);
+    let is_range = before.to_ascii_lowercase().ends_with(b";range");
+    let after = after.iter().copied().skip(1).filter(|octet| *octet != b'*');
+    is_range && is_plain(before) && after.into_iter().all(is_description_octet)
 }
 
 /// Whether an attribute description can have this octet (RFC 4512 section 2.5). Underscores pass: other servers'

@@ -83,6 +83,7 @@ fn entry_errors() {
     check("dn: a=b\nx\n", &["line 2: ':' expected"]);
     check("dn: a=b\n-\n", &["line 2: ':' expected"]);
     check("dn: a=b\n: x\n", &["line 2: attribute description expected before ':'"]);
+    check("dn: a=b\nc=d: x\n", &["line 2: attribute description expected before ':'"]);
     check("dn: a=b\nc n: x\n", &["line 2: attribute description expected before ':'"]);
     check("dn: a=b\ncn:: x\n", &["line 2: invalid base64"]);
     check("dn: a=b\n# c\ncn:: !x==\n y\n", &["line 3: invalid base64"]);

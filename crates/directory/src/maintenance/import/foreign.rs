@@ -52,6 +52,21 @@ pub(super) fn without_state(text: &str) -> State {
     State::Present(kept.join(";"))
 }
 
+/// Removes the option `range=FIRST-LAST` of Active Directory, which gives many values in parts. Returns true with the
+/// description if the values are the last ones (`range=1500-*`).
+pub(super) fn without_range(text: &str) -> Option<(String, bool)> {
+    let range = |option: &str| {
+        let (name, range) = option.split_once('=')?;
+        let (first, last) = range.split_once('-')?;
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|octet| octet.is_ascii_digit());
+        let is_range = name.eq_ignore_ascii_case("range") && is_number(first);
+        (is_range && (last == "*" || is_number(last))).then_some(last == "*")
+    };
+    let is_last = text.split(';').skip(1).find_map(range)?;
+    let kept: Vec<&str> = text.split(';').filter(|option| range(option).is_none()).collect();
+    Some((kept.join(";"), is_last))
+}
+
 /// Returns true if values of the attribute type with this OID would have no effect.
 pub(super) fn has_no_effect(oid: &str) -> bool {
     WITHOUT_EFFECT.contains(&oid)
@@ -72,6 +87,21 @@ pub(super) fn is_tombstone(description: &str, value: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn removes_ranges() {
+        for (text, expected) in [
+            ("member", None),
+            ("member;range", None),
+            ("member;range=x-*", None),
+            ("member;range=0-", None),
+            ("member;range=0-1499", Some(("member", false))),
+            ("member;Range=1500-*;binary", Some(("member;binary", true))),
+        ] {
+            let expected = expected.map(|(plain, is_last)| (plain.to_owned(), is_last));
+            assert_eq!(without_range(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn removes_replication_state() {

@@ -35,6 +35,10 @@ pub(super) enum Named {
     Stored(usize),
     /// Stored, under a description with options of 389 DS's replication state.
     State(usize),
+    /// Stored, under a description with the option `range` of Active Directory. True for the last values.
+    Part(usize, bool),
+    /// An attribute in which Active Directory repeats the name of the entry: stored if the classes allow it.
+    Name(usize),
     /// Stored, with this end of the value.
     Ending(usize, u64),
     /// Dropped: 389 DS has deleted them and keeps them for replication.
@@ -159,6 +163,12 @@ impl KnownAttributes {
                 }));
             }
         }
+        if let Some((plain, is_last)) = foreign::without_range(text) {
+            return Ok(Some(match self.find(job, &plain)? {
+                Named::Stored(place) => Named::Part(place, is_last),
+                other => other,
+            }));
+        }
         if let Some(ending) = self.ending(job, text)? {
             return Ok(Some(ending));
         }
@@ -171,6 +181,10 @@ impl KnownAttributes {
         }
         if name.eq_ignore_ascii_case(vendor::OTHER_FORM) {
             return Ok(job.left_out(name).map(Named::LeftOut));
+        }
+        if options.is_empty() && vendor::repeats_name(name) {
+            let description = read_description(&job.schema, name)?;
+            return self.place(job, &description).map(|place| Some(Named::Name(place)));
         }
         let is_defined = job.defines(name);
         Ok(match vendor(name) {

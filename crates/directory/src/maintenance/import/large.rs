@@ -95,8 +95,10 @@ impl Preparer<'_> {
     fn read_large(&mut self, id: EntryId, text: &LargeText<'_>) -> Result<String, Failure> {
         let mut counts: Vec<usize> = Vec::new();
         self.for_each_value(text, &mut |preparer, description, _| {
-            if let Named::Stored(place) | Named::State(place) | Named::Ending(place, _) =
-                preparer.known.find(preparer.job, description)?
+            if let Named::Stored(place)
+            | Named::State(place)
+            | Named::Part(place, _)
+            | Named::Ending(place, _) = preparer.known.find(preparer.job, description)?
             {
                 counts.resize(counts.len().max(place + 1), 0);
                 if let Some(count) = counts.get_mut(place) {
@@ -111,13 +113,20 @@ impl Preparer<'_> {
             .known
             .find(preparer.job, description)?
         {
-            named @ (Named::Stored(place) | Named::State(place) | Named::Ending(place, _))
+            named @ (Named::Stored(place)
+            | Named::State(place)
+            | Named::Part(place, _)
+            | Named::Ending(place, _))
                 if counts.get(place).is_some_and(|count| *count > INLINE_VALUE_COUNT_MAX)
                     && !preparer.known.at(place).is_user_password =>
             {
                 preparer.statistics.state_options += u64::from(named == Named::State(place));
                 let until = match named {
                     Named::Ending(_, until) => until,
+                    Named::Part(_, is_last) => {
+                        preparer.note_part(place, is_last);
+                        0
+                    }
                     _ => 0,
                 };
                 preparer.stream_value((id, place), (value, until), &mut normal)

@@ -126,6 +126,10 @@ pub struct Statistics {
     pub deleted_values: u64,
     /// Entries dropped that 389 DS has deleted and keeps for replication.
     pub deleted_entries: u64,
+    /// Values that lost the option `range` of Active Directory.
+    pub range_options: u64,
+    /// Entries of which Active Directory gave only a part of the values of an attribute.
+    pub partial_entries: u64,
     /// Identifiers of other servers, such as nsUniqueId, that became entryUUID.
     pub unique_ids: u64,
     /// Values dropped that are internal to another server.
@@ -155,6 +159,8 @@ impl Statistics {
         self.state_options += other.state_options;
         self.deleted_values += other.deleted_values;
         self.deleted_entries += other.deleted_entries;
+        self.range_options += other.range_options;
+        self.partial_entries += other.partial_entries;
         self.unique_ids += other.unique_ids;
         self.foreign_values += other.foreign_values;
         self.disabled_accounts += other.disabled_accounts;
@@ -441,6 +447,11 @@ impl<'j> Preparer<'j> {
             },
         };
         self.foreign_state.is_deleted |= foreign::is_tombstone(description, value);
+        self.store(place, value)
+    }
+
+    /// Adds a value of the attribute at this place to the draft.
+    fn store(&mut self, place: usize, value: &[u8]) -> Result<(), OperationError> {
         let Preparer { job, known, draft, .. } = self;
         let number = draft.attribute(place);
         let count = draft.value_count(number);
@@ -491,6 +502,9 @@ impl<'j> Preparer<'j> {
             rdn = render_dn(&job.schema, &dn);
         } else if let Some(own) = dn.rdn() {
             render_rdn(&job.schema, &own, &mut rdn);
+        }
+        if let Err(error) = self.take_names(&dn, &name) {
+            self.problems.add(None, error)?;
         }
         if let Err(error) = self.check_repetitions() {
             self.problems.add(None, error)?;

@@ -152,9 +152,17 @@ pub(super) fn other_secret(attribute_type: &AttributeType) -> Option<&'static st
 /// Attributes that the schema has under this other name, in another form.
 pub(super) const OTHER_FORM: &str = "passwordHistory";
 
+/// Attributes in which Active Directory repeats the name of an entry, and which classes of others do not allow.
+const REPEATED: [&str; 2] = ["distinguishedName", "name"];
+
+/// Returns true if Active Directory repeats the name of an entry in this attribute.
+pub(super) fn repeats_name(name: &str) -> bool {
+    REPEATED.iter().any(|repeated| repeated.eq_ignore_ascii_case(name))
+}
+
 /// Returns the names of the attributes that are left out, in a fixed order.
 pub(super) fn left_out_names() -> impl Iterator<Item = &'static str> {
-    LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM])
+    LEFT_OUT.iter().flat_map(|names| names.split_ascii_whitespace()).chain([OTHER_FORM]).chain(REPEATED)
 }
 
 /// Returns true if the maker of another server has defined the type with this OID. 389 DS has words instead of OIDs.

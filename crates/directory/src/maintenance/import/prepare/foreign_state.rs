@@ -1,15 +1,24 @@
 //! Attributes of other servers in a record: values that are converted, or dropped and counted.
 
+use std::sync::Arc;
+
+use ldap::Dn;
 use schema::AttributeDescription;
 use uuid::Uuid;
 
 use super::Preparer;
+use crate::catalog::ClassSet;
 use crate::maintenance::entry_uuid::ENTRY_UUID;
 use crate::maintenance::import::known::Named;
 use crate::maintenance::import::vendor::{Vendor, file_time, identifier, is_disabled};
 use crate::model::csn::generalized_time;
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::write::given_values::check_value;
+use crate::write::schema_check::is_allowed;
+
+/// OID of distinguishedName.
+const DISTINGUISHED_NAME: &str = "2.5.4.49";
 
 /// Value of pwdAccountLockedTime for a permanent lock (draft-behera-ldap-password-policy section 5.3.3).
 const PERMANENT_LOCK: &[u8] = b"000001010000Z";
@@ -27,6 +36,10 @@ pub(in crate::maintenance::import) struct ForeignState {
     times: Vec<(&'static str, Vec<u8>)>,
     /// Places of the names of values that are left out.
     left_out: Vec<usize>,
+    /// Values that may only repeat the name of the entry, by the places of their attributes.
+    names: Vec<(usize, Vec<u8>)>,
+    /// Places of attributes whose last values have not come.
+    parts: Vec<usize>,
 }
 
 impl ForeignState {
@@ -72,6 +85,11 @@ impl Preparer<'_> {
         let statistics = &mut self.statistics;
         match named {
             Named::Stored(place) | Named::Classes(place) | Named::Ending(place, _) => return Some(place),
+            Named::Part(place, is_last) => {
+                self.note_part(place, is_last);
+                return Some(place);
+            }
+            Named::Name(place) => state.names.push((place, value.to_vec())),
             Named::State(place) => {
                 statistics.state_options += 1;
                 return Some(place);
@@ -90,10 +108,54 @@ impl Preparer<'_> {
         None
     }
 
+    /// Counts a value that came in a part of the attribute's values.
+    pub(in crate::maintenance::import) fn note_part(&mut self, place: usize, is_last: bool) {
+        self.statistics.range_options += 1;
+        let parts = &mut self.foreign_state.parts;
+        match is_last {
+            true => parts.retain(|known| *known != place),
+            false if !parts.contains(&place) => parts.push(place),
+            false => {}
+        }
+    }
+
+    /// Adds values in which Active Directory may repeat the name of the entry to the draft. Those that do, and that the
+    /// classes do not allow, are left out.
+    pub(super) fn take_names(&mut self, dn: &Dn<'_>, name: &NormalName) -> Result<(), OperationError> {
+        let names = std::mem::take(&mut self.foreign_state.names);
+        if names.is_empty() {
+            return Ok(());
+        }
+        // A problem with the classes is reported later.
+        let classes = self.classes().ok();
+        let schema = &self.job.schema;
+        for (place, value) in names {
+            let attribute_type = schema.type_by_id(self.known.at(place).def.description.type_id);
+            let is_allowed = |(_, classes): &(_, Arc<ClassSet>)| is_allowed(schema, classes, attribute_type);
+            let text = std::str::from_utf8(&value).unwrap_or_default();
+            let is_repeated = || match attribute_type.oid.as_str() {
+                DISTINGUISHED_NAME => {
+                    parse_dn(text).is_ok_and(|other| NormalName::of(&other, schema).key == name.key)
+                }
+                _ => {
+                    let rdn = dn.rdn();
+                    let mut values = rdn.iter().flat_map(|rdn| rdn.avas).map(|ava| &*ava.value);
+                    values.any(|own| own.eq_ignore_ascii_case(&value))
+                }
+            };
+            if classes.as_ref().is_some_and(|classes| !is_allowed(classes)) && is_repeated() {
+                self.foreign_state.left_out.extend(self.job.left_out(attribute_type.name()));
+            } else {
+                self.store(place, &value)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Adds the state that another server expressed in its own form to the entry in the draft.
     pub(super) fn apply_foreign_state(&mut self) -> Result<(), OperationError> {
-        let ForeignState { is_disabled, unique_id, times, left_out, .. } = &self.foreign_state;
-        match (is_disabled, unique_id, times.is_empty(), left_out.is_empty()) {
+        let ForeignState { is_disabled, unique_id, times, left_out, parts, .. } = &self.foreign_state;
+        match (is_disabled, unique_id, times.is_empty(), left_out.is_empty() && parts.is_empty()) {
             (false, None, true, true) => Ok(()),
             _ => self.apply_converted(),
         }
@@ -101,6 +163,7 @@ impl Preparer<'_> {
 
     #[cold]
     fn apply_converted(&mut self) -> Result<(), OperationError> {
+        self.statistics.partial_entries += u64::from(!self.foreign_state.parts.is_empty());
         for place in std::mem::take(&mut self.foreign_state.left_out) {
             *self.left_out.entry(place).or_default() += 1;
         }
