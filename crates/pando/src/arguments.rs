@@ -44,6 +44,7 @@ use crate::replica::{self, ReplicaArguments};
 use crate::search::{self, SearchArguments};
 use crate::settings::{self, ApplyArguments, PlanArguments};
 use crate::support::{self, SupportArguments};
+use crate::top::{self, TopArguments};
 use crate::twin::{self, TwinArguments};
 use crate::undelete::{self, UndeleteArguments};
 use crate::user::{self, UserArguments};
@@ -106,6 +107,9 @@ pub(crate) enum Verb {
     /// Compare the entries of two servers, and group the differences by cause
     #[command(after_help = compare::HELP)]
     Compare(CompareArguments),
+    /// Show the clients that cost a running server most
+    #[command(after_help = top::HELP)]
+    Top(TopArguments),
     /// Put a proxy before an old and a new server, compare their answers, and switch
     #[command(after_help = twin::HELP)]
     Twin(Box<TwinArguments>),

@@ -49,6 +49,7 @@ mod settings;
 mod support;
 mod table;
 mod time;
+mod top;
 mod twin;
 mod undelete;
 mod user;
@@ -90,6 +91,7 @@ fn main() -> ExitCode {
         ),
         Verb::Replica(arguments) => replica::run(&arguments),
         Verb::Compact(arguments) => compact::run(&arguments),
+        Verb::Top(arguments) => top::run(&arguments),
         Verb::Twin(arguments) => twin::run(*arguments),
         Verb::Compare(arguments) => compare::run(&arguments),
         Verb::Backup(arguments) => backup::run(&arguments),

@@ -262,7 +262,8 @@ impl EventLoop {
             tracing::error!("conn={number} met a defect in the server and is closed");
             Turn::Close
         });
-        context.counters.turn_ended(context.now);
+        context.end_turn();
+        connection.attribute(context);
         if turn != Turn::Close && connection.wants_room() {
             // Registered only when first needed. Most connections never need it, and each would get one useless event.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
@@ -322,6 +323,7 @@ impl EventLoop {
         self.untrusted -= usize::from(connection.has_timeouts);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
         self.context.counters.connection_closed();
+        self.context.usage.closed(connection.listener());
         self.free_slots.push(slot);
         tracing::debug!("conn={} closed", connection.number());
     }
@@ -544,6 +546,7 @@ impl EventLoop {
             return;
         }
         tracing::debug!("conn={} opened by {}", new.number, new.peer);
+        self.context.usage.opened(new.listener);
         let connection = Connection::open(new, slot, &self.context);
         let (is_watched, is_broken) = (connection.needs_watching(), connection.is_broken());
         self.untrusted += usize::from(connection.has_timeouts);

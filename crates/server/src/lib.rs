@@ -73,6 +73,7 @@ pub use net::proxy_header;
 pub use open::{Handle, Opened, Reloaded, Server, hash_password, load_schema, node_settings};
 pub use serve::privileges::{CORE_DUMPS_VARIABLE, forbid_core_dumps};
 pub use serve::serve;
+pub use telemetry::client_use::{ClientUse, NoClientUse, Work};
 pub use telemetry::index_advice::{IndexProposal, NoProposal, SearchCosts};
 pub use telemetry::operation_event::{logged_filter, scope_name};
 pub use workers::index_upkeep::progress_text;

@@ -211,6 +211,18 @@ pub const ADVISED_INDEXES_MAX: usize = 8;
 /// See [`ADVISED_SHAPES_MAX`].
 pub const ADVISED_FILTERS_MAX: usize = 3;
 
+/// Most clients whose work each event loop counts in a period. With names of [`CLIENT_NAME_SIZE_MAX`], those of two
+/// periods occupy at most 128 KiB.
+pub const CLIENTS_KEPT_MAX: usize = 128;
+/// Octets of a client's DN that are kept with its work.
+pub const CLIENT_NAME_SIZE_MAX: usize = 256;
+/// Time over which the work of clients is counted; that of the period before is shown too.
+pub const CLIENTS_PERIOD: Duration = Duration::from_secs(300);
+/// Number of clients that the monitor shows.
+pub const TOP_CLIENTS_MAX: usize = 20;
+/// Most indexes whose use each event loop counts.
+pub const INDEXES_COUNTED_MAX: usize = 1_024;
+
 /// Bytes of results that wait for the client of one search before its threads pause, without the results being made.
 /// With [`SCANS_MAX`], all of them occupy at most 64 MiB.
 pub const SCAN_BYTES_WAITING_MAX: usize = 512 << 10;

@@ -6,6 +6,7 @@ mod entries;
 mod figure;
 mod metrics;
 mod replicas;
+mod usage;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -19,6 +20,8 @@ use directory::search::MissingIndex;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use self::figure::{Group, Value};
+pub(crate) use self::usage::named_listeners;
+use crate::config::ListenerIndex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::http::Page;
@@ -42,6 +45,7 @@ use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::replica::figures::ReplicaFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::scan_shares::ScanShares;
+use crate::workers::usage::Usage;
 use crate::workers::writer::WriteQueue;
 
 /// Version of the running server.
@@ -63,6 +67,10 @@ pub(crate) struct Sources {
     /// Generation of the data that positions belong to.
     pub(crate) generation: [u8; 16],
     pub(crate) counters: Arc<[Arc<Counters>]>,
+    /// Work by listener, client and index, of each event loop.
+    pub(crate) usage: Arc<[Arc<Usage>]>,
+    /// The listeners and their names.
+    pub(crate) listener_names: Vec<(ListenerIndex, String)>,
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
@@ -194,6 +202,9 @@ impl Monitor {
         let Some(sources) = self.sources.get() else { return groups };
         groups.extend([
             connections(sources),
+            usage::listeners(sources),
+            usage::indexes(sources),
+            usage::clients(sources),
             tls(&sources.certificates),
             statistics(sources),
             threads(sources),
@@ -308,6 +319,10 @@ fn hashes(hashes: &HashFigures) -> Group {
     group.count("Jobs Dropped", "Passwords not hashed because the client had gone", load(&hashes.dropped));
     group.count("Known", "Binds by a password verified a short time before", load(&hashes.known));
     group.count("Jobs Refused", "Passwords not hashed because too many waited", load(&hashes.refused));
+    let waiting = load(&hashes.waiting);
+    group.level("Hashes Waiting", "Hashes that the waiting passwords cost", waiting);
+    let millis = load(&hashes.waited_micros) / 1_000;
+    group.count("Waited Milliseconds", "Time that passwords waited for a thread", millis);
     group.count("Hashes Verified", "Hashes that passwords were held against", load(&hashes.verified));
     group
 }

@@ -30,7 +30,7 @@ use self::settings::initial_settings;
 pub use self::settings::{hash_password, load_schema, node_settings};
 use crate::config::{Config, Secret};
 use crate::error::ServeError;
-use crate::monitor::{Monitor, Sources};
+use crate::monitor::{Monitor, Sources, named_listeners};
 use crate::net::listener::BoundPorts;
 use crate::session::context::Shared;
 use crate::stamp::{Random, new_stamp, readable_password};
@@ -214,6 +214,7 @@ impl Opened {
             readiness: readiness.clone(),
             follow: follow.as_ref().map(|(_, figures)| Arc::clone(figures)),
             replica: replica.as_ref().map(|replica| Arc::clone(&replica.figures)),
+            listener_names: named_listeners(&config.online, config.listen.len()),
             ..sources(&shared, &listening)
         };
         monitor.attach(sources);
@@ -271,6 +272,8 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         replica: None,
         generation: shared.generation,
         counters: Arc::clone(&listening.counters),
+        usage: Arc::clone(&shared.usage),
+        listener_names: Vec::new(),
         acceptor: listening.control(),
         writes: Arc::clone(&shared.writes),
         scans: shared.scan_pool.figures(),

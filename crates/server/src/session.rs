@@ -61,6 +61,7 @@ use ldap::{
 use self::sasl::SaslExchange;
 use crate::config::ListenerIndex;
 use crate::limits::SASL_EXCHANGE_BYTES;
+use crate::net::client_identity::ClientIdentity;
 use crate::net::mailbox::Address;
 use crate::net::request_memory::{Account, Admission, HolderKey, Source};
 use crate::net::stream::Peer;
@@ -69,6 +70,7 @@ use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, look_ahead};
+use crate::workers::usage::ClientKey;
 use audit::{ConnectionFacts, Ending};
 use changes::DeferredChange;
 use dispatch::Arrival;
@@ -223,6 +225,18 @@ impl Session {
 
     pub(crate) fn number(&self) -> u64 {
         self.number
+    }
+
+    /// Returns the listener that accepted the connection.
+    pub(crate) fn listener(&self) -> ListenerIndex {
+        self.listener
+    }
+
+    /// Adds the work of a turn to that of the listener and the client.
+    pub(crate) fn attribute(&self, context: &Context) {
+        let identity = ClientIdentity::of(&self.requester, self.source);
+        let (client, now) = (ClientKey { source: self.source, identity }, context.now);
+        context.usage.attribute(&context.counters.work(), self.listener, client, self.requester.dn(), now);
     }
 
     /// Returns the source of the connection.

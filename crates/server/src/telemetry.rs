@@ -1,5 +1,6 @@
 //! Telemetry: counters, faults, operations, and the resources of the process.
 
+pub(crate) mod client_use;
 pub(crate) mod counter;
 pub(crate) mod counters;
 pub(crate) mod health;

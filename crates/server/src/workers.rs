@@ -34,6 +34,7 @@ pub(crate) mod settings_reader;
 pub(crate) mod source_connection;
 pub(crate) mod trail_reader;
 mod turns;
+pub(crate) mod usage;
 pub(crate) mod verified_binds;
 pub(crate) mod warm_up;
 pub(crate) mod writer;

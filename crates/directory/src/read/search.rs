@@ -296,6 +296,17 @@ impl Search {
         }
     }
 
+    /// Passes the name of each attribute whose index gives the candidates to `each`; none if the schema was changed
+    /// since the start.
+    pub fn each_index(&self, snapshot: &Snapshot, each: &mut dyn FnMut(&str)) {
+        if let Work::Tree(search) = &self.work
+            && search.scanner.knows_schema(snapshot)
+        {
+            let scanner = &search.scanner;
+            explain::each_index(&snapshot.state().catalog.schema, &scanner.filter, &scanner.plan, each);
+        }
+    }
+
     /// Accepts the next piece of a search that was [`split`](Search::split), in ascending id, and appends its results
     /// to `out`, within the limits. [`Step::Done`] means that the searchResDone is written too; later pieces are not
     /// needed.

@@ -223,6 +223,59 @@ fn metric_names(text: &str) -> std::collections::BTreeSet<String> {
 }
 
 #[test]
+fn work_is_counted_by_listener_index_and_client() {
+    let scratch = Scratch::new("metrics-usage");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    let person = |uid: &str| format!("uid={uid},{SUFFIX}");
+    let top_entry = [("objectClass", "domain"), ("dc", "example")];
+    assert!(administrator.add(SUFFIX, &top_entry).unwrap().is_success());
+    for uid in ["anna", "bert"] {
+        let attributes = [("objectClass", "account"), ("objectClass", "simpleSecurityObject"), ("uid", uid)];
+        let all = [&attributes[..], &[("userPassword", "secret")]].concat();
+        assert!(administrator.add(&person(uid), &all).unwrap().is_success());
+    }
+    let anonymous = pando.connect();
+    let mut anna = pando.connect();
+    assert!(anna.bind(&person("anna"), "secret").unwrap().is_success());
+    for _ in 0..5 {
+        let found = administrator.search(SUFFIX, Scope::WholeSubtree, "(uid=bert)", &["uid"]).unwrap();
+        assert_eq!(found.entries.len(), 1);
+    }
+    drop(anonymous);
+
+    let metrics = page(&pando, "/metrics").1;
+    expect_documented(&metrics);
+    let of = |name: &str| value(&metrics, &format!("pando_{name}"));
+    assert_eq!(of("listeners_accepted_total{listener=\"ldap\"}"), 3.0);
+    assert!(of("listeners_operations_total{listener=\"ldap\"}") >= 9.0, "{metrics}");
+    assert_eq!(of("listeners_operations_total{listener=\"ldapi\"}"), 0.0);
+    assert!(of("listeners_bytes_total{listener=\"ldap\"}") > 100.0);
+    assert!(of("listeners_bytes_received_total{listener=\"ldap\"}") > 100.0);
+    assert_eq!(of("index_use_searches_total{index=\"uid\"}"), 5.0);
+    assert_eq!(of("index_use_entries_total{index=\"uid\"}"), 5.0);
+    assert_eq!(of("passwords_hashes_waiting"), 0.0);
+    assert!(of("passwords_waited_seconds_total") >= 0.0);
+    assert!(!metrics.contains("uid=anna"), "no names of clients");
+
+    // The costliest first, and only for those who may read cn=monitor.
+    let top = |connection: &mut client::Connection| {
+        let base = "cn=Top Clients,cn=monitor";
+        let found = connection.search(base, Scope::SingleLevel, "(cn=*)", &["monitoredInfo"]).unwrap();
+        found.entries.iter().filter_map(|entry| entry.text("monitoredInfo")).collect::<Vec<_>>()
+    };
+    let clients: Vec<server::ClientUse> =
+        top(&mut administrator).iter().map(|text| text.parse().unwrap()).collect();
+    let costs: Vec<u64> = clients.iter().map(|client| client.work.micros).collect();
+    assert!(costs.is_sorted_by(|one, next| one >= next), "{costs:?}");
+    let of = |dn: &str| clients.iter().find(|client| client.dn == dn).unwrap();
+    assert!(of(ADMIN_DN).work.operations >= 7, "{clients:?}");
+    assert_eq!((of(&person("anna")).source.as_str(), of(ADMIN_DN).work.examined), ("127.0.0.1", 5));
+    assert_eq!(top(&mut anna), Vec::<String>::new());
+    assert!(pando.stop().success());
+}
+
+#[test]
 fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let scratch = Scratch::new("metrics-rules");
     let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));

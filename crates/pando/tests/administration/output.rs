@@ -118,6 +118,7 @@ fn a_running_server_answers_in_json() {
         &format!("dn: {anna}\nchangetype: modify\nreplace: ou\nou: A\n"),
     );
     desk.json("explain", &format!("{of} (uid=anna)"));
+    desk.json("top", of);
     desk.json("index list", of);
     desk.json("index add", &format!("{of} employeeNumber"));
     desk.json("index drop", &format!("{of} employeeNumber"));

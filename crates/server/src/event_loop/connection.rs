@@ -18,6 +18,7 @@ use ending::STOPPING;
 use ldap::ResultCode;
 use zeroize::Zeroize as _;
 
+use crate::config::ListenerIndex;
 use crate::limits::{BUFFER_SIZE, PARTIAL_COPY_MAX, READS_PER_TURN_MAX, SLICE_BYTES_MAX, UNSENT_MAX};
 use crate::net::buffers::Buffers;
 use crate::net::mailbox::{HashResult, Written};
@@ -564,6 +565,16 @@ impl Connection {
             input.drain(..consumed);
             self.input = input;
         }
+    }
+
+    /// Adds the work of a turn to that of the client.
+    pub(crate) fn attribute(&self, context: &Context) {
+        self.session.attribute(context);
+    }
+
+    /// Returns the listener that accepted the connection.
+    pub(crate) fn listener(&self) -> ListenerIndex {
+        self.session.listener()
     }
 
     /// Charges the memory of the connection to its source and identity.

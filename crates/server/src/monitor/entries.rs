@@ -37,6 +37,10 @@ fn entry_value(value: &Value) -> (&'static str, &'static str, String) {
         Value::Count(number) | Value::Level(number) => {
             ("monitorCounterObject", "monitorCounter", number.to_string())
         }
+        Value::By(_, _, values) => {
+            let texts: Vec<String> = values.iter().map(|(name, number)| format!("{name} {number}")).collect();
+            info(texts.join(", "))
+        }
         Value::Time(seconds) => ("monitoredObject", "monitorTimestamp", generalized_time(*seconds)),
         Value::Flag(flag) => info(flag.to_string()),
         Value::Fault(Ok(healthy)) => info((*healthy).to_owned()),

@@ -30,6 +30,8 @@ pub(super) enum Value {
     Fault(Result<&'static str, String>),
     /// One of a few states: its word, and its text for people.
     State(&'static str, String),
+    /// A number for each of several things, which the label names. `true` for counts, which only grow.
+    By(&'static str, bool, Vec<(String, u64)>),
     /// Number done, and total number.
     Progress(u64, u64),
     /// A text.

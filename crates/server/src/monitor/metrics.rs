@@ -114,6 +114,21 @@ fn encode_figure(encoder: &mut DescriptorEncoder<'_>, group: &Group, figure: &Fi
             }
         }
         Value::Level(number) => gauge(encoder, &name, help)?.encode_gauge(number),
+        Value::By(label, is_count, values) => {
+            let mut metric = match is_count {
+                true => counter(encoder, &name, help)?,
+                false => gauge(encoder, &name, help)?,
+            };
+            for (value, number) in values {
+                let labels = [(*label, value.as_str())];
+                let mut family = metric.encode_family(&labels)?;
+                match is_count {
+                    true => count(&mut family, *number)?,
+                    false => family.encode_gauge(number)?,
+                }
+            }
+            Ok(())
+        }
         Value::Time(time) => gauge(encoder, &format!("{name}_timestamp_seconds"), help)?.encode_gauge(time),
         Value::Flag(flag) => gauge(encoder, &name, help)?.encode_gauge(&u32::from(*flag)),
         Value::Fault(state) => {
@@ -209,6 +224,9 @@ mod tests {
         group.add("mail equality", "How far", Value::Progress(1, 4));
         group.add("cn substring", "How far", Value::Progress(0, 0));
         group.text("Address", "Where", "127.0.0.1");
+        let of = || vec![("ldap".to_owned(), 1), ("ldaps".to_owned(), 2)];
+        group.add("Operations", "How many", Value::By("listener", true, of()));
+        group.add("Open", "How many", Value::By("listener", false, of()));
         let counters = Counters::default();
         counters.received(Operation::BIND);
         counters.completed(Operation::BIND, ResultCode::INVALID_CREDENTIALS, Duration::from_micros(20));
@@ -227,6 +245,8 @@ mod tests {
             "pando_read_ahead_failing 1",
             "pando_read_ahead_log_failing 0",
             "pando_read_ahead_role{state=\"stopped\"} 1",
+            "pando_read_ahead_operations_total{listener=\"ldaps\"} 2",
+            "pando_read_ahead_open{listener=\"ldap\"} 1",
             "pando_read_ahead_done_ratio{part=\"mail equality\"} 0.25",
             "pando_read_ahead_done_ratio{part=\"cn substring\"} 0.0",
             "pando_operations_received_total{operation=\"bind\"} 1",

@@ -80,6 +80,7 @@ pub(super) fn start(
             config.request_memory_bytes,
             config.online.message_size_max,
         )),
+        usage: counters.iter().map(|_| Arc::default()).collect(),
         listening: Arc::default(),
         arrivals: Arrivals::new(listening.control(), Arc::clone(counters)),
         proxies: RefusedProxies::default(),

@@ -36,6 +36,7 @@ use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::settings_reader::SettingsReader;
 use crate::workers::trail_reader::TrailReader;
+use crate::workers::usage::Usage;
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
 /// State that all threads of a server share.
@@ -62,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
+    /// Work by listener, client and index, of each event loop.
+    pub(crate) usage: Arc<[Arc<Usage>]>,
     /// Counts of persistent searches by client.
     pub(crate) listening: Arc<ListeningPlaces>,
     /// Counts of connections by client.
@@ -101,12 +104,16 @@ pub(crate) struct Context {
     pub(crate) event_loop: u16,
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
+    /// Work of this loop by listener, client and index.
+    pub(crate) usage: Arc<Usage>,
     /// The directory as of this pass of the loop, or as of the last commit seen since.
     pub(crate) snapshot: Snapshot,
     /// [`WriteQueue::commits`] when the snapshot was renewed.
     commits_seen: u64,
     /// Start of this pass of the loop.
     pub(crate) now: Instant,
+    /// End of the last turn of a connection.
+    turn_ended: Instant,
     pub(crate) settings: Arc<OnlineSettings>,
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
@@ -142,14 +149,17 @@ impl Context {
         if shared.row_cache_bytes > 0 {
             snapshot.cache_rows(shared.row_cache_bytes);
         }
+        let usage = shared.usage.get(usize::from(event_loop)).cloned().unwrap_or_default();
         let audit = AuditBuffer::new(shared.audit.clone(), &snapshot);
         Ok(Context {
             event_loop,
             shared,
             counters,
+            usage,
             snapshot,
             commits_seen: 0,
             now: Instant::now(),
+            turn_ended: Instant::now(),
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
@@ -163,6 +173,15 @@ impl Context {
             look_scratch: Vec::new(),
             coldness: Some(Coldness::new(Instant::now())),
         })
+    }
+
+    /// Counts the turn of a connection that ends now.
+    pub(crate) fn end_turn(&mut self) {
+        let (began, now) = (self.turn_ended.max(self.now), Instant::now());
+        self.turn_ended = now;
+        self.counters.turn_ended(self.now, now);
+        let took = now.saturating_duration_since(began).as_micros();
+        self.counters.micros.add(u64::try_from(took).unwrap_or(0));
     }
 
     /// Notes that the loop waits for events, until it begins a pass.

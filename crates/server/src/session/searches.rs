@@ -432,7 +432,12 @@ impl Session {
         if let Some(text) = search.refusal() {
             self.report_refusal(context, text);
         }
+        search.each_index(&context.snapshot, &mut |attribute| {
+            let (examined, returned) = (search.entries_examined(), search.entries_sent());
+            context.usage.index_used(attribute, examined, returned);
+        });
         if let Some(account) = account {
+            context.counters.micros.add(account.micros());
             Session::count_costly(context, search, account, code);
         }
         let entries = Some(search.entries_sent());

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use ldap::{ResponseOp, ResultCode, Tag, request_tag};
 
+use super::client_use::Work;
 use super::counter::Counter;
 use super::latency::{Latency, LatencyCounters};
 
@@ -89,6 +90,10 @@ pub(crate) struct Counters {
     pub(crate) entries: Counter,
     /// Entries that finished searches examined.
     pub(crate) examined: Counter,
+    /// Operations finished.
+    finished: Counter,
+    /// Microseconds of turns, and of scan threads for finished searches.
+    pub(crate) micros: Counter,
     /// Bytes received.
     pub(crate) bytes_in: Counter,
     /// Bytes sent.
@@ -147,6 +152,7 @@ impl Counters {
         if let Some(counter) = kind.completed.get(code.0.min(CODES) as usize) {
             counter.add(1);
         }
+        self.finished.add(1);
         if waited.is_zero() {
             kind.in_turn.add(1);
             self.in_turn.add(1);
@@ -157,9 +163,20 @@ impl Counters {
 
     /// Ends a connection's turn, in the pass of the loop that began at `began`.
     #[inline]
-    pub(crate) fn turn_ended(&self, began: Instant) {
+    pub(crate) fn turn_ended(&self, began: Instant, now: Instant) {
         if self.in_turn.value() > 0 {
-            self.count_turn(began.elapsed());
+            self.count_turn(now.saturating_duration_since(began));
+        }
+    }
+
+    /// Returns all work of the loop.
+    pub(crate) fn work(&self) -> Work {
+        Work {
+            micros: self.micros.value(),
+            operations: self.finished.value(),
+            examined: self.examined.value(),
+            bytes_received: self.bytes_in.value(),
+            bytes_sent: self.bytes_out.value(),
         }
     }
 
@@ -226,10 +243,11 @@ mod tests {
         assert_eq!((search.name, search.received), ("search", 2));
         assert_eq!(search.results, [(Some(ResultCode::SUCCESS), 2), (None, 1)]);
         assert_eq!(search.latency.count(), 1, "two turns are under way");
-        loops[0].turn_ended(Instant::now());
-        loops[0].turn_ended(Instant::now());
+        let now = Instant::now();
+        loops[0].turn_ended(now, now);
+        loops[0].turn_ended(now, now);
         assert_eq!(operation_totals(&loops)[2].latency.count(), 2);
-        loops[1].turn_ended(Instant::now());
+        loops[1].turn_ended(now, now);
         assert_eq!(operation_totals(&loops)[2].latency.count(), 3);
         loops[0].bytes_in.add(3);
         loops[1].bytes_in.add(4);

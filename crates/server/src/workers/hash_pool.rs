@@ -42,6 +42,8 @@ struct HashJob {
     known: Option<(VerifiedKey, Duration)>,
     /// Dead when the [`HashClaim`] is dropped.
     claim: Weak<()>,
+    /// Time of the submission; `None` once the wait is counted.
+    since: Option<Instant>,
 }
 
 /// An operation's claim on the result of a job. Dropping it cancels the job.
@@ -73,6 +75,17 @@ pub(crate) struct HashFigures {
     pub(crate) dropped: AtomicU64,
     /// Slow hashes computed to verify passwords.
     pub(crate) verified: AtomicU64,
+    /// Hashes that the waiting jobs cost.
+    pub(crate) waiting: AtomicU64,
+    /// Microseconds that jobs waited for their first turn.
+    pub(crate) waited_micros: AtomicU64,
+}
+
+impl HashFigures {
+    fn note_waiting(&self, waiting: &WaitingJobs) {
+        let cost = waiting.jobs.cost(Lane::Binds) + waiting.jobs.cost(Lane::Changes);
+        self.waiting.store(cost, Ordering::Relaxed);
+    }
 }
 
 /// The work of a job.
@@ -257,11 +270,12 @@ impl HashPool {
         }
         let alive = Arc::new(());
         if is_taken {
-            let job = HashJob { address, work, known, claim: Arc::downgrade(&alive) };
+            let job = HashJob { address, work, known, claim: Arc::downgrade(&alive), since: Some(now) };
             waiting.jobs.push(&place, cost, job);
         } else {
             waiting.reputations.note_refusal(source, now);
         }
+        figures.note_waiting(&waiting);
         drop(waiting);
         let refused = gave_way.len() as u64 + u64::from(!is_taken);
         figures.refused.fetch_add(refused, Ordering::Relaxed);
@@ -301,7 +315,12 @@ impl Queue {
         let mut waiting = self.lock();
         loop {
             while let Some((place, job)) = waiting.jobs.pop() {
+                self.figures.note_waiting(&waiting);
                 if job.is_claimed() {
+                    if let Some(since) = job.since {
+                        let waited = u64::try_from(since.elapsed().as_micros()).unwrap_or(u64::MAX);
+                        self.figures.waited_micros.fetch_add(waited, Ordering::Relaxed);
+                    }
                     return Some((place, job));
                 }
                 self.figures.dropped.fetch_add(1, Ordering::Relaxed);
@@ -324,6 +343,7 @@ impl WaitingJobs {
     /// Drops the jobs whose claims were dropped.
     fn drop_unclaimed(&mut self, figures: &HashFigures) {
         let dropped = self.jobs.retain(HashJob::is_claimed);
+        figures.note_waiting(self);
         figures.dropped.fetch_add(dropped as u64, Ordering::Relaxed);
     }
 
@@ -353,7 +373,7 @@ impl WaitingJobs {
 
 fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
     let mut random = Random::default();
-    while let Some((place, HashJob { address, work, known, claim })) = queue.next() {
+    while let Some((place, HashJob { address, work, known, claim, .. })) = queue.next() {
         let cost = work.cost();
         // Hashing runs libraries on bytes of a peer. A defect that they trigger must cost one answer, not the thread.
         let performed =
@@ -365,7 +385,11 @@ fn work(queue: &Queue, bad_passwords: &BadPasswords, mailboxes: &[Mailbox]) {
                 let mut waiting = queue.lock();
                 let work = HashWork::Prepare(left);
                 let cost_left = work.cost();
-                waiting.jobs.push_begun(&place, cost_left, HashJob { address, work, known, claim });
+                waiting.jobs.push_begun(
+                    &place,
+                    cost_left,
+                    HashJob { address, work, known, claim, since: None },
+                );
                 waiting.jobs.charge(&place, cost.saturating_sub(1));
                 continue;
             }
@@ -566,7 +590,7 @@ mod tests {
                 let alive = Arc::new(());
                 let address = Address { event_loop: 0, slot: 3, connection: 9, ticket };
                 let (work, claim) = (verify(Vec::new(), b"x"), Arc::downgrade(&alive));
-                let job = HashJob { address, work, known: None, claim };
+                let job = HashJob { address, work, known: None, claim, since: None };
                 (job, alive)
             };
             let (jobs, claims): (Vec<_>, Vec<_>) = (0..HASHES_PER_THREAD_MAX as u64).map(fill).unzip();

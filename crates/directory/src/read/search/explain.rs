@@ -205,6 +205,36 @@ impl Explained<'_> {
     }
 }
 
+/// Passes the attribute of each term from which the candidates come to `each`.
+pub(super) fn each_index(schema: &Schema, filter: &Term, plan: &Plan, each: &mut dyn FnMut(&str)) {
+    if plan.is_by_place || plan.chosen_terms == 0 || matches!(plan.source(), Source::Scan) {
+        return;
+    }
+    match filter {
+        Term::And(terms) => {
+            for (place, term) in terms.iter().enumerate().take(64) {
+                if plan.chosen_terms & 1 << place != 0 {
+                    each_attribute(schema, term, each);
+                }
+            }
+        }
+        term => each_attribute(schema, term, each),
+    }
+}
+
+fn each_attribute(schema: &Schema, term: &Term, each: &mut dyn FnMut(&str)) {
+    match term {
+        Term::Item(Item { subject: Subject::Attribute(description), .. }) => {
+            each(schema.type_by_id(description.type_id).name());
+        }
+        Term::Class(_) | Term::StructuralClass(_) => each("objectClass"),
+        Term::And(terms) | Term::Or(terms) => {
+            terms.iter().for_each(|term| each_attribute(schema, term, each));
+        }
+        _ => {}
+    }
+}
+
 /// Returns the name of the attribute that an item tests; empty if it is any.
 pub(super) fn subject_name(schema: &Schema, subject: &Subject) -> String {
     match subject {

@@ -1,0 +1,71 @@
+//! Figures of the work of event loops: by listener, by index, and of the clients that cost most.
+
+use std::time::Instant;
+
+use super::Sources;
+use super::figure::{Group, Value};
+use crate::config::{ListenerIndex, OnlineSettings};
+use crate::limits::TOP_CLIENTS_MAX;
+use crate::workers::usage::{IndexUse, ListenerUse, index_uses, listener_use, top_clients};
+
+/// Returns the listeners of a server with their names: those of the settings, and those that every server has.
+pub(crate) fn named_listeners(settings: &OnlineSettings, count: usize) -> Vec<(ListenerIndex, String)> {
+    let stated = (0..ListenerIndex::CONSOLE.0).take(count).map(ListenerIndex);
+    let all = stated.chain([ListenerIndex::DATA_DIRECTORY, ListenerIndex::CONSOLE]);
+    all.map(|listener| (listener, settings.listener_name(listener).to_string())).collect()
+}
+
+/// Returns the figures by listener. Listeners of one name are added up.
+pub(super) fn listeners(sources: &Sources) -> Group {
+    let mut sums: Vec<(&str, ListenerUse)> = Vec::new();
+    for (listener, name) in &sources.listener_names {
+        let ListenerUse { opened, closed, work } = listener_use(&sources.usage, *listener);
+        let place = sums.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
+            sums.push((name, ListenerUse::default()));
+            sums.len() - 1
+        });
+        if let Some((_, sum)) = sums.get_mut(place) {
+            sum.opened += opened;
+            sum.closed += closed;
+            sum.work.add(&work);
+        }
+    }
+    let mut group = Group::new("Listeners");
+    let mut add = |name: &'static str, help: &'static str, is_count: bool, of: fn(&ListenerUse) -> u64| {
+        let values = sums.iter().map(|(name, sum)| ((*name).to_owned(), of(sum))).collect();
+        group.add(name, help, Value::By("listener", is_count, values));
+    };
+    let open = |sum: &ListenerUse| sum.opened.saturating_sub(sum.closed);
+    add("Connections", "Connections that are open, by listener", false, open);
+    add("Accepted", "Connections accepted, by listener", true, |sum| sum.opened);
+    add("Operations", "Operations finished, by listener", true, |sum| sum.work.operations);
+    add("Bytes", "Octets sent, by listener", true, |sum| sum.work.bytes_sent);
+    add("Bytes Received", "Octets received, by listener", true, |sum| sum.work.bytes_received);
+    group
+}
+
+/// Returns the figures by index.
+pub(super) fn indexes(sources: &Sources) -> Group {
+    let uses = index_uses(&sources.usage);
+    let mut group = Group::new("Index Use");
+    let mut add = |name: &'static str, help: &'static str, of: fn(&IndexUse) -> u64| {
+        let values = uses.iter().map(|(name, used)| (name.clone(), of(used))).collect();
+        group.add(name, help, Value::By("index", true, values));
+    };
+    add("Searches", "Searches whose candidates came from an index", |used| used.searches);
+    add("Entries Examined", "Candidates from an index that searches looked at", |used| used.examined);
+    add("Entries", "Entries that these searches returned", |used| used.returned);
+    group
+}
+
+/// Returns the clients that cost most in the last minutes, the costliest first. They are no metrics: their number is
+/// not bounded over time.
+pub(super) fn clients(sources: &Sources) -> Group {
+    let mut group = Group::new("Top Clients");
+    let top = top_clients(&sources.usage, TOP_CLIENTS_MAX, Instant::now());
+    for (rank, client) in (1..).zip(top) {
+        let help = "Work for a client in the last five to ten minutes, the costliest first";
+        group.text(format!("{rank:02}"), help, client);
+    }
+    group
+}
