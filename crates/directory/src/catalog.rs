@@ -300,6 +300,8 @@ pub(crate) const META_FOLLOW: &[u8] = b"follow";
 
 /// Key of the last state of a copy that was promoted.
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";
+/// Row of the rules by which existing entries have yet to join their group.
+pub(crate) const META_JOINS: &[u8] = b"joins";
 /// Row of the lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
 /// Row of the role of this directory in replication without a shared log.

@@ -64,5 +64,5 @@ pub use settings::{DirectorySettings, FollowedTree, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};
 pub use write::dynamic_entries;
-pub use write::value_ends;
 pub use write::{account_update, apply, decide, passwords};
+pub use write::{joins, value_ends};

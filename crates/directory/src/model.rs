@@ -25,6 +25,7 @@ pub mod outcome;
 pub mod own_changes;
 pub(crate) mod password_kind;
 pub(crate) mod password_policy;
+pub(crate) mod pending_join;
 pub(crate) mod quoted;
 pub mod record;
 pub(crate) mod record_value;

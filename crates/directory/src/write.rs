@@ -12,6 +12,7 @@ pub mod dynamic_entries;
 #[cfg(test)]
 mod every_description;
 pub(crate) mod given_values;
+pub mod joins;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod new_entry;

@@ -2,14 +2,45 @@
 
 use schema::{Schema, TypeId};
 
+use store::{Batch, Read};
+
+use super::META_JOINS;
 use super::covered_entries::CoveredEntries;
 use super::is_link_type;
 use super::secret::Secrets;
 use crate::model::name::NormalName;
+use crate::model::outcome::OperationError;
+use crate::model::pending_join::{PendingJoin, PendingJoins};
+use crate::model::rows::META;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
 /// Attribute of the members if the rule names none.
 const MEMBER: &str = "member";
+
+/// Returns the rules by which existing entries have yet to join their group.
+///
+/// # Errors
+/// The row is damaged.
+pub(crate) fn pending_joins(read: &Read) -> Result<PendingJoins, OperationError> {
+    let Some(row) = read.get(META, META_JOINS)? else { return Ok(PendingJoins::default()) };
+    PendingJoins::decode(row).ok_or_else(|| OperationError::Damaged("joins".to_owned()))
+}
+
+/// Applies the statement of these rules in a record, unless a later record has stated them already.
+///
+/// # Errors
+/// The row is damaged; the store failed.
+pub(crate) fn apply_joins(
+    batch: &mut Batch<'_>,
+    position: u64,
+    list: &[PendingJoin],
+) -> Result<(), OperationError> {
+    if position > pending_joins(batch)?.position {
+        let row = PendingJoins { position, list: list.to_vec() };
+        batch.put(META, META_JOINS, &row.encode())?;
+    }
+    Ok(())
+}
 
 /// A rule with the group and the entries that join it.
 #[derive(Clone, Debug)]

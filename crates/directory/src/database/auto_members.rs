@@ -17,6 +17,7 @@ use crate::model::rows::EntryId;
 use crate::model::stamp::Stamp;
 use crate::read::controls::RequestControls;
 use crate::write::decide::decide;
+use crate::write::joins;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -93,6 +94,39 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
+    /// Makes existing entries members by a rule that was added or changed, a bounded number of them. Returns whether
+    /// any rule was pending.
+    ///
+    /// # Errors
+    /// The batch has no room; the store failed.
+    pub(super) fn join_existing(&mut self, stamp: &Stamp) -> Result<bool> {
+        let state = self.state();
+        let mut pending = joins::pending(state)?;
+        let Some(due) = joins::due(state, &pending)? else { return Ok(false) };
+        let Some(join) = pending.get_mut(due.place) else { return Ok(false) };
+        let joining = due.joining(state, join.after)?;
+        if !joining.dns.is_empty() {
+            let member = state.catalog.schema.type_by_id(due.rule.member).name();
+            let mut changes = ChangesBuf::new();
+            changes.push(ChangeOperation::Add, member, &joining.dns);
+            let request = ModifyRequest { object: &due.rule.group.0, changes: changes.as_changes() };
+            match self.add_member(&Request::Modify(request), stamp) {
+                Ok(()) => join.joined += joining.dns.len() as u64,
+                Err(OperationError::Refused { code, diagnostic, .. }) if code != ResultCode::BUSY => {
+                    join.refusal = format!("{code}: {diagnostic}");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        match joining.last {
+            Some(last) if join.refusal.is_empty() => join.after = last,
+            None if join.refusal.is_empty() => drop(pending.remove(due.place)),
+            _ => {}
+        }
+        self.record_with(AUTO_MEMBERS, Change::Joins(pending), Vec::new(), stamp)?;
+        Ok(true)
+    }
+
     fn add_member(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<()> {
         let server = Requester::Administrator { dn: AUTO_MEMBERS.to_owned() };
         let csn = self.next_csn(stamp)?;
@@ -110,6 +144,7 @@ mod tests {
     use crate::model::own_changes::AUTO_MEMBERS;
     use crate::settings::notes;
     use crate::testing::{SUFFIX, TestDirectory, ok};
+    use crate::write::joins;
 
     const GROUP: &str = "cn=staff,dc=example,dc=com";
 
@@ -187,6 +222,65 @@ mod tests {
         assert_eq!(add(&mut directory, "bob", "clerk"), ResultCode::SUCCESS);
         assert_eq!(members(&mut directory), ["cn=ann", "ou=unit", "cn=bob"]);
         assert_eq!(directory.snapshot.position().unwrap(), before + 2);
+    }
+
+    #[test]
+    fn existing_entries_join_by_a_new_rule_in_steps() {
+        let mut directory = directory(&[]);
+        for number in 0..9 {
+            let title = if number % 2 == 0 { "boss" } else { "clerk" };
+            assert_eq!(add(&mut directory, &format!("p{number}"), title), ResultCode::SUCCESS);
+        }
+        ok(directory.modify(GROUP, &[(Add, "member", &[&format!("cn=p2,{SUFFIX}")])]));
+        let rule = |name: &str| format!("{name}: into '{GROUP}' matching '(title=boss)'");
+        let mut proposal = directory.directory.directory_settings();
+        proposal.general.auto_members = vec![rule("a")];
+        let notes = joins::notes(directory.snapshot.state(), &proposal).unwrap();
+        assert!(notes[0].contains("the rule \"a\", 4 existing entries join"), "{notes:?}");
+        set(&mut directory, &[&rule("a")]);
+        assert_eq!(members(&mut directory), ["cn=p2"]);
+
+        let mut steps = 0;
+        while directory.make_due_changes(0) {
+            steps += 1;
+            directory = directory.reopen();
+        }
+        assert!(steps > 2, "{steps}");
+        let mut found = members(&mut directory);
+        found.sort();
+        assert_eq!(found, ["cn=p0", "cn=p2", "cn=p4", "cn=p6", "cn=p8"]);
+        assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [AUTO_MEMBERS]);
+        assert!(joins::pending(directory.snapshot.state()).unwrap().is_empty());
+
+        // An entry that is removed later stays so, until the rule changes.
+        let p4 = format!("cn=p4,{SUFFIX}");
+        ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&p4])]));
+        set(&mut directory, &[&rule("a"), "x: into 'cn=none,dc=example,dc=com'"]);
+        assert!(!directory.make_due_changes(0), "the group of the new rule does not exist");
+        assert_eq!(members(&mut directory).len(), 4);
+        set(&mut directory, &[&rule("b")]);
+        while directory.make_due_changes(0) {}
+        assert_eq!(members(&mut directory).len(), 5);
+        // A rule that is removed before all have joined ends.
+        ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX])]));
+        set(&mut directory, &[&rule("c")]);
+        assert!(directory.make_due_changes(0));
+        set(&mut directory, &[]);
+        assert!(!directory.make_due_changes(0));
+        let check = crate::maintenance::check::check(&directory.snapshot).unwrap();
+        assert_eq!(check, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_group_that_refuses_a_member_ends_the_rule() {
+        let mut directory = directory(&[]);
+        let unit = format!("ou=unit,{SUFFIX}");
+        ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
+        set(&mut directory, &[&format!("a: into '{unit}'"), &format!("b: into '{GROUP}'")]);
+        while directory.make_due_changes(0) {}
+        let pending = joins::pending(directory.snapshot.state()).unwrap();
+        assert!(pending.len() == 1 && pending[0].refusal.contains("member"), "{pending:?}");
+        assert_eq!(members(&mut directory), ["ou=unit"]);
     }
 
     #[test]

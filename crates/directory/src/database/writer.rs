@@ -586,6 +586,7 @@ impl WriteBatch<'_> {
             self.make(Some(record), stamp)?;
             has_any = true;
         }
+        has_any |= self.join_existing(stamp)?;
         let Some(place) = undelete::expired(self.state(), stamp.now_micros)? else { return Ok(has_any) };
         let purge = Change::Purge { position: place.position, id: place.id };
         self.record_with("", purge, Vec::new(), stamp)?;
@@ -682,7 +683,7 @@ impl WriteBatch<'_> {
         Ok(decided.differences)
     }
 
-    fn record_with(
+    pub(super) fn record_with(
         &mut self,
         requester: &str,
         change: Change,

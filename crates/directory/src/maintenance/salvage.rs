@@ -167,6 +167,7 @@ fn describe(change: &Change) -> String {
         Change::Undelete(undelete) => {
             format!("undelete {}, {} entries in all", Quoted(&undelete.dn), undelete.entries.len())
         }
+        Change::Joins(_) => "progress of automatic memberships".to_owned(),
         Change::Purge { .. } => "removal of old deleted entries".to_owned(),
     }
 }

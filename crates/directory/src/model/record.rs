@@ -14,6 +14,7 @@ pub use crate::model::delete_trace::DeleteTrace;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::origin::Origin;
+use crate::model::pending_join::{PendingJoin, put_joins, take_joins};
 pub use crate::model::record_value::Value;
 use crate::model::record_value::{put_value, take_value};
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
@@ -64,6 +65,8 @@ pub enum Change {
     /// Changes directory-wide settings. From then on changes of entries maintain the rows of a new index; rows of
     /// existing entries are built in slices; see [`crate::index::maintenance`].
     Settings(SettingsRecord),
+    /// States the rules by which existing entries have yet to join their group.
+    Joins(Vec<PendingJoin>),
     /// Sets the administrator's password.
     Administrator {
         /// In stored form.
@@ -328,6 +331,7 @@ impl Change {
             Change::DeleteTree(_) => 12,
             Change::Undelete(_) => 15,
             Change::Purge { .. } => 16,
+            Change::Joins(_) => 20,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
             Change::Settings(_) => 9,
@@ -397,6 +401,7 @@ impl Change {
                 put_varint(out, *position);
                 put_varint(out, id.0);
             }
+            Change::Joins(list) => put_joins(out, list),
         }
     }
 
@@ -432,6 +437,7 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             16 => Change::Purge { position: decoder.varint()?, id: EntryId(decoder.varint()?) },
+            20 => Change::Joins(take_joins(decoder)?),
             4 => Change::ModifyDn(ModifyDn {
                 id: EntryId(decoder.varint()?),
                 old_dn: decoder.string()?,
@@ -631,6 +637,11 @@ mod tests {
                 changes: changes.clone(),
             }),
             Change::Purge { position: 300, id: EntryId(5) },
+            Change::Joins(vec![PendingJoin {
+                after: EntryId(300),
+                joined: 7,
+                ..PendingJoin::new("a: x".to_owned())
+            }]),
             Change::DeleteTree(DeleteTree {
                 top: EntryId(5),
                 dn: dn.clone(),
@@ -657,6 +668,7 @@ mod tests {
                 suffixes: Some(vec![(0, "dc=b".to_owned()), (300, "o=c".to_owned())]),
                 indexes: Vec::new(),
                 general: Some(GeneralSettings { size_limit: 7, ..GeneralSettings::default() }),
+                joins: Some(vec![PendingJoin::new("b: y".to_owned())]),
             }),
             Change::Administrator { stored: b"{SSHA}x".to_vec() },
         ];

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use store::Batch;
 
 use super::{SettingsRecord, SuffixNumber};
+use crate::catalog::auto_members::apply_joins;
 use crate::catalog::{
     Catalog, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS,
     META_SUFFIX, meta_key, schema_of,
@@ -82,6 +83,9 @@ pub(crate) fn apply_rest(
 ) -> Result<()> {
     if let Some(suffixes) = &record.suffixes {
         apply_suffixes(batch, catalog, suffixes)?;
+    }
+    if let Some(joins) = &record.joins {
+        apply_joins(batch, position, joins)?;
     }
     for (attribute, kinds) in &record.indexes {
         maintenance::define(batch, catalog, *attribute, *kinds)?;

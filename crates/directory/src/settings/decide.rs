@@ -87,6 +87,7 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
     record.indexes = change_indexes(catalog, &checked, &mut allocations);
     if checked.settings.general != before.general {
         record.general = Some(checked.settings.general.clone());
+        record.joins = value_rules::joins(state, (&before.general, &checked.settings.general))?;
     }
     let (attributes, _) = allocations.into_parts();
     let differences = Difference::between(&before, &checked.settings);

@@ -5,7 +5,7 @@ use schema::{Schema, TypeId};
 
 use super::{DirectorySettings, GeneralSettings, SettingsProblem};
 use crate::catalog::Secrets;
-use crate::catalog::auto_members::AutoMemberRule;
+use crate::catalog::auto_members::{AutoMemberRule, pending_joins};
 use crate::catalog::bind_names::BindNameRule;
 use crate::catalog::next_numbers::NextNumberRule;
 use crate::catalog::sort_orders::SortOrderRule;
@@ -14,6 +14,7 @@ use crate::catalog::value_limits::ValueLimit;
 use crate::model::index_definition::IndexPart;
 use crate::model::limits::{SORT_ORDERS_MAX, VALUE_RULES_MAX};
 use crate::model::outcome::OperationError;
+use crate::model::pending_join::PendingJoin;
 use crate::model::quoted::Quoted;
 use crate::model::rows::NODES;
 use crate::tree::TreeState;
@@ -113,6 +114,28 @@ pub(super) fn missing_groups(
         }
     }
     Ok(notices)
+}
+
+/// Returns the rules by which existing entries have yet to join their group, if other settings change them: rules that
+/// are new, or differ in any way, and those that were pending before and stay.
+///
+/// # Errors
+/// The store failed.
+pub(super) fn joins(
+    state: TreeState<'_>,
+    (before, after): (&GeneralSettings, &GeneralSettings),
+) -> Result<Option<Vec<PendingJoin>>, OperationError> {
+    let (old, new) = (&before.auto_members, &after.auto_members);
+    if old == new {
+        return Ok(None);
+    }
+    let pending = pending_joins(state.read)?.list;
+    let mut joins = pending.clone();
+    joins.retain(|join| new.contains(&join.rule));
+    if state.read.row_count(NODES)? > 0 {
+        joins.extend(new.iter().filter(|rule| !old.contains(rule)).cloned().map(PendingJoin::new));
+    }
+    Ok((joins != pending).then_some(joins))
 }
 
 /// Checks the rules by themselves. The indexes of `settings` are already checked.

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use store::Batch;
 
 use crate::accounts::{has_policies, is_policy, read_policies};
+use crate::catalog::auto_members::apply_joins;
 use crate::catalog::{
     Catalog, META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_LAST_CSN,
     META_LAST_ENTRY, last_csn, last_entry_id, meta_key,
@@ -84,6 +85,7 @@ pub fn apply(
         Change::Settings(settings) => apply_rest(batch, catalog, position, settings)?,
         Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
         Change::Undelete(undelete) => apply_undelete(batch, catalog, position, undelete)?,
+        Change::Joins(list) => apply_joins(batch, position, list)?,
         Change::Purge { position, id } => {
             tombstones::purge(batch, TombstonePlace { position: *position, id: *id })?;
         }
@@ -117,7 +119,9 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
         Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
         Change::Undelete(_) => true,
         Change::Settings(settings) => settings.general.is_some() || settings.schema.is_some(),
-        Change::Suffix { .. } | Change::Administrator { .. } | Change::Purge { .. } => false,
+        Change::Suffix { .. } | Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) => {
+            false
+        }
     }
 }
 
@@ -175,7 +179,11 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::DeleteTree(tree) => &tree.dn,
         Change::ModifyDn(rename) => &rename.old_dn,
         Change::Undelete(undelete) => &undelete.dn,
-        Change::Suffix { .. } | Change::Settings(_) | Change::Administrator { .. } | Change::Purge { .. } => {
+        Change::Suffix { .. }
+        | Change::Settings(_)
+        | Change::Joins(_)
+        | Change::Administrator { .. }
+        | Change::Purge { .. } => {
             return Ok(());
         }
     };

@@ -4,6 +4,7 @@ use crate::support;
 
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
+use support::cluster::until;
 use support::pando::command;
 use support::tree::{person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch};
@@ -71,4 +72,11 @@ fn entries_join_groups_by_rules_of_the_settings() {
     let outcome = admin.add(&clerk, &attributes).unwrap();
     assert_eq!(outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{outcome:?}");
     assert!(admin.entry(&clerk, &["1.1"]).unwrap().is_none());
+
+    // Existing entries join by a rule that is added.
+    let rule = format!("all: into '{group}' in 'ou=people,{SUFFIX}' matching '(objectClass=person)'");
+    replace(&mut admin, "cn=config", "pandoAutoMember", &[&rule]);
+    let bert = person_dn("bert");
+    let has_joined = |admin: &mut Connection| values(admin, &group, "member").contains(&bert);
+    until("an existing entry joins", || has_joined(&mut admin).then_some(()));
 }

@@ -419,6 +419,9 @@ impl Scribe<'_> {
                 let below = undelete.entries.len().saturating_sub(1);
                 event.text(Field::Name, "undelete").number(Field::Entries, below as u64);
             }
+            Change::Joins(_) => {
+                event.text(Field::Name, "progress of automatic memberships");
+            }
             Change::Purge { .. } => {
                 event.text(Field::Name, "removal of deleted entries");
             }
@@ -509,7 +512,7 @@ fn change_target(record: &Record) -> (Kind, &str) {
         Change::ModifyDn(rename) => (Kind::ModifyDn, &rename.old_dn),
         Change::Suffix { dn } => (Kind::Administration, dn),
         Change::Undelete(undelete) => (Kind::Add, &undelete.dn),
-        Change::Settings(_) | Change::Administrator { .. } | Change::Purge { .. } => {
+        Change::Settings(_) | Change::Joins(_) | Change::Administrator { .. } | Change::Purge { .. } => {
             (Kind::Administration, "")
         }
     }

@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use directory::joins::{self, PendingJoin};
 use directory::virtual_entries::MAKE_DUE_CHANGES;
 use directory::{Directory, OperationError, Requester, deleted, dynamic_entries, value_ends};
 use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
@@ -34,5 +35,59 @@ fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
     let (snapshot, now) = (directory.snapshot()?, now_micros());
     Ok(value_ends::is_one_ended(snapshot.state(), now)?
         || dynamic_entries::is_one_expired(snapshot.state(), now)?
+        || joins::is_one_due(snapshot.state())?
         || deleted::is_one_expired(snapshot.state(), now)?)
+}
+
+/// Rules of `auto_members` by which existing entries join their group, as they were logged.
+#[derive(Debug, Default)]
+pub(crate) struct JoinWatch {
+    logged: Vec<PendingJoin>,
+}
+
+impl JoinWatch {
+    /// Logs what has changed: rules that begin, go on, end, or are refused.
+    pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
+        match directory.snapshot().map_err(OperationError::from).and_then(|now| joins::pending(now.state())) {
+            Ok(pending) => self.changed(pending).iter().for_each(|line| tracing::info!("{line}")),
+            Err(error) => tracing::error!(%error, "the progress of automatic memberships cannot be read"),
+        }
+    }
+
+    fn changed(&mut self, pending: Vec<PendingJoin>) -> Vec<String> {
+        let mut lines = Vec::new();
+        for join in pending.iter().filter(|join| !self.logged.contains(join)) {
+            let PendingJoin { rule, after, joined, refusal } = join;
+            lines.push(match refusal.is_empty() {
+                true => format!("auto_members {rule:?}: {joined} entries joined, up to entry {}", after.0),
+                false => format!("auto_members {rule:?}: no more entries join: {refusal}"),
+            });
+        }
+        let is_left = |rule: &str| pending.iter().any(|join| join.rule == rule);
+        let ended = self.logged.iter().filter(|join| !is_left(&join.rule));
+        lines.extend(
+            ended.map(|join| format!("auto_members {:?}: all existing entries are examined", join.rule)),
+        );
+        self.logged = pending;
+        lines
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_is_logged_once() {
+        let mut watch = JoinWatch::default();
+        let begun = PendingJoin::new("a: x".to_owned());
+        let refused = PendingJoin { refusal: "no".to_owned(), ..begun.clone() };
+        assert_eq!(
+            watch.changed(vec![begun.clone()]),
+            ["auto_members \"a: x\": 0 entries joined, up to entry 0"]
+        );
+        assert!(watch.changed(vec![begun]).is_empty());
+        assert_eq!(watch.changed(vec![refused]), ["auto_members \"a: x\": no more entries join: no"]);
+        assert_eq!(watch.changed(Vec::new()), ["auto_members \"a: x\": all existing entries are examined"]);
+    }
 }

@@ -18,7 +18,7 @@ use crate::limits::{
     BATCH_WRITES_MAX, LOGIN_PATIENCE, LOGIN_RETRY, LOGIN_TICK, LOGIN_WAIT_DIVISOR, LOGIN_WAIT_MAX,
     LOGIN_WAIT_MIN,
 };
-use crate::workers::due_changes;
+use crate::workers::due_changes::{self, JoinWatch};
 use crate::workers::policy_watch::PolicyWatch;
 use crate::workers::service::Service;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -152,13 +152,14 @@ pub(crate) fn start(
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
-    let mut policies = PolicyWatch::default();
+    let (mut policies, mut joins) = (PolicyWatch::default(), JoinWatch::default());
     policies.look(directory);
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
         let turn = round.next(logins, Instant::now(), false);
         log_lost(write((logins, queue), directory, &anonymous, &turn));
         policies.look(directory);
         due_changes::look(queue, directory, &anonymous);
+        joins.look(directory);
     }
     loop {
         let turn = round.next(logins, Instant::now(), true);

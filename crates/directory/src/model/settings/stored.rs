@@ -11,6 +11,7 @@ use std::sync::Arc;
 use super::GeneralSettings;
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::index_definition::IndexKinds;
+use crate::model::pending_join::{PendingJoin, put_joins, take_joins};
 use crate::model::rows::AttrId;
 
 /// Number of a naming context; unique among existing ones.
@@ -27,11 +28,14 @@ pub struct SettingsRecord {
     pub indexes: Vec<(AttrId, IndexKinds)>,
     /// All other settings.
     pub general: Option<GeneralSettings>,
+    /// All rules by which existing entries have yet to join their group.
+    pub joins: Option<Vec<PendingJoin>>,
 }
 
 const HAS_SCHEMA: u8 = 1;
 const HAS_SUFFIXES: u8 = 2;
 const HAS_GENERAL: u8 = 4;
+const HAS_JOINS: u8 = 8;
 
 impl SettingsRecord {
     /// Returns true if nothing changes.
@@ -44,7 +48,8 @@ impl SettingsRecord {
         out.push(
             part(self.schema.is_some(), HAS_SCHEMA)
                 | part(self.suffixes.is_some(), HAS_SUFFIXES)
-                | part(self.general.is_some(), HAS_GENERAL),
+                | part(self.general.is_some(), HAS_GENERAL)
+                | part(self.joins.is_some(), HAS_JOINS),
         );
         if let Some(schema) = &self.schema {
             put_schema(out, schema);
@@ -62,11 +67,14 @@ impl SettingsRecord {
         if let Some(general) = &self.general {
             general.encode(out);
         }
+        if let Some(joins) = &self.joins {
+            put_joins(out, joins);
+        }
     }
 
     pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<SettingsRecord> {
         let parts = decoder.byte()?;
-        if parts & !(HAS_SCHEMA | HAS_SUFFIXES | HAS_GENERAL) != 0 {
+        if parts & !(HAS_SCHEMA | HAS_SUFFIXES | HAS_GENERAL | HAS_JOINS) != 0 {
             return None;
         }
         let mut record = SettingsRecord::default();
@@ -79,6 +87,9 @@ impl SettingsRecord {
         record.indexes = decoder.list(|d| Some((AttrId(d.number()?), IndexKinds::from_bits(d.byte()?)?)))?;
         if parts & HAS_GENERAL != 0 {
             record.general = Some(GeneralSettings::decode(decoder)?);
+        }
+        if parts & HAS_JOINS != 0 {
+            record.joins = Some(take_joins(decoder)?);
         }
         Some(record)
     }

@@ -297,6 +297,7 @@ impl ChangeSetBuilder {
             Change::Settings(_)
             | Change::Suffix { .. }
             | Change::Administrator { .. }
+            | Change::Joins(_)
             | Change::Purge { .. } => {}
             Change::Modify(modify) => {
                 self.set.has_aliases |= modify.flags.is_alias();

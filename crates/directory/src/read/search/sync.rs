@@ -223,7 +223,7 @@ impl Sync {
                 self.touched.extend(trace.named_by.iter().map(|id| id.0));
                 return Ok(());
             }
-            Change::Administrator { .. } | Change::Purge { .. } => return Ok(()),
+            Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) => return Ok(()),
             _ => {
                 (self.changed, self.deleted) = (None, Vec::new());
                 return Ok(());
@@ -400,6 +400,7 @@ fn is_wide_change(
         | Change::Delete(_)
         | Change::DeleteTree(_)
         | Change::Administrator { .. }
+        | Change::Joins(_)
         | Change::Purge { .. } => Ok(false),
         Change::Settings(_) | Change::Suffix { .. } => Ok(true),
         Change::ModifyDn(rename) => {

@@ -1,0 +1,73 @@
+//! Rules of `auto_members` by which existing entries have yet to join their group.
+//!
+//! One row of `meta` has all of them, with the position of the record that stated them last: `apply` ignores older
+//! records.
+
+use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::rows::EntryId;
+
+/// A rule that was added or changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PendingJoin {
+    /// The rule, as the settings have it.
+    pub rule: String,
+    /// The last entry that was examined.
+    pub after: EntryId,
+    /// Number of entries that have joined.
+    pub joined: u64,
+    /// Reason for which the group refused an entry, empty if it has not: then no more join.
+    pub refusal: String,
+}
+
+impl PendingJoin {
+    /// Returns the state of a new rule.
+    pub fn new(rule: String) -> PendingJoin {
+        PendingJoin { rule, after: EntryId::ROOT, joined: 0, refusal: String::new() }
+    }
+}
+
+/// First byte of the row.
+const ROW_VERSION: u8 = 1;
+
+/// All rules that are pending, in the order in which they are carried out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PendingJoins {
+    /// Position of the record that stated them.
+    pub(crate) position: u64,
+    pub(crate) list: Vec<PendingJoin>,
+}
+
+impl PendingJoins {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![ROW_VERSION];
+        put_varint(&mut out, self.position);
+        put_joins(&mut out, &self.list);
+        out
+    }
+
+    /// Decodes a row; `None` if it is damaged or its version is unknown.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<PendingJoins> {
+        let mut decoder = Decoder(bytes);
+        if decoder.byte()? != ROW_VERSION {
+            return None;
+        }
+        let (position, list) = (decoder.varint()?, take_joins(&mut decoder)?);
+        decoder.is_empty().then_some(PendingJoins { position, list })
+    }
+}
+
+pub(crate) fn put_joins(out: &mut Vec<u8>, list: &[PendingJoin]) {
+    put_list(out, list, |out, join| {
+        put_bytes(out, join.rule.as_bytes());
+        put_varint(out, join.after.0);
+        put_varint(out, join.joined);
+        put_bytes(out, join.refusal.as_bytes());
+    });
+}
+
+pub(crate) fn take_joins(decoder: &mut Decoder<'_>) -> Option<Vec<PendingJoin>> {
+    decoder.list(|d| {
+        let (rule, after) = (d.string()?, EntryId(d.varint()?));
+        Some(PendingJoin { rule, after, joined: d.varint()?, refusal: d.string()? })
+    })
+}

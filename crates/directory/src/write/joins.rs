@@ -1,0 +1,119 @@
+//! Existing entries that join groups by rules of the setting `auto_members` that were added or changed.
+//!
+//! The record of the settings states the rules that are pending. The writer then examines the entries in the order of
+//! their numbers, some at a time: it makes those that a rule covers members by an ordinary record, and states its
+//! progress by another. A new writer, or a restart, continues there.
+
+use std::ops::Bound;
+
+use store::Direction;
+
+use crate::catalog::auto_members::{AutoMemberRule, pending_joins};
+use crate::filter::Covering;
+use crate::index::slice::key_id;
+use crate::model::limits::{JOIN_ENTRIES_MAX, JOINED_AT_ONCE_MAX};
+use crate::model::outcome::OperationError;
+pub use crate::model::pending_join::PendingJoin;
+use crate::model::rows::{EntryId, LINKS, NODES, id_key, link_key};
+use crate::settings::DirectorySettings;
+use crate::tree::TreeState;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Returns the rules that are pending.
+///
+/// # Errors
+/// The store failed.
+pub fn pending(state: TreeState<'_>) -> Result<Vec<PendingJoin>> {
+    Ok(pending_joins(state.read)?.list)
+}
+
+/// Returns true if the writer has entries to examine.
+///
+/// # Errors
+/// The store failed.
+pub fn is_one_due(state: TreeState<'_>) -> Result<bool> {
+    Ok(due(state, &pending(state)?)?.is_some())
+}
+
+/// A rule whose group exists.
+pub(crate) struct DueJoin {
+    /// Place in the list of pending rules.
+    pub(crate) place: usize,
+    pub(crate) rule: AutoMemberRule,
+    group: EntryId,
+}
+
+/// Returns the first rule that can be carried out: the group exists, and has not refused an entry.
+pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Option<DueJoin>> {
+    let catalog = state.catalog;
+    for (place, join) in pending.iter().enumerate().filter(|(_, join)| join.refusal.is_empty()) {
+        let Ok(rule) = AutoMemberRule::read(&join.rule, &catalog.schema, &catalog.secrets) else { continue };
+        if let Some(group) = state.entry_of(&rule.group.1)? {
+            return Ok(Some(DueJoin { place, rule, group }));
+        }
+    }
+    Ok(None)
+}
+
+/// Entries that join at once.
+#[derive(Default)]
+pub(crate) struct Joining {
+    pub(crate) dns: Vec<String>,
+    /// The last entry that was examined; `None` if there are no more.
+    pub(crate) last: Option<EntryId>,
+}
+
+impl DueJoin {
+    /// Returns the entries after `after` that are to join the group, at most as many as join at once.
+    pub(crate) fn joining(&self, state: TreeState<'_>, after: EntryId) -> Result<Joining> {
+        let covering = Covering::of(state, &self.rule.covered)?;
+        let from = id_key(after);
+        let mut joining = Joining::default();
+        let range = (Bound::Excluded(&from[..]), Bound::Unbounded);
+        for (count, row) in state.read.scan(NODES, range, Direction::Forward).enumerate() {
+            if count == JOIN_ENTRIES_MAX || joining.dns.len() == JOINED_AT_ONCE_MAX {
+                return Ok(joining);
+            }
+            let id = key_id(row?.0)?;
+            if self.is_to_join(state, &covering, id)? {
+                joining.dns.extend(state.dn(id)?);
+            }
+            joining.last = Some(id);
+        }
+        joining.last = None;
+        Ok(joining)
+    }
+
+    fn is_to_join(&self, state: TreeState<'_>, covering: &Covering, id: EntryId) -> Result<bool> {
+        if id == self.group || !covering.covers(state, id)? {
+            return Ok(false);
+        }
+        let Some(member) = state.catalog.attribute_id(self.rule.member, "") else { return Ok(true) };
+        Ok(!state.read.contains_id(LINKS, &link_key(self.group, member), id.0)?)
+    }
+}
+
+/// Returns a notice for each rule of other settings by which existing entries would join a group.
+///
+/// # Errors
+/// The store failed.
+pub fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
+    let known = &state.catalog.settings.general.auto_members;
+    let new = settings.general.auto_members.iter().filter(|rule| !known.contains(rule));
+    let new: Vec<PendingJoin> = new.cloned().map(PendingJoin::new).collect();
+    let mut notes = Vec::new();
+    for join in new {
+        let Some(due) = due(state, &[join])? else { continue };
+        let covering = Covering::of(state, &due.rule.covered)?;
+        let mut count: u64 = 0;
+        for row in state.read.scan(NODES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+            count += u64::from(due.is_to_join(state, &covering, key_id(row?.0)?)?);
+        }
+        notes.push(format!(
+            "auto_members: by the rule {:?}, {count} existing entries join the group in the background",
+            due.rule.name
+        ));
+    }
+    Ok(notes)
+}
