@@ -1,4 +1,4 @@
-//! Times as people read and write them, in UTC.
+//! Times and sizes as people read and write them; times are in UTC.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -41,6 +41,14 @@ pub(crate) fn span(seconds: u64) -> String {
     }
     parts.truncate(2);
     if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
+}
+
+/// Returns a number of bytes as people read it.
+pub(crate) fn size(bytes: u64) -> String {
+    match bytes {
+        bytes if bytes >= 1 << 30 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
+        bytes => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
 }
 
 /// Reads a time: `30m`, `12h` or `7d` before `now`, a day, or a day and a time in UTC with or without seconds. Returns

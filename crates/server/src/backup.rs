@@ -12,6 +12,7 @@
 //! with one missing between them, are never combined.
 
 pub(crate) mod folder;
+pub(crate) mod list;
 pub(crate) mod make;
 pub(crate) mod part;
 pub(crate) mod restore;

@@ -44,6 +44,12 @@ pub const FULL_DISK_NOTED: Duration = Duration::from_secs(30);
 /// Nice value of the backup thread.
 pub const BACKUP_NICENESS: i32 = 10;
 
+/// Interval at which a server lists its backup.
+pub const BACKUP_LIST: Duration = Duration::from_secs(60);
+
+/// Most sets of files of a backup that `cn=monitor` has, the newest ones.
+pub const BACKUP_CHAINS_MAX: usize = 100;
+
 /// Interval between checks for a due backup.
 pub const BACKUP_LOOK: Duration = Duration::from_secs(1);
 

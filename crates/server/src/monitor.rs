@@ -21,6 +21,7 @@ use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
 use self::figure::{Group, Value};
 pub(crate) use self::usage::named_listeners;
+use crate::backup::time_text;
 use crate::config::ListenerIndex;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
@@ -220,6 +221,7 @@ impl Monitor {
         groups.extend(storage(sources));
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
+        groups.extend(sources.backup.as_deref().map(backup_moments));
         groups.extend(sources.follow.as_deref().map(follow));
         groups.extend(sources.replica.as_deref().map(replicas::own));
         groups.extend(replicas::group(&sources.log_reader, newest_position(&sources.directory)));
@@ -421,7 +423,7 @@ fn audit(feed: &AuditFeed) -> Group {
 /// Returns figures of the backup. Without a time, none was made since the start.
 fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Backup");
-    let BackupState { last, error } = figures.get();
+    let BackupState { last, error, interval_seconds, .. } = figures.get();
     let (seconds, position) = last.unwrap_or_default();
     if seconds > 0 {
         group.time("Last Backup", "When the backup last had everything", seconds);
@@ -429,7 +431,31 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     }
     let lacking = newest_position(directory).saturating_sub(position);
     group.level("Changes Since", "Changes that the backup lacks", lacking);
+    group.level("Interval Seconds", "Seconds from a backup to the next", interval_seconds);
     group.add("Failing", "Why nothing is added to the backup", Value::Fault(error.map_or(Ok("no"), Err)));
+    group
+}
+
+/// Returns the moments that the backup covers: a text for each set of all entries with the changes after it.
+fn backup_moments(figures: &BackupFigures) -> Group {
+    let mut group = Group::new("Backup Moments");
+    let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
+    for chain in figures.get().chains.iter() {
+        let verified = match chain.verified {
+            None => "no".to_owned(),
+            Some((seconds, position)) => format!("{} up to {position}", time(seconds)),
+        };
+        let text = format!(
+            "until {}; positions {} to {}; files {}; bytes {}; verified {verified}",
+            time(chain.last_seconds),
+            chain.rows_position,
+            chain.last_position,
+            chain.files.len(),
+            chain.bytes,
+        );
+        let name = format!("{} position {}", time(chain.rows_seconds), chain.rows_position);
+        group.text(name, "Moments that can be restored, from this one on", text);
+    }
     group
 }
 

@@ -32,7 +32,43 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
         };
         groups.push(json!({ "name": name, "figures": figures.iter().map(figure).collect::<Vec<_>>() }));
     }
-    Ok(json!({ "groups": groups }))
+    let mut moments = monitor::group(connection, "Backup Moments")?;
+    moments.reverse();
+    let moments: Vec<Value> =
+        moments.iter().filter_map(|figure| moments_of(&figure.name, &figure.value)).collect();
+    Ok(json!({ "groups": groups, "moments": moments }))
+}
+
+/// Returns the model of moments that can be restored: `2026-11-27T08:00:00Z position 5` and `until ...Z; positions 5 to
+/// 9; files 2; bytes 4096; verified no`.
+fn moments_of(name: &str, text: &str) -> Option<Value> {
+    let from = name.split(' ').next()?;
+    let mut parts = text.split("; ");
+    let mut part = |key: &str| parts.next()?.strip_prefix(key)?.strip_prefix(' ');
+    let (until, positions) = (part("until")?, part("positions")?);
+    let (files, bytes) = (part("files")?.parse::<u64>().ok()?, part("bytes")?.parse::<u64>().ok()?);
+    let verified = part("verified").filter(|verified| *verified != "no");
+    let (verified, verified_to) = match verified.and_then(|verified| verified.split_once(" up to ")) {
+        Some((time, position)) => (Some(moment(time)), Some(position)),
+        None => (None, None),
+    };
+    let (first, last) = positions.split_once(" to ")?;
+    Some(json!({
+        "from": moment(from),
+        "until": moment(until),
+        "first_position": first.parse::<u64>().ok()?,
+        "last_position": last.parse::<u64>().ok()?,
+        "files": files,
+        "bytes": bytes,
+        "size": times::size(bytes),
+        "verified": verified,
+        "is_whole_verified": verified_to.is_some_and(|position| position == last),
+    }))
+}
+
+/// Returns a time such as `2026-11-27T08:00:00Z` as people read it.
+fn moment(text: &str) -> String {
+    text.trim_end_matches('Z').replacen('T', " ", 1) + " UTC"
 }
 
 /// Returns a value as people read it: a generalized time as a time.
@@ -50,6 +86,18 @@ mod tests {
     #[test]
     fn times_are_readable() {
         assert_eq!(readable("20261127081000Z"), "2026-11-27 08:10:00 UTC");
+        let of = |verified: &str| {
+            let text = "until 2026-11-27T09:00:00Z; positions 5 to 9; files 2; bytes 4096; verified ";
+            moments_of("2026-11-27T08:00:00Z position 5", &format!("{text}{verified}")).unwrap()
+        };
+        let moments = of("no");
+        assert_eq!(
+            (&moments["from"], &moments["size"]),
+            (&"2026-11-27 08:00:00 UTC".into(), &"0.0 MiB".into())
+        );
+        assert_eq!((&moments["verified"], &moments["last_position"]), (&Value::Null, &9.into()));
+        assert_eq!(of("2026-11-27T10:00:00Z up to 9")["is_whole_verified"], true);
+        assert_eq!(of("2026-11-27T10:00:00Z up to 7")["is_whole_verified"], false);
         assert_eq!((readable("17"), readable("no")), ("17".to_owned(), "no".to_owned()));
     }
 }

@@ -18,6 +18,9 @@ use crate::trouble::Trouble;
 /// Days before the end of a certificate from which on it needs attention.
 const CERTIFICATE_DAYS: i64 = 14;
 
+/// Age in seconds below which no backup is late.
+const LATE_BACKUP_MIN: u64 = 600;
+
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
 /// Figures of the page: the path of their text, and their entry below `cn=monitor`.
@@ -51,7 +54,11 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
     let listed = figures.iter().flat_map(|figures| {
         FIGURES.iter().filter_map(|(name, place)| {
             let value = figures.get(*place)?;
-            Some(json!({ "name": name, "value": value, "text": readable(name, value) }))
+            let text = match (*name, backup_age(figures)) {
+                ("last_backup", Some(age)) => times::span(age),
+                _ => readable(name, value),
+            };
+            Some(json!({ "name": name, "value": value, "text": text }))
         })
     });
     Ok(json!({
@@ -69,10 +76,7 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
 fn readable(name: &str, value: &str) -> String {
     let Ok(number) = value.parse::<u64>() else { return value.to_owned() };
     match name {
-        name if name.ends_with("_bytes") && number >= 1 << 30 => {
-            format!("{:.1} GiB", number as f64 / f64::from(1 << 30))
-        }
-        name if name.ends_with("_bytes") => format!("{:.1} MiB", number as f64 / f64::from(1 << 20)),
+        name if name.ends_with("_bytes") => times::size(number),
         "uptime" => times::span(number),
         _ => value.to_owned(),
     }
@@ -100,13 +104,34 @@ fn attention(figures: &Figures) -> Vec<Value> {
             push(text, value);
         }
     }
-    let micros = |name: &str| schema::generalized_micros(of(name)?.as_bytes());
+    if let Some(age) = late_backup(figures) {
+        push("late_backup", &times::span(age));
+    }
+    let micros = |name: &str| time_of(figures, name);
     if let (Some(now), Some(end)) = (micros("cn=current,cn=time"), micros("cn=certificate expires,cn=tls"))
         && end - now < CERTIFICATE_DAYS * MICROS_PER_DAY
     {
         push("certificate", of("cn=certificate expires,cn=tls").unwrap_or_default());
     }
     all
+}
+
+fn time_of(figures: &Figures, name: &str) -> Option<i64> {
+    schema::generalized_micros(figures.get(name)?.as_bytes())
+}
+
+/// Returns the seconds since the last backup; `None` if there is none, or the server makes none.
+fn backup_age(figures: &Figures) -> Option<u64> {
+    let micros = time_of(figures, "cn=current,cn=time")? - time_of(figures, "cn=last backup,cn=backup")?;
+    Some(u64::try_from(micros).unwrap_or(0) / 1_000_000)
+}
+
+/// Returns the seconds since the last backup, or since the start without one, if two should have been made since.
+fn late_backup(figures: &Figures) -> Option<u64> {
+    let number = |name: &str| figures.get(name)?.parse::<u64>().ok();
+    let interval = number("cn=interval seconds,cn=backup")?;
+    let age = backup_age(figures).or_else(|| number("cn=uptime,cn=time"))?;
+    (age > interval.saturating_mul(2).max(LATE_BACKUP_MIN)).then_some(age)
 }
 
 /// Returns the indexes that are being built or removed.
@@ -161,5 +186,14 @@ mod tests {
         ];
         assert_eq!(of(&ill), ["writes_stopped", "failing", "lost_events", "certificate"]);
         assert_eq!(of(&[("cn=changes refused,cn=log", "true")]), ["changes_refused"]);
+        let backup = |last: &str| {
+            of(&[
+                ("cn=interval seconds,cn=backup", "900"),
+                ("cn=current,cn=time", "20261127080000Z"),
+                ("cn=last backup,cn=backup", last),
+            ])
+        };
+        assert_eq!(backup("20261127073100Z"), Vec::<String>::new());
+        assert_eq!(backup("20261127072900Z"), ["late_backup"]);
     }
 }

@@ -332,7 +332,17 @@ fn replication_and_backup_are_for_readers_of_the_monitor() {
         groups.iter().find(|group| group["name"] == "backup").unwrap()["figures"].to_string()
     };
     until("a backup is made", || backup().contains("Last Backup").then_some(()));
-    assert_eq!((browser.get("/nodes").status, browser.get("/manage").status), (200, 200));
+    until("the backup is listed", || {
+        let moments = browser.json("/nodes")["moments"].clone();
+        moments.as_array().filter(|moments| !moments.is_empty()).map(|moments| {
+            assert_eq!((&moments[0]["verified"], &moments[0]["files"]), (&Value::Null, &1.into()));
+            assert!(moments[0]["bytes"].as_u64() > Some(0), "{moments:?}");
+        })
+    });
+    let page = browser.get("/nodes").text();
+    assert!(page.contains("Moments that can be restored"), "{page}");
+    assert!(browser.json("/")["figures"].to_string().contains("last_backup"));
+    assert_eq!(browser.get("/manage").status, 200);
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!(own.get("/nodes").status, 403);
     assert!(pando.stop().success());

@@ -8,15 +8,18 @@ use directory::check::CheckSummary;
 
 use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{open_read_only, verify};
+use crate::backup::BackupError;
 use crate::backup::folder::Folder;
+use crate::backup::list::list;
 use crate::backup::make::{BackedUp, BackupRules, make};
 use crate::backup::part::{Pace, check};
 use crate::backup::restore::{Restored, restore};
-use crate::backup::{BackupError, failed};
 use crate::config::Config;
 use crate::error::ServeError;
 use crate::stamp::{Random, new_stamp, now_micros};
 use crate::unfinished::TemporaryFolder;
+
+pub use crate::backup::list::BackupChain;
 
 /// Adds the changes of a data directory, served or not, to the backup in `folder`, and creates the folder if it is
 /// missing. Reads the new file back before it returns.
@@ -28,55 +31,12 @@ pub fn make_backup(config: &Config, folder: &Path, rules: &BackupRules) -> Resul
     Ok(make(folder, now_micros(), rules, &source, &Pace::default())?)
 }
 
-/// Rows of a backup, and the later changes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BackupChain {
-    /// Time at which its rows were read, in seconds since 1970.
-    pub rows_seconds: u64,
-    /// Position of its rows.
-    pub rows_position: u64,
-    /// Time at which the last file was written.
-    pub last_seconds: u64,
-    /// Last position.
-    pub last_position: u64,
-    /// Names of its files, the rows first.
-    pub files: Vec<String>,
-    /// Total bytes of the files.
-    pub bytes: u64,
-    /// Time of the last successful [`try_backup`] that read files of it, in seconds since 1970, and the position up to
-    /// which it did.
-    pub verified: Option<(u64, u64)>,
-}
-
 /// Returns the content of a backup, oldest first.
 ///
 /// # Errors
 /// The folder cannot be read.
 pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
-    let found = Folder::read(folder)?;
-    let verified = found.verified();
-    let mut chains = Vec::new();
-    for chain in found.chains() {
-        let (Some(rows), Some(last)) = (chain.first(), chain.last()) else { continue };
-        let mut bytes = 0;
-        for part in chain {
-            let file = found.file(part);
-            bytes += file.metadata().map_err(failed("read", &file))?.len();
-        }
-        chains.push(BackupChain {
-            rows_seconds: rows.seconds,
-            rows_position: rows.position,
-            last_seconds: last.seconds,
-            last_position: last.position,
-            files: chain.iter().map(|part| part.file_name()).collect(),
-            bytes,
-            verified: verified.and_then(|(sequence, seconds)| {
-                let read = chain.iter().take_while(|part| part.sequence <= sequence);
-                Some((seconds, read.last()?.position))
-            }),
-        });
-    }
-    Ok(chains)
+    Ok(list(folder)?)
 }
 
 /// Creates the new data directory of `config` from a backup, as it was at a moment.

@@ -2,9 +2,10 @@
 //! backup contains.
 
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use directory::Directory;
@@ -12,10 +13,14 @@ use directory::backup::BackupSource;
 use system::lower_priority;
 
 use crate::backup::BackupError;
+use crate::backup::list::{BackupChain, list};
 use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
 use crate::backup::part::Pace;
 use crate::config::backup::BackupSettings;
-use crate::limits::{BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY, COPY_BYTES_PER_SECOND};
+use crate::limits::{
+    BACKUP_CHAINS_MAX, BACKUP_LIST, BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY,
+    COPY_BYTES_PER_SECOND,
+};
 use crate::stamp::now_micros;
 use crate::workers::service::Service;
 
@@ -31,21 +36,37 @@ pub(crate) struct BackupState {
     pub(crate) last: Option<(u64, u64)>,
     /// Error since then.
     pub(crate) error: Option<String>,
+    /// Interval of backups in seconds.
+    pub(crate) interval_seconds: u64,
+    /// The moments that the folder covers, as they were listed last, the oldest first.
+    pub(crate) chains: Arc<[BackupChain]>,
 }
 
 impl BackupFigures {
     pub(crate) fn get(&self) -> BackupState {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BackupState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set(&self, made: Result<&BackedUp, &BackupError>) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         match made {
             Ok(made) => {
-                *state = BackupState { last: Some((now_micros() / 1_000_000, made.position)), error: None }
+                state.last = Some((now_micros() / 1_000_000, made.position));
+                state.error = None;
             }
             Err(error) => state.error = Some(error.to_string()),
         }
+    }
+
+    /// Lists the folder again. A folder that cannot be read is an error of the next backup.
+    fn list(&self, folder: &Path) {
+        let listed = list(folder).unwrap_or_default();
+        let first = listed.len().saturating_sub(BACKUP_CHAINS_MAX);
+        self.lock().chains = listed.into_iter().skip(first).collect();
     }
 }
 
@@ -81,7 +102,8 @@ fn run(
     let rules = BackupRules { is_full: false, full_after: settings.full_after, keep: settings.keep };
     let pace =
         Pace { bytes_per_second: Some(COPY_BYTES_PER_SECOND), is_stopping: Some(Arc::clone(is_stopping)) };
-    let mut next = Instant::now();
+    figures.lock().interval_seconds = settings.interval.as_secs();
+    let (mut next, mut next_list) = (Instant::now(), Instant::now());
     loop {
         if Instant::now() >= next || forgets_soon(directory, figures) {
             let made = back_up(settings, directory, &rules, &pace);
@@ -99,6 +121,12 @@ fn run(
                 }
             };
             next = Instant::now() + wait;
+            next_list = Instant::now();
+        }
+        // Another process may have verified the backup.
+        if Instant::now() >= next_list {
+            figures.list(&settings.folder);
+            next_list = Instant::now() + BACKUP_LIST;
         }
         if stop.recv_timeout(BACKUP_LOOK) != Err(RecvTimeoutError::Timeout) {
             return;
@@ -119,7 +147,7 @@ fn back_up(
 /// Whether half of the records in the log are newer than the last backup: if the log dropped them, all entries would
 /// have to be written again. False while backups fail; those are retried at their own interval.
 fn forgets_soon(directory: &Directory, figures: &BackupFigures) -> bool {
-    let BackupState { last: Some((_, position)), error: None } = figures.get() else { return false };
+    let BackupState { last: Some((_, position)), error: None, .. } = figures.get() else { return false };
     let kept = directory.settings().general.log_records_kept.max(BACKUP_RECORDS_MIN);
     directory.newest_position().is_ok_and(|newest| newest.saturating_sub(position) > kept / 2)
 }
