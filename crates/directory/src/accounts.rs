@@ -257,7 +257,9 @@ fn read_area(
     let Some(node) = node(read, id)?.filter(|node| node.flags.is_subentry()) else { return Ok(None) };
     let row = entry_row(read, id)?;
     let specification = small_values(catalog, &row, "subtreeSpecification").next();
-    let Some(specification) = specification.and_then(SubtreeSpecification::parse) else {
+    let Some(specification) =
+        specification.and_then(SubtreeSpecification::parse).filter(SubtreeSpecification::is_plain)
+    else {
         faults.push(
             "its subtreeSpecification has more than base, minimum and maximum: it applies to no entry"
                 .to_owned(),

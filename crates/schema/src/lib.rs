@@ -75,7 +75,7 @@ pub use schema_file::{DefinitionRef, DefinitionSet, leave_out};
 pub use sounds::sound_codes;
 pub use structure::{ContentRule, NameForm, StructureRule};
 pub use substring::{SubstringAssertion, SubstringPiece};
-pub use subtree::SubtreeSpecification;
+pub use subtree::{Refinement, SpecificExclusion, SubtreeSpecification};
 pub use syntax::{NameSyntax, Syntax, SyntaxId};
 pub use syntax_text::split_name_and_uid;
 pub use time::generalized_micros;

@@ -31,10 +31,13 @@ pub enum VirtualAttribute {
     ValueEnd,
     /// Ends of the links to an entry, such as its memberships.
     MembershipEnd,
+    /// Subentries that give the entry collective attributes (RFC 3671). Only results of searches have it: it depends on
+    /// who asks.
+    CollectiveAttributeSubentries,
 }
 
 /// All virtual attributes, with the OID of the attribute type.
-const ALL: [(VirtualAttribute, &str); 13] = [
+const ALL: [(VirtualAttribute, &str); 14] = [
     (VirtualAttribute::EntryDn, "1.3.6.1.1.20"),
     (VirtualAttribute::StructuralObjectClass, "2.5.21.9"),
     (VirtualAttribute::GoverningStructureRule, "2.5.21.10"),
@@ -48,6 +51,7 @@ const ALL: [(VirtualAttribute, &str); 13] = [
     (VirtualAttribute::EntryTtl, "1.3.6.1.4.1.1466.101.119.3"),
     (VirtualAttribute::ValueEnd, "1.3.6.1.4.1.99999.1.180"),
     (VirtualAttribute::MembershipEnd, "1.3.6.1.4.1.99999.1.181"),
+    (VirtualAttribute::CollectiveAttributeSubentries, "2.5.18.12"),
 ];
 
 impl VirtualAttribute {
@@ -70,7 +74,7 @@ impl VirtualAttribute {
 
     /// Returns true if only results of searches have it: no filter matches it, and no compare.
     pub(crate) fn is_only_returned(self) -> bool {
-        self == VirtualAttribute::EntryTtl
+        matches!(self, VirtualAttribute::EntryTtl | VirtualAttribute::CollectiveAttributeSubentries)
     }
 
     /// Returns true if its values begin with the times at which links end. Filters compare these times.

@@ -143,6 +143,7 @@ impl<'s, 'o> Export<'s, 'o> {
                 manages: true,
                 tells_referrals: false,
                 subentries: None,
+                is_of_stored: true,
                 last: None,
             }),
         };

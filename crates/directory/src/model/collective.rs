@@ -4,7 +4,8 @@
 
 use std::sync::Arc;
 
-use schema::{SubtreeSpecification, TypeId};
+use ldap::Dn;
+use schema::{ClassId, Refinement, Schema, SpecificExclusion, SubtreeSpecification, TypeId};
 
 use crate::model::limits::{
     COLLECTIVE_OCTETS_MAX, COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS_MAX, POLICY_NOTICES_MAX,
@@ -20,16 +21,79 @@ pub(crate) struct CollectiveAttribute {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
+/// A subtree (RFC 3672 section 2.1), with names and classes resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Subtree {
+    /// Name of the root, relative to the administrative point.
+    pub(crate) base: NormalName,
+    /// Names relative to the root, and whether the entry itself is left out.
+    pub(crate) exclusions: Vec<(NormalName, bool)>,
+    /// Levels below the root.
+    pub(crate) minimum: usize,
+    pub(crate) maximum: Option<usize>,
+    pub(crate) filter: Option<ClassCondition>,
+}
+
+/// A condition on the classes of an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ClassCondition {
+    Has(ClassId),
+    All(Vec<ClassCondition>),
+    Any(Vec<ClassCondition>),
+    Not(Box<ClassCondition>),
+}
+
+impl Subtree {
+    /// Resolves a value; `None` if it is malformed, or names something that the schema does not define.
+    pub(crate) fn of(schema: &Schema, value: &[u8]) -> Option<Subtree> {
+        let SubtreeSpecification { base, exclusions, minimum, maximum, filter } =
+            SubtreeSpecification::parse(value)?;
+        let name = |text: &str| {
+            let name = NormalName::of(&Dn::parse(text).ok()?, schema);
+            name.failure.is_none().then_some(name)
+        };
+        let exclusion = |of: &SpecificExclusion| Some((name(&of.name)?, of.is_before));
+        let filter = match filter {
+            Some(filter) => Some(ClassCondition::of(schema, &filter)?),
+            None => None,
+        };
+        let exclusions = exclusions.iter().map(exclusion).collect::<Option<_>>()?;
+        Some(Subtree { base: name(&base)?, exclusions, minimum, maximum, filter })
+    }
+}
+
+impl ClassCondition {
+    fn of(schema: &Schema, refinement: &Refinement) -> Option<ClassCondition> {
+        let all = |of: &[Refinement]| -> Option<Vec<ClassCondition>> {
+            of.iter().map(|of| ClassCondition::of(schema, of)).collect()
+        };
+        Some(match refinement {
+            Refinement::Item(name) => ClassCondition::Has(schema.object_class(name)?.id),
+            Refinement::And(of) => ClassCondition::All(all(of)?),
+            Refinement::Or(of) => ClassCondition::Any(all(of)?),
+            Refinement::Not(of) => ClassCondition::Not(Box::new(ClassCondition::of(schema, of)?)),
+        })
+    }
+
+    /// Returns true if it holds of an entry with these classes, superclasses included.
+    pub(crate) fn holds(&self, classes: &[ClassId]) -> bool {
+        match self {
+            ClassCondition::Has(class) => classes.contains(class),
+            ClassCondition::All(all) => all.iter().all(|of| of.holds(classes)),
+            ClassCondition::Any(any) => any.iter().any(|of| of.holds(classes)),
+            ClassCondition::Not(of) => !of.holds(classes),
+        }
+    }
+}
+
 /// A collective attribute subentry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CollectiveSubentry {
     pub(crate) id: EntryId,
     /// The administrative point: the entry above the subentry.
     pub(crate) point: EntryId,
-    /// Name of the root of the subtree, relative to the point.
-    pub(crate) base: NormalName,
     /// The subtree; `None` if the value cannot be applied, so that no entry has the attributes.
-    pub(crate) subtree: Option<SubtreeSpecification>,
+    pub(crate) subtree: Option<Subtree>,
     pub(crate) attributes: Vec<CollectiveAttribute>,
 }
 

@@ -11,12 +11,11 @@
 
 use std::sync::Arc;
 
-use ldap::Dn;
-use schema::{Schema, SubtreeSpecification};
+use schema::Schema;
 use store::Read;
 
 use crate::catalog::Catalog;
-use crate::model::collective::{CollectiveAttribute, CollectiveSubentries, CollectiveSubentry};
+use crate::model::collective::{CollectiveAttribute, CollectiveSubentries, CollectiveSubentry, Subtree};
 use crate::model::entry::{EncodedAttribute, EntryRow, InlineValue, StoredEntry};
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::name::NormalName;
@@ -76,7 +75,7 @@ fn read_subentry(
         }
         let values = of_content(read, id, attribute.id, Some(attribute.content))?;
         match is_specification {
-            true => subtree = values.first().and_then(|value| subtree_of(schema, value)),
+            true => subtree = values.first().and_then(|value| Subtree::of(schema, value)),
             false => attributes.push(CollectiveAttribute { id: attribute.id, type_id, values }),
         }
     }
@@ -84,21 +83,12 @@ fn read_subentry(
         let dn = dn_of(read, id)?.unwrap_or_default();
         faults.push(format!("subentry {}: {UNSUITABLE_SUBTREE}: it covers no entry", Quoted(&dn)));
     }
-    let (subtree, base) = subtree.unzip();
-    let base = base.unwrap_or_else(|| NormalName::of(&Dn::default(), schema));
-    Ok(CollectiveSubentry { id, point: node.parent, base, subtree, attributes })
+    Ok(CollectiveSubentry { id, point: node.parent, subtree, attributes })
 }
 
 /// Describes a subtree specification that is not applied.
 pub(crate) const UNSUITABLE_SUBTREE: &str =
-    "subtreeSpecification of a collective attribute subentry can have only base, minimum and maximum";
-
-/// Returns a subtree with the relative name of its root; `None` if it cannot be applied.
-pub(crate) fn subtree_of(schema: &Schema, value: &[u8]) -> Option<(SubtreeSpecification, NormalName)> {
-    let subtree = SubtreeSpecification::parse(value)?;
-    let base = NormalName::of(&Dn::parse(&subtree.base).ok()?, schema);
-    base.failure.is_none().then_some((subtree, base))
-}
+    "subtreeSpecification is malformed, or the schema lacks an attribute type or object class in it";
 
 /// Returns the number of a type without options, if any entry has ever had it.
 fn plain(catalog: &Catalog, oid: &str) -> Option<AttrId> {
@@ -170,6 +160,25 @@ pub(crate) fn merged_row(
     Ok(Some(merged.encode()))
 }
 
+/// Returns the subentries from which an entry has collective attributes.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
+#[cold]
+pub(crate) fn subentries_of(
+    state: TreeState<'_>,
+    (id, node): (EntryId, &NodeRow<'_>),
+) -> Result<Vec<EntryId>> {
+    let Some(subentries) = state.collective else { return Ok(Vec::new()) };
+    let row = entry_row(state.read, id)?;
+    let (excluded, schema) = (Exclusions::of(state, id, &row)?, &state.catalog.schema);
+    let gives = |subentry: &&CollectiveSubentry| {
+        subentry.attributes.iter().any(|attribute| !excluded.has(schema, attribute))
+    };
+    let covering = covering(state, subentries, (id, node), &row)?;
+    Ok(covering.into_iter().filter(gives).map(|subentry| subentry.id).collect())
+}
+
 /// Returns values without those that equal an earlier one.
 fn distinct<'v>(
     catalog: &Catalog,
@@ -210,7 +219,9 @@ fn covering<'c>(
     loop {
         if let Some(point) = path.last().copied() {
             for subentry in subentries.at(point) {
-                if covers(state, subentry, &path)? {
+                if let Some(subtree) = &subentry.subtree
+                    && has_entry(state, subtree, &path, node)?
+                {
                     covering.push(subentry.as_ref());
                 }
             }
@@ -230,16 +241,33 @@ fn covering<'c>(
     }
 }
 
-/// Returns true if a subentry covers the first entry of a path that leads up to its administrative point.
-fn covers(state: TreeState<'_>, subentry: &CollectiveSubentry, path: &[EntryId]) -> Result<bool> {
-    let Some(subtree) = &subentry.subtree else { return Ok(false) };
-    let Some(level) = (path.len() - 1).checked_sub(subentry.base.depth()) else { return Ok(false) };
-    if level < subtree.minimum || subtree.maximum.is_some_and(|maximum| level > maximum) {
+/// Returns true if a subtree has the first entry of a path that leads up to the administrative point.
+fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &NodeRow<'_>) -> Result<bool> {
+    let Some(level) = (path.len() - 1).checked_sub(subtree.base.depth()) else { return Ok(false) };
+    let classes = &state.catalog.class_set(node.class_set).closure;
+    if level < subtree.minimum
+        || subtree.maximum.is_some_and(|maximum| level > maximum)
+        || subtree.filter.as_ref().is_some_and(|filter| !filter.holds(classes))
+        || !leads_down(state, &subtree.base, path)?
+    {
         return Ok(false);
     }
-    let mut at = subentry.point;
-    for (place, expected) in path.iter().rev().skip(1).take(subentry.base.depth()).enumerate() {
-        match child(state.read, at, subentry.base.rdn(place))? {
+    let below = path.get(..=level).unwrap_or_default();
+    for (name, is_before) in &subtree.exclusions {
+        let least = if *is_before { level } else { level.saturating_sub(1) };
+        let is_chopped = name.depth() <= least && (*is_before || level > 0);
+        if is_chopped && leads_down(state, name, below)? {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Returns true if a name that is relative to the last entry of a path is that of an entry on the path.
+fn leads_down(state: TreeState<'_>, name: &NormalName, path: &[EntryId]) -> Result<bool> {
+    let Some(mut at) = path.last().copied() else { return Ok(false) };
+    for (place, expected) in path.iter().rev().skip(1).take(name.depth()).enumerate() {
+        match child(state.read, at, name.rdn(place))? {
             Some((found, _)) if found == *expected => at = found,
             _ => return Ok(false),
         }

@@ -99,7 +99,10 @@ impl VirtualAttribute {
                     let _ = each(csn);
                 }
             }
-            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd => {}
+            VirtualAttribute::EntryTtl
+            | VirtualAttribute::ValueEnd
+            | VirtualAttribute::MembershipEnd
+            | VirtualAttribute::CollectiveAttributeSubentries => {}
             VirtualAttribute::EntryUsn => {
                 let _ = each(entry_row(state.read, id)?.position.to_string().as_bytes());
             }

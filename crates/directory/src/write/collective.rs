@@ -4,9 +4,10 @@ use ldap::ResultCode;
 use schema::AttributeDescription;
 
 use crate::catalog::Catalog;
+use crate::model::collective::Subtree;
 use crate::model::limits::COLLECTIVE_SUBENTRY_OCTETS_MAX;
 use crate::model::outcome::OperationError;
-use crate::tree::collective::{UNSUITABLE_SUBTREE, subtree_of};
+use crate::tree::collective::UNSUITABLE_SUBTREE;
 use crate::write::schema_check::Present;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -31,7 +32,7 @@ pub(crate) fn check(
         let values = values(description)?;
         if !is_subtree(catalog, description) {
             octets += values.iter().map(Vec::len).sum::<usize>();
-        } else if values.iter().any(|value| subtree_of(&catalog.schema, value).is_none()) {
+        } else if values.iter().any(|value| Subtree::of(&catalog.schema, value).is_none()) {
             return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, UNSUITABLE_SUBTREE));
         }
     }

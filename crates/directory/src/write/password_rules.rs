@@ -323,7 +323,7 @@ pub(crate) fn check_policy_entry(
     let specification = values(&description(catalog, "subtreeSpecification")?)?;
     if class_set.flags.is_subentry()
         && let Some(value) = specification.first()
-        && schema::SubtreeSpecification::parse(value).is_none()
+        && schema::SubtreeSpecification::parse(value).is_none_or(|subtree| !subtree.is_plain())
     {
         let text = "subtreeSpecification of a password policy can have only base, minimum and maximum";
         return Err(wrong(text.to_owned()));

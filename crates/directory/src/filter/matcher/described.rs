@@ -17,8 +17,9 @@ use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::{AttrId, EntryId, NodeRow};
+use crate::tree::collective::subentries_of;
 use crate::tree::operational::for_each_group;
-use crate::tree::{TreeState, value_ends};
+use crate::tree::{TreeState, dn_of, value_ends};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -232,6 +233,9 @@ pub(crate) fn for_each_visible(
     match attribute {
         VirtualAttribute::ValueEnd => return for_each_end(state, id, groups, each),
         VirtualAttribute::MembershipEnd => return for_each_membership_end(state, id, groups, each),
+        VirtualAttribute::CollectiveAttributeSubentries => {
+            return for_each_giving(state, (id, node), groups, each);
+        }
         _ if !attribute.is_membership() => return attribute.for_each_value(state, id, node, each),
         _ => {}
     }
@@ -289,6 +293,32 @@ fn for_each_membership_end(
         let dn = value_ends::value_text(state, attribute, &Value::Link(source))?;
         Ok(each(&value_ends::text(state.catalog, attribute, until, &dn)))
     })
+}
+
+/// Calls `each` with the DNs of the subentries that give an entry collective attributes, as far as the requester may
+/// see those.
+#[cold]
+#[inline(never)]
+fn for_each_giving(
+    state: TreeState<'_>,
+    entry: (EntryId, &NodeRow<'_>),
+    groups: Option<&GroupsOf>,
+    each: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+) -> Result<()> {
+    let any = Term::Constant(Truth::True);
+    for subentry in subentries_of(state, entry)? {
+        let is_visible = match groups {
+            None => true,
+            Some(groups) => groups.view.permitted(state, subentry, &any)?.is_some(),
+        };
+        if is_visible
+            && let Some(dn) = dn_of(state.read, subentry)?
+            && each(dn.as_bytes()).is_break()
+        {
+            return Ok(());
+        }
+    }
+    Ok(())
 }
 
 /// Returns true if the values of a link attribute are visible.

@@ -66,8 +66,6 @@ pub(super) struct Scanner {
     schema_version: u64,
     /// Whether this scans only a part of the candidates, so that it cannot gather them again.
     is_part: bool,
-    /// Whether entries have only what is stored in them, and no collective attributes.
-    pub(super) is_of_stored: bool,
     /// Bytes of filter and selection, computed on first use.
     made_of_bytes: Option<usize>,
 }
@@ -121,7 +119,7 @@ impl Scanner {
             matcher,
             rights,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
-            by_rows: filter.is_decided_by_rows() && !filter.asks_collective(snapshot.state()),
+            by_rows: filter.is_decided_by_rows() && !filter.asks_collective(scope.seen_in(snapshot.state())),
             key: Vec::new(),
             filter,
             scope,
@@ -135,7 +133,6 @@ impl Scanner {
             index_version: catalog.index_version(),
             schema_version: catalog.schema_version(),
             is_part: false,
-            is_of_stored: false,
             made_of_bytes: None,
         }
     }
@@ -179,7 +176,6 @@ impl Scanner {
             index_version: self.index_version,
             schema_version: self.schema_version,
             is_part: true,
-            is_of_stored: self.is_of_stored,
             made_of_bytes: self.made_of_bytes,
         }
     }
@@ -204,7 +200,7 @@ impl Scanner {
     /// Returns the state in which entries are examined and returned.
     #[inline]
     pub(super) fn state_of<'s>(&self, snapshot: &'s Snapshot) -> TreeState<'s> {
-        if self.is_of_stored { snapshot.state().as_stored() } else { snapshot.state() }
+        self.scope.seen_in(snapshot.state())
     }
 
     /// Examines the candidates with ids in `from..end`, and appends results to `out`. Call [`Scanner::catch_up`] first.

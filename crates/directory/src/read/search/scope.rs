@@ -9,7 +9,7 @@ use crate::access::EffectiveRights;
 use crate::model::limits::{ALIASES_FOLLOWED_MAX, COLLECTED_IDS_MAX, TREE_DEPTH_MAX};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{CLASSES, EntryId, NodeFlags, NodeRow, class_key};
-use crate::read::controls::RequestControls;
+use crate::read::controls::{AttributeOrigin, RequestControls};
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::referral::continuation;
@@ -56,6 +56,8 @@ pub(crate) struct SearchScope {
     pub(crate) tells_referrals: bool,
     /// The subentries control, see [`crate::read::controls::RequestControls::subentries`].
     pub(crate) subentries: Option<bool>,
+    /// Whether entries have only what is stored in them, and no collective attributes.
+    pub(crate) is_of_stored: bool,
     /// Last container tested, and whether the entries below it are in one of the subtrees.
     pub(crate) last: Option<(EntryId, bool)>,
 }
@@ -74,8 +76,19 @@ impl SearchScope {
             manages: controls.manage_dsa_it,
             tells_referrals: !controls.manage_dsa_it && !controls.domain_scope(),
             subentries: controls.subentries,
+            // A client that follows entries learns of their own changes, not of those of the subentries that give them
+            // collective attributes (RFC 4533 section 4.3).
+            is_of_stored: controls.sync().is_some()
+                || controls.persistent().is_some()
+                || controls.origin() == Some(AttributeOrigin::Stored),
             last: None,
         }
+    }
+
+    /// Returns the state in which entries are examined and returned.
+    #[inline]
+    pub(super) fn seen_in<'s>(&self, state: TreeState<'s>) -> TreeState<'s> {
+        if self.is_of_stored { state.as_stored() } else { state }
     }
 
     /// Follows the aliases in scope, if requested. Returns the parts on other servers, for references to the client;

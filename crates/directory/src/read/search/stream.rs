@@ -33,7 +33,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Stream of an entry to a client.
 pub(super) struct EntryStream {
     snapshot: Snapshot,
-    /// Whether the entry is sent as it is stored, without collective attributes.
+    /// Whether the entry is sent without collective attributes.
     is_of_stored: bool,
     id: EntryId,
     attributes: AttributeStream,
@@ -125,7 +125,7 @@ impl EntryStream {
                 Some(Named { dereferencing, walk: NamesWalk::new(id, rights) })
             }
         };
-        let (stage, is_of_stored) = (Stage::MeasureAttributes, scanner.is_of_stored);
+        let (stage, is_of_stored) = (Stage::MeasureAttributes, scanner.scope.is_of_stored);
         Ok(Some(EntryStream { snapshot, is_of_stored, id, attributes, controls, named, stage, _pin: pin }))
     }
 

@@ -5,6 +5,7 @@ mod assertion;
 mod bounds;
 mod chains;
 mod collective;
+mod collective_model;
 mod dereference;
 mod dynamic_groups;
 mod explained;

@@ -32,7 +32,6 @@ use crate::filter::{Candidate, MemberUse, Term};
 use crate::model::limits::{PAGE_NODES_SHARE_MIN, PAGE_SCAN_SHARE_MIN, STREAMED_PER_ENTRY};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{ENTRIES, EntryId, NODES, children_counter, subtree_counter};
-use crate::read::controls::RequestControls;
 use crate::read::identity::is_client_of;
 use crate::snapshot::Snapshot;
 use crate::snapshot::name_cache::NameCache;
@@ -66,13 +65,6 @@ pub(super) struct TreeSearch {
     pub(super) times: StepTimes,
 }
 
-/// Returns true if a search is about what is stored in entries: a client that follows them learns of the changes of
-/// each entry, not of those of the subentries that give it collective attributes (RFC 4533 section 4.3).
-#[inline]
-fn is_of_stored(controls: &RequestControls) -> bool {
-    controls.sync().is_some() || controls.persistent().is_some()
-}
-
 /// Counts of a search, and their limits.
 #[derive(Debug)]
 pub(super) struct Tally {
@@ -96,9 +88,8 @@ impl TreeSearch {
         scans_for_page: bool,
     ) -> Result<Box<TreeSearch>, OperationError> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
-        let state = snapshot.state();
-        let state = if is_of_stored(controls) { state.as_stored() } else { state };
         let mut scope = SearchScope::of(base, request, controls);
+        let state = scope.seen_in(snapshot.state());
         let referrals = scope.prepare(snapshot, rights)?;
         let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
         let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
@@ -180,7 +171,6 @@ impl TreeSearch {
     #[cold]
     #[inline(never)]
     fn add_controls(&mut self, inputs: &SearchInputs<'_>) -> Result<(), OperationError> {
-        self.scanner.is_of_stored = is_of_stored(inputs.controls);
         let Scanner { writer, scope, entry_controls, .. } = &mut self.scanner;
         if let Some(asked) = inputs.controls.effective_rights() {
             writer.effective = Some(Box::new(RightsReport::of(inputs, asked)?));

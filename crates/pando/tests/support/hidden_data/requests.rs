@@ -13,7 +13,7 @@ use ldap::{
 };
 
 use super::values::{Kind, Values, control, extended};
-use super::world::{HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn};
+use super::world::{HIDDEN_COLLECTIVE, HIDDEN_TYPES, REQUESTERS, World, one_of, pick, requester_dn};
 use crate::support::SUFFIX;
 
 /// Source of random choices.
@@ -345,6 +345,13 @@ impl Dice<'_> {
             "entryUUID",
             "nonsense",
             "aliasedObjectName",
+            HIDDEN_COLLECTIVE,
+            "postalCode",
+            "c-l",
+            "o",
+            "o;range=0-*",
+            "collectiveAttributeSubentries",
+            "collectiveExclusions",
         ];
         match self.rng.u32(..4) {
             0 => Vec::new(),
@@ -384,7 +391,7 @@ impl Dice<'_> {
 
     /// An attribute and a value that it may have.
     fn assertion(&mut self) -> (String, String) {
-        let description = match self.rng.u32(..14) {
+        let description = match self.rng.u32(..16) {
             0 => pick(self.rng, &HIDDEN_TYPES).to_owned(),
             1 => "description".to_owned(),
             2 => "memberOf".to_owned(),
@@ -398,6 +405,10 @@ impl Dice<'_> {
             9 => "entryDN".to_owned(),
             10 => "nonsense".to_owned(),
             11 => pick(self.rng, &["employeeType", "structuralObjectClass", "telephoneNumber"]).to_owned(),
+            12 | 13 => {
+                pick(self.rng, &[HIDDEN_COLLECTIVE, "postalCode", "c-o", "o", "c-l", "l", "c-o;x-any"])
+                    .to_owned()
+            }
             _ => pick(self.rng, &["cn", "uid", "mail", "sn", "name", "ou"]).to_owned(),
         };
         let classes =
@@ -411,7 +422,8 @@ impl Dice<'_> {
             "hasSubordinates" => "TRUE".to_owned(),
             "userPassword" => "hidden-secret".to_owned(),
             "employeeType" => pick(self.rng, &["secret", "asker"]).to_owned(),
-            "description" | "title" | "title;x-only-here" | "title;lang-de" => {
+            "c-l" | "l" => pick(self.rng, &["Oslo", "Rome"]).to_owned(),
+            "description" | "title" | "title;x-only-here" | "title;lang-de" | "c-o" | "o" => {
                 pick(self.rng, &["plain", "fancy", "secret 0", "secret 1", "secret 00", "hidden"]).to_owned()
             }
             "cn" | "uid" | "name" | "ou" => {

@@ -120,12 +120,24 @@ fn at_least(dice: &mut Dice<'_>) -> Option<[Vec<u8>; 2]> {
 
 /// Makes one or two sort keys.
 fn sort_keys(dice: &mut Dice<'_>) -> Values {
-    let keys =
-        ["cn", "sn", "mail", "homePhone", "employeeNumber", "title", "description", "nonsense", "member"];
+    let keys = [
+        "cn",
+        "sn",
+        "mail",
+        "homePhone",
+        "employeeNumber",
+        "title",
+        "description",
+        "nonsense",
+        "member",
+        "o",
+    ];
+    let collective = ["c-PostalCode", "postalCode", "c-o", "l"];
     let key = |rng: &mut Rng| {
         let rule =
             (rng.u32(..5) == 0).then(|| pick(rng, &["caseIgnoreOrderingMatch", "caseExactOrderingMatch"]));
-        SortKey { attribute: pick(rng, &keys), rule, reverse: rng.bool() }
+        let attribute = if rng.u32(..4) == 0 { pick(rng, &collective) } else { pick(rng, &keys) };
+        SortKey { attribute, rule, reverse: rng.bool() }
     };
     let all: Vec<_> = (0..dice.rng.usize(1..3)).map(|_| key(dice.rng)).collect();
     same(SortKey::encode_list(&all))
@@ -133,8 +145,16 @@ fn sort_keys(dice: &mut Dice<'_>) -> Values {
 
 /// Makes one or two filters of values.
 fn matched_values(dice: &mut Dice<'_>) -> Values {
-    let items =
-        ["(description=*)", "(description=secret*)", "(homePhone=*)", "(member=*)", "(objectClass=alias)"];
+    let items = [
+        "(description=*)",
+        "(description=secret*)",
+        "(homePhone=*)",
+        "(member=*)",
+        "(objectClass=alias)",
+        "(postalCode=*)",
+        "(c-o=secret*)",
+        "(o=*)",
+    ];
     let items: Vec<FilterBuf> =
         (0..dice.rng.usize(1..3)).map(|_| FilterBuf::parse(pick(dice.rng, &items)).unwrap()).collect();
     same(encode_matched_values(items.iter().map(FilterBuf::as_filter)))

@@ -21,6 +21,9 @@ pub const REQUESTERS: usize = 3;
 /// Attributes that only the administrator may read, search, compare or write.
 pub const HIDDEN_TYPES: [&str; 3] = ["homePhone", "employeeNumber", "carLicense"];
 
+/// A collective attribute that only the administrator may read, search, compare or write.
+pub const HIDDEN_COLLECTIVE: &str = "c-PostalCode";
+
 /// The group that rules put the users who ask into. It is hidden itself, and the same in both.
 const ASKERS_GROUP: &str = "cn=askers,ou=vault";
 
@@ -125,12 +128,13 @@ impl World {
                 rules.extend(self.denied_places(&others));
             }
         }
-        rules.push(format!("deny read, write of {} to {all}", HIDDEN_TYPES.join(", ")));
+        rules.push(format!("deny read, write of {}, {HIDDEN_COLLECTIVE} to {all}", HIDDEN_TYPES.join(", ")));
         rules.push(format!(
             "deny read, write of description values matching '(description=secret*)' to {all}"
         ));
         rules.push(format!("deny read of title values matching '(title=secret*)' to {all}"));
-        rules.push(format!("deny write of title, employeeType, objectClass to {all}"));
+        rules.push(format!("deny read of c-o values matching '(c-o=secret*)' to {all}"));
+        rules.push(format!("deny write of title, employeeType, objectClass, c-o to {all}"));
         // Rules name what is below it by its name.
         rules.push(format!("deny rename at 'uid=v0,ou=people,{SUFFIX}' to {all}"));
         for number in [4, 5] {
@@ -345,6 +349,7 @@ impl Planner<'_> {
         ];
         self.visible("ou=away,ou=open", &away);
         self.visible("cn=sub", &[("objectClass", "subentry"), ("subtreeSpecification", "{}")]);
+        self.collective_subentry();
         // Below a visible entry, and next to one, both directories have a hidden entry: an entry that cannot be deleted
         // in the one cannot be deleted in the other.
         self.hidden_slot(&format!("cn=child,uid=v0,ou=people,{SUFFIX}"), false);
@@ -379,6 +384,30 @@ impl Planner<'_> {
         self.push(format!("{rdns},{SUFFIX}"), [Some(entry.clone()), Some(entry)]);
     }
 
+    /// A subentry that gives values to all entries: some that may be seen, and others that each directory has of its
+    /// own.
+    fn collective_subentry(&mut self) {
+        let entry = attributes(&[
+            ("objectClass", "subentry"),
+            ("objectClass", "collectiveAttributeSubentry"),
+            ("subtreeSpecification", "{}"),
+            ("cn", "shared"),
+            ("c-l", "Oslo"),
+            ("c-o", "plain"),
+        ]);
+        let sides = [0, 1].map(|_| {
+            let mut own = entry.clone();
+            if self.rng.bool() {
+                own.insert(HIDDEN_COLLECTIVE.to_owned(), vec![format!("+49 {}", self.rng.u32(..4))]);
+            }
+            if self.rng.bool() {
+                own.entry("c-o".to_owned()).or_default().push(format!("secret {}", self.rng.u32(..3)));
+            }
+            Some(own)
+        });
+        self.push(format!("cn=shared,{SUFFIX}"), sides);
+    }
+
     /// A visible person; each directory has values of its own of what is hidden.
     fn person(&mut self, rdns: &str, kind: Option<&str>, has_password: bool) {
         let name = rdns.split(['=', ',']).nth(1).unwrap().to_owned();
@@ -401,6 +430,10 @@ impl Planner<'_> {
                 let names = (0..self.rng.usize(1..4)).map(|_| self.any_name()).collect::<Vec<_>>();
                 entry.insert(attribute.to_owned(), unique(names));
             }
+        }
+        if chance(self.rng, 3) {
+            let excluded = pick(self.rng, &[HIDDEN_COLLECTIVE, "c-l", "excludeAllCollectiveAttributes"]);
+            entry.insert("collectiveExclusions".to_owned(), vec![excluded.to_owned()]);
         }
         let has_hidden_values = self.rng.bool();
         let is_asker = has_password;

@@ -1,12 +1,19 @@
 //! Collective attributes (RFC 3671): entries have the values of the subentries that cover them.
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
-use ldap::{ChangeOperation, CompareRequest, ResultCode, Scope};
+use ldap::{
+    ChangeOperation, ChangesBuf, CompareRequest, FilterBuf, ModifyRequest, Request, ResultCode, Scope,
+    SelectionBuf,
+};
 
+use super::sorted::sort;
 use super::{Question, add, leaves, sample};
+use crate::access::Requester;
 use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS_MAX};
+use crate::model::name::{NormalName, parse_dn};
 use crate::read::compare::{CompareOutcome, compare};
-use crate::read::controls::RequestControls;
+use crate::read::controls::{AttributeOrigin, EntryCopyOptions, RequestControls, SeldomControls};
+use crate::read::search::entry_copy::copy_of_entry;
 use crate::testing::{SUFFIX, TestDirectory, ok, refused};
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
@@ -198,12 +205,167 @@ fn a_subtree_has_a_base_and_depths() {
         ok(directory.modify(PEOPLE, &[(Replace, "administrativeRole", &[role])]));
         assert_eq!(all(&mut directory), ["Example", "Inner", "Inner"], "{role}");
     }
-    let invalid = [
-        ("objectClass", &["subentry", "collectiveAttributeSubentry"][..]),
-        ("subtreeSpecification", &["{ specificationFilter item:person }"]),
-    ];
-    let outcome = directory.add("cn=cut,dc=example,dc=com", &invalid);
-    refused(outcome, ResultCode::CONSTRAINT_VIOLATION, "only base, minimum and maximum");
+}
+
+#[test]
+fn parts_of_a_subtree_are_left_out() {
+    let mut directory = sample();
+    let subentry = "cn=cut,dc=example,dc=com";
+    add_subentry(&mut directory, subentry, "{}", &[("c-o", &["Example"])]);
+    let all =
+        ["cn=Dora+sn=Lang", "cn=all", "cn=few", "cn=odd", "dc=example", "ou=groups", "ou=people", "uid=ada"];
+    for (subtree, expected) in [
+        ("{ specificExclusions { chopBefore:\"ou=people\" } }", &all[1..6]),
+        ("{ specificExclusions { chopAfter:\"OU=People\", chopBefore:\"ou=none\" } }", &all[1..7]),
+        ("{ specificExclusions { chopAfter:\"\" } }", &["dc=example"]),
+        ("{ specificExclusions { chopBefore:\"\" } }", &[]),
+        (
+            "{ base \"ou=groups\", specificExclusions { chopBefore:\"cn=all\", chopAfter:\"cn=few\" } }",
+            &["cn=few", "cn=odd", "ou=groups"],
+        ),
+        (
+            "{ minimum 2, specificExclusions { chopBefore:\"ou=groups\" }, specificationFilter item:posixAccount }",
+            &["uid=bob", "uid=carl"],
+        ),
+        ("{ specificationFilter item:2.5.6.9 }", &["cn=all", "cn=few", "cn=odd"]),
+        (
+            "{ specificationFilter and:{ item:person, not:item:posixAccount } }",
+            &["cn=Dora+sn=Lang", "uid=ada"],
+        ),
+        (
+            "{ specificationFilter or:{ item:domain, item:groupOfNames } }",
+            &["cn=all", "cn=few", "cn=odd", "dc=example"],
+        ),
+        ("{ specificationFilter or:{} }", &[]),
+    ] {
+        ok(directory.modify(subentry, &[(Replace, "subtreeSpecification", &[subtree])]));
+        let found = leaves(&Question::everywhere("(c-o=*)").ask(&directory));
+        assert_eq!(found, expected, "{subtree}");
+    }
+    for subtree in ["{ specificationFilter item:nonsense }", "{ base \"nonsense=x\" }", "{ x 1 }"] {
+        refused(
+            directory.modify(subentry, &[(Replace, "subtreeSpecification", &[subtree])]),
+            ResultCode::CONSTRAINT_VIOLATION,
+            "subtreeSpecification is malformed",
+        );
+    }
+}
+
+#[test]
+fn controls_see_the_values() {
+    let mut directory = shared();
+    let with = |seldom: SeldomControls| RequestControls {
+        seldom: Some(Box::new(seldom)),
+        ..RequestControls::default()
+    };
+    // Matched values.
+    let matched_values = vec![FilterBuf::parse("(c-l=b*)").unwrap()];
+    let controls = with(SeldomControls { matched_values, ..SeldomControls::default() });
+    let question = Question { controls, ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
+    assert_eq!(question.attributes(&["*"]).ask(&directory).entries[0].texts("c-l"), ["Bergen"]);
+    // Real attributes only.
+    let controls = || {
+        let origin = Some(AttributeOrigin::Stored);
+        with(SeldomControls { origin, ..SeldomControls::default() })
+    };
+    let question = Question { controls: controls(), ..Question::new(ADA, Scope::BaseObject, "(uid=*)") };
+    assert_eq!(question.attributes(&["c-l"]).ask(&directory).entries[0].texts("c-l"), [""; 0]);
+    let question = Question { controls: controls(), ..Question::everywhere("(l=oslo)") };
+    assert_eq!(leaves(&question.ask(&directory)), [""; 0]);
+    // Sorted results, with an order that has no collective values.
+    directory.change_settings(|settings| {
+        settings.general.sort_orders = vec!["by-place: l".to_owned()];
+    });
+    directory.finish_indexes();
+    ok(directory.modify(ADA, &[(Add, "l", &["Aachen"]), (Add, "collectiveExclusions", &["c-l"])]));
+    ok(directory.modify(BOB, &[(Add, "l", &["Zurich"])]));
+    let sorted = |keys: &[&str]| {
+        let question = Question { controls: sort(keys), ..Question::everywhere("(objectClass=person)") };
+        let found = question.ask(&directory);
+        found.dns().iter().map(|dn| dn.split_once(',').unwrap().0.to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(sorted(&["l"]), ["uid=ada", "uid=bob", "uid=carl", "cn=Dora+sn=Lang"]);
+    assert_eq!(sorted(&["-l"]), ["cn=Dora+sn=Lang", "uid=carl", "uid=bob", "uid=ada"]);
+    // The assertion of a change.
+    for (assertion, code) in
+        [("(c-l=oslo)", ResultCode::SUCCESS), ("(c-l=rome)", ResultCode::ASSERTION_FAILED)]
+    {
+        let assertion = Some(FilterBuf::parse(assertion).unwrap());
+        let controls = with(SeldomControls { assertion, ..SeldomControls::default() });
+        let mut changes = ChangesBuf::new();
+        changes.push(Replace, "description", ["x"]);
+        let request = Request::Modify(ModifyRequest { object: BOB, changes: changes.as_changes() });
+        let stamp = directory.stamp();
+        assert_eq!(directory.execute_with(&request, &controls, &stamp).code, code);
+    }
+    // The copy of an entry.
+    let asked = EntryCopyOptions { is_critical: true, selection: SelectionBuf::from_iter(["l"]) };
+    let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    let id = directory.snapshot.state().entry_of(&name(&directory, BOB)).unwrap().unwrap();
+    let copy = copy_of_entry(directory.snapshot.state(), &requester.context(), id, &asked).unwrap().unwrap();
+    assert!(copy.windows(6).any(|octets| octets == b"Bergen"));
+}
+
+fn name(directory: &TestDirectory, dn: &str) -> NormalName {
+    NormalName::of(&parse_dn(dn).unwrap(), &directory.snapshot.state().catalog.schema)
+}
+
+#[test]
+fn the_requester_needs_the_rights_at_the_entry() {
+    let mut directory = shared();
+    let hidden = "cn=hidden,ou=people,dc=example,dc=com";
+    add_subentry(&mut directory, hidden, "{}", &[("c-o", &["Example", "secret"]), ("c-l", &["Rome"])]);
+    directory.change_settings(|settings| {
+        settings.general.access_rules = [
+            "all: allow read to anyone",
+            "cn: deny browse at 'cn=hidden,ou=people,dc=example,dc=com' to anyone",
+            "ada: deny read of c-l at 'uid=ada,ou=people,dc=example,dc=com' to anyone",
+            "phone: deny read of c-TelephoneNumber to anyone",
+            "values: deny read of c-o values matching '(c-o=secret*)' to anyone",
+            // A rule tests what is stored in an entry.
+            "stored: deny browse matching '(&(cn=*)(uid=*)(|(l=oslo)(c-o=*)))' to anyone",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+    });
+    directory.requester = Requester::Anonymous;
+    let bob = directory.search(BOB, Scope::BaseObject, "(uid=*)", &["*", "+"]).entries.remove(0);
+    assert_eq!(bob.texts("c-l"), ["Oslo", "Bergen", "Rome"], "the subentry need not be visible");
+    assert_eq!(bob.texts("c-o"), ["Example"]);
+    assert_eq!(bob.texts("c-TelephoneNumber"), [""; 0]);
+    let visible = "cn=place,ou=people,dc=example,dc=com";
+    assert_eq!(bob.texts("collectiveAttributeSubentries"), [visible]);
+    assert_eq!(texts(&mut directory, ADA, "c-l"), [""; 0]);
+    let others = ["cn=Dora+sn=Lang", "ou=people", "uid=bob", "uid=carl"];
+    let all = ["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"];
+    for (filter, expected) in [
+        ("(c-l=rome)", &others[..]),
+        ("(l=rome)", &others),
+        ("(c-l=*)", &others),
+        ("(c-o=example)", &all),
+        ("(c-o=secret)", &[]),
+        ("(o=s*)", &[]),
+        ("(c-TelephoneNumber=1)", &[]),
+        ("(telephoneNumber=1)", &[]),
+        ("(!(c-TelephoneNumber=1))", &[]),
+        ("(:caseIgnoreMatch:=secret)", &[]),
+        ("(collectiveAttributeSubentries=*)", &[]),
+    ] {
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), expected, "{filter}");
+    }
+    for (entry, description, value, code) in [
+        (BOB, "c-l", "rome", ResultCode::COMPARE_TRUE),
+        (BOB, "c-o", "secret", ResultCode::COMPARE_FALSE),
+        (BOB, "telephoneNumber", "1", ResultCode::COMPARE_FALSE),
+        (ADA, "c-l", "rome", ResultCode::INSUFFICIENT_ACCESS_RIGHTS),
+        (BOB, "c-TelephoneNumber", "1", ResultCode::INSUFFICIENT_ACCESS_RIGHTS),
+    ] {
+        assert_eq!(compared(&directory, entry, description, value), code, "{entry} {description} {value}");
+    }
+    directory.requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+    assert_eq!(texts(&mut directory, ADA, "collectiveAttributeSubentries"), [visible, hidden]);
+    ok(directory.modify(ADA, &[(Add, "collectiveExclusions", &["c-o", "c-l"])]));
+    assert_eq!(texts(&mut directory, ADA, "collectiveAttributeSubentries"), [visible]);
 }
 
 #[test]

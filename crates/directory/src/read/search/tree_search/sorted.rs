@@ -57,7 +57,7 @@ impl TreeSearch {
     pub(in crate::read::search) fn use_order(&mut self, snapshot: &Snapshot) -> Result<()> {
         let Some(sorting) = self.sorting.as_deref_mut() else { return Ok(()) };
         let Scanner { rights, filter, scope, plan, .. } = &self.scanner;
-        let (state, size_limit) = (snapshot.state(), self.tally.size_limit);
+        let (state, size_limit) = (scope.seen_in(snapshot.state()), self.tally.size_limit);
         let search = OrderedSearch { state, rights, scope, filter, plan, size_limit };
         if let Some(walk) = search.walk(sorting)? {
             (sorting.walk, sorting.is_complete) = (Some(walk), true);
