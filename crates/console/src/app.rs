@@ -5,6 +5,7 @@ use tokio::sync::Semaphore;
 use crate::describe::SchemaCache;
 use crate::host::Ldap;
 use crate::limits::{EXPORTS_MAX, HEALTH_CHECKS_MAX};
+use crate::rates::Rates;
 use crate::sessions::Sessions;
 use crate::sign_ins::SignIns;
 use crate::texts::Texts;
@@ -18,6 +19,7 @@ pub(crate) struct App {
     pub(crate) health_checks: Semaphore,
     pub(crate) texts: Texts,
     pub(crate) schema: SchemaCache,
+    pub(crate) rates: Rates,
     /// Exports that may begin.
     pub(crate) exports: Semaphore,
 }
@@ -31,6 +33,7 @@ impl App {
             health_checks: Semaphore::new(HEALTH_CHECKS_MAX),
             texts: Texts::english(),
             schema: SchemaCache::default(),
+            rates: Rates::default(),
             exports: Semaphore::new(EXPORTS_MAX),
         }
     }

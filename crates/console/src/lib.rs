@@ -30,6 +30,7 @@ mod pages;
 mod places;
 mod prove;
 mod proxies;
+mod rates;
 mod rights;
 mod sessions;
 mod sign_ins;

@@ -208,6 +208,7 @@ impl Monitor {
             usage::clients(sources),
             tls(&sources.certificates),
             statistics(sources),
+            durations(sources),
             threads(sources),
             scans(sources),
             hashes(&sources.hashes),
@@ -273,6 +274,17 @@ fn tls(certificates: &Certificates) -> Group {
     group.count("Resumed", "Handshakes that went on with an earlier session", load(&certificates.resumed));
     group.count("Failed", "Handshakes that failed", load(&certificates.failed));
     group.time("Certificate Expires", "Until when the certificate is valid", certificates.not_after());
+    group
+}
+
+/// Returns the total durations of finished operations.
+fn durations(sources: &Sources) -> Group {
+    let mut group = Group::new("Durations");
+    for total in operation_totals(&sources.counters) {
+        let name = format!("{} Microseconds", total.name);
+        // The metrics have a histogram of them.
+        group.text(name, "Total time of finished operations", total.latency.micros());
+    }
     group
 }
 

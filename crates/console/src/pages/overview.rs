@@ -3,17 +3,23 @@
 //! The page itself searches, so it never claims that a directory is up which does not answer. Whether changes are made
 //! is known from `cn=monitor`, to those who may read it.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use axum::response::Response;
 use client::Connection;
 use serde_json::{Value, json};
 
+use crate::app::App;
 use crate::ask;
+use crate::fields::Fields;
 use crate::monitor::{self, Figures};
 use crate::page::{Page, Signed};
 use crate::times;
 use crate::trouble::Trouble;
+
+/// Seconds after which the browser loads a page of live figures again.
+const REFRESH_SECONDS: u64 = 5;
 
 /// Days before the end of a certificate from which on it needs attention.
 const CERTIFICATE_DAYS: i64 = 14;
@@ -24,7 +30,7 @@ const LATE_BACKUP_MIN: u64 = 600;
 const MICROS_PER_DAY: i64 = 86_400 * 1_000_000;
 
 /// Figures of the page: the path of their text, and their entry below `cn=monitor`.
-const FIGURES: [(&str, &str); 10] = [
+const FIGURES: [(&str, &str); 12] = [
     ("version", "cn=monitor"),
     ("uptime", "cn=uptime,cn=time"),
     ("connections", "cn=current,cn=connections"),
@@ -35,14 +41,21 @@ const FIGURES: [(&str, &str); 10] = [
     ("data_bytes", "cn=used bytes,cn=storage"),
     ("last_backup", "cn=last backup,cn=backup"),
     ("lag_seconds", "cn=lag seconds,cn=cluster"),
+    ("replica_lag_seconds", "cn=lag seconds,cn=replica"),
+    ("replicas_lag", "cn=most lag,cn=replicas"),
 ];
 
-pub(crate) async fn show(signed: Signed) -> Response {
-    let model = signed.talk(model).await;
-    signed.answer(model.map(|model| Page::new("overview.html", "overview.title", model)))
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let app = Arc::clone(&signed.app);
+    let model = signed.talk(move |connection| model(connection, &app)).await;
+    let page = |mut model: Value| {
+        model["refresh_seconds"] = json!(fields.given("live").map(|_| REFRESH_SECONDS));
+        Page::new("overview.html", "overview.title", model)
+    };
+    signed.answer(model.map(page))
 }
 
-fn model(connection: &mut Connection) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, app: &App) -> Result<Value, Trouble> {
     let begun = Instant::now();
     let contexts = ask::contexts(connection)?;
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -68,6 +81,7 @@ fn model(connection: &mut Connection) -> Result<Value, Trouble> {
         "reads_monitor": figures.is_some(),
         "attention": figures.as_ref().map(attention).unwrap_or_default(),
         "building": figures.as_ref().map(building).unwrap_or_default(),
+        "rates": figures.as_ref().map(|figures| app.rates.since_before(figures, begun)),
         "figures": listed.collect::<Vec<_>>(),
     }))
 }

@@ -347,3 +347,22 @@ fn replication_and_backup_are_for_readers_of_the_monitor() {
     assert_eq!(own.get("/nodes").status, 403);
     assert!(pando.stop().success());
 }
+
+#[test]
+fn the_overview_has_rates_for_readers_of_the_monitor() {
+    let scratch = Scratch::new("console-rates");
+    let pando = start(&scratch, "");
+    plant(&mut pando.administrator());
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let rates = until("two readings", || Some(browser.json("/")["rates"].clone()).filter(Value::is_object));
+    // The readings themselves are searches.
+    let searches = &rates["rates"][0];
+    assert!(searches["name"] == "searches" && searches["per_second"].as_f64() > Some(0.0), "{rates}");
+    assert!(searches["mean_microseconds"].is_u64(), "{rates}");
+    let live = browser.get("/?live=1").text();
+    assert!(live.contains("<meta http-equiv=\"refresh\" content=\"5\">"), "{live}");
+    assert!(!browser.get("/").text().contains("http-equiv"));
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert!(own.json("/")["rates"].is_null() && !own.get("/").text().contains("id=\"live\""));
+    assert!(pando.stop().success());
+}

@@ -60,6 +60,11 @@ impl Latency {
         self.buckets.iter().sum()
     }
 
+    /// Returns the total duration in microseconds.
+    pub(crate) fn micros(&self) -> u64 {
+        self.micros
+    }
+
     /// Returns the total duration.
     pub(crate) fn seconds(&self) -> f64 {
         Duration::from_micros(self.micros).as_secs_f64()
