@@ -7,9 +7,11 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use ldap::{ResultCode, Scope};
+use rustix::process::Signal;
 use support::clients::{repository, run};
-use support::metrics::{address, exchange, expect_documented, page, value};
+use support::metrics::{self, address, exchange, expect_documented, page, value};
 use support::pando::Start;
+use support::tree::plant;
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
 /// A server whose node file has this, and metrics.
@@ -77,6 +79,35 @@ fn metrics_say_what_happened_as_the_monitor_does() {
     assert_eq!(page(&pando, "/ready"), (200, "ready\n".to_owned()));
     assert_eq!(page(&pando, "/").0, 404);
     assert!(pando.stop().success());
+}
+
+/// A client that does not read its answers keeps a stopping server from its end for a while.
+#[test]
+fn a_stopping_server_is_not_ready() {
+    let scratch = Scratch::new("metrics-stopping");
+    let mut pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let large = "x".repeat(512 << 10);
+    for number in 0..50 {
+        let dn = format!("ou=large{number},{SUFFIX}");
+        let attributes = [("objectClass", "organizationalUnit"), ("description", large.as_str())];
+        assert!(administrator.add(&dn, &attributes).unwrap().is_success());
+    }
+    metrics::wait_for_ready(&pando, 200);
+    // 25 MiB, more than fits into the buffers of the connection.
+    let filter = ldap::FilterBuf::parse("(ou=large*)").unwrap();
+    let selection = ldap::SelectionBuf::from_iter(["description"]);
+    let (filter, selection) = (filter.as_filter(), selection.as_selection());
+    let request = ldap::SearchRequest::new(SUFFIX, Scope::WholeSubtree, filter, selection);
+    administrator.send(ldap::Request::Search(request), ldap::Controls::NONE).unwrap();
+    pando.signal(Signal::TERM);
+    let text = metrics::wait_for_ready(&pando, 503);
+    assert_eq!(text, "the server is stopping\n");
+    assert_eq!(page(&pando, "/ready/read").0, 503);
+    assert_eq!(page(&pando, "/live").0, 200);
+    drop(administrator);
+    assert!(pando.exit().success());
 }
 
 /// Asks for a page as Python's library does: over TLS that trusts the certificate, saying the token if there is one.

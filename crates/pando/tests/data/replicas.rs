@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 use support::cluster::until;
+use support::metrics;
 use support::pando::{Start, command};
 use support::positions;
 use support::tree::{add, add_person, person_dn, plant, replace};
@@ -128,6 +129,34 @@ fn a_replica_copies_follows_and_forwards() {
 }
 
 /// Both sides are killed while changes are made, and continue.
+#[test]
+fn a_replica_without_its_supplier_is_ready_for_reads_only() {
+    let scratch = Scratch::new("replica-alone-supplier");
+    let supplier = Pando::start(&scratch);
+    plant(&mut supplier.administrator());
+    let place = Scratch::new("replica-alone");
+    let password = place.write("password", ADMIN_PASSWORD);
+    // The socket in the data directory keeps its name when the supplier starts again.
+    let socket = Pando::data(&scratch).join("pando.sock").display().to_string().replace('/', "%2F");
+    let table = format!(
+        "[replica]\nsupplier = \"ldapi://{socket}\"\nname = \"test\"\nbind_dn = \"{ADMIN_DN}\"\n\
+         password_file = {password:?}\n{}",
+        metrics::NODE_FILE
+    );
+    let node = place.write("node.toml", table);
+    let replica = Start::new(&place).arguments(&["--node", node.to_str().unwrap()]).ready();
+    metrics::wait_for_ready(&replica, 200);
+    assert!(supplier.stop().success());
+    let text = metrics::wait_for_ready(&replica, 503);
+    assert!(text.contains("this replica cannot reach its supplier"), "{text}");
+    let (status, text) = metrics::page(&replica, "/ready/read");
+    assert!(status == 200 && text.contains("ready for reads only"), "{status} {text}");
+    let supplier = Pando::start(&scratch);
+    metrics::wait_for_ready(&replica, 200);
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}
+
 #[test]
 fn killed_replicas_and_suppliers_end_equal() {
     let mut random = fastrand::Rng::with_seed(seed());
