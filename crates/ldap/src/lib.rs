@@ -60,6 +60,7 @@ mod sorting;
 mod trail_values;
 mod transaction;
 mod url;
+mod verify_credentials;
 
 pub use access_values::{AccessQuestion, EffectiveRightsRequest};
 pub use account_usability::{AccountUsability, Unusable};
@@ -112,3 +113,4 @@ pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 pub use transaction::{EndTransaction, EndTransactionResult};
 pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};
+pub use verify_credentials::VerifyCredentials;

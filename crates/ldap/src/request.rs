@@ -238,7 +238,14 @@ impl<'a> BindRequest<'a> {
             .ok()
             .filter(|version| (1..=127).contains(version))
             .ok_or_else(|| BodyError::new("BindRequest.version", DecodeErrorKind::OutOfRange(number)))?;
-        let name = string(&mut reader).component("BindRequest.name")?;
+        let (name, authentication) = BindRequest::decode_credentials(&mut reader)?;
+        reader.skip_rest().component("BindRequest")?;
+        Ok(BindRequest { version, name, authentication })
+    }
+
+    /// Decodes the name and the authentication choice.
+    pub(crate) fn decode_credentials(reader: &mut Reader<'a>) -> Body<(&'a str, Authentication<'a>)> {
+        let name = string(reader).component("BindRequest.name")?;
         let (tag, content) = reader.any().component("BindRequest.authentication")?;
         let authentication = match tag {
             BindRequest::SIMPLE => Authentication::Simple(content),
@@ -252,8 +259,7 @@ impl<'a> BindRequest<'a> {
             }
             tag => Authentication::Unrecognized(tag),
         };
-        reader.skip_rest().component("BindRequest")?;
-        Ok(BindRequest { version, name, authentication })
+        Ok((name, authentication))
     }
 }
 

@@ -44,6 +44,7 @@ mod start_tls;
 mod transactions;
 pub(crate) mod turn_budget;
 mod uses;
+mod verify_credentials;
 
 use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};

@@ -16,7 +16,7 @@ use crate::model::virtual_entries::{
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
 /// Words of rules, with the OIDs that each represents.
-const USABLE: [(&str, &[&str]); 44] = [
+const USABLE: [(&str, &[&str]); 45] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
     ("permissive-modify", &[oids::PERMISSIVE_MODIFY]),
@@ -57,6 +57,7 @@ const USABLE: [(&str, &[&str]); 44] = [
     ("transactions", &[oids::START_TRANSACTION, oids::END_TRANSACTION, oids::TRANSACTION_SPECIFICATION]),
     ("explain-access", &[EXPLAIN_ACCESS]),
     ("own-credentials", &[OWN_CREDENTIALS]),
+    ("verify-credentials", &[oids::VERIFY_CREDENTIALS]),
     ("relax-rules", &[oids::RELAX_RULES]),
     (UNDELETE_WORD, &[UNDELETE, LIST_DELETED]),
     (READ_AUDIT_WORD, &[READ_AUDIT, READ_HISTORY]),
@@ -64,7 +65,7 @@ const USABLE: [(&str, &[&str]); 44] = [
 ];
 
 /// Words at the end of the list that a rule must name to allow their use by anyone except the administrator, as
-/// `relax-rules` is.
+/// `verify-credentials` and `relax-rules` are.
 const READ_AUDIT_WORD: &str = "read-audit";
 const UNDELETE_WORD: &str = "undelete";
 const REPLICATION_WORD: &str = "replication";
@@ -78,7 +79,7 @@ impl Uses {
     pub(crate) const ALL: Uses = Uses(u64::MAX);
 
     /// Uses that only a rule that names them allows.
-    pub(crate) const BY_NAME: Uses = Uses(0b1111 << (USABLE.len() - 4));
+    pub(crate) const BY_NAME: Uses = Uses(0b1_1111 << (USABLE.len() - 5));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))

@@ -64,7 +64,8 @@ pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 22] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 23] = [
+    (ldap::oids::VERIFY_CREDENTIALS, "verification of credentials, OpenLDAP"),
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
     (ldap::oids::PASSWORD_STATE, "password policy state"),

@@ -97,6 +97,20 @@ pub(crate) fn operation_values(bytes: &[u8]) {
         assert_eq!(SortResult::decode(&result.encode()), Some(result));
     }
     transaction_values(bytes);
+    credentials(bytes);
+}
+
+fn credentials(bytes: &[u8]) {
+    if let Some(asked) = ldap::VerifyCredentials::decode(Some(bytes)) {
+        walk_controls(asked.controls.iter());
+        if let ldap::Authentication::Simple(password) = asked.bind.authentication {
+            let again = ldap::VerifyCredentials::encode_simple(asked.bind.name, password);
+            assert_eq!(
+                ldap::VerifyCredentials::decode(Some(&again)).map(|again| again.bind),
+                Some(asked.bind)
+            );
+        }
+    }
 }
 
 fn transaction_values(bytes: &[u8]) {

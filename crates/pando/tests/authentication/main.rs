@@ -19,3 +19,4 @@ mod sasl;
 mod self_service;
 mod tls;
 mod totp;
+mod verify_credentials;

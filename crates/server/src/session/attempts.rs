@@ -447,6 +447,9 @@ impl Session {
         match decided.requester {
             Some(requester) => {
                 self.bound(context, &head, &decided.outcome, requester, out);
+                if head.verifies_credentials {
+                    return;
+                }
                 self.must_change = decided.must_change && *self.requester != Requester::Anonymous;
                 self.proved = decided.proved.map(|id| Box::new((id, context.now)));
             }

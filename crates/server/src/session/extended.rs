@@ -9,7 +9,7 @@ use directory::virtual_entries::{
 use directory::{Outcome, access_question};
 use ldap::oids::{
     CANCEL, CONNECTION_ID, END_TRANSACTION, MODIFY_PASSWORD, OWN_CREDENTIALS, PASSWORD_STATE,
-    PASSWORD_STATE_UNBOUNDID, REFRESH, START_TLS, START_TRANSACTION, WHO_AM_I,
+    PASSWORD_STATE_UNBOUNDID, REFRESH, START_TLS, START_TRANSACTION, VERIFY_CREDENTIALS, WHO_AM_I,
 };
 use ldap::{AccessQuestion, ExtendedRequest, Request, ResultCode};
 
@@ -44,13 +44,14 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, Undelete, Refresh, forwarded
 /// changes and promotions of replicas reach no handler.
-static OPERATIONS: [ExtendedOperation; 22] = [
+static OPERATIONS: [ExtendedOperation; 23] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
     row(WHO_AM_I, |_| false, Value(Session::who_am_i)),
     row(START_TRANSACTION, |_| false, Value(Session::start_transaction)),
     row(END_TRANSACTION, commits, Own(Session::end_transaction)),
+    of_connection(row(VERIFY_CREDENTIALS, |_| false, Own(Session::verify_credentials))),
     row(MODIFY_PASSWORD, |_| false, Own(Session::unknown_operation)),
     row(PASSWORD_STATE, changes_password_state, Value(Session::password_state)),
     row(PASSWORD_STATE_UNBOUNDID, changes_password_state, Value(Session::password_state)),

@@ -40,6 +40,8 @@ pub(super) struct RequestHead {
     wants_policy: bool,
     /// Whether the client asked for the position of the answer.
     pub(super) wants_position: bool,
+    /// Whether it is a Verify Credentials: the outcome of a bind is its answer, and the session stays as it is.
+    pub(super) verifies_credentials: bool,
     /// That position, if it differs from that of the loop's snapshot.
     pub(super) shown: Option<u64>,
     /// Whether the client asked for the authorization identity after its bind (RFC 3829).
@@ -69,6 +71,7 @@ impl RequestHead {
             began: Some(began),
             wants_policy: wants(PASSWORD_POLICY),
             wants_position: wants(POSITION),
+            verifies_credentials: false,
             shown: None,
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,
@@ -206,6 +209,9 @@ impl Outstanding {
 
     /// Whether it is a bind.
     pub(super) fn is_bind(&self) -> bool {
+        if self.head.verifies_credentials {
+            return false;
+        }
         match &self.work {
             Work::Verify(proof) => proof.requester.is_some(),
             Work::Kerberos => true,

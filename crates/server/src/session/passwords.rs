@@ -59,11 +59,10 @@ impl Session {
     pub(super) fn bind(
         &mut self,
         context: &mut Context,
-        mut head: RequestHead,
+        head: RequestHead,
         request: &ldap::BindRequest<'_>,
         out: &mut Vec<u8>,
     ) {
-        use directory::bind::{BindOutcome, bind, bind_unknown};
         self.set_requester(context, Arc::clone(&context.anonymous));
         self.bind_method = match request.authentication {
             ldap::Authentication::Simple(_) => BindMethod::Simple,
@@ -81,6 +80,19 @@ impl Session {
             }
         };
         self.sasl = None;
+        self.simple_bind(context, head, request, asserted, out);
+    }
+
+    /// Finds the user of a simple bind, and verifies the password.
+    pub(super) fn simple_bind(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        request: &ldap::BindRequest<'_>,
+        asserted: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        use directory::bind::{BindOutcome, bind, bind_unknown};
         let listener = || context.settings.listener_name(self.listener);
         let found = match bind_name(&context.snapshot, request.name, listener) {
             Ok(found) => found,
@@ -111,6 +123,9 @@ impl Session {
         requester: Requester,
         out: &mut Vec<u8>,
     ) {
+        if head.verifies_credentials {
+            return self.credentials_verified(context, head, outcome, out);
+        }
         let requester = match requester {
             Requester::Anonymous => Arc::clone(&context.anonymous),
             other => Arc::new(other),

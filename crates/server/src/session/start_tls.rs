@@ -12,6 +12,7 @@ use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, Resul
 
 use super::audit::Ending;
 use super::password_modify::is_password_modify;
+use super::verify_credentials::has_credentials;
 use super::{Next, RequestHead, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
@@ -258,7 +259,7 @@ fn sends_password(request: &Request<'_>, context: &Context) -> bool {
             }
             Authentication::Unrecognized(_) => false,
         },
-        request if is_password_modify(request) => true,
+        request if is_password_modify(request) || has_credentials(request) => true,
         request => has_password(request, &context.snapshot),
     }
 }

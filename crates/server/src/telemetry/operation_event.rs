@@ -10,7 +10,10 @@ use std::fmt::Write;
 use std::time::Instant;
 
 use audit::{Event, EventWriter, Field, Kind};
-use ldap::{Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope};
+use ldap::oids::VERIFY_CREDENTIALS;
+use ldap::{
+    Authentication, Controls, DecodeLimits, Dn, Filter, FilterKind, Request, Scope, VerifyCredentials,
+};
 
 use crate::limits::{AUDIT_ATTRIBUTES_MAX, AUDIT_TEXT_SIZE_MAX, TRACKING_MAX, TRACKING_SIZE_MAX};
 use crate::telemetry::counters::Operation;
@@ -190,6 +193,12 @@ fn describe_request(request: &Request<'_>, disclosure: &Disclosure<'_>, event: &
         }
         Request::Extended(extended) => {
             event.text(Field::Name, oid_text(extended.name));
+            if extended.name == VERIFY_CREDENTIALS
+                && let Some(asked) = VerifyCredentials::decode(extended.value)
+                && is_dn(asked.bind.name)
+            {
+                event.text(Field::Target, &name_text(asked.bind.name, disclosure));
+            }
         }
     }
 }

@@ -12,8 +12,8 @@ use ldap::{
     AccessQuestion, AtLeast, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf,
     HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults,
     PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SettingsRequest, SortKey,
-    StateOperation, SyncRequest, TrailRequest, UndeleteRequest, encode_cancel, encode_matched_values,
-    encode_password_state, oids,
+    StateOperation, SyncRequest, TrailRequest, UndeleteRequest, VerifyCredentials, encode_cancel,
+    encode_matched_values, encode_password_state, oids,
 };
 
 use replication::forward::{self, ForwardedRequester, encode_requests};
@@ -227,6 +227,10 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
             let (entry, ttl_seconds) = (dice.name(), dice.rng.u32(..100_000));
             same(RefreshRequest { entry: &entry, ttl_seconds }.encode())
         }),
+        // Without a password, which would be counted as a guess.
+        oids::VERIFY_CREDENTIALS => {
+            (Kind::Reads, |dice| same(VerifyCredentials::encode_simple(&dice.name(), b"")))
+        }
         // There is no operation of this id.
         oids::CANCEL => {
             (Kind::Reads, |dice| same(encode_cancel(MessageId(2_000_000_000 + dice.rng.i32(..9)))))
