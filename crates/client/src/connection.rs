@@ -163,6 +163,12 @@ impl Connection {
         stream.conn.export_keying_material([0; 32], b"EXPORTER-Channel-Binding", Some(b"")).ok()
     }
 
+    /// Returns the certificate of the server in DER; `None` without TLS.
+    pub fn server_certificate(&self) -> Option<&[u8]> {
+        let Stream::Tls(stream) = &self.stream else { return None };
+        Some(stream.conn.peer_certificates()?.first()?.as_ref())
+    }
+
     /// Creates a connection over a connected socket, such as one that was bound to a local address.
     ///
     /// # Errors

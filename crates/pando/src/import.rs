@@ -114,6 +114,8 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..Arguments::default()
     })?;
+    // Before the schema of another server reaches the directory.
+    server::import::refuse_replica(&config)?;
     let mut settings = arguments.settings.as_deref().map(settings::read).transpose()?;
     let mut foreign = None;
     if !arguments.schema_from.is_empty() {

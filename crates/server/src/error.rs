@@ -368,7 +368,7 @@ fn import_fault(error: &directory::import::ImportError) -> Fault {
         ImportError::UnknownSuffix { .. }
         | ImportError::NotEmpty { .. }
         | ImportError::WhichSuffix { .. } => Fault::Settings,
-        ImportError::Open(_) | ImportError::Operation(_) => Fault::Data,
+        ImportError::Open(_) | ImportError::Operation(_) | ImportError::Replica => Fault::Data,
         _ => Fault::Other,
     }
 }

@@ -25,6 +25,7 @@ use self::console::ConsoleListener;
 use self::event_loops::{EventLoops, Listening};
 pub use self::handle::{Handle, Reloaded};
 use self::metrics::MetricsListener;
+pub(crate) use self::replica::copy_supplier;
 pub use self::server::Server;
 use self::settings::initial_settings;
 pub use self::settings::{hash_password, load_schema, node_settings};

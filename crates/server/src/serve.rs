@@ -5,10 +5,13 @@ pub(crate) mod privileges;
 
 use std::collections::HashSet;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use sd_notify::NotifyState;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::{Handle as SignalHandle, Signals};
 use socket2::Socket;
 
@@ -17,7 +20,7 @@ use crate::error::ServeError;
 use crate::log::{self, LogHandle};
 use crate::net::descriptors;
 use crate::net::listener::BoundPorts;
-use crate::open::{Handle, Opened, Server};
+use crate::open::{Handle, Opened, Server, copy_supplier};
 use crate::serve::privileges::Account;
 use crate::telemetry::health::notify;
 
@@ -54,10 +57,16 @@ pub fn serve(
             arguments.node_file.as_deref().into_iter().chain(config.admin_password_file.as_deref());
         warn_once(&mut told, account.unreadable(read_again));
     }
-    // A signal may end it: the import changes all or nothing.
+    // A signal may end a first copy: an import changes all or nothing, and a replica continues at the next start.
+    let ends = Arc::new(AtomicBool::new(true));
+    for signal in [SIGTERM, SIGINT] {
+        register_conditional_shutdown(signal, 0, Arc::clone(&ends))?;
+    }
     first_copy::make(&config)?;
+    copy_supplier(&config)?;
     // Before the data directory is opened, so that a signal never kills a start halfway.
     let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    ends.store(false, Ordering::SeqCst);
     descriptors::raise_limit();
     let mut opened = Opened::open(config)?.with_ports(ports);
     prepare(&mut opened)?;

@@ -1,5 +1,7 @@
 //! Checks of the figures of the running server in cn=monitor.
 
+mod replica;
+
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -51,6 +53,9 @@ pub(super) fn examine(connection: &mut Connection, config: &Config) -> Result<Ve
         backup(&figures, config),
     ]);
     findings.extend(certificate(&figures, now()));
+    findings.extend(replica::own(&figures));
+    findings.extend(replica::supplier(config, now()));
+    findings.extend(replica::readers(&figures));
     findings.extend(failures(&figures));
     Ok(findings)
 }
@@ -121,21 +126,27 @@ fn backup(figures: &Figures, config: &Config) -> Finding {
 
 fn certificate(figures: &Figures, now: u64) -> Option<Finding> {
     let until = figures.text("Certificate Expires,TLS").and_then(unix_seconds)?;
+    Some(validity("certificate", "it", until, now))
+}
+
+/// Judges the time until which a certificate is valid.
+fn validity(check: &'static str, which: &str, until: u64, now: u64) -> Finding {
     let days = until.saturating_sub(now) / 86_400;
-    Some(if until <= now {
-        Finding::problem("certificate", "it has expired: put a new one in its place")
+    if until <= now {
+        Finding::problem(check, format!("{which} has expired: put a new one in its place"))
     } else if until - now < CERTIFICATE_WARNING_SECONDS {
-        Finding::warning("certificate", format!("it expires in {days} days"))
+        Finding::warning(check, format!("{which} expires in {days} days"))
     } else {
-        Finding::fine("certificate", format!("it is valid for {days} days"))
-    })
+        Finding::fine(check, format!("{which} is valid for {days} days"))
+    }
 }
 
 /// Every part of the server that reports a failure: audit trail, backup, password policies, cluster.
 fn failures(figures: &Figures) -> Vec<Finding> {
     let failing = figures.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("Failing,")?, value)));
     failing
-        .filter(|(_, value)| !["no", "false"].contains(&value.as_str()))
+        // The state of a replica is a finding of its own.
+        .filter(|(group, value)| !["no", "false"].contains(&value.as_str()) && *group != "Replica")
         .map(|(group, value)| {
             let reason = if value == "true" { "it fails; the log has the reason" } else { value };
             Finding::problem("failing", format!("{group}: {reason}"))

@@ -19,6 +19,7 @@ mod indexes;
 mod migrate;
 mod online;
 mod replica;
+mod replica_faults;
 mod replicas;
 mod round_trip;
 mod schema_from;

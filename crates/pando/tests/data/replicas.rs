@@ -14,13 +14,13 @@ use support::tree::{add, add_person, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch, rounds, seed};
 
 /// A replica's place: its folder and node file.
-struct Place {
-    scratch: Scratch,
+pub(crate) struct Place {
+    pub(crate) scratch: Scratch,
     node: PathBuf,
 }
 
 impl Place {
-    fn new(name: &str, supplier: SocketAddr) -> Place {
+    pub(crate) fn new(name: &str, supplier: SocketAddr) -> Place {
         let scratch = Scratch::new(name);
         let mut place = Place { node: scratch.join("node.toml"), scratch };
         place.set_supplier(supplier, "");
@@ -28,7 +28,7 @@ impl Place {
     }
 
     /// Writes the node file with this supplier, and more keys of the table.
-    fn set_supplier(&mut self, supplier: SocketAddr, more: &str) {
+    pub(crate) fn set_supplier(&mut self, supplier: SocketAddr, more: &str) {
         let password = self.scratch.write("password", ADMIN_PASSWORD);
         let table = format!(
             "[replica]\nsupplier = \"ldap://{supplier}\"\nname = \"test\"\nbind_dn = \"{ADMIN_DN}\"\n\
@@ -38,14 +38,22 @@ impl Place {
         self.node = self.scratch.write("node.toml", table);
     }
 
-    fn start(&self) -> Pando {
-        Start::new(&self.scratch).arguments(&["--node", self.node.to_str().unwrap()]).ready()
+    pub(crate) fn node(&self) -> &str {
+        self.node.to_str().unwrap()
+    }
+
+    pub(crate) fn start(&self) -> Pando {
+        self.to_start().ready()
+    }
+
+    pub(crate) fn to_start(&self) -> Start {
+        Start::new(&self.scratch).arguments(&["--node", self.node()])
     }
 }
 
 /// Waits until both servers have the same entries.
 #[track_caller]
-fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
+pub(crate) fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
     let password = scratch.write("password", ADMIN_PASSWORD);
     let (one, other) = (format!("ldap://{}", one.address()), format!("ldap://{}", other.address()));
     let bind = ["--bind-dn", ADMIN_DN, "--password-file", password.to_str().unwrap(), "--operational"];
@@ -57,7 +65,7 @@ fn equal(scratch: &Scratch, one: &Pando, other: &Pando) {
 }
 
 /// Returns a figure of the replica.
-fn figure(pando: &Pando, name: &str) -> String {
+pub(crate) fn figure(pando: &Pando, name: &str) -> String {
     let dn = format!("cn={name},cn=Replica,cn=monitor");
     let entry = pando.administrator().entry(&dn, &["monitorCounter", "monitoredInfo"]).unwrap().unwrap();
     entry.text("monitorCounter").or_else(|| entry.text("monitoredInfo")).unwrap()

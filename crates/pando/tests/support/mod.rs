@@ -16,6 +16,7 @@ pub mod interrupted;
 pub mod metrics;
 pub mod pando;
 pub mod positions;
+pub mod relay;
 pub mod root;
 pub mod scratch;
 pub mod slapd;

@@ -169,6 +169,12 @@ impl Start {
         }
     }
 
+    /// Starts it, without waiting until it is ready.
+    pub fn spawn(mut self) -> Child {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
+        self.command.stderr(log).spawn().unwrap()
+    }
+
     /// Runs a start that must fail. Returns the exit status and standard error.
     ///
     /// # Panics

@@ -31,6 +31,7 @@ use directory::import::{
     resolve,
 };
 use directory::index_build::build_indexes;
+use directory::replica::role_in;
 use directory::settings::SettingsError;
 use store::StoreError;
 
@@ -148,6 +149,7 @@ pub fn import(
     how: &Importing,
 ) -> Result<Imported, ServeError> {
     let _owner = FolderOwner::of(&config.data);
+    refuse_replica(&config)?;
     let started = now_micros();
     if let Some(file) = settings {
         settings::begin(&mut config, file)?;
@@ -187,6 +189,19 @@ pub fn import(
     }
     imported.micros = now_micros().saturating_sub(started);
     Ok(imported)
+}
+
+/// Refuses an import into the data of a replica, or of a server that was replaced as the writer. Other problems of the
+/// directory are reported when it is opened.
+///
+/// # Errors
+/// Another server decides the changes of the data.
+pub fn refuse_replica(config: &Config) -> Result<(), ServeError> {
+    let role = role_in(&config.data).ok().flatten();
+    if role.is_none_or(|role| role.may_write()) {
+        return Ok(());
+    }
+    Err(ServeError::Import { path: config.data.clone(), error: ImportError::Replica })
 }
 
 /// Checks the policies of the imported data, and the rules for entries and values. A problem does not undo the import.

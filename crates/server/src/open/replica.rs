@@ -11,6 +11,14 @@ use crate::session::context::Shared;
 use crate::workers::replica::figures::ReplicaFigures;
 use crate::workers::replica::{ReplicaParts, copy};
 
+/// Copies the supplier's data if the settings are those of a replica and the data directory contains none.
+///
+/// # Errors
+/// The data directory cannot be read, or the supplier gives no copy.
+pub(crate) fn copy_supplier(config: &Config) -> Result<(), ServeError> {
+    is_one(config).map(drop)
+}
+
 /// Returns true if the data directory is to be a replica. Copies the supplier's data if it contains none. A directory
 /// that was promoted away from the supplier of the settings stays the writer, so that a restart with an old node file
 /// does not undo the promotion.
@@ -25,12 +33,7 @@ pub(super) fn is_one(config: &Config) -> Result<bool, ServeError> {
             copy::receive(settings, &config.data)?;
             Ok(true)
         }
-        Some(ReplicationRole::Promoted { supplier }) if supplier == settings.supplier.to_string() => {
-            tracing::warn!(
-                "this server was promoted and is no replica of {supplier} any longer: remove the table [replica]"
-            );
-            Ok(false)
-        }
+        Some(ReplicationRole::Promoted { supplier }) if supplier == settings.supplier.to_string() => Ok(false),
         Some(_) => Ok(true),
     }
 }
@@ -41,7 +44,13 @@ pub(super) fn is_one(config: &Config) -> Result<bool, ServeError> {
 /// The directory cannot be read.
 pub(super) fn parts(config: &Config, shared: &Shared) -> Result<Option<ReplicaParts>, ServeError> {
     let Some(settings) = &config.replica else { return Ok(None) };
-    if shared.directory.replication_role()?.may_write() {
+    let role = shared.directory.replication_role()?;
+    if let ReplicationRole::Promoted { supplier } = &role {
+        tracing::warn!(
+            "this server was promoted and is no replica of {supplier} any longer: remove the table [replica]"
+        );
+    }
+    if role.may_write() {
         return Ok(None);
     }
     Ok(Some(ReplicaParts {

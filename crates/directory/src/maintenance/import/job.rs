@@ -55,6 +55,12 @@ pub enum ImportError {
         "the data directory is a node of a cluster: import into a separate directory, and create a new cluster from it"
     )]
     Node,
+    /// Another server decides the changes of the data.
+    #[error(
+        "another server decides the changes of this data: import at the supplier, then move this data directory away, so \
+         that the next start copies it again"
+    )]
+    Replica,
     /// A naming context does not exist.
     #[error("the directory has no suffix {dn:?}; it has {known}")]
     UnknownSuffix {

@@ -1,0 +1,117 @@
+//! Checks of replicas without a shared log: this server as one, its supplier, and those that read its log.
+
+use std::time::Duration;
+
+use client::{Connection, Tls};
+use server::Config;
+
+use super::{Figures, validity};
+use crate::doctor::Finding;
+
+/// Lag of a replica that is a warning, in seconds.
+const LAG_WARNING_SECONDS: u64 = 60;
+
+/// Lag of a replica of this server that is a warning, in changes.
+const LAG_WARNING_CHANGES: u64 = 10_000;
+
+/// Longest wait for the supplier at each step.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Name of the findings about this server as a replica.
+const REPLICA: &str = "replica";
+
+/// Judges this server as a replica: whether it follows, its lag, and whether its history differs.
+pub(super) fn own(figures: &Figures) -> Option<Finding> {
+    let state = figures.text("State,Replica")?;
+    let supplier = figures.text("Supplier,Replica").unwrap_or("its supplier");
+    let (records, seconds) = (
+        figures.number("Lag Records,Replica").unwrap_or(0),
+        figures.number("Lag Seconds,Replica").unwrap_or(0),
+    );
+    let reason = figures.text("Failing,Replica").filter(|reason| *reason != "no").unwrap_or_default();
+    let apply = figures.text("Apply,Replica").filter(|reason| *reason != "no");
+    let last = format!("it last had all changes {seconds} seconds ago");
+    Some(match (state, apply) {
+        ("promoted", _) => Finding::warning(REPLICA, "it was promoted: remove the table [replica]"),
+        ("halted", _) => Finding::problem(REPLICA, format!("it does not go on, and {last}: {reason}")),
+        (_, Some(apply)) => {
+            Finding::problem(REPLICA, format!("it cannot apply records, and lacks {records}: {apply}"))
+        }
+        ("following", None) if records > 0 && seconds > LAG_WARNING_SECONDS => {
+            Finding::warning(REPLICA, format!("it follows {supplier} and lacks {records} records; {last}"))
+        }
+        ("following", None) => {
+            Finding::fine(REPLICA, format!("it follows {supplier} and lacks {records} records"))
+        }
+        _ => Finding::problem(REPLICA, format!("it does not reach {supplier}, and {last}: {reason}")),
+    })
+}
+
+/// Connects to the supplier, and judges its certificate.
+pub(super) fn supplier(config: &Config, now: u64) -> Option<Finding> {
+    const CHECK: &str = "supplier";
+    let settings = config.replica.as_ref()?;
+    let authorities = settings.authorities.as_ref()?;
+    let failed = |what: String| Some(Finding::problem(CHECK, format!("{}: {what}", settings.supplier)));
+    let tls = match std::fs::read(authorities).map(|pem| Tls::authorities(&pem)) {
+        Ok(Ok(tls)) => tls,
+        Ok(Err(error)) => return failed(format!("{}: {error}", authorities.display())),
+        Err(error) => return failed(format!("cannot read {}: {error}", authorities.display())),
+    };
+    let connection = match Connection::open_within(&settings.supplier, Some(&tls), PATIENCE) {
+        Ok(connection) => connection,
+        Err(error) => return failed(error.to_string()),
+    };
+    let facts = schema::certificate_facts(connection.server_certificate()?).ok()?;
+    let until = u64::try_from(facts.not_after).unwrap_or(0);
+    Some(validity(CHECK, &format!("the certificate of {}", settings.supplier), until, now))
+}
+
+/// Judges the replicas that read the log of this server.
+pub(super) fn readers(figures: &Figures) -> Option<Finding> {
+    let count = figures.number("Current,Replicas")?;
+    let lag = figures.number("Most Lag,Replicas").unwrap_or(0);
+    let text = format!("{count} read the log of this server; the slowest lacks {lag} changes");
+    Some(if lag > LAG_WARNING_CHANGES {
+        Finding::warning("replicas", text)
+    } else {
+        Finding::fine("replicas", text)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::Weight;
+
+    fn figures(pairs: &[(&str, &str)]) -> Figures {
+        Figures(pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect())
+    }
+
+    #[test]
+    fn states_of_a_replica_become_findings() {
+        let of = |state, failing, apply, records, seconds| {
+            let pairs = [
+                ("State,Replica", state),
+                ("Failing,Replica", failing),
+                ("Apply,Replica", apply),
+                ("Lag Records,Replica", records),
+                ("Lag Seconds,Replica", seconds),
+            ];
+            own(&figures(&pairs)).unwrap()
+        };
+        assert!(own(&figures(&[])).is_none());
+        assert_eq!(of("following", "no", "no", "3", "1").weight, Weight::Fine);
+        assert_eq!(of("following", "no", "no", "3", "61").weight, Weight::Warning);
+        assert_eq!(of("following", "no", "no", "0", "61").weight, Weight::Fine);
+        assert_eq!(of("following", "no", "the disk is full", "3", "1").weight, Weight::Problem);
+        assert_eq!(of("promoted", "no", "no", "0", "0").weight, Weight::Warning);
+        for (state, reason) in [("halted", "the histories differ"), ("disconnected", "refused")] {
+            let found = of(state, reason, "no", "3", "70");
+            assert_eq!(found.weight, Weight::Problem);
+            assert!(found.text.contains(reason) && found.text.contains("70 seconds ago"), "{found:?}");
+        }
+        let readers = |lag| readers(&figures(&[("Current,Replicas", "2"), ("Most Lag,Replicas", lag)])).unwrap();
+        assert_eq!((readers("9").weight, readers("20000").weight), (Weight::Fine, Weight::Warning));
+    }
+}

@@ -1,0 +1,174 @@
+//! Replicas on bad networks and full disks, stops during the first copy, and imports into their data.
+
+use crate::replicas::{Place, equal, figure};
+use crate::support;
+
+use client::Connection;
+use powercut::PowerCut;
+use support::cluster::until;
+use support::pando::command;
+use support::relay::{Lasts, Relay};
+use support::tree::{add, add_person, person_dn, plant, replace};
+use support::{Pando, SUFFIX, Scratch, rounds, seed};
+
+/// Room for everything.
+const PLENTY: &str = "999999999999";
+
+/// Entries that make the first copy some megabytes.
+const LARGE_ENTRIES: usize = 24;
+
+/// Octets of each, which cannot be compressed.
+const LARGE_BYTES: usize = 150_000;
+
+/// Adds data of some megabytes, so that a copy has several parts.
+fn fill(admin: &mut Connection, random: &mut fastrand::Rng) {
+    plant(admin);
+    for number in 0..LARGE_ENTRIES {
+        let text: String = (0..LARGE_BYTES).map(|_| random.alphanumeric()).collect();
+        let attributes = [("objectClass", "organizationalUnit"), ("description", text.as_str())];
+        add(admin, &format!("ou=large{number},{SUFFIX}"), &attributes);
+    }
+}
+
+fn change_some(admin: &mut Connection, random: &mut fastrand::Rng, prefix: &str) {
+    for number in 0..random.u32(10..30) {
+        let name = format!("{prefix}n{number}");
+        add_person(admin, &name);
+        match random.u8(..3) {
+            0 => replace(admin, &person_dn(&name), "title", &[&name]),
+            1 => assert!(admin.delete(&person_dn(&name)).unwrap().is_success()),
+            _ => {}
+        }
+    }
+}
+
+/// The network breaks at random bytes, during the first copy and while records arrive.
+#[test]
+fn cut_connections_end_with_equal_data() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let scratch = Scratch::new("replica-cut-supplier");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    fill(&mut admin, &mut random);
+    let mut cuts = random.fork();
+    let cut_count = usize::try_from(rounds(8)).unwrap();
+    let relay = Relay::to(supplier.address(), move |number| match number {
+        0..3 => Lasts::CutAfter(cuts.u64(..2_000_000)),
+        // These belong to the log: a few answers each.
+        _ if number < cut_count => Lasts::CutAfter(cuts.u64(..20_000)),
+        _ => Lasts::ToTheEnd,
+    });
+    let place = Place::new("replica-cut", relay.address());
+    let replica = place.start();
+    change_some(&mut admin, &mut random, "a");
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    change_some(&mut admin, &mut random, "b");
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert_eq!(figure(&replica, "State"), "following");
+    assert!(replica.stop().success());
+    command(&["verify"], Some(&Pando::data(&place.scratch))).expect_code(0);
+    assert!(supplier.stop().success());
+}
+
+/// Bug: a signal during the first copy had no effect until the copy was complete.
+#[test]
+fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let scratch = Scratch::new("replica-stopped-supplier");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    fill(&mut admin, &mut random);
+    let relay = Relay::to(supplier.address(), |_| Lasts::HeldAfter(2_500_000));
+    let mut place = Place::new("replica-stopped", relay.address());
+    let mut child = place.to_start().spawn();
+    relay.wait_until_held();
+    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
+        .unwrap();
+    let status = child.wait().unwrap();
+    assert_eq!(status.code(), Some(0), "{status}");
+    place.set_supplier(supplier.address(), "");
+    let replica = place.start();
+    assert!(replica.log().contains("the copy of the supplier's data is continued at "), "{}", replica.log());
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}
+
+/// The disk of the replica is full during the first copy, and later while records arrive.
+#[test]
+fn full_disks_end_with_equal_data() {
+    let mut random = fastrand::Rng::with_seed(seed());
+    let scratch = Scratch::new("replica-full-supplier");
+    let supplier = Pando::start(&scratch);
+    let mut admin = supplier.administrator();
+    fill(&mut admin, &mut random);
+    let place = Place::new("replica-full", supplier.address());
+    let data = Pando::data(&place.scratch);
+    std::fs::create_dir(&data).unwrap();
+    let room = place.scratch.write("room", random.u32(..2_000_000).to_string());
+    let plan = PowerCut::new(&data.canonicalize().unwrap(), &place.scratch.join("journal")).room(&room);
+    let (status, said) = place.to_start().with(&plan).refused();
+    assert!(!status.success() && said.contains("the data of the supplier cannot be copied"), "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    std::fs::write(&room, PLENTY).unwrap();
+    let replica = place.to_start().with(&plan).ready();
+    equal(&scratch, &supplier, &replica);
+    for round in 0..rounds(2) {
+        std::fs::write(&room, random.u32(..2_000).to_string()).unwrap();
+        change_some(&mut admin, &mut random, &format!("r{round}"));
+        // Reads go on.
+        assert!(replica.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
+        std::fs::write(&room, PLENTY).unwrap();
+        equal(&scratch, &supplier, &replica);
+    }
+    std::fs::write(&room, "0").unwrap();
+    // Until the room that its log has taken before is used up.
+    until("the reason", || {
+        let text: String = (0..LARGE_BYTES).map(|_| random.alphanumeric()).collect();
+        replace(&mut admin, &format!("ou=large0,{SUFFIX}"), "description", &[&text]);
+        (figure(&replica, "Apply") != "no").then_some(())
+    });
+    let doctor = command(&["doctor", "--node", place.node()], Some(&data)).expect_code(1);
+    assert!(doctor.stdout.contains("it cannot apply records"), "{doctor}");
+    replica.kill();
+    std::fs::write(&room, PLENTY).unwrap();
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    command(&["verify"], Some(&data)).expect_code(0);
+    assert!(supplier.stop().success());
+}
+
+/// An import would give a replica another history. It is refused while the replica runs and when it is stopped.
+#[test]
+fn imports_into_a_replica_are_refused() {
+    let scratch = Scratch::new("replica-import-supplier");
+    let supplier = Pando::start(&scratch);
+    plant(&mut supplier.administrator());
+    let place = Place::new("replica-import", supplier.address());
+    let data = Pando::data(&place.scratch);
+    let ldif = "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n";
+    let ldif = place.scratch.write("new.ldif", ldif).display().to_string();
+    let schema = place.scratch.write("new.schema", "attributetype ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name )");
+    let schema = schema.display().to_string();
+    let replica = place.start();
+    let refused = || {
+        for more in [&["--replace"][..], &["--add"], &["--suffix", "o=new"], &["--schema-from", &schema]] {
+            let arguments = [&["import"][..], more, &[&ldif]].concat();
+            command(&arguments, Some(&data)).expect_code(4).expect_error("import at the supplier");
+        }
+    };
+    refused();
+    let doctor = command(&["doctor", "--node", place.node()], Some(&data));
+    assert!(doctor.stdout.contains("it follows ldap://"), "{doctor}");
+    let at_supplier = command(&["doctor"], Some(&Pando::data(&scratch)));
+    assert!(at_supplier.stdout.contains("1 read the log of this server"), "{at_supplier}");
+    assert!(replica.stop().success());
+    refused();
+    let replica = place.start();
+    equal(&scratch, &supplier, &replica);
+    assert!(replica.stop().success());
+    assert!(supplier.stop().success());
+}

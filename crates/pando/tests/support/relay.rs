@@ -1,0 +1,94 @@
+//! A relay between a client and a server, which breaks or holds connections after some bytes of the server.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+
+/// How long a connection lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lasts {
+    /// Until one side closes it.
+    ToTheEnd,
+    /// It is cut after so many bytes of the server.
+    CutAfter(u64),
+    /// After so many bytes of the server, nothing passes any longer.
+    HeldAfter(u64),
+}
+
+/// The relay. It ends when it is dropped; connections last on.
+pub struct Relay {
+    address: SocketAddr,
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+    held: Receiver<()>,
+}
+
+impl Relay {
+    /// Passes connections on to a server, each as long as `lasts` says for its number, counted from 0.
+    pub fn to(server: SocketAddr, mut lasts: impl FnMut(usize) -> Lasts + Send + 'static) -> Relay {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        let is_over = Arc::<AtomicBool>::default();
+        let (sender, held) = channel();
+        let own = Arc::clone(&is_over);
+        let run = move || {
+            for (number, client) in listener.incoming().enumerate() {
+                if own.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (client, server) = (client.unwrap(), TcpStream::connect(server));
+                if let Ok(server) = server {
+                    pass(client, server, lasts(number), sender.clone());
+                }
+            }
+        };
+        Relay { address, is_over, thread: Some(std::thread::spawn(run)), held }
+    }
+
+    /// Returns the address that clients connect to.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until a connection is held.
+    #[track_caller]
+    pub fn wait_until_held(&self) {
+        self.held.recv_timeout(super::DEADLINE).expect("a connection is held");
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Passes bytes in both directions, on threads of their own.
+fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
+    let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut asks, &mut asked);
+        let _ = asked.shutdown(Shutdown::Write);
+    });
+    std::thread::spawn(move || {
+        let (mut client, mut server) = (client, server);
+        let most = match lasts {
+            Lasts::ToTheEnd => u64::MAX,
+            Lasts::CutAfter(bytes) | Lasts::HeldAfter(bytes) => bytes,
+        };
+        let passed = std::io::copy(&mut Read::by_ref(&mut server).take(most), &mut client).unwrap_or(0);
+        let _ = client.flush();
+        if matches!(lasts, Lasts::HeldAfter(_)) && passed == most {
+            let _ = held.send(());
+            // Until the client or the server ends.
+            let _ = std::io::copy(&mut server, &mut std::io::sink());
+        }
+        let _ = client.shutdown(Shutdown::Both);
+        let _ = server.shutdown(Shutdown::Both);
+    });
+}
