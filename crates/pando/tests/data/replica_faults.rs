@@ -83,7 +83,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let relay = Relay::to(supplier.address(), |_| Lasts::HeldAfter(2_500_000));
     let mut place = Place::new("replica-stopped", relay.address());
     let mut child = place.to_start().spawn();
-    relay.wait_until_held();
+    relay.wait_for_hold();
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
     let status = child.wait().unwrap();
@@ -151,7 +151,8 @@ fn imports_into_a_replica_are_refused() {
     let data = Pando::data(&place.scratch);
     let ldif = "dn: dc=example,dc=com\nobjectClass: domain\ndc: example\n";
     let ldif = place.scratch.write("new.ldif", ldif).display().to_string();
-    let schema = place.scratch.write("new.schema", "attributetype ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name )");
+    let schema =
+        place.scratch.write("new.schema", "attributetype ( 1.3.6.1.4.1.32473.1.1 NAME 'badge' SUP name )");
     let schema = schema.display().to_string();
     let replica = place.start();
     let refused = || {

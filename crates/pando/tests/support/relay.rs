@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// How long a connection lasts.
+/// Duration of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lasts {
     /// Until one side closes it.
@@ -55,7 +55,7 @@ impl Relay {
 
     /// Waits until a connection is held.
     #[track_caller]
-    pub fn wait_until_held(&self) {
+    pub fn wait_for_hold(&self) {
         self.held.recv_timeout(super::DEADLINE).expect("a connection is held");
     }
 }

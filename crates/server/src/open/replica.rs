@@ -33,7 +33,9 @@ pub(super) fn is_one(config: &Config) -> Result<bool, ServeError> {
             copy::receive(settings, &config.data)?;
             Ok(true)
         }
-        Some(ReplicationRole::Promoted { supplier }) if supplier == settings.supplier.to_string() => Ok(false),
+        Some(ReplicationRole::Promoted { supplier }) if supplier == settings.supplier.to_string() => {
+            Ok(false)
+        }
         Some(_) => Ok(true),
     }
 }

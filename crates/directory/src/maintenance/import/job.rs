@@ -57,8 +57,8 @@ pub enum ImportError {
     Node,
     /// Another server decides the changes of the data.
     #[error(
-        "another server decides the changes of this data: import at the supplier, then move this data directory away, so \
-         that the next start copies it again"
+        "another server decides the changes of this data: import at the supplier, then move this data directory away, \
+         so that the next start copies it again"
     )]
     Replica,
     /// A naming context does not exist.

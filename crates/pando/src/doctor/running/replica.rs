@@ -111,7 +111,8 @@ mod tests {
             assert_eq!(found.weight, Weight::Problem);
             assert!(found.text.contains(reason) && found.text.contains("70 seconds ago"), "{found:?}");
         }
-        let readers = |lag| readers(&figures(&[("Current,Replicas", "2"), ("Most Lag,Replicas", lag)])).unwrap();
+        let readers =
+            |lag| readers(&figures(&[("Current,Replicas", "2"), ("Most Lag,Replicas", lag)])).unwrap();
         assert_eq!((readers("9").weight, readers("20000").weight), (Weight::Fine, Weight::Warning));
     }
 }
