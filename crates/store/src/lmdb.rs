@@ -191,8 +191,7 @@ impl Txn {
         }
         let value = self.get_from_tree(map, key)?;
         if let Some(place) = value.and_then(|value| self.place_of(value)) {
-            cache.cache_row(map, number, place);
-            if cache.has_room_for_rows() {
+            if cache.cache_row(map, number, place) {
                 self.cache_rows_ahead(&mut cache, map, place);
             }
         }
@@ -322,11 +321,11 @@ impl Txn {
             return;
         };
         let mut cache = cache.borrow_mut();
-        if cache.is_active() {
-            cache.cache_id(key, number);
-            if let (true, Some(place)) = (cache.has_room_for_ids(), self.place_of(id)) {
-                self.cache_ids_ahead(&mut cache, map, place);
-            }
+        if cache.is_active()
+            && cache.cache_id(key, number)
+            && let Some(place) = self.place_of(id)
+        {
+            self.cache_ids_ahead(&mut cache, map, place);
         }
     }
 

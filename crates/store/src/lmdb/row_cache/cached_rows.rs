@@ -134,9 +134,11 @@ impl RowCache {
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id under a key.
-    pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) {
-        self.ids.remember(self.moment, key, id);
+    /// Caches the one id under a key. Returns true if keys next to it should be cached too, see
+    /// [`cache_id_ahead`](RowCache::cache_id_ahead): not if it evicts another key, because keys that evict each other
+    /// are missed again and again, each time with all their neighbours in the cache.
+    pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
+        self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
 
     /// Returns the location of the value of `key`, if it is cached. Of use only while the transaction is in the state
@@ -147,12 +149,6 @@ impl RowCache {
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Returns true if there is room for ids that were not requested yet.
-    #[inline]
-    pub(crate) fn has_room_for_ids(&self) -> bool {
-        !self.ids.places.is_full(IDS_EIGHTHS)
-    }
-
     /// Caches the one id of a key that was not requested yet, if that evicts nothing.
     pub(crate) fn cache_id_ahead(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
@@ -160,20 +156,15 @@ impl RowCache {
         self.ids.insert_ahead(self.moment, &key, id);
     }
 
-    /// Returns true if there is room for rows that were not requested yet.
-    #[inline]
-    pub(crate) fn has_room_for_rows(&self) -> bool {
-        !self.rows.places.is_full(ROWS_EIGHTHS)
-    }
-
     /// Caches the location of a value that was not requested yet, if that evicts nothing.
     pub(crate) fn cache_row_ahead(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.insert_ahead(self.moment, map, key, place);
     }
 
-    /// Caches the location of the value of `key` in the current state.
-    pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) {
-        self.rows.remember(self.moment, map, key, place);
+    /// Caches the location of the value of `key` in the current state. Returns true if rows next to it should be cached
+    /// too, for the same reason as [`cache_id`](RowCache::cache_id).
+    pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) -> bool {
+        self.rows.remember(self.moment, map, key, place) && !self.rows.places.is_full(ROWS_EIGHTHS)
     }
 
     /// Prefetches the slot of a row that is about to be looked up.
@@ -253,12 +244,14 @@ impl CachedIds {
         table.place(number ^ free).copy_from_slice(&line(moment, key, id));
     }
 
-    fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) {
+    /// Returns true if the key took a free slot.
+    fn remember(&mut self, moment: Moment, key: &NewKey, id: u64) -> bool {
         self.places.grow_if_full(IDS_EIGHTHS);
         let (table, number) = (&mut self.places.table, (key.hash >> 32) as usize);
         let free = (0..SLOTS_PER_KEY).find(|way| (table.place(number ^ way)[0] as u32) < moment.floor);
         table.taken += usize::from(free.is_some());
         *table.place(number ^ free.unwrap_or(SLOTS_PER_KEY - 1)) = line(moment, key, id);
+        free.is_some()
     }
 }
 
@@ -336,15 +329,17 @@ impl CachedRows {
         Some(place)
     }
 
-    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
+    /// Returns true if the row took a free slot.
+    fn remember(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) -> bool {
         self.places.grow_if_full(ROWS_EIGHTHS);
-        self.put(moment, (map, key), value, |_| true);
+        self.put(moment, (map, key), value, |_| true)
     }
 
     fn insert_ahead(&mut self, moment: Moment, map: usize, key: u64, value: ValueLocation) {
         self.put(moment, (map, key), value, |is_free| is_free);
     }
 
+    /// Returns true if the slot was free.
     #[inline]
     fn put(
         &mut self,
@@ -352,15 +347,16 @@ impl CachedRows {
         (map, key): (usize, u64),
         value: ValueLocation,
         may: impl FnOnce(bool) -> bool,
-    ) {
+    ) -> bool {
         let table = &mut self.places.table;
-        let (Some(rest), Some(packed)) = (rest(table, map, key), pack(value)) else { return };
+        let (Some(rest), Some(packed)) = (rest(table, map, key), pack(value)) else { return false };
         let place = table.place(place_number(map, key));
         let was_free = (place[0] as u32) < moment.floor;
         if may(was_free) {
             *place = [rest << 32 | u64::from(moment.stamp), packed];
             table.taken += usize::from(was_free);
         }
+        was_free
     }
 }
 
