@@ -86,8 +86,8 @@ impl Visit {
         let session = self.session.as_deref();
         let session = session.map(|session| {
             let must_change = session.must_change();
-            let manages = session.manages;
-            context! { who => session.who.as_str(), token => session.token.as_str(), must_change, manages }
+            let (manages, audits) = (session.manages, session.audits);
+            context! { who => session.who.as_str(), token => session.token.as_str(), must_change, manages, audits }
         });
         match texts.render(template, context! { title, session, page => Value::from(Serde(model)) }) {
             Ok(page) => (status, Html(page)).into_response(),

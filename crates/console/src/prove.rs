@@ -6,8 +6,8 @@
 use axum::http::StatusCode;
 use client::{Connection, Reply};
 use ldap::{
-    Authentication, BindRequest, Control, ControlsBuf, Dn, PolicyError, PolicyWarning, Request, ResultCode,
-    oids,
+    Authentication, BindRequest, Control, ControlsBuf, Dn, HistoryRequest, PolicyError, PolicyWarning,
+    Request, ResultCode, oids,
 };
 use zeroize::Zeroizing;
 
@@ -25,6 +25,8 @@ pub(crate) struct Proven {
     pub(crate) must_change: bool,
     /// Whether the user may read the figures of the server.
     pub(crate) manages: bool,
+    /// Whether the user may read the audit trail, and no figures.
+    pub(crate) audits: bool,
     /// The policy's warning.
     pub(crate) warning: Option<PolicyWarning>,
 }
@@ -56,7 +58,15 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
     let manages = !must_change && monitor::may_read(&mut connection)?;
-    Ok(Proven { connection, who, must_change, manages, warning: policy.warning })
+    let audits = !must_change && !manages && may_audit(&mut connection)?;
+    Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
+}
+
+/// Whether the user may read the audit trail: the history of entries needs the same right, and no trail.
+fn may_audit(connection: &mut Connection) -> Result<bool, Trouble> {
+    let nothing = HistoryRequest { entry: "", before: 0 };
+    let reply = connection.extended(oids::READ_HISTORY, Some(&nothing.encode()))?;
+    Ok(reply.outcome.code != ResultCode::INSUFFICIENT_ACCESS_RIGHTS)
 }
 
 /// Returns the DN of the identity that a bind's answer names (RFC 3829).

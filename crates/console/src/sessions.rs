@@ -49,6 +49,8 @@ pub(crate) struct Session {
     pub(crate) must_change: AtomicBool,
     /// Whether the user may read `cn=monitor`, so that pages lead to those for administrators.
     pub(crate) manages: bool,
+    /// Whether the user may read the audit trail, and no figures.
+    pub(crate) audits: bool,
     pub(crate) begun: Instant,
     last_use: Mutex<Instant>,
     /// Taken for each conversation, so that a session occupies one thread at most.
@@ -73,6 +75,8 @@ pub(crate) struct Bound {
     /// Whether the user may only change the password.
     pub(crate) must_change: bool,
     pub(crate) manages: bool,
+    /// Whether the user may read the audit trail, and no figures.
+    pub(crate) audits: bool,
     /// The connection that was bound.
     pub(crate) connection: Connection,
     /// Address of the browser.
@@ -135,7 +139,7 @@ impl Sessions {
         bound: Bound,
         headers: &HeaderMap,
     ) -> Result<Arc<Session>, NoSession> {
-        let Bound { who, must_change, manages, connection, from } = bound;
+        let Bound { who, must_change, manages, audits, connection, from } = bound;
         let now = Instant::now();
         let session = Arc::new(Session {
             cookie: random()?,
@@ -146,6 +150,7 @@ impl Sessions {
             token: BASE64URL_NOPAD.encode(&random::<RANDOM_OCTETS>()?),
             must_change: AtomicBool::new(must_change),
             manages,
+            audits,
             begun: now,
             last_use: Mutex::new(now),
             turn: tokio::sync::Mutex::default(),
@@ -249,7 +254,14 @@ mod tests {
         let connection = Connection::over_local(UnixStream::pair().unwrap().0).unwrap();
         let place = sessions.place(IpAddr::from([192, 0, 2, 1])).unwrap();
         let from = IpAddr::from([192, 0, 2, 1]);
-        let bound = Bound { who: who.to_owned(), must_change: false, manages: false, connection, from };
+        let bound = Bound {
+            who: who.to_owned(),
+            must_change: false,
+            manages: false,
+            audits: false,
+            connection,
+            from,
+        };
         let session = sessions.begin(place, bound, &HeaderMap::new()).unwrap();
         let (_, cookie) = sessions.set_cookie(Some(&session), true);
         let mut headers = HeaderMap::new();

@@ -82,6 +82,8 @@ enum Target<'a> {
     All(&'a ResourceType),
     Search(&'a ResourceType),
     One(&'a ResourceType, &'a str),
+    /// The user who is authenticated (RFC 7644 section 3.11).
+    Me,
 }
 
 impl Service {
@@ -138,6 +140,10 @@ impl Service {
             ("POST", Target::All(resource)) => {
                 let body = parse_object(request.body)?;
                 Ok(stored(201, resources.create(&mut session, resource, body, &selection_of(&query)?)?))
+            }
+            (_, Target::Me) => {
+                let id = session.own_id()?.ok_or_else(|| ScimError::not_found("a user of your own"))?;
+                one(&resources, &mut session, &self.model.users, &id, request, &query)
             }
             (_, Target::One(resource, id)) => one(&resources, &mut session, resource, id, request, &query),
             _ => Err(not_allowed(request.method)),
@@ -225,7 +231,7 @@ impl Service {
             (_, None, Some(resource)) => return Ok(Target::All(resource)),
             (_, Some(".search"), Some(resource)) => return Ok(Target::Search(resource)),
             (_, Some(id), Some(resource)) => return Ok(Target::One(resource, id)),
-            ("Me", ..) => return Err(ScimError::new(501, "Me is not implemented: use the id of the user")),
+            ("Me", None, _) => return Ok(Target::Me),
             _ => {}
         }
         Err(ScimError::not_found(&format!("{:?}", ldap::Excerpt(path))))

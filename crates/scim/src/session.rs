@@ -213,6 +213,15 @@ impl Session {
         Ok(state.is_none_or(|state| state.operations.iter().all(|answer| !answer.values.is_empty())))
     }
 
+    /// Returns the entryUUID of the requester's own entry; `None` if there is none, or the requester may not see it.
+    pub(crate) fn own_id(&mut self) -> Result<Option<String>> {
+        let reply = self.connection.extended(oids::WHO_AM_I, None)?;
+        done(&reply.outcome)?;
+        let identity = String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap_or_default();
+        let Some(dn) = identity.strip_prefix("dn:").filter(|dn| !dn.is_empty()) else { return Ok(None) };
+        Ok(self.connection.entry(dn, &[ENTRY_UUID])?.and_then(|entry| entry.text(ENTRY_UUID)))
+    }
+
     /// Deletes an entry, if it has this version.
     pub(crate) fn delete(&mut self, dn: &str, assertion: Option<&FilterBuf>) -> Result<()> {
         self.change(Request::Delete(DeleteRequest { entry: dn }), assertion, &[])

@@ -40,6 +40,8 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     let indexes = indexes(connection)?;
     let work = monitor::group(connection, "Indexes")?;
     let advice = monitor::group(connection, "Index Advice")?;
+    let uses = monitor::group(connection, "Index Use")?;
+    let searches = uses.iter().find(|figure| figure.name == "Searches").map_or("", |figure| &figure.value);
     let attribute = fields.text("attribute").trim();
     let chosen: Vec<&str> = match fields.all("kind").collect::<Vec<_>>().as_slice() {
         [] => indexes.iter().find(|(name, _)| name.eq_ignore_ascii_case(attribute)).map_or_else(
@@ -52,7 +54,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
         let own = |part: &&monitor::Figure| part.name.split(' ').next() == Some(name);
         let parts: Vec<Value> =
             work.iter().filter(own).map(|part| progress(&part.name, &part.value)).collect();
-        json!({ "attribute": name, "kinds": kinds, "work": parts })
+        json!({ "attribute": name, "kinds": kinds, "work": parts, "searches": use_of(searches, name) })
     };
     Ok(json!({
         "indexes": indexes.iter().map(row).collect::<Vec<_>>(),
@@ -67,6 +69,13 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
         "notice": null,
         "error": null,
     }))
+}
+
+/// Returns the number of an attribute in a text such as `cn 5, mail 17`.
+fn use_of(text: &str, attribute: &str) -> u64 {
+    let mut parts = text.split(", ").filter_map(|part| part.rsplit_once(' '));
+    let found = parts.find(|(name, _)| name.eq_ignore_ascii_case(attribute));
+    found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the attributes with an index, and its kinds, by name.
@@ -169,6 +178,7 @@ mod tests {
         let part = progress("description equality", "building: entry 5 of 10");
         assert_eq!((&part["done"], &part["all"], &part["part"]), (&json!(5), &json!(10), &json!("equality")));
         assert_eq!(progress("cn substring", "removing")["done"], Value::Null);
+        assert_eq!((use_of("cn 5, mail 17", "Mail"), use_of("cn 5", "c"), use_of("", "cn")), (17, 0, 0));
         let text = "mail = [\"equality\", \"substring\"]; searches 3; refused 1; examined 9; returned 2; \
                     microseconds 4500; candidates 9; (mail=*); (|(cn=*)(mail=*))";
         let found = proposal("mail", text).unwrap();

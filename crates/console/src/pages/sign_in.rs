@@ -49,7 +49,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     };
     let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
     let bound = visit.app.ldap.talk(move || bind(ldap.connect(client)?, &given, &password)).await;
-    let Proven { connection, who, must_change, manages, warning } =
+    let Proven { connection, who, must_change, manages, audits, warning } =
         match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
             Ok(bound) => bound,
             Err(trouble) => return refuse(&trouble),
@@ -57,7 +57,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     visit.app.sign_ins.succeeded(visit.client.address.ip());
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
-    let bound = Bound { who, must_change, manages, connection, from: visit.client.address.ip() };
+    let bound = Bound { who, must_change, manages, audits, connection, from: visit.client.address.ip() };
     let session = match sessions.begin(place, bound, &headers).map_err(busy) {
         Ok(session) => session,
         Err(trouble) => return refuse(&trouble),

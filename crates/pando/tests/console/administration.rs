@@ -366,3 +366,23 @@ fn the_overview_has_rates_for_readers_of_the_monitor() {
     assert!(own.json("/")["rates"].is_null() && !own.get("/").text().contains("id=\"live\""));
     assert!(pando.stop().success());
 }
+
+#[test]
+fn auditors_have_a_link_to_the_trail_alone() {
+    let scratch = Scratch::new("console-auditor");
+    let pando = start(&scratch, "");
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    add_person(&mut administrator, "bert");
+    let audit = format!("audit: allow use of read-audit to user '{}'", person_dn("bert"));
+    let rules = ["all: allow read, search, browse to authenticated", &audit];
+    replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
+    let links = |name: &str, password: &str| {
+        let page = Browser::signed_in(&pando, name, password).get("/").text();
+        (page.contains("href=\"/audit\""), page.contains("href=\"/manage\""))
+    };
+    assert_eq!(links("bert", "bert-secret"), (true, false));
+    assert_eq!(links("anna", "anna-secret"), (false, false));
+    assert_eq!(links(ADMIN_DN, ADMIN_PASSWORD), (false, true));
+    assert!(pando.stop().success());
+}

@@ -55,6 +55,24 @@ fn credentials_are_those_of_the_directory() {
 }
 
 #[test]
+fn me_is_the_user_who_asks() {
+    let scim = Scim::start("scim-me");
+    let anna = json!({ "schemas": [USER], "userName": "anna", "password": "geheim-1" });
+    let anna = scim.create("/Users", &anna);
+    scim.user("bert");
+    let head = format!("Authorization: {}\r\n", basic("anna", "geheim-1"));
+    let own = scim.ask_with("GET", "/Me?attributes=userName", &head, b"");
+    assert_eq!((own.status, &own.body["id"], &own.body["userName"]), (200, &anna["id"], &json!("anna")));
+    let location = own.http.headers("location").concat();
+    assert!(location.ends_with(&format!("/Users/{}", id(&anna))), "the permanent location: {location}");
+    assert_eq!(scim.ask_with("DELETE", "/Me", &head, b"").status, 403, "by the rights of the directory");
+    assert_eq!(scim.ask_with("POST", "/Me", &head, b"{}").status, 405);
+    assert_eq!(scim.ask_with("GET", "/Me", "", b"").status, 401);
+    // The administrator has no entry.
+    scim.get("/Me").expect(404, None);
+}
+
+#[test]
 fn a_lock_without_effect_is_refused() {
     let scim = Scim::start("scim-lock");
     let locked = |name: &str| json!({ "schemas": [USER], "userName": name, "active": false });
