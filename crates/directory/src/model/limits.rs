@@ -292,10 +292,10 @@ pub const VALUE_ENDS_MAX: usize = if cfg!(test) { 20 } else { 10_000 };
 pub const VALUES_ENDED_MAX: usize = if cfg!(test) { 4 } else { 1_000 };
 
 /// Maximum number of existing entries that are examined at once for a rule of `auto_members`.
-pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 20_000 };
+pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 
 /// Maximum number of existing entries that join a group by one record.
-pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 2_000 };
+pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 
 /// Maximum number of dynamic entries that are deleted in one batch because their time has come.
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;

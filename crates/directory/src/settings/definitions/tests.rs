@@ -41,6 +41,10 @@ fn set(directory: &mut TestDirectory, text: &str) -> Result<(), String> {
     changed.map(drop).map_err(|error| error.to_string())
 }
 
+fn check(directory: &TestDirectory) {
+    assert_eq!(crate::maintenance::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
 fn found(directory: &mut TestDirectory, filter: &str) -> usize {
     directory.search(SUFFIX, Scope::WholeSubtree, filter, &["1.1"]).entries.len()
 }
@@ -66,7 +70,9 @@ fn other_rules_are_accepted_if_all_values_fit_and_rebuild_the_indexes() {
         assert_eq!(found(&mut directory, "(badge=Red 7)"), 1);
         assert_eq!(found(&mut directory, "(badge=*ed*)"), 2);
         assert_eq!(found(&mut directory, "(badge>=blue)"), 1);
+        check(&directory);
         directory.finish_indexes();
+        check(&directory);
         directory = directory.reopen();
     }
     assert!(!crate::index::maintenance::is_pending(directory.snapshot.state().catalog));
@@ -109,6 +115,7 @@ fn a_name_keeps_its_form() {
     set(&mut directory, &definition(15, EXACT)).unwrap();
     assert!(directory.read(&format!("badge=seven,{SUFFIX}")).is_some());
     assert!(directory.read(&named).is_none());
+    check(&directory);
 }
 
 #[test]
@@ -134,7 +141,9 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     set(&mut directory, "# none").unwrap();
 
     let mut directory = directory.reopen();
+    check(&directory);
     directory.finish_indexes();
+    check(&directory);
     assert_eq!(found(&mut directory, "(objectClass=badgeHolder)"), 0);
     assert_eq!(found(&mut directory, "(badge=*)"), 0);
     let class: &[&str] = &["device", "badgeHolder"];
@@ -146,6 +155,7 @@ fn a_definition_is_removed_when_no_entry_uses_it() {
     let mut directory = directory.reopen();
     assert_eq!(found(&mut directory, "(&(badge=3)(objectClass=badgeHolder))"), 1);
     assert_eq!(directory.snapshot.state().catalog.attributes().len(), numbers);
+    check(&directory);
 }
 
 #[test]
