@@ -61,7 +61,8 @@ mod tests {
 
     /// The commands that do something themselves, by their path.
     fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
-        if !path.is_empty() && !(command.has_subcommands() && command.is_subcommand_required_set()) {
+        let is_run = !(command.has_subcommands() && command.is_subcommand_required_set());
+        if is_run && !path.is_empty() {
             found.push((path.to_owned(), command.clone()));
         }
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {

@@ -70,7 +70,7 @@ fn folder_of_389_ds() {
     // Another definition takes the place of the one before, and reaches a directory that exists.
     scratch.write(
         "schema/99user.ldif",
-        &OF_USERS.replace("badge $", "badge $ badgeColour $").replace(
+        OF_USERS.replace("badge $", "badge $ badgeColour $").replace(
             "objectClasses:",
             "attributeTypes: ( 1.3.6.1.4.1.32473.1.3 NAME 'badgeColour' SUP name )\nobjectClasses:",
         ),
@@ -121,7 +121,7 @@ fn unusable_schemas_change_nothing() {
     }
     // A definition can be left out.
     let both =
-        scratch.write("both.schema", &format!("{contradiction}{}", OF_USERS.replace("dn: cn=schema\n", "")));
+        scratch.write("both.schema", format!("{contradiction}{}", OF_USERS.replace("dn: cn=schema\n", "")));
     let both = both.display().to_string();
     let left = [
         "import",
