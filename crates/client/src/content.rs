@@ -116,15 +116,13 @@ impl<E: From<ContentError>> Reading<'_, '_, E> {
         // The visibility of subentries: a BER BOOLEAN, TRUE.
         let value: Option<&[u8]> = Some(&[0x01, 0x01, 0xff]);
         let subentries = Control { oid: oids::SUBENTRIES, critical: true, value };
-        // Values that the server takes from other entries, such as collective attributes, are part of those.
-        let stored = Control { oid: oids::REAL_ATTRIBUTES_ONLY, critical: false, value: None };
-        let ordinary = ControlsBuf::from_iter([managing, stored]);
+        let ordinary = ControlsBuf::from_iter([managing]);
         if !self.search_with(connection, base, ordinary.as_controls())? {
             return Ok(false);
         }
         let knows_subentries = knows_control(connection, oids::SUBENTRIES).map_err(ContentError::from)?;
         if knows_subentries {
-            let both = ControlsBuf::from_iter([managing, stored, subentries]);
+            let both = ControlsBuf::from_iter([managing, subentries]);
             self.search_with(connection, base, both.as_controls())?;
         }
         Ok(true)

@@ -35,6 +35,8 @@ pub struct LdifExport<'a> {
     pub filter: Option<Filter<'a>>,
     /// Attributes as a search names them.
     pub attributes: &'a [String],
+    /// Names of attributes that only subentries store (RFC 3671): of other entries they are not written.
+    pub collective: &'a [&'a str],
     /// Heading of the text, as a comment.
     pub heading: &'a str,
 }
@@ -76,6 +78,7 @@ pub fn export_ldif(
     let mut export = Export {
         out,
         text: format!("version: 1\n# {}\n\n", request.heading).into_bytes(),
+        collective: request.collective,
         keeps_order: request.filter.is_none(),
         shows_has_subordinates: request
             .attributes
@@ -94,6 +97,7 @@ pub fn export_ldif(
 struct Export<'o> {
     out: &'o mut dyn Write,
     text: Vec<u8>,
+    collective: &'o [&'o str],
     keeps_order: bool,
     shows_has_subordinates: bool,
     /// Keys of what stands right above the entries that begin a tree.
@@ -136,7 +140,12 @@ impl Export<'_> {
     fn put(&mut self, entry: &SearchEntry<'_>) -> bool {
         let mut may_have_subordinates = true;
         put_ldif_line(&mut self.text, "dn", entry.object_name.as_bytes());
+        let left_out = if is_subentry(entry) { &[] } else { self.collective };
         for attribute in entry.attributes.iter() {
+            let name = attribute.description.split(';').next().unwrap_or_default();
+            if left_out.iter().any(|left_out| left_out.eq_ignore_ascii_case(name)) {
+                continue;
+            }
             if attribute.description.eq_ignore_ascii_case(HAS_SUBORDINATES) {
                 may_have_subordinates = attribute.values.iter().next() != Some(b"FALSE");
                 if !self.shows_has_subordinates {
@@ -198,6 +207,12 @@ impl Export<'_> {
         self.text.clear();
         Ok(())
     }
+}
+
+/// Whether an entry is one, by its object classes.
+fn is_subentry(entry: &SearchEntry<'_>) -> bool {
+    let mut classes = entry.attributes.iter().filter(|of| of.description.eq_ignore_ascii_case("objectClass"));
+    classes.any(|of| of.values.iter().any(|class| class.eq_ignore_ascii_case(b"subentry")))
 }
 
 /// The DN right above; empty when there is none, or the text is no DN.

@@ -126,11 +126,16 @@ fn online(
         return unknown_refused(unknown);
     }
     let attributes = arguments.stored_attributes(&schema);
+    // An entry's values of a subentry are exported with the subentry, unless they are asked for by name.
+    let asks_for_all = attributes.iter().any(|name| name == "*");
+    let collective = schema.attribute_types().iter().filter(|known| known.collective && asks_for_all);
+    let collective: Vec<&str> = collective.map(|known| known.name()).collect();
     let heading = format!("Pando export over LDAP from {url}");
     let request = LdifExport {
         base: arguments.base.as_ref().map(|base| base.as_str()),
         filter: arguments.filter.as_ref().map(FilterBuf::as_filter),
         attributes: &attributes,
+        collective: &collective,
         heading: &heading,
     };
     match arguments.write(|output| export_ldif(&mut connection, &request, output)) {

@@ -28,8 +28,8 @@ pub(crate) struct Candidate<'s> {
     pub(crate) id: EntryId,
     pub(crate) node: NodeRow<'s>,
     entry: Cell<Option<EntryRow<'s>>>,
-    /// The row with collective attributes, if the entry has any.
-    merged: OnceCell<Option<Box<[u8]>>>,
+    /// The row with collective attributes; empty if the entry has none.
+    merged: OnceCell<Box<[u8]>>,
 }
 
 impl<'s> Candidate<'s> {
@@ -61,11 +61,11 @@ impl<'s> Candidate<'s> {
     ) -> Result<EntryRow<'_>, OperationError> {
         if self.merged.get().is_none() {
             let merged = merged_row(state, subentries, (self.id, &self.node), &entry)?;
-            let _ = self.merged.set(merged.map(Vec::into_boxed_slice));
+            let _ = self.merged.set(merged.unwrap_or_default().into_boxed_slice());
         }
-        match self.merged.get() {
-            Some(Some(merged)) => EntryRow::unchecked(merged).ok_or_else(|| damaged_row("entries", self.id)),
-            _ => Ok(entry),
+        match self.merged.get().filter(|merged| !merged.is_empty()) {
+            Some(merged) => EntryRow::unchecked(merged).ok_or_else(|| damaged_row("entries", self.id)),
+            None => Ok(entry),
         }
     }
 

@@ -13,6 +13,10 @@ use crate::model::limits::{
 use crate::model::name::NormalName;
 use crate::model::rows::{AttrId, EntryId};
 
+/// Subentries, and octets of their values, that cost as much as a candidate.
+const SUBENTRIES_PER_CANDIDATE: usize = 8;
+const OCTETS_PER_CANDIDATE: usize = 512;
+
 /// An attribute of a subentry, with its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CollectiveAttribute {
@@ -94,13 +98,16 @@ pub(crate) struct CollectiveSubentry {
     pub(crate) point: EntryId,
     /// The subtree; `None` if the value cannot be applied, so that no entry has the attributes.
     pub(crate) subtree: Option<Subtree>,
+    /// Length of its value.
+    pub(crate) subtree_octets: usize,
     pub(crate) attributes: Vec<CollectiveAttribute>,
 }
 
 impl CollectiveSubentry {
-    /// Returns the length of the values.
+    /// Returns the length of the values, subtreeSpecification included.
     pub(crate) fn octets(&self) -> usize {
-        self.attributes.iter().flat_map(|attribute| &attribute.values).map(Vec::len).sum()
+        let values = self.attributes.iter().flat_map(|attribute| &attribute.values);
+        self.subtree_octets + values.map(Vec::len).sum::<usize>()
     }
 }
 
@@ -156,6 +163,13 @@ impl CollectiveSubentries {
         let rest = self.subentries.get(first..).unwrap_or_default();
         let count = rest.partition_point(|subentry| subentry.point == point);
         rest.get(..count).unwrap_or_default()
+    }
+
+    /// Returns how many further candidates an examined entry costs as much as, at most: names are looked up for it, and
+    /// values copied.
+    pub(crate) fn cost(&self) -> u32 {
+        let cost = self.subentries.len() / SUBENTRIES_PER_CANDIDATE + self.octets / OCTETS_PER_CANDIDATE;
+        u32::try_from(1 + cost).unwrap_or(u32::MAX)
     }
 
     /// Returns true if entries may have one of these attributes by a subentry.

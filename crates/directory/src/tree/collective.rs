@@ -66,7 +66,7 @@ fn read_subentry(
 ) -> Result<CollectiveSubentry> {
     let (row, schema) = (entry_row(read, id)?, &catalog.schema);
     let specification = plain(catalog, SUBTREE_SPECIFICATION);
-    let (mut subtree, mut attributes) = (None, Vec::new());
+    let (mut subtree, mut subtree_octets, mut attributes) = (None, 0, Vec::new());
     for attribute in row.attributes() {
         let type_id = catalog.attribute(attribute.id).description.type_id;
         let is_specification = Some(attribute.id) == specification;
@@ -74,16 +74,16 @@ fn read_subentry(
             continue;
         }
         let values = of_content(read, id, attribute.id, Some(attribute.content))?;
-        match is_specification {
-            true => subtree = values.first().and_then(|value| Subtree::of(schema, value)),
-            false => attributes.push(CollectiveAttribute { id: attribute.id, type_id, values }),
+        match values.first().filter(|_| is_specification) {
+            Some(value) => (subtree, subtree_octets) = (Subtree::of(schema, value), value.len()),
+            None => attributes.push(CollectiveAttribute { id: attribute.id, type_id, values }),
         }
     }
     if subtree.is_none() {
         let dn = dn_of(read, id)?.unwrap_or_default();
         faults.push(format!("subentry {}: {UNSUITABLE_SUBTREE}: it covers no entry", Quoted(&dn)));
     }
-    Ok(CollectiveSubentry { id, point: node.parent, subtree, attributes })
+    Ok(CollectiveSubentry { id, point: node.parent, subtree, subtree_octets, attributes })
 }
 
 /// Describes a subtree specification that is not applied.

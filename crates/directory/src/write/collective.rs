@@ -30,9 +30,10 @@ pub(crate) fn check(
     let mut octets = 0;
     for description in attributes {
         let values = values(description)?;
-        if !is_subtree(catalog, description) {
-            octets += values.iter().map(Vec::len).sum::<usize>();
-        } else if values.iter().any(|value| Subtree::of(&catalog.schema, value).is_none()) {
+        octets += values.iter().map(Vec::len).sum::<usize>();
+        if is_subtree(catalog, description)
+            && values.iter().any(|value| Subtree::of(&catalog.schema, value).is_none())
+        {
             return Err(OperationError::refused(ResultCode::CONSTRAINT_VIOLATION, UNSUITABLE_SUBTREE));
         }
     }
@@ -40,7 +41,8 @@ pub(crate) fn check(
         return Err(OperationError::refused(
             ResultCode::ADMIN_LIMIT_EXCEEDED,
             format!(
-                "the collective attributes of a subentry have at most {COLLECTIVE_SUBENTRY_OCTETS_MAX} octets"
+                "the collective attributes and the subtree of a subentry have at most \
+                 {COLLECTIVE_SUBENTRY_OCTETS_MAX} octets"
             ),
         ));
     }

@@ -26,7 +26,7 @@ const ADVICE: [(&str, &str); 14] = [
     ("accesslog", "Changes are in Pando's log, and in the audit trail: `audit.folder` of the node file."),
     ("auditlog", "The audit trail records changes: `audit.folder` of the node file."),
     ("dds", "Dynamic entries (RFC 2589): see docs/reference/protocol.md for what this version has."),
-    ("collect", "Collective attributes: see docs/reference/protocol.md for what this version has."),
+    ("collect", "Collective attributes are in subentries (RFC 3671): see docs/how-to/values.md."),
     ("valsort", "Values are not sorted: sort them in the client."),
     ("rwm", "Names and attributes are not rewritten: change the data once, with `--map` of `pando import`."),
     ("chain", "Referrals are not chased by the server."),

@@ -7,6 +7,7 @@
 mod support;
 
 mod clients;
+mod collective;
 mod conformance;
 mod connect;
 mod copies;

@@ -18,6 +18,7 @@ use super::sorting::Sorting;
 use super::sync::Sync;
 use crate::access::EffectiveRights;
 use crate::filter::{Candidate, Matcher, MemberUse, Term, Truth};
+use crate::model::collective::CollectiveSubentries;
 use crate::model::entry::EntryRow;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{EntryId, NodeRow};
@@ -216,6 +217,7 @@ impl Scanner {
         let names = &mut *snapshot.names();
         let out_end = out.len().saturating_add(budget.out_bytes_max);
         let mut left = budget.entries_examined_max.max(1);
+        let candidate_cost = self.candidate_cost.saturating_add(cost_of_merging(state));
         let implied = if self.version == self.planned_version { self.plan.implied } else { Implied::Nothing };
         let source = self.plan.source();
         let scans_rows = self.by_rows && matches!(source, Source::Scan);
@@ -232,7 +234,7 @@ impl Scanner {
             if left == 0 || out.len() >= out_end {
                 return Ok(Reached::Budget(next_id));
             }
-            left = left.saturating_sub(self.candidate_cost.saturating_add(cost_of_links(&mut self.matcher)));
+            left = left.saturating_sub(candidate_cost.saturating_add(cost_of_links(&mut self.matcher)));
             next_id = id.0 + 1;
             sink.examined();
             let is_refused = match &at_hand {
@@ -475,6 +477,12 @@ impl Scanner {
 #[inline]
 fn cost_of_links(matcher: &mut Matcher) -> u32 {
     u32::try_from(matcher.take_cost() / LINKS_PER_ENTRY).unwrap_or(u32::MAX)
+}
+
+/// Returns the number of candidates that cost as much as merging the collective attributes of one.
+#[inline]
+fn cost_of_merging(state: TreeState<'_>) -> u32 {
+    state.collective.map_or(0, CollectiveSubentries::cost)
 }
 
 /// Returns true if access rules let the requester see a candidate that matches.

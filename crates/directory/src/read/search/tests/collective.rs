@@ -371,7 +371,7 @@ fn the_requester_needs_the_rights_at_the_entry() {
 #[test]
 fn subentries_are_bounded() {
     let mut directory = sample();
-    let long = "x".repeat(COLLECTIVE_SUBENTRY_OCTETS_MAX);
+    let long = "x".repeat(COLLECTIVE_SUBENTRY_OCTETS_MAX - "{}".len());
     let values = [
         ("objectClass", &["subentry", "collectiveAttributeSubentry"][..]),
         ("subtreeSpecification", &["{}"]),
