@@ -11,8 +11,9 @@ use directory::export::{ExportError, ExportRequest, ExportSummary, export};
 use directory::{OperationError, ReadOnlyDirectory};
 use ldap::{FilterBuf, ResultCode, ServerUrl};
 use schema::Schema;
-use server::{Arguments, Config, ServeError};
+use server::{Config, ServeError};
 
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::online::{ServerArguments, parse_filter, schema_of, socket_in, stored_operational};
 use crate::output::{Background, Compression, Output};
@@ -21,9 +22,8 @@ use crate::progress::Elapsed;
 /// The options of `pando export`.
 #[derive(Debug, Args)]
 pub(crate) struct ExportArguments {
-    /// The data directory
-    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
     /// Write the directory's settings instead of its entries: a file for `pando apply`
     #[arg(long, conflicts_with_all = ["base", "filter", "attributes", "operational", "url", "online"])]
     settings_only: bool,
@@ -54,14 +54,13 @@ pub(crate) struct ExportArguments {
 
 pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     let started = Instant::now();
-    if let Some(url) = arguments.server.server(arguments.data.as_deref()) {
+    if let Some(url) = arguments.server.server(arguments.data.directory().as_deref()) {
         return match arguments.server.connect(&url) {
             Ok(connection) => online(arguments, connection, &url, started),
             Err(error) => exit::failure(&error.to_string()),
         };
     }
-    let server_arguments = Arguments { data: arguments.data.clone(), ..Arguments::default() };
-    let config = match Config::load(&server_arguments).map_err(ServeError::from) {
+    let config = match Config::load(&arguments.data.to_server()).map_err(ServeError::from) {
         Ok(config) => config,
         Err(error) => return exit::failed(&error),
     };

@@ -16,6 +16,7 @@ use server::settings::{self, ForeignSchema, SettingsFile};
 use server::values::DnText;
 use server::{Arguments, Config, ServeError};
 
+use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print;
 use serde_json::{Value, json};
@@ -24,9 +25,8 @@ use text::{ChangedText, ValueFiles};
 /// The options of `pando import`.
 #[derive(Debug, Args)]
 pub(crate) struct ImportArguments {
-    /// The data directory; created if it does not exist. No other process may use it
-    #[arg(long, value_name = "DIR", env = "PANDO_DATA")]
-    data: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArguments,
     /// Settings file for a new data directory, as for `pando apply`: suffixes (else that of --suffix), indexes, schema
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
@@ -110,9 +110,8 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
 
 fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     let config = Config::load(&Arguments {
-        data: arguments.data.clone(),
         suffixes: arguments.suffix.clone().into_iter().collect(),
-        ..Arguments::default()
+        ..arguments.data.to_server()
     })?;
     // Before the schema of another server reaches the directory.
     server::import::refuse_replica(&config)?;
@@ -294,6 +293,8 @@ fn summary(imported: &Imported) -> String {
 }
 
 pub(crate) const HELP: &str = "\
+The data directory is created if it does not exist; no other process may use it.
+
 Entries may appear in any order: subordinates before superiors, groups before members. The new data replaces the old at
 the very end, so an interrupted import changes nothing. Rejected entries are written to the rejects file with the reason
 and the line; the rest is loaded. Operational attributes of the file, such as entryUUID and createTimestamp, are kept.

@@ -112,7 +112,8 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitEr
     make_folder(&arguments.folder)?;
     if !password.exists() {
         let made = random_password().map_err(InitError::Refused)?;
-        write(&password, &format!("{made}\n"))?;
+        // Without a newline, which `ldapsearch -y` would send as a part of the password.
+        write(&password, &made)?;
     }
     write(&settings, &settings_text)?;
     write(&node, &node_text)?;
@@ -123,6 +124,7 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitEr
     });
     let (node, data) = (node.display(), at("data"));
     let mut text = format!("{notes}{node} and {} are written. Next:\n\n", settings.display());
+    text += &format!("  pando import --node {node} --replace people.ldif    if you have entries\n");
     text += &format!("  pando serve --node {node}\n  pando search --node {node} '(objectClass=*)' 1.1\n");
     text += &format!("  pando user add --node {node} anna --full-name 'Anna Huber'\n\n");
     text +=

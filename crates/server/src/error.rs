@@ -70,6 +70,19 @@ pub enum ServeError {
         /// The directory.
         path: PathBuf,
     },
+    /// A backup exists, and the data does not: serving an empty directory would hide the loss, and become the newest
+    /// moment of the backup.
+    #[error(
+        "{} contains no Pando database, but {} has a backup: `pando restore --data {} {}` restores it; to begin anew, \
+         name another folder in [backup]",
+        path.display(), backup.display(), path.display(), backup.display()
+    )]
+    LostData {
+        /// The directory.
+        path: PathBuf,
+        /// The folder of the backup.
+        backup: PathBuf,
+    },
     /// The directory refused something that a start needs.
     #[error(transparent)]
     Operation(#[from] OperationError),
@@ -291,7 +304,7 @@ impl ServeError {
             ServeError::Open { error: OpenError::Suffix { .. } | OpenError::Setting { .. }, .. } => {
                 Fault::Settings
             }
-            ServeError::Open { .. } | ServeError::NoData { .. } => Fault::Data,
+            ServeError::Open { .. } | ServeError::NoData { .. } | ServeError::LostData { .. } => Fault::Data,
             ServeError::Import { error, .. } => import_fault(error),
             ServeError::Text { .. }
             | ServeError::RejectsExist { .. }

@@ -15,6 +15,8 @@ use signal_hook::flag::register_conditional_shutdown;
 use signal_hook::iterator::{Handle as SignalHandle, Signals};
 use socket2::Socket;
 
+use crate::admin::backup::list_backup;
+use crate::admin::verify::check_data;
 use crate::config::{Arguments, Config};
 use crate::error::ServeError;
 use crate::log::{self, LogHandle};
@@ -57,6 +59,7 @@ pub fn serve(
             arguments.node_file.as_deref().into_iter().chain(config.admin_password_file.as_deref());
         warn_once(&mut told, account.unreadable(read_again));
     }
+    refuse_lost_data(&config)?;
     // A signal may end a first copy: an import changes all or nothing, and a replica continues at the next start.
     let ends = Arc::new(AtomicBool::new(true));
     for signal in [SIGTERM, SIGINT] {
@@ -87,6 +90,23 @@ pub fn serve(
         Err(error) => tracing::error!(%error, "stopped"),
     }
     result
+}
+
+/// Fails if the data directory has no data although the folder of its backup has some: its disk may be lost or not
+/// mounted. A replica and a copy of another server's tree get their data from there.
+fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
+    let Some(backup) = &config.backup else { return Ok(()) };
+    let has_source = config.replica.is_some() || config.follow.is_some();
+    // Reading a data directory that fails is reported when it is opened, and a folder that fails by the backup.
+    if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
+        return Ok(());
+    }
+    match list_backup(&backup.folder) {
+        Ok(chains) if !chains.is_empty() => {
+            Err(ServeError::LostData { path: config.data.clone(), backup: backup.folder.clone() })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Logs the warnings that were not logged before.

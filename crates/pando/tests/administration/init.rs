@@ -37,6 +37,7 @@ fn a_server_is_set_up_once() {
     }
     let password = read(&folder, "admin-password");
     assert!(!said.contains(password.trim_end()), "the password is in its file alone");
+    assert!(!password.ends_with('\n'), "`ldapsearch -y` sends all of the file");
     let pando = serve(&scratch, &folder);
     let mut admin = pando.connect();
     assert!(admin.bind("cn=admin", password.trim_end()).unwrap().is_success());

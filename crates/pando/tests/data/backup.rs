@@ -392,6 +392,34 @@ fn backup_figure(admin: &mut client::Connection, name: &str, attribute: &str) ->
     Some(admin.entry(&dn, &[attribute]).unwrap()?.texts(attribute).first()?.clone())
 }
 
+/// The story: a disk was not mounted, the server began an empty directory in its place, and that became the newest
+/// moment of the backup.
+#[test]
+fn lost_data_is_not_replaced_by_an_empty_directory() {
+    let scratch = Scratch::new("backup-gone");
+    let place = Place::new(&scratch);
+    let node = scratch.write("node.toml", "[backup]\nfolder = \"backup\"\nminutes = 600\n");
+    let start = || Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]);
+    let server = start().ready();
+    let mut admin = server.administrator();
+    plant(&mut admin);
+    assert!(server.stop().success());
+    place.make(&[]).expect_code(0);
+    let data = Pando::data(&scratch);
+    fs::rename(&data, scratch.join("elsewhere")).unwrap();
+    let (status, said) = start().refused();
+    assert_eq!(status.code(), Some(4), "{said}");
+    assert!(said.contains("pando restore --data") && !data.join("data.mdb").exists(), "{said}");
+    command(&["restore", &place.folder], Some(&data)).expect_code(0);
+    let server = start().ready();
+    assert!(server.administrator().entry(&person_dn("anna"), &["1.1"]).unwrap().is_some());
+    assert!(server.stop().success());
+    // Without a backup, a new directory begins.
+    fs::rename(&data, scratch.join("again")).unwrap();
+    fs::remove_dir_all(&place.folder).unwrap();
+    assert!(start().ready().stop().success());
+}
+
 /// A server backs up at its start, and before its log drops changes that no backup has. It reports failures.
 #[test]
 fn a_server_keeps_its_own_backup() {

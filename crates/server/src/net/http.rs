@@ -376,7 +376,7 @@ async fn respond(
             response
         }
         Page::Metrics | Page::Unknown => {
-            text(StatusCode::NOT_FOUND, "there are /metrics, /live and /ready\n".to_owned())
+            text(StatusCode::NOT_FOUND, "there are /metrics, /live, /ready and /ready/read\n".to_owned())
         }
     }
 }
