@@ -6,6 +6,7 @@ mod support;
 
 mod account;
 mod administration;
+mod browser;
 mod changes;
 mod listener;
 mod photos;
