@@ -36,23 +36,29 @@ impl<'a> VerifyCredentials<'a> {
     }
 
     /// Returns the value of a request with a name and a password.
-    pub fn encode_simple(name: &str, password: &[u8]) -> Vec<u8> {
+    pub fn encode_simple(name: &str, password: &[u8], controls: Controls<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         let whole = writer.begin(Tag::SEQUENCE);
         writer.octet_string(name.as_bytes());
         writer.element(BindRequest::SIMPLE, password);
+        if !controls.is_empty() {
+            writer.element(CONTROLS, controls.as_bytes());
+        }
         writer.end(whole);
         out
     }
 
-    /// Returns the value of a response: the result of the bind, and its diagnostic text.
-    pub fn encode_result(code: ResultCode, diagnostic: &str) -> Vec<u8> {
+    /// Returns the value of a response: the result of the bind, its diagnostic text and its controls.
+    pub fn encode_result(code: ResultCode, diagnostic: &str, controls: Controls<'_>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         let whole = writer.begin(Tag::SEQUENCE);
         writer.integer(code.0.into());
         writer.octet_string(diagnostic.as_bytes());
+        if !controls.is_empty() {
+            writer.element(CONTROLS, controls.as_bytes());
+        }
         writer.end(whole);
         out
     }
@@ -72,7 +78,7 @@ mod tests {
     #[test]
     fn values_are_those_of_ldapvc() {
         let value = b"\x30\x0c\x04\x04cn=a\x80\x04pass";
-        assert_eq!(VerifyCredentials::encode_simple("cn=a", b"pass"), value);
+        assert_eq!(VerifyCredentials::encode_simple("cn=a", b"pass", Controls::NONE), value);
         let asked = VerifyCredentials::decode(Some(value)).unwrap();
         assert_eq!((asked.bind.version, asked.bind.name), (3, "cn=a"));
         assert_eq!(asked.bind.authentication, Authentication::Simple(b"pass"));
@@ -80,6 +86,7 @@ mod tests {
         let with_control = b"\x30\x13\x04\x04cn=a\x80\x02pw\xa2\x07\x30\x05\x04\x031.2";
         let asked = VerifyCredentials::decode(Some(with_control)).unwrap();
         assert_eq!(asked.controls.iter().map(|control| control.oid).collect::<Vec<_>>(), ["1.2"]);
+        assert_eq!(VerifyCredentials::encode_simple("cn=a", b"pw", asked.controls), with_control);
         let sasl = b"\x30\x0b\x04\x00\xa3\x07\x04\x05PLAIN";
         let asked = VerifyCredentials::decode(Some(sasl)).unwrap();
         assert_eq!(asked.bind.authentication, Authentication::Sasl { mechanism: "PLAIN", credentials: None });
@@ -89,7 +96,10 @@ mod tests {
         for end in 0..with_control.len() {
             assert!(VerifyCredentials::decode(with_control.get(..end)).is_none(), "{end}");
         }
-        let result = VerifyCredentials::encode_result(ResultCode::INVALID_CREDENTIALS, "no");
+        let result = VerifyCredentials::encode_result(ResultCode::INVALID_CREDENTIALS, "no", Controls::NONE);
         assert_eq!(result, b"\x30\x07\x02\x01\x31\x04\x02no");
+        let controls = Controls::from_bytes(b"\x30\x05\x04\x031.2").unwrap();
+        let result = VerifyCredentials::encode_result(ResultCode::SUCCESS, "", controls);
+        assert_eq!(result, b"\x30\x0e\x02\x01\0\x04\x00\xa2\x07\x30\x05\x04\x031.2");
     }
 }

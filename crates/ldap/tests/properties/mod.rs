@@ -104,11 +104,9 @@ fn credentials(bytes: &[u8]) {
     if let Some(asked) = ldap::VerifyCredentials::decode(Some(bytes)) {
         walk_controls(asked.controls.iter());
         if let ldap::Authentication::Simple(password) = asked.bind.authentication {
-            let again = ldap::VerifyCredentials::encode_simple(asked.bind.name, password);
-            assert_eq!(
-                ldap::VerifyCredentials::decode(Some(&again)).map(|again| again.bind),
-                Some(asked.bind)
-            );
+            let (bind, controls) = (asked.bind, asked.controls);
+            let again = ldap::VerifyCredentials::encode_simple(bind.name, password, controls);
+            assert_eq!(ldap::VerifyCredentials::decode(Some(&again)), Some(asked));
         }
     }
 }

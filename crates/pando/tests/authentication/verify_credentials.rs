@@ -1,7 +1,7 @@
 //! Verify Credentials: the outcome of a bind, on a connection that keeps its identity.
 
 use client::Connection;
-use ldap::{ResultCode, VerifyCredentials, oids};
+use ldap::{Control, Controls, ControlsBuf, ResultCode, VerifyCredentials, oids};
 
 use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
 use crate::support::{Pando, Scratch};
@@ -10,7 +10,9 @@ const DONE: ResultCode = ResultCode::SUCCESS;
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
 
 fn verify(connection: &mut Connection, name: &str, password: &str) -> (ResultCode, Option<Vec<u8>>) {
-    let value = VerifyCredentials::encode_simple(name, password.as_bytes());
+    let asked: ControlsBuf =
+        [Control { oid: oids::PASSWORD_POLICY, critical: true, value: None }].into_iter().collect();
+    let value = VerifyCredentials::encode_simple(name, password.as_bytes(), asked.as_controls());
     let reply = connection.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
     (reply.outcome.code, reply.extended.value)
 }
@@ -26,7 +28,12 @@ fn credentials_are_verified_as_by_a_bind() {
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);
-    let policy = [("objectClass", "pwdPolicy"), ("pwdLockout", "TRUE"), ("pwdMaxFailure", "2")];
+    let policy = [
+        ("objectClass", "pwdPolicy"),
+        ("pwdLockout", "TRUE"),
+        ("pwdMaxFailure", "2"),
+        ("pwdMustChange", "TRUE"),
+    ];
     plant_policy(&mut admin, &policy);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
     for name in ["anna", "bert"] {
@@ -34,11 +41,14 @@ fn credentials_are_verified_as_by_a_bind() {
     }
     let administrator = identity(&mut admin);
     let is_result = |value: Option<Vec<u8>>, code: ResultCode| {
-        let text = VerifyCredentials::encode_result(code, "");
+        let text = VerifyCredentials::encode_result(code, "", Controls::NONE);
         assert_eq!(value.unwrap()[2..5], text[2..5], "{code}");
     };
     let (code, value) = verify(&mut admin, &bert, "bert-secret");
     assert_eq!(code, DONE);
+    // The control of password policies says that the user has to change the password.
+    let oid = oids::PASSWORD_POLICY.as_bytes();
+    assert!(value.as_ref().unwrap().windows(oid.len()).any(|part| part == oid), "{value:02x?}");
     is_result(value, DONE);
     for (name, password) in [(bert.as_str(), "other"), ("cn=nobody,dc=example,dc=com", "other")] {
         let (code, value) = verify(&mut admin, name, password);
@@ -64,6 +74,7 @@ fn credentials_are_verified_as_by_a_bind() {
     // A user needs the right.
     let mut user = pando.connect();
     assert_eq!(user.bind(&anna, "anna-secret").unwrap().code, DONE);
+    replace(&mut user, &anna, "userPassword", &["anna-new-secret"]);
     assert_eq!(verify(&mut user, &bert, "bert-secret"), (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, None));
     let rules = [
         "all: allow read to authenticated".to_owned(),

@@ -42,6 +42,8 @@ pub(super) struct RequestHead {
     pub(super) wants_position: bool,
     /// Whether it is a Verify Credentials: the outcome of a bind is its answer, and the session stays as it is.
     pub(super) verifies_credentials: bool,
+    /// Whether the controls of the credentials ask for the password policy response control.
+    pub(super) wants_policy_of_credentials: bool,
     /// That position, if it differs from that of the loop's snapshot.
     pub(super) shown: Option<u64>,
     /// Whether the client asked for the authorization identity after its bind (RFC 3829).
@@ -72,6 +74,7 @@ impl RequestHead {
             wants_policy: wants(PASSWORD_POLICY),
             wants_position: wants(POSITION),
             verifies_credentials: false,
+            wants_policy_of_credentials: false,
             shown: None,
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,

@@ -4,8 +4,11 @@
 use std::ops::ControlFlow;
 
 use directory::Outcome;
-use ldap::oids::VERIFY_CREDENTIALS;
-use ldap::{Authentication, ExtendedRequest, Request, ResultCode, VerifyCredentials};
+use ldap::oids::{PASSWORD_POLICY, VERIFY_CREDENTIALS};
+use ldap::{
+    Authentication, Control, ControlsBuf, ExtendedRequest, PolicyResponse, Request, ResultCode,
+    VerifyCredentials,
+};
 
 use super::outstanding::RequestHead;
 use super::{Next, Session};
@@ -31,6 +34,7 @@ impl Session {
         match self.credentials(context, request) {
             Ok((asked, password)) => {
                 head.verifies_credentials = true;
+                head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
                 self.simple_bind(context, head, &asked.bind, password, out);
             }
             Err(outcome) => self.answer(context, &head, &outcome, out),
@@ -51,7 +55,8 @@ impl Session {
         let asked = VerifyCredentials::decode(request.value).ok_or_else(|| {
             Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Verify Credentials")
         })?;
-        if let Some(control) = asked.controls.iter().find(|control| control.critical) {
+        let is_unknown = |control: &Control<'_>| control.critical && control.oid != PASSWORD_POLICY;
+        if let Some(control) = asked.controls.iter().find(is_unknown) {
             let text =
                 format!("critical control {:?} of the credentials is not known", ldap::Excerpt(control.oid));
             return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
@@ -73,7 +78,13 @@ impl Session {
         outcome: &Outcome,
         out: &mut Vec<u8>,
     ) {
-        let value = VerifyCredentials::encode_result(outcome.code, &outcome.diagnostic);
+        let policy = PolicyResponse { warning: head.warning, error: outcome.policy };
+        let mut controls = ControlsBuf::new();
+        if head.wants_policy_of_credentials && policy != PolicyResponse::default() {
+            controls.push(Control { oid: PASSWORD_POLICY, critical: false, value: Some(&policy.encode()) });
+        }
+        let (code, controls) = (outcome.code, controls.as_controls());
+        let value = VerifyCredentials::encode_result(code, &outcome.diagnostic, controls);
         self.answer_with(context, head, outcome, Some(&value), out);
     }
 }

@@ -9,11 +9,11 @@ use directory::virtual_entries::{
 };
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction, FilterBuf,
-    HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials, PagedResults,
-    PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf, SettingsRequest, SortKey,
-    StateOperation, SyncRequest, TrailRequest, UndeleteRequest, VerifyCredentials, encode_cancel,
-    encode_matched_values, encode_password_state, oids,
+    AccessQuestion, AtLeast, Controls, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction,
+    FilterBuf, HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials,
+    PagedResults, PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf,
+    SettingsRequest, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, VerifyCredentials,
+    encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
 use replication::forward::{self, ForwardedRequester, encode_requests};
@@ -229,7 +229,7 @@ pub fn extended(oid: &str) -> Option<(Kind, Maker)> {
         }),
         // Without a password, which would be counted as a guess.
         oids::VERIFY_CREDENTIALS => {
-            (Kind::Reads, |dice| same(VerifyCredentials::encode_simple(&dice.name(), b"")))
+            (Kind::Reads, |dice| same(VerifyCredentials::encode_simple(&dice.name(), b"", Controls::NONE)))
         }
         // There is no operation of this id.
         oids::CANCEL => {
