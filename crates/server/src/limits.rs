@@ -705,6 +705,9 @@ pub const FOLLOW_REJECTED_MAX: usize = 10_000;
 /// Interval between two checks of entries that a followed slapd may have changed without a message.
 pub const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
 
+/// Interval between two later checks of the same entries: a busy slapd changes them late.
+pub const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
+
 /// Most entries that are read again at such a check.
 pub const FOLLOW_RECHECKED_MAX: usize = 10_000;
 

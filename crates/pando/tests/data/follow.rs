@@ -324,6 +324,18 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
         assert!(theirs.modify_dn(&from, &rdn, None).unwrap().is_success());
         replace(&mut theirs, &group, "description", &[&rdn]);
     }
+    // A person whose manager's unit and whose own unit move at once: refint may lose the repair, and then the old name
+    // stays at the source.
+    for number in 0..10 {
+        let (above, below) = (format!("ou=a{number},{SUFFIX}"), format!("ou=b{number},{SUFFIX}"));
+        [&above, &below].iter().for_each(|unit| add(&mut theirs, unit, &[("objectClass", "organizationalUnit")]));
+        let (boss, person) = (format!("uid=boss,{above}"), format!("uid=person,{below}"));
+        let class = ("objectClass", "inetOrgPerson");
+        add(&mut theirs, &boss, &[class, ("cn", "x"), ("sn", "y")]);
+        add(&mut theirs, &person, &[class, ("cn", "x"), ("sn", "y"), ("manager", &boss)]);
+        assert!(theirs.modify_dn(&above, &format!("ou=c{number}"), None).unwrap().is_success());
+        assert!(theirs.modify_dn(&below, &format!("ou=d{number}"), None).unwrap().is_success());
+    }
     // The only member of the other group.
     assert!(theirs.delete(&person_dn("p0")).unwrap().is_success());
     equal(&scratch, slapd.address(), &copy, &not_compared);

@@ -1,6 +1,6 @@
 //! Entries that the other server may have changed without a message, by the records that repeated its changes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use ldap::SyncUuid;
 use store::Position;
@@ -8,12 +8,16 @@ use store::Position;
 use super::{ENTRY_UUID, Result};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Delete, DeleteTree, Modify, Record, Value};
-use crate::model::rows::AttrId;
+use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key, link_key};
 use crate::snapshot::Snapshot;
-use crate::tree::entry_row;
+use crate::tree::{TreeState, damaged_row, entry_row};
 
-/// Returns the entries, with their DNs, that received a value that names no entry, or that named a deleted entry, by
-/// the records after a position; and the position of the last record. Returns about `max` entries at most.
+/// Most entries of a renamed tree whose names are looked for.
+const TREE_MAX: usize = 100_000;
+
+/// Returns the entries, with their DNs, that received a value that names no entry, or that named a deleted or renamed
+/// entry, by the records after a position; and the position of the last record that was read. Returns about `max`
+/// entries at most.
 ///
 /// # Errors
 /// The store failed, or a record is damaged.
@@ -27,10 +31,14 @@ pub fn doubtful(
     let first = state.read.first_position()?.unwrap_or(1);
     let is_link = |attribute: AttrId| state.catalog.attribute(attribute).is_link;
     let has_text = |values: &[Value]| values.iter().any(|value| matches!(value, Value::Bytes(_)));
-    let mut ids = BTreeSet::new();
+    let (mut ids, mut reached) = (BTreeSet::new(), newest);
     for record in state.read.log_records((since + 1).max(first)) {
         let (position, bytes) = record?;
-        if position > newest || ids.len() >= max {
+        if position > newest {
+            break;
+        }
+        if ids.len() >= max {
+            reached = position - 1;
             break;
         }
         let damaged = || OperationError::Damaged(format!("the record at position {position} of the log"));
@@ -45,6 +53,7 @@ pub fn doubtful(
             }
             Change::Delete(Delete { trace: Some(trace), .. })
             | Change::DeleteTree(DeleteTree { trace: Some(trace), .. }) => ids.extend(trace.named_by),
+            Change::ModifyDn(renamed) => name_below(state, renamed.id, max, &mut ids)?,
             _ => {}
         }
     }
@@ -55,5 +64,74 @@ pub fn doubtful(
         let (Some(dn), Some(attribute)) = (state.dn(id)?, attribute) else { continue };
         entries.extend(entry_row(state.read, id)?.uuid(attribute).map(|uuid| (uuid, dn)));
     }
-    Ok((entries, newest))
+    Ok((entries, reached))
+}
+
+/// Adds the entries with values that name the entry `top` or one below it, until there are `max`.
+fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<()> {
+    let links: Vec<AttrId> =
+        state.catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id).collect();
+    let mut below = VecDeque::from([top]);
+    let mut seen = 0;
+    while let Some(id) = below.pop_front() {
+        for link in &links {
+            let (mut sources, left) = (Vec::new(), max.saturating_sub(ids.len()));
+            state.read.ids(LINKED, &link_key(id, *link))?.next_block(&mut sources, left)?;
+            ids.extend(sources.into_iter().map(EntryId));
+        }
+        seen += 1;
+        if ids.len() >= max {
+            break;
+        }
+        for row in state.read.scan_below(NAMES, &id_key(id)) {
+            let (_, value) = row?;
+            below.push_back(decode_name_row(value).ok_or_else(|| damaged_row("names", id))?.0);
+            if seen + below.len() >= TREE_MAX {
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{TestDirectory, ok};
+
+    /// Found with slapd's overlay refint: it loses the repair of an entry that is itself renamed meanwhile, and keeps
+    /// the old name. Here the value follows, and the entry was not read again.
+    #[test]
+    fn renames_put_the_entries_that_name_them_in_doubt() {
+        let mut directory = TestDirectory::with_suffix_entry();
+        directory.define_index("entryUUID", "equality");
+        directory.finish_indexes();
+        let person = |directory: &mut TestDirectory, dn: &str, manager: &str| {
+            let class: &[&str] = &["inetOrgPerson"];
+            let attributes =
+                [("objectClass", class), ("cn", &["x"]), ("sn", &["y"]), ("manager", &[manager])];
+            ok(directory.add(dn, &attributes));
+        };
+        for unit in ["ou=a,dc=example,dc=com", "ou=b,dc=example,dc=com"] {
+            ok(directory.add(unit, &[("objectClass", &["organizationalUnit"])]));
+        }
+        person(&mut directory, "uid=boss,ou=a,dc=example,dc=com", "dc=example,dc=com");
+        person(&mut directory, "uid=one,ou=b,dc=example,dc=com", "uid=boss,ou=a,dc=example,dc=com");
+        person(&mut directory, "uid=two,ou=b,dc=example,dc=com", "dc=example,dc=com");
+        let position = directory.snapshot.position().unwrap();
+        let doubted = |directory: &TestDirectory, max| {
+            let (entries, reached) = doubtful(&directory.snapshot, position, max).unwrap();
+            (entries.into_iter().map(|(_, dn)| dn).collect::<Vec<_>>(), reached)
+        };
+        ok(directory.modify_dn("ou=a,dc=example,dc=com", "ou=c", true, None));
+        assert_eq!(
+            doubted(&directory, 10),
+            (vec!["uid=one,ou=b,dc=example,dc=com".to_owned()], position + 1)
+        );
+        ok(directory.modify_dn("uid=boss,ou=c,dc=example,dc=com", "uid=chief", true, None));
+        ok(directory.modify_dn("uid=two,ou=b,dc=example,dc=com", "uid=three", true, None));
+        // What is left is read by the next check.
+        assert_eq!(doubted(&directory, 1).1, position + 1);
+        assert_eq!(doubted(&directory, 10).1, position + 3);
+    }
 }

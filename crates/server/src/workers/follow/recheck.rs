@@ -2,43 +2,62 @@
 //!
 //! slapd's overlay refint changes values that name a renamed or deleted entry, after the rename or delete, and sends no
 //! message. Here such values follow the entry, or are removed with it. They differ if a client changed the entry before
-//! refint did, so that it was sent with the old name, or if refint replaces a last value. So entries that received a
-//! value that names no entry, and those that lost one with a deleted entry, are read again: once soon and once later.
+//! refint did, so that it was sent with the old name, if refint replaces a last value, or if refint loses a repair,
+//! because the entry was itself renamed meanwhile. So entries that received a value that names no entry, and those that
+//! named a deleted or renamed one, are read again: twice soon, and twice later, because a busy slapd takes its time.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use client::Connection;
 use directory::follow::{SourceAttribute, SourceEntry, doubtful};
 use ldap::{Control, ControlsBuf, Scope, SyncUuid, oids};
 
 use super::{Follow, FollowError, source};
-use crate::limits::{FOLLOW_RECHECK, FOLLOW_RECHECKED_MAX};
+use crate::limits::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
-/// Progress of the checks.
-pub(super) struct Recheck {
+/// Checks at an interval. Each reads what was in doubt since the check before the last one.
+struct Series {
     /// Positions of the log here at the check before the last one, and at the last one.
     positions: [u64; 2],
     at: Instant,
+    interval: Duration,
 }
+
+/// Progress of the checks: soon, and later.
+pub(super) struct Recheck([Series; 2]);
 
 impl Default for Recheck {
     fn default() -> Recheck {
-        Recheck { positions: [0; 2], at: Instant::now() }
+        let series = |interval| Series { positions: [0; 2], at: Instant::now(), interval };
+        Recheck([series(FOLLOW_RECHECK), series(FOLLOW_RECHECK_LATE)])
+    }
+}
+
+impl Series {
+    fn is_due(&self) -> bool {
+        self.at.elapsed() >= self.interval
     }
 }
 
 impl Recheck {
     pub(super) fn is_due(&self) -> bool {
-        self.at.elapsed() >= FOLLOW_RECHECK
+        self.0.iter().any(Series::is_due)
     }
 
     /// Begins a check: returns the entries to read.
     pub(super) fn begin(&mut self, follow: &Follow) -> Result<Vec<(SyncUuid, String)>, FollowError> {
-        self.at = Instant::now();
-        let [before, last] = self.positions;
-        let (entries, position) = doubtful(&follow.directory.snapshot()?, before, FOLLOW_RECHECKED_MAX)?;
-        self.positions = [last, position];
-        Ok(entries)
+        let snapshot = follow.directory.snapshot()?;
+        let mut all: Vec<(SyncUuid, String)> = Vec::new();
+        for series in self.0.iter_mut().filter(|series| series.is_due()) {
+            series.at = Instant::now();
+            let [before, last] = series.positions;
+            let (entries, position) = doubtful(&snapshot, before, FOLLOW_RECHECKED_MAX)?;
+            series.positions = [last, position];
+            all.extend(entries);
+        }
+        all.sort_unstable();
+        all.dedup();
+        Ok(all)
     }
 }
 
