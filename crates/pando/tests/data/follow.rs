@@ -328,7 +328,9 @@ fn a_copy_equals_a_slapd_that_repairs_names_later() {
     // stays at the source.
     for number in 0..10 {
         let (above, below) = (format!("ou=a{number},{SUFFIX}"), format!("ou=b{number},{SUFFIX}"));
-        [&above, &below].iter().for_each(|unit| add(&mut theirs, unit, &[("objectClass", "organizationalUnit")]));
+        [&above, &below]
+            .iter()
+            .for_each(|unit| add(&mut theirs, unit, &[("objectClass", "organizationalUnit")]));
         let (boss, person) = (format!("uid=boss,{above}"), format!("uid=person,{below}"));
         let class = ("objectClass", "inetOrgPerson");
         add(&mut theirs, &boss, &[class, ("cn", "x"), ("sn", "y")]);
