@@ -4,6 +4,9 @@ use crate::names::NameTable;
 use crate::structure::{ContentRule, NameForm, Structure, StructureRule};
 use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, Syntax, SyntaxId, TypeId, oid};
 
+/// Name and OID of the value of collectiveExclusions for all collective attributes (RFC 3671 section 2.3).
+const EXCLUDE_ALL: (&str, &str) = ("excludeAllCollectiveAttributes", "2.5.18.0");
+
 /// A complete, consistent set of definitions. Immutable; share it by `Arc`.
 #[derive(Debug)]
 pub struct Schema {
@@ -183,6 +186,7 @@ impl Schema {
                 out.extend_from_slice(key);
                 true
             }
+            _ if name.eq_ignore_ascii_case(EXCLUDE_ALL.0) => oid::encode_oid(EXCLUDE_ALL.1, out),
             _ => oid::encode_oid(MatchingRule::find(name).map_or(name, |rule| rule.oid()), out),
         }
     }

@@ -7,6 +7,7 @@ use ldap::{
 };
 
 use super::sorted::sort;
+use super::sync::Consumer;
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
 use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS_MAX};
@@ -136,6 +137,8 @@ fn an_entry_excludes_types_or_all() {
     assert_eq!(exclude(&mut directory, &["l"]), ["c-TelephoneNumber", "c-l", "c-l;lang-no"]);
     for all in ["excludeAllCollectiveAttributes", "EXCLUDEALLCOLLECTIVEATTRIBUTES", "2.5.18.0"] {
         assert_eq!(exclude(&mut directory, &["c-o", all]), [""; 0]);
+        let filter = "(collectiveExclusions=excludeAllCollectiveAttributes)";
+        assert_eq!(leaves(&Question::everywhere(filter).ask(&directory)), ["uid=ada"], "{all}");
     }
     assert_eq!(exclude(&mut directory, &[]).len(), 3);
     assert_eq!(names(&directory, BOB, &["*"], false).len(), 4, "of others nothing is excluded");
@@ -304,6 +307,17 @@ fn controls_see_the_values() {
     let id = directory.snapshot.state().entry_of(&name(&directory, BOB)).unwrap().unwrap();
     let copy = copy_of_entry(directory.snapshot.state(), &requester.context(), id, &asked).unwrap().unwrap();
     assert!(copy.windows(6).any(|octets| octets == b"Bergen"));
+}
+
+#[test]
+fn a_synchronized_content_has_what_is_stored() {
+    let mut directory = shared();
+    for (filter, count) in [("(uid=*)", 3), ("(l=oslo)", 0)] {
+        let mut consumer = Consumer::new(SUFFIX, filter, &["*"]);
+        consumer.poll(&mut directory, |_| {});
+        assert_eq!(consumer.copy.len(), count, "{filter}");
+        assert!(consumer.copy.values().all(|(_, attributes)| !attributes.contains_key("c-l")));
+    }
 }
 
 fn name(directory: &TestDirectory, dn: &str) -> NormalName {
