@@ -80,10 +80,16 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let supplier = Pando::start(&scratch);
     let mut admin = supplier.administrator();
     fill(&mut admin, &mut random);
-    let relay = Relay::to(supplier.address(), |_| Lasts::HeldAfter(2_500_000));
+    let relay = Relay::to(supplier.address(), |_| Lasts::HeldAfter(1_500_000));
     let mut place = Place::new("replica-stopped", relay.address());
     let mut child = place.to_start().spawn();
     relay.wait_for_hold();
+    // What the relay has passed may still be on its way.
+    let parts = Pando::data(&place.scratch).join("copy-being-received");
+    until("a part of the copy", || {
+        let files = std::fs::read_dir(&parts).ok()?.flatten();
+        files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 0).then_some(())
+    });
     rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
         .unwrap();
     let status = child.wait().unwrap();
@@ -162,10 +168,13 @@ fn imports_into_a_replica_are_refused() {
         }
     };
     refused();
-    let doctor = command(&["doctor", "--node", place.node()], Some(&data));
-    assert!(doctor.stdout.contains("it follows ldap://"), "{doctor}");
-    let at_supplier = command(&["doctor"], Some(&Pando::data(&scratch)));
-    assert!(at_supplier.stdout.contains("1 read the log of this server"), "{at_supplier}");
+    until("the doctor's findings", || {
+        let doctor = command(&["doctor", "--node", place.node()], Some(&data));
+        let at_supplier = command(&["doctor"], Some(&Pando::data(&scratch)));
+        let is_found = doctor.stdout.contains("it follows ldap://")
+            && at_supplier.stdout.contains("1 read the log of this server");
+        is_found.then_some(())
+    });
     assert!(replica.stop().success());
     refused();
     let replica = place.start();
