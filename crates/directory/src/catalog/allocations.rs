@@ -3,7 +3,6 @@
 //! Records refer to attributes and class sets by number, and numbers are part of the log. An operation that needs
 //! new ones takes the next numbers and lists them in its record; `apply` adds them to the catalogue. A refused
 //! operation allocates nothing.
-//! operation that is refused.
 
 use schema::{AttributeDescription, ClassId};
 
