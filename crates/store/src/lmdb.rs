@@ -190,10 +190,10 @@ impl Txn {
             return Ok(Some(value));
         }
         let value = self.get_from_tree(map, key)?;
-        if let Some(place) = value.and_then(|value| self.place_of(value)) {
-            if cache.cache_row(map, number, place) {
-                self.cache_rows_ahead(&mut cache, map, place);
-            }
+        if let Some(place) = value.and_then(|value| self.place_of(value))
+            && cache.cache_row(map, number, place)
+        {
+            self.cache_rows_ahead(&mut cache, map, place);
         }
         Ok(value)
     }

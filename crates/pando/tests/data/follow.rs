@@ -5,11 +5,12 @@ mod scripted;
 use crate::support;
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use bench::peers::Amendments;
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
-use support::cluster::until;
+use support::cluster::{until, until_within};
 use support::pando::{Start, command};
 use support::slapd::Slapd;
 use support::tree::{add, add_person, person_dn, plant, replace};
@@ -26,6 +27,9 @@ fn follower(scratch: &Scratch, source: SocketAddr) -> Pando {
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
 }
 
+/// Time for two checks of what a slow slapd repairs, a minute apart.
+const EQUAL_MAX: Duration = Duration::from_secs(180);
+
 /// Waits until both servers have the same entries, apart from these attributes.
 #[track_caller]
 fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]) {
@@ -37,7 +41,7 @@ fn equal(scratch: &Scratch, source: SocketAddr, copy: &Pando, leave_out: &[&str]
     let compare = [&["compare", &source, &copy], &bind[..], &base, &leave_out].concat();
     let mut last = String::new();
     let equal = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        until("an equal copy", || {
+        until_within(EQUAL_MAX, "an equal copy", || {
             let run = command(&compare, None);
             last = format!("{}{}", run.stdout, run.stderr);
             run.stderr

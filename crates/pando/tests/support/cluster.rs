@@ -147,13 +147,19 @@ impl Cluster {
 
 /// Calls `ask` until it returns a value.
 #[track_caller]
-pub fn until<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
+pub fn until<T>(what: &str, ask: impl FnMut() -> Option<T>) -> T {
+    until_within(DEADLINE, what, ask)
+}
+
+/// Does the same with a deadline of its own.
+#[track_caller]
+pub fn until_within<T>(deadline: Duration, what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < DEADLINE, "not in time: {what}");
+        assert!(begun.elapsed() < deadline, "not in time: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
