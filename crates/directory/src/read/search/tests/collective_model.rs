@@ -92,7 +92,7 @@ impl Model {
     /// Returns the values of a type at an entry, without regard to case.
     fn values(&self, entry: &Entry, name: &str) -> BTreeSet<String> {
         let is_excluded = |of: &&str| *of == name || *of == "excludeAllCollectiveAttributes";
-        if entry.exclusions.iter().any(|of| is_excluded(of)) {
+        if entry.exclusions.iter().any(is_excluded) {
             return BTreeSet::new();
         }
         let covering = self.subentries.iter().filter(|subentry| subentry.covers(entry, &self.entries));
