@@ -1,7 +1,8 @@
 //! Changes of the schema while there are entries.
 //!
 //! A definition can be removed if no entry uses it. Syntax and matching rules of an attribute type can change if all of
-//! its values fit the new ones; its indexes are then built again. Deleted entries that can come back count as entries.
+//! its values fit the new ones; its indexes are then built again. Its names can change if no name of an entry has them.
+//! Deleted entries that can come back count as entries.
 
 #[cfg(test)]
 mod tests;
@@ -46,7 +47,8 @@ pub(super) fn change(
         Err(error) => return Ok(Err(vec![refuse(error.to_string())])),
     };
     let mut obstacles = Obstacles { state, catalog: &catalog, found: BTreeMap::new() };
-    let attributes: Vec<_> = changed.attributes.iter().map(|allocation| allocation.id).collect();
+    let mut attributes: Vec<_> = changed.attributes.iter().map(|allocation| allocation.id).collect();
+    attributes.extend(losing_names(state.catalog, &catalog));
     let retired = changed.class_sets.iter().filter(|set| set.is_retired());
     let class_sets: Vec<_> = retired.map(|set| set.id).collect();
     if !attributes.is_empty() {
@@ -58,6 +60,16 @@ pub(super) fn change(
     }
     let problems: Vec<_> = obstacles.found.into_values().map(|found| refuse(found.text())).collect();
     Ok(if problems.is_empty() { Ok(catalog) } else { Err(problems) })
+}
+
+/// Returns the attributes whose types lose a name: names of entries may contain it.
+fn losing_names<'c>(before: &'c Catalog, now: &'c Catalog) -> impl Iterator<Item = AttrId> + 'c {
+    before.attributes().iter().filter_map(|def| {
+        let old = before.schema.type_by_id(def.description.type_id);
+        let new = now.schema.attribute_type(&old.oid)?;
+        let is_kept = |name: &String| new.names.iter().any(|kept| kept.eq_ignore_ascii_case(name));
+        (def.retired.is_none() && !old.names.iter().all(is_kept)).then_some(def.id)
+    })
 }
 
 /// Returns a notice for each attribute type whose values are compared by other rules.
@@ -237,8 +249,9 @@ impl Obstacles<'_> {
         let reason = match self.catalog.attribute(id).retired {
             Some(_) => "so its definition must stay: remove the values first",
             None => {
-                "whose values do not fit the new definition: a value is invalid, equals another one, is part of a \
-                 name, or is one of very many that are stored by their order. Change the values first"
+                "whose values do not fit the new definition: a value is invalid, equals another one, is part of the \
+                 name of an entry (each NAME of the type must stay), or is one of very many that are stored by their \
+                 order. Change the values first"
             }
         };
         let subject = format!("attribute type {}", attribute_type.name());

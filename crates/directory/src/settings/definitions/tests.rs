@@ -118,6 +118,24 @@ fn a_name_keeps_its_form() {
     check(&directory);
 }
 
+/// Symptom: after a new NAME, names of entries with the old one could not be parsed, and verify found damage.
+#[test]
+fn a_type_keeps_the_names_that_names_of_entries_contain() {
+    let mut directory = directory(&["1"], &["2"]);
+    let renamed =
+        |names: &str| definition(15, IGNORE).replace("'badge'", names).replace("MAY badge", "MAY tag");
+    set(&mut directory, &renamed("'tag'")).unwrap();
+    check(&directory);
+    set(&mut directory, &definition(15, IGNORE)).unwrap();
+    let named = format!("badge=Seven,{SUFFIX}");
+    ok(directory.add(&named, &[("objectClass", &["device", "badgeHolder"]), ("cn", &["x"])]));
+    let refused = set(&mut directory, &renamed("'tag'")).unwrap_err();
+    assert!(refused.contains("used by an entry (\"badge=Seven,"), "{refused}");
+    set(&mut directory, &renamed("( 'tag' 'badge' )")).unwrap();
+    assert!(directory.read(&format!("tag=seven,{SUFFIX}")).is_some());
+    check(&directory);
+}
+
 #[test]
 fn a_definition_is_removed_when_no_entry_uses_it() {
     let mut directory = directory(&["1"], &["2"]);
