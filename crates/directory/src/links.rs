@@ -160,15 +160,20 @@ fn remove_all(batch: &mut Batch<'_>, schema: &Schema, source: EntryId, def: &Att
         }
     }
     loop {
-        let texts: Vec<Vec<u8>> = table_values(batch, source, def.id)
+        let texts: Vec<(Vec<u8>, Vec<u8>)> = table_values(batch, source, def.id)
             .take(SLICE)
-            .map(|row| row.map(|(_, text)| text.to_vec()))
+            .map(|row| row.map(|(normal, text)| (normal.to_vec(), text.to_vec())))
             .collect::<Result<_>>()?;
         if texts.is_empty() {
             return Ok(());
         }
-        for text in texts {
+        for (normal, text) in texts {
             remove_text(batch, schema, source, def, &text)?;
+            // A definition that was added later gives a text that contains its name another normal form.
+            if batch.delete(VALUES, &value_key(source, def.id, &normal))? {
+                batch.bump(&value_counter(source, def.id), -1)?;
+                ends::take(batch, (source, def.id), EndingValue::Text(&normal))?;
+            }
         }
     }
 }

@@ -22,6 +22,24 @@ impl std::fmt::Debug for MatchingRule {
 }
 
 impl MatchingRule {
+    /// Returns true if keys of values depend on definitions of the schema, because values contain names of types or
+    /// classes.
+    pub fn reads_definitions(self) -> bool {
+        matches!(
+            self.form(),
+            Form::Name
+                | Form::NameAndUid
+                | Form::ObjectIdentifier
+                | Form::OidFirst
+                | Form::Certificate
+                | Form::CertificatePair
+                | Form::CertificateList
+                | Form::CertificateParts
+                | Form::CertificatePairParts
+                | Form::CertificateListParts
+        )
+    }
+
     /// The rule of this name or OID, in any case.
     pub fn find(name_or_oid: &str) -> Option<MatchingRule> {
         static NAMES: OnceLock<NameTable> = OnceLock::new();

@@ -10,11 +10,12 @@ mod tests;
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 
+use schema::{AttributeType, MatchingRule, ObjectClassDef, Schema};
 use store::Direction;
 
 use super::difference::grouped;
 use super::{CheckedSettings, DirectorySettings, SettingsProblem};
-use crate::catalog::{Catalog, schema_of};
+use crate::catalog::{Catalog, normal_value, schema_of};
 use crate::model::allocation::AttributeAllocation;
 use crate::model::entry::{AttributeRow, Content, EntryRow};
 use crate::model::index_definition::IndexPart;
@@ -24,7 +25,7 @@ use crate::model::record::Value;
 use crate::model::rows::{AttrId, CLASSES, ClassSetId, DELETED, ENTRIES, EntryId, NODES, class_key};
 use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace};
 use crate::tree::entry_rows::normal_rdn;
-use crate::tree::stored_values::for_each_value;
+use crate::tree::stored_values::{for_each_value, table_values};
 use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -48,11 +49,14 @@ pub(super) fn change(
     };
     let mut obstacles = Obstacles { state, catalog: &catalog, found: BTreeMap::new() };
     let mut attributes: Vec<_> = changed.attributes.iter().map(|allocation| allocation.id).collect();
-    attributes.extend(losing_names(state.catalog, &catalog));
+    attributes.extend(also_changed(state.catalog, &catalog));
     let retired = changed.class_sets.iter().filter(|set| set.is_retired());
     let class_sets: Vec<_> = retired.map(|set| set.id).collect();
     if !attributes.is_empty() {
         obstacles.look_at_entries(&attributes)?;
+    }
+    if changes_names(&state.catalog.schema, &catalog.schema) {
+        obstacles.look_at_names()?;
     }
     obstacles.look_at_classes(&class_sets)?;
     if !attributes.is_empty() || !class_sets.is_empty() {
@@ -62,14 +66,35 @@ pub(super) fn change(
     Ok(if problems.is_empty() { Ok(catalog) } else { Err(problems) })
 }
 
-/// Returns the attributes whose types lose a name: names of entries may contain it.
-fn losing_names<'c>(before: &'c Catalog, now: &'c Catalog) -> impl Iterator<Item = AttrId> + 'c {
+/// Returns the attributes whose types lose a name, which names of entries may contain, or become collective, so that
+/// entries can have no values of their own.
+fn also_changed<'c>(before: &'c Catalog, now: &'c Catalog) -> impl Iterator<Item = AttrId> + 'c {
     before.attributes().iter().filter_map(|def| {
         let old = before.schema.type_by_id(def.description.type_id);
         let new = now.schema.attribute_type(&old.oid)?;
         let is_kept = |name: &String| new.names.iter().any(|kept| kept.eq_ignore_ascii_case(name));
-        (def.retired.is_none() && !old.names.iter().all(is_kept)).then_some(def.id)
+        let is_changed = !old.names.iter().all(is_kept) || becomes_collective(old, new);
+        (def.retired.is_none() && is_changed).then_some(def.id)
     })
+}
+
+fn becomes_collective(before: &AttributeType, now: &AttributeType) -> bool {
+    now.collective && !before.collective
+}
+
+/// Returns true if a definition is removed, loses a name or gets another equality rule, so that values that contain
+/// names may have other normal forms.
+fn changes_names(before: &Schema, now: &Schema) -> bool {
+    let keeps = |old: &[String], new: &[String]| {
+        old.iter().all(|name| new.iter().any(|kept| kept.eq_ignore_ascii_case(name)))
+    };
+    let same_type = |old: &AttributeType| {
+        let new = now.attribute_type(&old.oid);
+        new.is_some_and(|new| new.equality == old.equality && keeps(&old.names, &new.names))
+    };
+    let same_class =
+        |old: &ObjectClassDef| now.object_class(&old.oid).is_some_and(|new| keeps(&old.names, &new.names));
+    !before.attribute_types().iter().all(same_type) || !before.object_classes().iter().all(same_class)
 }
 
 /// Returns a notice for each attribute type whose values are compared by other rules.
@@ -153,6 +178,50 @@ impl Obstacles<'_> {
         Ok(())
     }
 
+    /// Finds live entries with values that contain names and would get another normal form, by which their rows are
+    /// found.
+    fn look_at_names(&mut self) -> Result<()> {
+        let (state, now) = (self.state, self.catalog);
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        for row in state.read.scan(ENTRIES, all, Direction::Forward) {
+            let (key, row) = row?;
+            let id = crate::index::slice::key_id(key)?;
+            let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
+            for attribute in row.attributes() {
+                let def = state.catalog.attribute(attribute.id);
+                if !def.equality.is_some_and(MatchingRule::reads_definitions) {
+                    continue;
+                }
+                let mut is_changed = false;
+                let mut look = |value: &[u8]| {
+                    let form = |catalog: &Catalog| normal_value(&catalog.schema, def, value);
+                    is_changed |= form(state.catalog) != form(now);
+                    if is_changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                };
+                match attribute.content {
+                    // Values that are links contain no names.
+                    Content::Links => {
+                        for value in table_values(state.read, id, attribute.id) {
+                            if look(value?.1).is_break() {
+                                break;
+                            }
+                        }
+                    }
+                    _ => for_each_value(state, id, &attribute, &mut look)?,
+                }
+                if is_changed {
+                    let dn = state.dn(id)?.unwrap_or_default();
+                    let known = state.catalog.schema.type_by_id(def.description.type_id);
+                    let reason = "with values that contain a name of a definition that changes or goes: change \
+                                  the values first";
+                    let subject = format!("attribute type {}", known.name());
+                    add(&mut self.found, &known.oid, (subject, reason), (1, &[Quoted(&dn).to_string()]));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Finds live entries with class sets of which a class is removed.
     fn look_at_classes(&mut self, class_sets: &[ClassSetId]) -> Result<()> {
         for class_set in class_sets {
@@ -208,8 +277,7 @@ impl Obstacles<'_> {
         if attribute.content == Content::Table {
             // Their rows are found by their normal forms.
             let (def, schema) = (self.state.catalog.attribute(attribute.id), &self.state.catalog.schema);
-            let mut before: Vec<_> =
-                values.iter().map(|value| crate::catalog::normal_value(schema, def, value)).collect();
+            let mut before: Vec<_> = values.iter().map(|value| normal_value(schema, def, value)).collect();
             before.sort_unstable();
             if before != forms {
                 return Ok(false);
@@ -221,12 +289,16 @@ impl Obstacles<'_> {
         Ok(now.is_ok_and(|now| normal_rdn(self.state.catalog, node.parent, rdn).is_ok_and(|was| was == now)))
     }
 
-    /// Returns the sorted normal forms of values under the proposed schema. `None` if the type is removed, if a value
-    /// is invalid, or if two are equal.
+    /// Returns the sorted normal forms of values under the proposed schema. `None` if the type is removed or becomes
+    /// collective, if a value is invalid, or if two are equal.
     fn forms<'v>(&self, id: AttrId, values: impl Iterator<Item = &'v [u8]>) -> Option<Vec<Vec<u8>>> {
         let def = self.catalog.attribute(id);
         let schema = &self.catalog.schema;
         let attribute_type = schema.type_by_id(def.description.type_id);
+        let before = self.state.catalog.attribute(id).description.type_id;
+        if becomes_collective(self.state.catalog.schema.type_by_id(before), attribute_type) {
+            return None;
+        }
         let mut forms = Vec::new();
         for value in values {
             let is_valid = def.retired.is_none() && schema.validate_value(attribute_type, value).is_ok();
@@ -249,9 +321,9 @@ impl Obstacles<'_> {
         let reason = match self.catalog.attribute(id).retired {
             Some(_) => "so its definition must stay: remove the values first",
             None => {
-                "whose values do not fit the new definition: a value is invalid, equals another one, is part of the \
-                 name of an entry (each NAME of the type must stay), or is one of very many that are stored by their \
-                 order. Change the values first"
+                "whose values do not fit the new definition: it is COLLECTIVE, or a value is invalid, equals another \
+                 one, is part of the name of an entry (each NAME of the type must stay), or is one of very many that \
+                 are stored by their order. Change the values first"
             }
         };
         let subject = format!("attribute type {}", attribute_type.name());

@@ -136,6 +136,43 @@ fn a_type_keeps_the_names_that_names_of_entries_contain() {
     check(&directory);
 }
 
+/// Symptom: a member that names no entry, by a type that was then removed or got another rule, could not be removed,
+/// and the removal of its entry never ended.
+#[test]
+fn a_type_keeps_its_rules_while_values_contain_its_name() {
+    let mut directory = directory(&["1"], &["2"]);
+    let (group, member) = (format!("cn=group,{SUFFIX}"), format!("badge=Seven,{SUFFIX}"));
+    let attributes: [(&str, &[&str]); 2] = [("objectClass", &["groupOfNames"]), ("member", &[&member])];
+    ok(directory.add(&group, &attributes));
+    for text in [definition(15, EXACT), String::new()] {
+        let refused = set(&mut directory, &text).unwrap_err();
+        assert!(refused.contains("attribute type member is used by an entry (\"cn=group,"), "{refused}");
+    }
+    ok(directory.modify(&group, &[(Add, "member", &[&name("a")]), (Delete, "member", &[&member])]));
+    set(&mut directory, &definition(15, EXACT)).unwrap();
+    check(&directory);
+    // A definition that comes later changes the normal form of the value.
+    let later = format!("later=Seven,{SUFFIX}");
+    ok(directory.modify(&group, &[(Add, "member", &[&later])]));
+    let added = definition(15, EXACT) + "attributetype ( 1.3.6.1.4.1.32473.7 NAME 'later' SUP name )\n";
+    set(&mut directory, &added).unwrap();
+    ok(directory.delete(&group));
+    check(&directory);
+}
+
+#[test]
+fn a_type_with_values_does_not_become_collective() {
+    let mut directory = directory(&["1"], &["2"]);
+    let collective = definition(15, IGNORE).replace("115.121.1.15 )", "115.121.1.15 COLLECTIVE )");
+    let refused = set(&mut directory, &collective).unwrap_err();
+    assert!(refused.contains("attribute type badge is used by 2 entries"), "{refused}");
+    for cn in ["a", "b"] {
+        ok(directory.modify(&name(cn), &[(Delete, "badge", &[])]));
+    }
+    set(&mut directory, &collective).unwrap();
+    check(&directory);
+}
+
 #[test]
 fn a_definition_is_removed_when_no_entry_uses_it() {
     let mut directory = directory(&["1"], &["2"]);
