@@ -125,26 +125,39 @@ pub(crate) struct CollectiveSubentries {
 }
 
 impl CollectiveSubentries {
-    /// Adds subentries, of which the first ones count if there are too many.
-    pub(crate) fn of(subentries: Vec<CollectiveSubentry>, faults: Vec<String>) -> CollectiveSubentries {
-        let mut all = CollectiveSubentries { faults, ..CollectiveSubentries::default() };
-        for subentry in subentries {
-            let own = subentry.octets();
-            let is_full = all.subentries.len() >= COLLECTIVE_SUBENTRIES_MAX
-                || own > COLLECTIVE_SUBENTRY_OCTETS_MAX
-                || all.octets + own > COLLECTIVE_OCTETS_MAX;
-            if is_full {
-                all.left_out += 1;
-                continue;
-            }
-            all.octets += own;
-            all.numbers.extend(subentry.attributes.iter().map(|attribute| attribute.id));
-            all.subentries.push(Arc::new(subentry));
+    /// Adds a subentry, in ascending order of ids. Returns false if it is left out because of its length.
+    pub(crate) fn add(&mut self, subentry: CollectiveSubentry) -> bool {
+        let own = subentry.octets();
+        if own > COLLECTIVE_SUBENTRY_OCTETS_MAX || self.octets + own > COLLECTIVE_OCTETS_MAX {
+            self.left_out += 1;
+            return false;
         }
-        all.subentries.sort_by_key(|subentry| (subentry.point, subentry.id));
-        all.numbers.sort_unstable();
-        all.numbers.dedup();
-        all
+        self.octets += own;
+        for attribute in &subentry.attributes {
+            if let Err(place) = self.numbers.binary_search(&attribute.id) {
+                self.numbers.insert(place, attribute.id);
+            }
+        }
+        let place = self.subentries.partition_point(|other| other.point <= subentry.point);
+        self.subentries.insert(place, Arc::new(subentry));
+        true
+    }
+
+    /// Counts subentries that are left out unread, because there are too many.
+    pub(crate) fn leave_out(&mut self, count: usize) {
+        self.left_out += count;
+    }
+
+    /// Keeps the description of a fault, unless there are many.
+    pub(crate) fn add_fault(&mut self, fault: String) {
+        if self.faults.len() < POLICY_NOTICES_MAX {
+            self.faults.push(fault);
+        }
+    }
+
+    /// Returns true if there are faults, whose descriptions contain names.
+    pub(crate) fn has_faults(&self) -> bool {
+        !self.faults.is_empty()
     }
 
     /// Returns true if there are none at all.
@@ -187,5 +200,41 @@ impl CollectiveSubentries {
             )
         });
         left_out.into_iter().chain(self.faults.iter().cloned()).take(POLICY_NOTICES_MAX).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subentry_that_does_not_fit_is_left_out() {
+        let subentry = |id, octets| CollectiveSubentry {
+            id: EntryId(id),
+            point: EntryId(id % 2),
+            subtree: None,
+            subtree_octets: 0,
+            attributes: vec![CollectiveAttribute {
+                id: AttrId(7),
+                type_id: TypeId(0),
+                values: vec![vec![b'x'; octets]],
+            }],
+        };
+        let mut all = CollectiveSubentries::default();
+        assert!(!all.add(subentry(9, COLLECTIVE_SUBENTRY_OCTETS_MAX + 1)));
+        for id in 10..26 {
+            assert!(all.add(subentry(id, COLLECTIVE_SUBENTRY_OCTETS_MAX)), "{id}");
+        }
+        assert!(!all.add(subentry(26, 17)));
+        assert!(all.add(subentry(27, 16)));
+        let ids: Vec<u64> = all.at(EntryId(1)).iter().map(|subentry| subentry.id.0).collect();
+        assert_eq!(ids, [11, 13, 15, 17, 19, 21, 23, 25, 27]);
+        assert!(all.len() == 17 && all.have_one_of(&[AttrId(7)]));
+        all.leave_out(3);
+        for number in 0..=POLICY_NOTICES_MAX {
+            all.add_fault(number.to_string());
+        }
+        assert_eq!(all.faults.len(), POLICY_NOTICES_MAX);
+        assert!(all.notices()[0].starts_with("5 collective"), "{:?}", all.notices()[0]);
     }
 }

@@ -17,7 +17,7 @@ use store::Read;
 use crate::catalog::Catalog;
 use crate::model::collective::{CollectiveAttribute, CollectiveSubentries, CollectiveSubentry, Subtree};
 use crate::model::entry::{EncodedAttribute, EntryRow, InlineValue, StoredEntry};
-use crate::model::limits::TREE_DEPTH_MAX;
+use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, TREE_DEPTH_MAX};
 use crate::model::name::NormalName;
 use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
@@ -38,7 +38,8 @@ const ENDING_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.5", "autonomousArea", "coll
 /// Value of collectiveExclusions that excludes all collective attributes, by OID and by name.
 const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
 
-/// Reads all collective attribute subentries; `None` if there are none.
+/// Reads the collective attribute subentries, within the limits; `None` if there are none. The result depends on the
+/// rows alone, not on earlier results.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -48,13 +49,17 @@ pub(crate) fn read_collective(read: &Read, catalog: &Catalog) -> Result<Option<A
         read.ids(CLASSES, &class_key(number))?.next_block(&mut ids, usize::MAX)?;
     }
     ids.sort_unstable();
-    let (mut subentries, mut faults) = (Vec::new(), Vec::new());
-    for id in ids.into_iter().map(EntryId) {
-        if let Some(node) = node(read, id)? {
-            subentries.push(read_subentry(read, catalog, (id, &node), &mut faults)?);
+    let mut all = CollectiveSubentries::default();
+    for id in ids.iter().copied().take(COLLECTIVE_SUBENTRIES_MAX).map(EntryId) {
+        let Some(node) = node(read, id)? else { continue };
+        let subentry = read_subentry(read, catalog, (id, &node))?;
+        let is_unsuitable = subentry.subtree.is_none();
+        if all.add(subentry) && is_unsuitable {
+            let dn = dn_of(read, id)?.unwrap_or_default();
+            all.add_fault(format!("subentry {}: {UNSUITABLE_SUBTREE}: it covers no entry", Quoted(&dn)));
         }
     }
-    let all = CollectiveSubentries::of(subentries, faults);
+    all.leave_out(ids.len().saturating_sub(COLLECTIVE_SUBENTRIES_MAX));
     Ok(Some(all).filter(|all| !all.is_empty()).map(Arc::new))
 }
 
@@ -62,7 +67,6 @@ fn read_subentry(
     read: &Read,
     catalog: &Catalog,
     (id, node): (EntryId, &NodeRow<'_>),
-    faults: &mut Vec<String>,
 ) -> Result<CollectiveSubentry> {
     let (row, schema) = (entry_row(read, id)?, &catalog.schema);
     let specification = plain(catalog, SUBTREE_SPECIFICATION);
@@ -79,10 +83,6 @@ fn read_subentry(
             None => attributes.push(CollectiveAttribute { id: attribute.id, type_id, values }),
         }
     }
-    if subtree.is_none() {
-        let dn = dn_of(read, id)?.unwrap_or_default();
-        faults.push(format!("subentry {}: {UNSUITABLE_SUBTREE}: it covers no entry", Quoted(&dn)));
-    }
     Ok(CollectiveSubentry { id, point: node.parent, subtree, subtree_octets, attributes })
 }
 
@@ -96,19 +96,32 @@ fn plain(catalog: &Catalog, oid: &str) -> Option<AttrId> {
 }
 
 /// Returns true if a change may affect the subentries. Call it before the change is applied.
+///
+/// # Errors
+/// The store failed, or rows contradict each other.
 #[inline]
-pub(crate) fn changes_collective(catalog: &Catalog, change: &Change) -> bool {
+pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change) -> Result<bool> {
     let is_one = |class_set| catalog.class_set(class_set).is_collective;
+    let Some(known) = &catalog.collective else {
+        return Ok(match change {
+            Change::Add(add) => is_one(add.class_set),
+            Change::Modify(modify) => is_one(modify.class_set),
+            Change::Settings(settings) => settings.schema.is_some(),
+            Change::Undelete(_) => true,
+            _ => false,
+        });
+    };
+    let was_one = |id| Ok(node(read, id)?.is_some_and(|node| is_one(node.class_set)));
     match change {
-        Change::Add(add) => is_one(add.class_set),
-        Change::Modify(modify) if is_one(modify.class_set) => true,
-        Change::Settings(settings) => settings.schema.is_some(),
-        Change::Undelete(_) => true,
-        // A subentry that is deleted, moved, or no longer of the class.
-        Change::Modify(_) | Change::Delete(_) | Change::DeleteTree(_) | Change::ModifyDn(_) => {
-            catalog.collective.is_some()
-        }
-        _ => false,
+        Change::Add(add) => Ok(is_one(add.class_set)),
+        // It may lose the class.
+        Change::Modify(modify) if !is_one(modify.class_set) => was_one(modify.id),
+        Change::Delete(delete) => was_one(delete.id),
+        // A name above a subentry matters only to the descriptions of faults.
+        Change::ModifyDn(rename) => Ok(known.has_faults() || was_one(rename.id)?),
+        Change::Settings(settings) => Ok(settings.schema.is_some()),
+        Change::Modify(_) | Change::DeleteTree(_) | Change::Undelete(_) => Ok(true),
+        _ => Ok(false),
     }
 }
 

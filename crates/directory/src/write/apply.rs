@@ -64,7 +64,7 @@ pub fn apply(
     }
     allocate(batch, catalog, record)?;
     let governs = changes_policies(catalog, &record.change);
-    let is_shared = collective::changes_collective(catalog, &record.change);
+    let is_shared = collective::changes_collective(batch, catalog, &record.change)?;
     match &record.change {
         Change::Add(add) => apply_add(batch, catalog, position, add)?,
         Change::Modify(modify) => apply_modify(batch, catalog, position, modify)?,

@@ -1,6 +1,8 @@
 //! Collective attributes (RFC 3671): entries have the values of the subentries that cover them.
 
-use ldap::ChangeOperation::{Add, Delete, Replace};
+use std::sync::Arc;
+
+use ldap::ChangeOperation::{Add, Replace};
 use ldap::{
     ChangeOperation, ChangesBuf, CompareRequest, FilterBuf, ModifyRequest, Request, ResultCode, Scope,
     SelectionBuf,
@@ -10,12 +12,15 @@ use super::sorted::sort;
 use super::sync::Consumer;
 use super::{Question, add, leaves, sample};
 use crate::access::Requester;
+use crate::model::collective::CollectiveSubentries;
 use crate::model::limits::{COLLECTIVE_SUBENTRIES_MAX, COLLECTIVE_SUBENTRY_OCTETS_MAX};
 use crate::model::name::{NormalName, parse_dn};
+use crate::model::record::{Change, Delete, LastValue, Modify, ModifyDn};
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::{AttributeOrigin, EntryCopyOptions, RequestControls, SeldomControls};
 use crate::read::search::entry_copy::copy_of_entry;
 use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+use crate::tree::collective::changes_collective;
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
 const BOB: &str = "uid=bob,ou=people,dc=example,dc=com";
@@ -148,11 +153,12 @@ fn an_entry_excludes_types_or_all() {
 fn a_change_of_the_subentry_has_effect_at_once_and_others_are_refused() {
     let mut directory = shared();
     let subentry = "cn=place,ou=people,dc=example,dc=com";
-    ok(directory.modify(subentry, &[(Delete, "c-l", &["oslo"]), (Add, "c-o", &["Example"])]));
+    ok(directory
+        .modify(subentry, &[(ChangeOperation::Delete, "c-l", &["oslo"]), (Add, "c-o", &["Example"])]));
     assert_eq!(texts(&mut directory, ADA, "c-l"), ["Bergen"]);
     assert_eq!(texts(&mut directory, ADA, "c-o"), ["Example"]);
     for (operation, code) in
-        [(Add, ResultCode::OBJECT_CLASS_VIOLATION), (Delete, ResultCode::NO_SUCH_ATTRIBUTE)]
+        [(Add, ResultCode::OBJECT_CLASS_VIOLATION), (ChangeOperation::Delete, ResultCode::NO_SUCH_ATTRIBUTE)]
     {
         let changes: &[(ChangeOperation, &str, &[&str])] = &[(operation, "c-l", &["Bergen"])];
         assert_eq!(directory.modify(ADA, changes).code, code);
@@ -171,7 +177,7 @@ fn a_change_of_the_subentry_has_effect_at_once_and_others_are_refused() {
         (Replace, "c-l;lang-no", &[]),
         (Replace, "c-o", &[]),
         (Replace, "c-TelephoneNumber", &[]),
-        (Delete, "objectClass", &["collectiveAttributeSubentry"]),
+        (ChangeOperation::Delete, "objectClass", &["collectiveAttributeSubentry"]),
     ];
     ok(directory.modify(subentry, none));
     assert_eq!(directory.directory.collective_subentries(), (0, Vec::new()));
@@ -410,4 +416,48 @@ fn subentries_are_bounded() {
     assert!(notices[0].starts_with("1 collective attribute subentries have no effect"), "{notices:?}");
     ok(directory.delete("cn=s3,dc=example,dc=com"));
     assert_eq!(directory.directory.collective_subentries(), (COLLECTIVE_SUBENTRIES_MAX, Vec::new()));
+}
+
+/// Regression test: with one subentry, every modify and delete in the directory read all subentries again.
+#[test]
+fn only_a_change_of_a_subentry_reads_them_again() {
+    let directory = shared();
+    let subentry = "cn=place,ou=people,dc=example,dc=com";
+    let state = directory.snapshot.state();
+    let id = |dn: &str| state.entry_of(&name(&directory, dn)).unwrap().unwrap();
+    let modify = |dn: &str, with_class_of: &str| {
+        let node = state.node(id(with_class_of)).unwrap().unwrap();
+        let (class_set, flags) = (node.class_set, node.flags);
+        Change::Modify(Modify { id: id(dn), dn: dn.to_owned(), class_set, flags, changes: Vec::new() })
+    };
+    let delete = |dn: &str| {
+        let (vanishing, last) = (Vec::new(), LastValue::EmptyDn);
+        Change::Delete(Delete { id: id(dn), dn: dn.to_owned(), vanishing, last, is_kept: false, trace: None })
+    };
+    let rename = |dn: &str| {
+        let (parent, rdn) = (id(SUFFIX), "cn=x".to_owned());
+        Change::ModifyDn(ModifyDn { id: id(dn), old_dn: dn.to_owned(), parent, rdn, changes: Vec::new() })
+    };
+    let renews = |change: &Change| changes_collective(state.read, state.catalog, change).unwrap();
+    for (change, expected) in [
+        (modify(ADA, ADA), false),
+        (modify(PEOPLE, PEOPLE), false),
+        (modify(subentry, subentry), true),
+        (modify(subentry, ADA), true),
+        (modify(ADA, subentry), true),
+        (delete(ADA), false),
+        (delete(subentry), true),
+        (rename(ADA), false),
+        (rename(PEOPLE), false),
+        (rename(subentry), true),
+    ] {
+        assert_eq!(renews(&change), expected, "{change:?}");
+    }
+    // The description of a fault has the name of the subentry, and so those above it.
+    let mut known = CollectiveSubentries::default();
+    known.add_fault("subentry".to_owned());
+    let mut catalog = state.catalog.clone();
+    catalog.collective = Some(Arc::new(known));
+    assert!(changes_collective(state.read, &catalog, &rename(PEOPLE)).unwrap());
+    assert!(!changes_collective(state.read, &catalog, &delete(ADA)).unwrap());
 }

@@ -10,6 +10,7 @@ use super::{Question, add};
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory, ok};
+use crate::tree::collective::read_collective;
 
 const TYPES: [&str; 3] = ["c-l", "c-o", "c-ou"];
 const VALUES: [&str; 4] = ["Oslo", "oslo", "Rome", "Paris"];
@@ -314,6 +315,9 @@ fn random_subentries_give_what_the_model_says() {
             Model { rng: Rng::with_seed(seed), entries: vec![root], subentries: Vec::new(), count: 0 };
         for round in 0..90 {
             model.change(&mut directory);
+            let state = directory.snapshot.state();
+            let read = read_collective(state.read, state.catalog).unwrap();
+            assert_eq!(state.catalog.collective, read, "as after a restart");
             if round % 6 == 5 {
                 count += model.check_entries(&directory);
                 model.check_filters(&directory);
