@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Response};
 use axum::{Extension, Json};
 use client::Connection;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::fields::Fields;
 use crate::host::Client;
-use crate::sessions::Session;
+use crate::sessions::{Session, Sessions};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -69,9 +69,16 @@ impl FromRequestParts<Arc<App>> for Visit {
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Visit, StatusCode> {
         let found = Extension::<Client>::from_request_parts(parts, app).await;
         let Extension(client) = found.map_err(|_| StatusCode::INTERNAL_SERVER_ERROR)?;
-        let session = app.sessions.find(&parts.headers, client.is_secured, Instant::now());
+        let find = if loads_by_itself(&parts.uri) { Sessions::find_unused } else { Sessions::find };
+        let session = find(&app.sessions, &parts.headers, client.is_secured, Instant::now());
         Ok(Visit { app: Arc::clone(app), client, format: Format::of(&parts.headers), session })
     }
+}
+
+/// Whether it is the page of live figures, which a browser also loads while no user is at it.
+fn loads_by_itself(uri: &Uri) -> bool {
+    let mut query = form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes());
+    uri.path() == "/" && query.any(|(name, _)| name == "live")
 }
 
 impl Visit {
@@ -239,6 +246,13 @@ pub(crate) fn file(media_type: &'static str, content: &'static str) -> Response 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_page_of_live_figures_loads_by_itself() {
+        let loads = |uri| loads_by_itself(&Uri::from_static(uri));
+        assert!(loads("/?live=1") && loads("/?notice=x&live=1"));
+        assert!(!loads("/") && !loads("/?notice=live") && !loads("/search?live=1"));
+    }
 
     #[test]
     fn the_first_known_media_type_counts() {

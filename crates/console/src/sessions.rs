@@ -168,15 +168,26 @@ impl Sessions {
         Ok(session)
     }
 
-    /// Returns the session of a request's cookie, if it is not over.
+    /// Returns the session of a request's cookie, if it is not over. The request counts as a use of it.
     pub(crate) fn find(&self, headers: &HeaderMap, is_secured: bool, now: Instant) -> Option<Arc<Session>> {
+        let session = self.find_unused(headers, is_secured, now)?;
+        *session.last_use.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        Some(session)
+    }
+
+    /// Does the same for a request that is no use: the browser sends it by itself.
+    pub(crate) fn find_unused(
+        &self,
+        headers: &HeaderMap,
+        is_secured: bool,
+        now: Instant,
+    ) -> Option<Arc<Session>> {
         let cookie = cookie_of(headers, is_secured)?;
         let session = Arc::clone(self.lock().get(&cookie)?);
         if session.is_over(now) {
             self.end(&session);
             return None;
         }
-        *session.last_use.lock().unwrap_or_else(PoisonError::into_inner) = now;
         Some(session)
     }
 
@@ -279,6 +290,7 @@ mod tests {
         let idle = SESSION_IDLE_TIME.as_secs();
         assert!(sessions.find(&headers, true, later(idle - 1)).is_some());
         assert!(sessions.find(&headers, true, later(2 * idle - 2)).is_some(), "used");
+        assert!(sessions.find_unused(&headers, true, later(3 * idle - 3)).is_some(), "no use");
         assert!(sessions.find(&headers, true, later(3 * idle - 2)).is_none(), "idle");
         assert!(sessions.find(&headers, true, now).is_none(), "it has ended");
 

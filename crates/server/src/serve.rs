@@ -60,7 +60,9 @@ pub fn serve(
         warn_once(&mut told, account.unreadable(read_again));
     }
     refuse_lost_data(&config)?;
-    // A signal may end a first copy: an import changes all or nothing, and a replica continues at the next start.
+    // A reload waits until the server runs.
+    let signals = Signals::new([SIGHUP])?;
+    // A stop may end a first copy: an import changes all or nothing, and a replica continues at the next start.
     let ends = Arc::new(AtomicBool::new(true));
     for signal in [SIGTERM, SIGINT] {
         register_conditional_shutdown(signal, 0, Arc::clone(&ends))?;
@@ -68,7 +70,9 @@ pub fn serve(
     first_copy::make(&config)?;
     copy_supplier(&config)?;
     // Before the data directory is opened, so that a signal never kills a start halfway.
-    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
+    for signal in [SIGTERM, SIGINT] {
+        signals.add_signal(signal)?;
+    }
     ends.store(false, Ordering::SeqCst);
     descriptors::raise_limit();
     let mut opened = Opened::open(config)?.with_ports(ports);

@@ -65,7 +65,7 @@ fn model(present: &SettingsInForce, text: &str) -> Value {
 /// Shows what a text would change, or puts it in force.
 pub(crate) async fn change(Submission { signed, fields }: Submission) -> Response {
     let text = text(&fields);
-    let known = fields.text("version").parse::<u64>().unwrap_or(0);
+    let known = version(&fields);
     let own = Arc::clone(&text);
     let trouble = if fields.text("step") == "apply" {
         let request = move |connection: &mut Connection| {
@@ -82,7 +82,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
         }
     };
     match trouble {
-        Trouble::Refused(..) => again(&signed, text, &trouble).await,
+        Trouble::Refused(..) => again(&signed, text, known, &trouble).await,
         trouble => signed.fail(&trouble),
     }
 }
@@ -90,6 +90,11 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
 /// Returns the text of a form. Browsers send its lines with the ends of HTTP.
 pub(super) fn text(fields: &Fields) -> Arc<str> {
     fields.text("text").replace("\r\n", "\n").into()
+}
+
+/// Returns the version of the settings that the text of a form was made from; 0 if the form does not have one.
+pub(super) fn version(fields: &Fields) -> u64 {
+    fields.text("version").parse().unwrap_or(0)
 }
 
 fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value, Trouble> {
@@ -104,18 +109,21 @@ fn planned(connection: &mut Connection, text: &str, known: u64) -> Result<Value,
     Ok(model)
 }
 
-/// Shows the form again, with the text that the user entered. It is based on the settings of now: the next difference
-/// shows what others have changed meanwhile.
-async fn again(signed: &Signed, text: Arc<str>, trouble: &Trouble) -> Response {
+/// Shows the form again, with the text that the user entered. It keeps the version `known` to the user, so that the
+/// next difference still warns of what others have changed meanwhile. After a conflict it has the version of now: its
+/// message is that warning.
+async fn again(signed: &Signed, text: Arc<str>, known: u64, trouble: &Trouble) -> Response {
     match signed.talk(in_force).await {
         Ok(present) => {
             let mut model = model(&present, &text);
             let is_conflict = matches!(trouble, Trouble::Refused(outcome, _)
                 if outcome.code == ResultCode::ASSERTION_FAILED);
-            model["error"] = match is_conflict {
-                true => signed.said(&Trouble::Request(StatusCode::CONFLICT, "settings.conflict")),
-                false => signed.said(trouble),
-            };
+            if is_conflict {
+                model["error"] = signed.said(&Trouble::Request(StatusCode::CONFLICT, "settings.conflict"));
+            } else {
+                model["error"] = signed.said(trouble);
+                model["version"] = json!(known);
+            }
             let page = Page::new("settings.html", "settings.title", model);
             signed.show(Page { status: trouble.status(), ..page })
         }

@@ -87,12 +87,25 @@ fn problems_have_lines_and_only_the_administrator_sees_settings() {
                 browser.post("/settings", &[("text", &proposed), ("version", &version), ("step", step)]);
             let page = answer.text();
             assert_eq!(answer.status, 422, "{page}");
+            let carried = format!("name=\"version\" value=\"{version}\"");
+            assert!(page.contains(&carried), "{page}");
             assert!(
                 page.contains(&line) && page.contains("role=\"alert\"") && !page.contains("<b>"),
                 "{page}"
             );
         }
     }
+    // The story: a refused text got the newest version, and took the change of another administrator back unsaid.
+    replace(&mut administrator, "cn=config", "pandoSizeLimit", &["77"]);
+    let bad = format!("no_such_key = 1\n{text}");
+    let answer = browser.post_json("/settings", &[("text", &bad), ("version", &version)]);
+    let refused: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(refused["version"].to_string(), version);
+    let answer = browser.post_json("/settings", &[("text", text), ("version", &version)]);
+    let model: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!(model["changed_meanwhile"], true);
+    replace(&mut administrator, "cn=config", "pandoSizeLimit", &[]);
+    let version = browser.json("/settings")["version"].to_string();
     // A schema file of the server is not read for a client.
     let answer = browser.post("/settings", &[("text", "schema_files = [\"/etc/passwd\"]")]);
     assert!(answer.status == 422 && !answer.text().contains("root:"), "{}", answer.text());
@@ -142,7 +155,11 @@ fn access_rules_are_rehearsed_before_they_are_in_force() {
     let one = rehearsed(&proposed, "anna\r\n\r\n");
     assert_eq!(one["examined"], 1);
     assert!(!one["lines"].to_string().contains("anonymous at"), "{one}");
-    let page = browser.post("/access/rehearse", &[("text", &proposed)]).text();
+    let version = present["version"].to_string();
+    assert_eq!(version, browser.json("/settings")["version"].to_string());
+    let page = browser.post("/access/rehearse", &[("text", &proposed), ("version", &version)]).text();
+    let carried = format!("name=\"version\" value=\"{version}\"");
+    assert_eq!(page.matches(&carried).count(), 2, "both forms know the version: {page}");
     let summary = page.find("would change").unwrap();
     assert!(summary < page.find("may no longer").unwrap(), "the summary is first: {page}");
     assert_eq!(browser.json("/access/rehearse")["text"], text, "nothing is changed");

@@ -72,7 +72,7 @@ fn cut_connections_end_with_equal_data() {
     assert!(supplier.stop().success());
 }
 
-/// Bug: a signal during the first copy had no effect until the copy was complete.
+/// Bugs: a stop during the first copy had no effect until the copy was complete, and a reload ended the process.
 #[test]
 fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let mut random = fastrand::Rng::with_seed(seed());
@@ -90,8 +90,10 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
         let files = std::fs::read_dir(&parts).ok()?.flatten();
         files.filter_map(|file| file.metadata().ok()).any(|file| file.len() > 0).then_some(())
     });
-    rustix::process::kill_process(rustix::process::Pid::from_child(&child), rustix::process::Signal::TERM)
-        .unwrap();
+    let process = rustix::process::Pid::from_child(&child);
+    for signal in [rustix::process::Signal::HUP, rustix::process::Signal::TERM] {
+        rustix::process::kill_process(process, signal).unwrap();
+    }
     let status = child.wait().unwrap();
     assert_eq!(status.code(), Some(0), "{status}");
     place.set_supplier(supplier.address(), "");

@@ -17,20 +17,21 @@ use serde_json::{Value, json};
 use super::identity;
 use crate::limits::{REHEARSAL_LINES, REHEARSAL_REQUESTERS_MAX, REHEARSAL_TIME};
 use crate::page::{Page, Signed, Submission};
-use crate::pages::settings::{ask, in_force, text};
+use crate::pages::settings::{ask, in_force, text, version};
 use crate::trouble::Trouble;
 
 pub(crate) async fn form(signed: Signed) -> Response {
     let present = signed.talk(in_force).await;
-    signed.answer(present.map(|present| page(model(&present.text, ""))))
+    signed.answer(present.map(|present| page(model((&present.text, present.version), ""))))
 }
 
 fn page(model: Value) -> Page {
     Page::new("rehearse.html", "rehearse.title", model)
 }
 
-fn model(text: &str, who: &str) -> Value {
-    json!({ "text": text, "who": who, "result": null, "error": null })
+/// `version` is that of the settings that the text was made from.
+fn model((text, version): (&str, u64), who: &str) -> Value {
+    json!({ "text": text, "version": version, "who": who, "result": null, "error": null })
 }
 
 /// Notifies a conversation of the end of its request.
@@ -51,7 +52,7 @@ pub(crate) async fn rehearse(Submission { signed, fields }: Submission) -> Respo
     let _waiting = Waiting(Arc::clone(&waits));
     let own = Arc::clone(&text);
     let talk = move |connection: &mut Connection| all(connection, &own, requesters, &waits);
-    let mut model = model(&text, &who);
+    let mut model = model((&text, version(&fields)), &who);
     match signed.talk(talk).await {
         Ok(result) => {
             model["result"] = result;
