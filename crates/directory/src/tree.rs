@@ -95,6 +95,14 @@ impl TreeState<'_> {
         })
     }
 
+    /// Returns the entry with a name, unless it refers to another server.
+    pub(crate) fn entry_here(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
+        Ok(match self.find(name)? {
+            Found::Entry(id, flags) if !flags.is_referral() => Some(id),
+            Found::Entry(..) | Found::Missing { .. } => None,
+        })
+    }
+
     /// Returns the entry with this normal RDN one level below `parent`.
     pub fn child(
         &self,

@@ -65,7 +65,7 @@ impl WriteBatch<'_> {
         let rules = Arc::clone(&self.state().catalog.auto_members);
         for (rule, is_settled) in rules.iter().zip(&joining.is_settled) {
             let state = self.state();
-            let Some(group) = state.entry_of(&rule.group.1)? else { continue };
+            let Some(group) = state.entry_here(&rule.group.1)? else { continue };
             if *is_settled
                 || group == joining.id
                 || !Covering::of(state, &rule.covered)?.covers(state, joining.id)?
@@ -139,9 +139,10 @@ impl WriteBatch<'_> {
 #[cfg(test)]
 mod tests {
     use ldap::ChangeOperation::{Add, Replace};
-    use ldap::ResultCode;
+    use ldap::{DeleteRequest, Request, ResultCode};
 
     use crate::model::own_changes::AUTO_MEMBERS;
+    use crate::read::controls::RequestControls;
     use crate::settings::notes;
     use crate::testing::{SUFFIX, TestDirectory, ok};
     use crate::write::joins;
@@ -269,6 +270,36 @@ mod tests {
         assert!(!directory.make_due_changes(0));
         let check = crate::maintenance::check::check(&directory.snapshot).unwrap();
         assert_eq!(check, Vec::<String>::new());
+    }
+
+    /// Regression test: a referral in the place of a group refused adds, ended no rule, and prevented all due changes.
+    #[test]
+    fn a_rule_waits_while_its_group_is_a_referral() {
+        let mut directory = directory(&[]);
+        directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
+        let there = format!("cn=there,{SUFFIX}");
+        let referral: &[(&str, &[&str])] =
+            &[("objectClass", &["referral", "extensibleObject"]), ("ref", &["ldap://other/"])];
+        ok(directory.add(&there, referral));
+        assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
+        set(&mut directory, &[&format!("a: into '{there}'"), &format!("b: into '{GROUP}'")]);
+        let settings = directory.directory.directory_settings();
+        let notes = notes(directory.snapshot.state(), &settings).unwrap();
+        assert!(notes[0].contains("cn=there"), "{notes:?}");
+        assert_eq!(add(&mut directory, "bob", "boss"), ResultCode::SUCCESS);
+        ok(directory.delete(&format!("cn=bob,{SUFFIX}")));
+        while directory.make_due_changes(0) {}
+        assert_eq!(members(&mut directory), ["cn=there", "cn=ann"]);
+        // The deleted entry is purged.
+        assert!(directory.make_due_changes(8_000));
+        assert!(!directory.make_due_changes(8_000));
+        let manages = RequestControls { manage_dsa_it: true, ..RequestControls::default() };
+        let (stamp, request) = (directory.stamp(), Request::Delete(DeleteRequest { entry: &there }));
+        ok(directory.execute_with(&request, &manages, &stamp));
+        ok(directory.add(&there, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]));
+        assert!(joins::is_one_due(directory.snapshot.state()).unwrap());
+        while directory.make_due_changes(0) {}
+        assert!(directory.read(&there).unwrap().texts("member").contains(&format!("cn=ann,{SUFFIX}")));
     }
 
     #[test]

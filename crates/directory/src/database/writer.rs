@@ -586,11 +586,12 @@ impl WriteBatch<'_> {
             self.make(Some(record), stamp)?;
             has_any = true;
         }
-        has_any |= self.join_existing(stamp)?;
-        let Some(place) = undelete::expired(self.state(), stamp.now_micros)? else { return Ok(has_any) };
-        let purge = Change::Purge { position: place.position, id: place.id };
-        self.record_with("", purge, Vec::new(), stamp)?;
-        Ok(true)
+        if let Some(place) = undelete::expired(self.state(), stamp.now_micros)? {
+            let purge = Change::Purge { position: place.position, id: place.id };
+            self.record_with("", purge, Vec::new(), stamp)?;
+            has_any = true;
+        }
+        Ok(self.join_existing(stamp)? || has_any)
     }
 
     /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).

@@ -105,7 +105,7 @@ pub(super) fn missing_groups(
         let Ok(rule) = AutoMemberRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };
-        if state.entry_of(&rule.group.1)?.is_none() {
+        if state.entry_here(&rule.group.1)?.is_none() {
             notices.push(format!(
                 "auto_members: the group {} of the rule {:?} does not exist: no entry joins it until it is added",
                 Quoted(&rule.group.0),

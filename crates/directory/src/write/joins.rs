@@ -49,7 +49,7 @@ pub(crate) fn due(state: TreeState<'_>, pending: &[PendingJoin]) -> Result<Optio
     let catalog = state.catalog;
     for (place, join) in pending.iter().enumerate().filter(|(_, join)| join.refusal.is_empty()) {
         let Ok(rule) = AutoMemberRule::read(&join.rule, &catalog.schema, &catalog.secrets) else { continue };
-        if let Some(group) = state.entry_of(&rule.group.1)? {
+        if let Some(group) = state.entry_here(&rule.group.1)? {
             return Ok(Some(DueJoin { place, rule, group }));
         }
     }
