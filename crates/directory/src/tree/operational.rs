@@ -52,9 +52,8 @@ impl VirtualAttribute {
             }
             VirtualAttribute::GoverningStructureRule => Ok(governing_rule(state, id)?.is_some()),
             VirtualAttribute::ContextCsn => Ok(context_csn(state, node)?.is_some()),
-            VirtualAttribute::EntryTtl | VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd => {
-                Ok(false)
-            }
+            VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd => Ok(false),
+            _ if self.is_only_returned() => Ok(false),
             _ => Ok(true),
         }
     }

@@ -125,6 +125,8 @@ fn filters_and_compares_see_the_values() {
         (BOB, "c-TelephoneNumber", "1", ResultCode::COMPARE_TRUE),
         (ADA, "c-TelephoneNumber", "1", ResultCode::NO_SUCH_ATTRIBUTE),
         (SUFFIX, "c-l", "oslo", ResultCode::NO_SUCH_ATTRIBUTE),
+        // Only results of searches have it.
+        (ADA, "collectiveAttributeSubentries", PEOPLE, ResultCode::NO_SUCH_ATTRIBUTE),
     ] {
         assert_eq!(compared(&directory, entry, description, value), code, "{entry} {description} {value}");
     }
