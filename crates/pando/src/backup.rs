@@ -224,8 +224,10 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
                 "{} has the directory as it was after the change at position {position}, of {time}{rest}",
                 data.display()
             );
-            let object =
-                json!({ "data": data, "position": position, "time": time, "has_later_changes": has_later });
+            let object = json!({
+                "data": data.to_string_lossy(), "position": position, "time": time,
+                "has_later_changes": has_later,
+            });
             Report::done(object, text).print();
             ExitCode::SUCCESS
         }

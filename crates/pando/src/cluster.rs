@@ -300,7 +300,7 @@ fn copy(config: &Config, folder: &Path) -> Result<Report, ServeError> {
     server::copy_of_node(config, folder)?;
     let text =
         format!("{} has the data of the node at this moment; it is as secret as that", folder.display());
-    Ok(Report::done(json!({ "folder": folder }), text))
+    Ok(Report::done(json!({ "folder": folder.to_string_lossy() }), text))
 }
 
 fn join(config: &Config, invitation: &Path, source: &CopySource) -> Result<Report, ServeError> {
@@ -339,7 +339,8 @@ fn snapshot(config: &Config, folder: &Path) -> Result<Report, ServeError> {
     let kept = server::keep_snapshot(config, folder)?;
     let (place, entries, offset) = (folder.display(), kept.entries, kept.offset);
     let text = format!("{place} has all {entries} entries, up to offset {offset} of the log; keep it here");
-    Ok(Report::done(json!({ "folder": folder, "entries": entries, "offset": offset }), text))
+    let object = json!({ "folder": folder.to_string_lossy(), "entries": entries, "offset": offset });
+    Ok(Report::done(object, text))
 }
 
 fn trim(config: &Config, is_rehearsal: bool) -> Result<Report, ServeError> {
@@ -356,7 +357,8 @@ fn write_secret(text: &str, output: &Path, (what, node): (&str, u64)) -> ExitCod
     match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {
         Ok(()) => {
             let text = format!("{} {what}; it is a secret", output.display());
-            exit::finish(Ok(Report::done(json!({ "file": output, "node": node }), text)))
+            let object = json!({ "file": output.to_string_lossy(), "node": node });
+            exit::finish(Ok(Report::done(object, text)))
         }
         Err(error) => exit::not_written(output.display(), &error),
     }

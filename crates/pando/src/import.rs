@@ -142,7 +142,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         memory: arguments.memory.saturating_mul(1 << 20),
     };
     if let Some(foreign) = &foreign {
-        foreign.apply(&config)?.iter().for_each(|line| eprintln!("pando: {line}"));
+        foreign.apply(&config)?.iter().for_each(|line| remark!("pando: {line}"));
     }
     server::import::import(config, settings.as_ref(), inputs, &how)
 }
@@ -203,6 +203,7 @@ fn open_data(path: &Path) -> io::Result<InputData> {
 fn summary_json(imported: &Imported) -> Value {
     let Imported { entries, carried_over, bytes, micros, rejects_file, policy_fault, left_out, .. } =
         imported;
+    let rejects_file = rejects_file.as_deref().map(Path::to_string_lossy);
     json!({
         "entries": entries, "records": imported.statistics.records, "kept": carried_over, "bytes": bytes,
         "micros": micros, "rejected": imported.rejected_count(), "rejects_file": rejects_file,

@@ -119,8 +119,10 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitEr
     write(&node, &node_text)?;
     let notes = fill(&node, &settings, answers)?;
     let object = json!({
-        "node_file": node, "settings_file": settings, "data": at("data"), "admin_dn": answers.admin_dn,
-        "password_file": password, "suffix": answers.suffix, "notes": notes.lines().collect::<Vec<_>>(),
+        "node_file": node.to_string_lossy(), "settings_file": settings.to_string_lossy(),
+        "data": at("data").to_string_lossy(), "admin_dn": answers.admin_dn,
+        "password_file": password.to_string_lossy(), "suffix": answers.suffix,
+        "notes": notes.lines().collect::<Vec<_>>(),
     });
     let (node, data) = (node.display(), at("data"));
     let mut text = format!("{notes}{node} and {} are written. Next:\n\n", settings.display());

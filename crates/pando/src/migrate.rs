@@ -84,8 +84,8 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
         settings.display()
     );
     let object = json!({
-        "product": name, "folder": folder, "settings_file": settings, "questions": questions,
-        "not_read": configuration.unread,
+        "product": name, "folder": folder.to_string_lossy(), "settings_file": settings.to_string_lossy(),
+        "questions": questions, "not_read": configuration.unread,
     });
     Report::done(object, text).print();
     if proposal.decisions() == 0 && configuration.unread.is_empty() {

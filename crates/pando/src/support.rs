@@ -55,7 +55,7 @@ pub(crate) fn run(arguments: &SupportArguments) -> ExitCode {
         Ok(()) => {
             let names: Vec<&str> = parts.iter().map(|(name, _)| *name).collect();
             match print::form().is_json && arguments.output.as_os_str() != "-" {
-                true => println!("{}", json!({ "file": arguments.output, "parts": names })),
+                true => println!("{}", json!({ "file": arguments.output.to_string_lossy(), "parts": names })),
                 false => remark!("pando: {} has {} parts", arguments.output.display(), parts.len()),
             }
             ExitCode::SUCCESS

@@ -2,10 +2,12 @@
 
 use crate::support;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 
 use support::clients::run;
-use support::pando::{Start, command};
+use support::pando::{PROGRAM, Start, command};
 use support::{Pando, Scratch};
 
 fn findings(lines: &str) -> Vec<(String, String, String)> {
@@ -44,6 +46,17 @@ fn the_doctor_finds_what_is_wrong() {
     assert!(pando.stop().success());
     command(&["doctor"], Some(&data)).expect_code(1).expect_output("is the directory being served?");
     command(&["doctor", "--node", "/nonexistent"], Some(&data)).expect_code(2);
+}
+
+#[test]
+fn a_path_may_be_any_bytes() {
+    let scratch = Scratch::new("support-path");
+    let (data, bundle) = (Pando::data(&scratch), scratch.join("").join(OsStr::from_bytes(b"\xff.tar")));
+    command(&["import", "--suffix", "dc=example,dc=org", "/dev/null"], Some(&data));
+    let words = ["support", "--json", "--data"].map(OsStr::new);
+    let words = [&words[..], &[data.as_os_str(), OsStr::new("-o"), bundle.as_os_str()]].concat();
+    run(PROGRAM, &words, "").expect_code(0).expect_output("\u{fffd}.tar");
+    assert!(bundle.exists());
 }
 
 #[test]
