@@ -437,8 +437,13 @@ impl Session {
             self.submit_ready(context, out);
         } else if is_read {
             // This drops its claim too, so the hash pool skips its password.
-            self.outstanding.remove(index);
+            self.drop_outstanding(context, index);
         }
+    }
+
+    /// Drops an operation that gets no answer, and counts what scan threads did for it.
+    fn drop_outstanding(&mut self, context: &Context, index: usize) {
+        context.counters.micros.add(self.outstanding.remove(index).take_scan_micros());
     }
 
     /// Charges the memory of the connection: its requests, and `buffer_bytes` of input and answers.
@@ -473,6 +478,11 @@ impl Session {
     pub(crate) fn close(&mut self, context: &mut Context) {
         self.abort_transaction(context);
         self.deferred.clear();
+        let micros: u64 = self.outstanding.iter().map(Outstanding::take_scan_micros).sum();
+        if micros > 0 {
+            context.counters.micros.add(micros);
+            self.attribute(context);
+        }
         self.outstanding.clear();
         context.released += self.account.close(&context.shared.request_memory);
     }

@@ -239,6 +239,14 @@ impl Outstanding {
         search.memory_bytes() + parts
     }
 
+    /// Takes the microseconds that scan threads took for it and that were not counted yet.
+    pub(super) fn take_scan_micros(&self) -> u64 {
+        match &self.work {
+            Work::Search { account: Some(account), .. } => account.take_uncounted(),
+            _ => 0,
+        }
+    }
+
     pub(super) fn is_search(&self) -> bool {
         matches!(self.work, Work::Search { .. })
     }

@@ -300,7 +300,7 @@ impl Session {
         while let Some(index) = self.outstanding.iter().position(Outstanding::is_listening) {
             match code {
                 Some(code) => self.stop_search(context, index, code, out),
-                None => drop(self.outstanding.remove(index)),
+                None => self.drop_outstanding(context, index),
             }
         }
     }
@@ -437,7 +437,7 @@ impl Session {
             context.usage.index_used(attribute, examined, returned);
         });
         if let Some(account) = account {
-            context.counters.micros.add(account.micros());
+            context.counters.micros.add(account.take_uncounted());
             Session::count_costly(context, search, account, code);
         }
         let entries = Some(search.entries_sent());

@@ -1,16 +1,17 @@
-//! A thread that does jobs in their order, with a bounded queue.
+//! A thread that does jobs of sessions in their order, with a bounded queue.
 
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use directory::Outcome;
+use directory::{OperationError, Outcome};
 
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
 
 /// The thread and its queue. Dropping it ends the thread after its present job.
 pub(crate) struct Jobs<J> {
-    queue: Arc<Queue<J>>,
+    queue: Arc<Queue<(Address, J)>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -26,21 +27,28 @@ struct Waiting<J> {
 }
 
 impl<J: Send + 'static> Jobs<J> {
-    /// Starts the thread.
+    /// Starts the thread. `work` returns the outcome and the value of an extended response, which go to the mailbox of
+    /// the job's event loop.
     ///
     /// # Errors
     /// The system gives no thread.
     pub(crate) fn start(
         name: &str,
         jobs_max: usize,
-        mut work: impl FnMut(J) + Send + 'static,
+        mailboxes: &Arc<[Mailbox]>,
+        mut work: impl FnMut(J) -> (Outcome, Option<Vec<u8>>) + Send + 'static,
     ) -> std::io::Result<Jobs<J>> {
         let waiting = Mutex::new(Waiting { jobs: VecDeque::new(), closed: false });
         let queue = Arc::new(Queue { jobs_max, waiting, arrived: Condvar::new() });
-        let own = Arc::clone(&queue);
+        let (own, mailboxes) = (Arc::clone(&queue), Arc::clone(mailboxes));
         let work = move || {
-            while let Some(job) = own.next() {
-                work(job);
+            while let Some((address, job)) = own.next() {
+                // A job reads what peers wrote. A defect that it triggers must cost one answer, not the thread.
+                let worked = catch_unwind(AssertUnwindSafe(|| work(job)));
+                let (outcome, value) = worked.unwrap_or_else(|_| {
+                    (OperationError::Defect("the request met a defect in the server").into(), None)
+                });
+                answer(&mailboxes, address, outcome, value);
             }
         };
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
@@ -48,7 +56,7 @@ impl<J: Send + 'static> Jobs<J> {
     }
 
     /// Queues a job. Returns false if too many wait.
-    pub(crate) fn submit(&self, job: J) -> bool {
+    pub(crate) fn submit(&self, job: (Address, J)) -> bool {
         let mut waiting = self.queue.lock();
         if waiting.jobs.len() >= self.queue.jobs_max {
             return false;
@@ -92,9 +100,43 @@ impl<J> Queue<J> {
 }
 
 /// Sends the answer to an extended operation to its event loop.
-pub(crate) fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
+fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
     let answer = Written { address, outcome, value, position: None, positions: Vec::new() };
     if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
         mailbox.post(LoopMessage::Written(vec![answer]));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use ldap::ResultCode;
+    use mio::{Events, Poll, Token, Waker};
+
+    use super::*;
+
+    #[test]
+    fn a_defect_costs_one_answer() {
+        let mut poll = Poll::new().unwrap();
+        let mailbox = Mailbox::new(Waker::new(poll.registry(), Token(0)).unwrap());
+        let mailboxes: Arc<[Mailbox]> = [mailbox].into();
+        let work = |job: &str| {
+            assert_ne!(job, "defect", "the test wants this panic");
+            (Outcome::success(), Some(job.into()))
+        };
+        let jobs = Jobs::start("jobs-test", 2, &mailboxes, work).unwrap();
+        for (job, code) in [("defect", ResultCode::OTHER), ("fine", ResultCode::SUCCESS)] {
+            assert!(jobs.submit((Address { event_loop: 0, slot: 3, connection: 9, ticket: 1 }, job)));
+            let mut messages = Vec::new();
+            while messages.is_empty() {
+                poll.poll(&mut Events::with_capacity(1), Some(Duration::from_secs(60))).unwrap();
+                mailboxes[0].take(&mut messages);
+            }
+            match &messages[..] {
+                [LoopMessage::Written(written)] => assert_eq!(written[0].outcome.code, code, "{job}"),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 }

@@ -231,7 +231,7 @@ fn work(queue: &Queue, mut snapshot: Snapshot, mailboxes: &[Mailbox]) {
         let micros = thread_micros().saturating_sub(micros_before);
         queue.figures.micros.fetch_add(micros, Ordering::Relaxed);
         if let Some(account) = &scan.owner.account {
-            account.charge(micros, Instant::now());
+            account.charge_scan(micros, Instant::now());
         }
         let ScanActions { enqueue, notify } = scan.done(from, end, scanner, piece);
         if notify && let Some(mailbox) = mailboxes.get(usize::from(scan.address.event_loop)) {

@@ -69,6 +69,8 @@ pub(crate) struct ScanAccount {
     tally_max: u64,
     /// Microseconds of processor time that the search took.
     micros: AtomicU64,
+    /// Those of them that scan threads took, and that no event loop has counted yet.
+    uncounted: AtomicU64,
 }
 
 impl ScanShares {
@@ -92,6 +94,7 @@ impl ScanShares {
             share_percent,
             tally_max: period / 100 * u64::from(share_percent) * u64::from(self.threads),
             micros: AtomicU64::new(0),
+            uncounted: AtomicU64::new(0),
         }
     }
 
@@ -140,6 +143,17 @@ impl ScanAccount {
             *tally = tally.at(now, self.tally_max);
             tally.micros = tally.micros.saturating_add(micros);
         }
+    }
+
+    /// Does the same with the time of a scan thread, which an event loop counts as work of the client later.
+    pub(crate) fn charge_scan(&self, micros: u64, now: Instant) {
+        self.uncounted.fetch_add(micros, Ordering::Relaxed);
+        self.charge(micros, now);
+    }
+
+    /// Takes the microseconds of scan threads that were not counted yet.
+    pub(crate) fn take_uncounted(&self) -> u64 {
+        self.uncounted.swap(0, Ordering::Relaxed)
     }
 
     /// Returns the microseconds of processor time that the search took so far.
@@ -260,6 +274,17 @@ mod tests {
         let any = ScanClient { share_percent: 0, ..client(&Requester::Anonymous, from(1)) };
         assert_eq!(slices(&shares.open(any), now, 10_000), 10_000);
         assert!(shares.lock().is_empty());
+    }
+
+    /// The event loop counts its own slices with the turn.
+    #[test]
+    fn time_of_scan_threads_is_counted_once() {
+        let (shares, now, requester) = (Arc::new(ScanShares::new(1)), Instant::now(), user(1));
+        let account = shares.open(client(&requester, from(1)));
+        account.charge(1, now);
+        account.charge_scan(2, now);
+        account.charge_scan(4, now);
+        assert_eq!((account.micros(), account.take_uncounted(), account.take_uncounted()), (7, 6, 0));
     }
 
     #[test]

@@ -14,12 +14,12 @@ use crate::config::settings_text;
 use crate::limits::{
     REHEARSAL_ENTRIES, REHEARSAL_LINES, REHEARSAL_TIME, REHEARSAL_USERS, SETTINGS_REQUESTS_MAX,
 };
-use crate::net::mailbox::{Address, Mailbox};
-use crate::workers::jobs::{Jobs, answer};
+use crate::net::mailbox::Mailbox;
+use crate::workers::jobs::Jobs;
 use crate::workers::settings_change::{Extent, Planned, malformed, read, refusal};
 
-/// The thread. A job is the value of a request; the answer goes to the mailbox of its event loop.
-pub(crate) type SettingsReader = Jobs<(Address, Vec<u8>)>;
+/// The thread. A job is the value of a request.
+pub(crate) type SettingsReader = Jobs<Vec<u8>>;
 
 /// Starts the thread.
 ///
@@ -30,11 +30,9 @@ pub(crate) fn start(
     mailboxes: &Arc<[Mailbox]>,
 ) -> std::io::Result<SettingsReader> {
     // The directory ends with the server, whatever waits here.
-    let (directory, mailboxes) = (Arc::downgrade(directory), Arc::clone(mailboxes));
-    Jobs::start("pando-settings", SETTINGS_REQUESTS_MAX, move |(address, value): (Address, Vec<u8>)| {
-        let (outcome, value) = execute(&directory, &value);
-        answer(&mailboxes, address, outcome, value);
-    })
+    let directory = Arc::downgrade(directory);
+    let work = move |value: Vec<u8>| execute(&directory, &value);
+    Jobs::start("pando-settings", SETTINGS_REQUESTS_MAX, mailboxes, work)
 }
 
 fn execute(directory: &Weak<Directory>, value: &[u8]) -> (Outcome, Option<Vec<u8>>) {

@@ -8,28 +8,25 @@ use directory::Outcome;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 
 use crate::limits::{TRAIL_ANSWER_BYTES, TRAIL_READS_MAX};
-use crate::net::mailbox::{Address, Mailbox};
-use crate::workers::jobs::{Jobs, answer};
+use crate::net::mailbox::Mailbox;
+use crate::workers::jobs::Jobs;
 
-/// The thread. A job is a request; the answer goes to the mailbox of its event loop.
-pub(crate) type TrailReader = Jobs<(Address, TrailRequest)>;
+/// The thread. A job is a request.
+pub(crate) type TrailReader = Jobs<TrailRequest>;
 
 /// Starts the thread.
 ///
 /// # Errors
 /// The system gives no thread.
 pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> std::io::Result<TrailReader> {
-    let (folder, mailboxes) = (folder.to_owned(), Arc::clone(mailboxes));
-    Jobs::start("pando-trail", TRAIL_READS_MAX, move |(address, asked)| {
-        let (outcome, value) = match read(&folder, asked) {
-            Ok(value) => (Outcome::success(), Some(value)),
-            Err(error) => {
-                tracing::error!(%error, "the audit trail cannot be read for a client");
-                let text = "the audit trail cannot be read: the server's log says why";
-                (Outcome::new(ResultCode::OTHER, text), None)
-            }
-        };
-        answer(&mailboxes, address, outcome, value);
+    let folder = folder.to_owned();
+    Jobs::start("pando-trail", TRAIL_READS_MAX, mailboxes, move |asked| match read(&folder, asked) {
+        Ok(value) => (Outcome::success(), Some(value)),
+        Err(error) => {
+            tracing::error!(%error, "the audit trail cannot be read for a client");
+            let text = "the audit trail cannot be read: the server's log says why";
+            (Outcome::new(ResultCode::OTHER, text), None)
+        }
     })
 }
 

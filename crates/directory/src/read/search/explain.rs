@@ -3,6 +3,7 @@
 //!
 //! Terms are described by attribute and kind of test, never by the asserted value, because explanations end up in logs.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use schema::Schema;
@@ -205,34 +206,37 @@ impl Explained<'_> {
     }
 }
 
-/// Passes the attribute of each term from which the candidates come to `each`.
+/// Passes each attribute from whose terms the candidates come to `each`, once.
 pub(super) fn each_index(schema: &Schema, filter: &Term, plan: &Plan, each: &mut dyn FnMut(&str)) {
     if plan.is_by_place || plan.chosen_terms == 0 || matches!(plan.source(), Source::Scan) {
         return;
     }
+    let mut names = BTreeSet::new();
     match filter {
         Term::And(terms) => {
             for (place, term) in terms.iter().enumerate().take(64) {
                 if plan.chosen_terms & 1 << place != 0 {
-                    each_attribute(schema, term, each);
+                    gather_attributes(schema, term, &mut names);
                 }
             }
         }
-        term => each_attribute(schema, term, each),
+        term => gather_attributes(schema, term, &mut names),
     }
+    names.into_iter().for_each(each);
 }
 
-fn each_attribute(schema: &Schema, term: &Term, each: &mut dyn FnMut(&str)) {
-    match term {
+fn gather_attributes<'s>(schema: &'s Schema, term: &Term, names: &mut BTreeSet<&'s str>) {
+    let name = match term {
         Term::Item(Item { subject: Subject::Attribute(description), .. }) => {
-            each(schema.type_by_id(description.type_id).name());
+            schema.type_by_id(description.type_id).name()
         }
-        Term::Class(_) | Term::StructuralClass(_) => each("objectClass"),
+        Term::Class(_) | Term::StructuralClass(_) => "objectClass",
         Term::And(terms) | Term::Or(terms) => {
-            terms.iter().for_each(|term| each_attribute(schema, term, each));
+            return terms.iter().for_each(|term| gather_attributes(schema, term, names));
         }
-        _ => {}
-    }
+        _ => return,
+    };
+    names.insert(name);
 }
 
 /// Returns the name of the attribute that an item tests; empty if it is any.
