@@ -626,6 +626,21 @@ impl Term {
         asks
     }
 
+    /// Returns the places of the items whose attributes entries may have by a subentry, counted from the first item.
+    #[inline]
+    pub(crate) fn collective_items(&self, state: TreeState<'_>) -> Vec<usize> {
+        let (mut places, mut place) = (Vec::new(), 0);
+        if state.collective.is_some() {
+            self.visit(&mut |item| {
+                if item.asks_collective(state) {
+                    places.push(place);
+                }
+                place += 1;
+            });
+        }
+        places
+    }
+
     fn visit<'t>(&'t self, each: &mut dyn FnMut(&'t Item)) {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => {}

@@ -51,6 +51,8 @@ pub(super) struct Scanner {
     matcher: Matcher,
     /// Whether a scan reads entry rows.
     pub(super) by_rows: bool,
+    /// Places of the items of the filter whose attributes entries may have by a subentry, when the plan was made.
+    collective_items: Vec<usize>,
     /// Buffer for keys of values.
     key: Vec<u8>,
     /// Cost of a candidate in the budget; it grows with the filter.
@@ -115,12 +117,14 @@ impl Scanner {
         let catalog = snapshot.state().catalog;
         let permitted = rights.is_restricted().then(Box::default);
         let matcher = rights.matcher(MemberUse::Search);
+        let collective_items = filter.collective_items(scope.seen_in(snapshot.state()));
         Scanner {
             permitted,
             matcher,
             rights,
             candidate_cost: u32::try_from(filter.test_count() / TESTS_PER_ENTRY).unwrap_or(u32::MAX).max(1),
-            by_rows: filter.is_decided_by_rows() && !filter.asks_collective(scope.seen_in(snapshot.state())),
+            by_rows: filter.is_decided_by_rows() && collective_items.is_empty(),
+            collective_items,
             key: Vec::new(),
             filter,
             scope,
@@ -149,6 +153,7 @@ impl Scanner {
             + self.matcher.heap_bytes()
             + self.entry_controls.as_ref().map_or(0, |controls| controls.memory_bytes())
             + self.key.capacity()
+            + self.collective_items.capacity() * size_of::<usize>()
     }
 
     /// Returns the bytes of memory that each [`copy`](Scanner::copy) holds: all but the shared plan.
@@ -169,6 +174,7 @@ impl Scanner {
             entry_controls: self.entry_controls.as_ref().map(|controls| Box::new(controls.copy())),
             matcher: self.rights.matcher(MemberUse::Search),
             by_rows: self.by_rows,
+            collective_items: self.collective_items.clone(),
             key: Vec::new(),
             candidate_cost: self.candidate_cost,
             planned_version: self.planned_version,
@@ -459,9 +465,13 @@ impl Scanner {
             self.attribute_count = state.catalog.attributes().len();
             self.filter.find_attributes(state.catalog, self.rights.shown())?;
         }
-        // The plan's index may be gone: after it is dropped, an index no longer follows changes.
-        if state.catalog.index_version() != self.index_version {
+        let collective_items = self.filter.collective_items(state);
+        // The plan's index may be gone: after it is dropped, an index no longer follows changes. Or entries have an
+        // attribute of the filter by a subentry that is new: neither indexes nor stored rows show which match then.
+        if state.catalog.index_version() != self.index_version || collective_items != self.collective_items {
             self.index_version = state.catalog.index_version();
+            self.by_rows = self.filter.is_decided_by_rows() && collective_items.is_empty();
+            self.collective_items = collective_items;
             self.plan = if self.is_part {
                 Plan::scan(self.plan.candidate_count)
             } else {

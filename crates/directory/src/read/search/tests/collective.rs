@@ -19,7 +19,8 @@ use crate::model::record::{Change, Delete, LastValue, Modify, ModifyDn};
 use crate::read::compare::{CompareOutcome, compare};
 use crate::read::controls::{AttributeOrigin, EntryCopyOptions, RequestControls, SeldomControls};
 use crate::read::search::entry_copy::copy_of_entry;
-use crate::testing::{SUFFIX, TestDirectory, ok, refused};
+use crate::read::search::{Budget, Step};
+use crate::testing::{SUFFIX, TestDirectory, ok, received, refused};
 use crate::tree::collective::changes_collective;
 
 const ADA: &str = "uid=ada,ou=people,dc=example,dc=com";
@@ -418,6 +419,36 @@ fn subentries_are_bounded() {
     assert!(notices[0].starts_with("1 collective attribute subentries have no effect"), "{notices:?}");
     ok(directory.delete("cn=s3,dc=example,dc=com"));
     assert_eq!(directory.directory.collective_subentries(), (COLLECTIVE_SUBENTRIES_MAX, Vec::new()));
+}
+
+/// Regression test: a search that ran tested the entries left by their stored rows or by an index.
+#[test]
+fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
+    let all = ["cn=Dora+sn=Lang", "ou=people", "uid=ada", "uid=bob", "uid=carl"];
+    let after_ada = ["cn=Dora+sn=Lang", "uid=ada", "uid=bob", "uid=carl"];
+    for (filter, has_index, expected) in [
+        ("(l=oslo)", false, &all[..]),
+        ("(l=oslo)", true, &after_ada),
+        // Entries have an attribute of the filter by an earlier subentry.
+        ("(&(l=oslo)(o=example))", true, &after_ada),
+        ("(&(l=oslo)(objectClass=*))", true, &after_ada),
+    ] {
+        let mut directory = sample();
+        if has_index {
+            directory.define_index("l", "equality");
+            directory.finish_indexes();
+        }
+        for dn in [ADA, "uid=carl,ou=people,dc=example,dc=com"] {
+            ok(directory.modify(dn, &[(Add, "l", &["Oslo"])]));
+        }
+        add_subentry(&mut directory, "cn=first,ou=people,dc=example,dc=com", "{}", &[("c-o", &["Example"])]);
+        let mut search = Question::everywhere(filter).start(&directory);
+        let (mut out, budget) = (Vec::new(), Budget { entries_examined_max: 1, out_bytes_max: 1 << 20 });
+        assert_eq!(search.run(&directory.snapshot, &mut out, &budget), Step::More);
+        add_subentry(&mut directory, "cn=second,ou=people,dc=example,dc=com", "{}", &[("c-l", &["Oslo"])]);
+        while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
+        assert_eq!(leaves(&received(&out)), expected, "{filter}, index: {has_index}");
+    }
 }
 
 /// Regression test: with one subentry, every modify and delete in the directory read all subentries again.
