@@ -434,6 +434,11 @@ fn a_search_in_progress_sees_the_values_of_a_new_subentry() {
         ("(&(l=oslo)(objectClass=*))", true, &after_ada),
     ] {
         let mut directory = sample();
+        // More than a search collects by their place.
+        for number in 0..30 {
+            let dn = format!("cn=other {number},ou=groups,dc=example,dc=com");
+            add(&mut directory, &dn, &[("objectClass", &["person"]), ("sn", &["x"])]);
+        }
         if has_index {
             directory.define_index("l", "equality");
             directory.finish_indexes();
