@@ -100,6 +100,7 @@ class Run:
         self.folder = given.folder
         self.data = given.folder / "data"
         self.steps = {"entries": given.entries}
+        self.servers = []
 
     def report(self, step, **figures):
         self.steps[step] = figures
@@ -146,6 +147,7 @@ class Run:
              "--listen", "ldap://127.0.0.1:0", "--admin-password-file", str(password)],
             stdout=log, stderr=log,
         )
+        self.servers.append(process)
         target = None
         while target is None:
             if process.poll() is not None:
@@ -224,6 +226,8 @@ def main():
     try:
         run.all()
     finally:
+        for server in run.servers:
+            server.kill()
         if given.output:
             given.output.write_text(json.dumps(run.steps, indent=2) + "\n")
     shutil.rmtree(given.folder)

@@ -184,9 +184,18 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         let file = scratch.join("people.ldif.zst");
-        // More than fit on the disk: it does not end by itself.
-        let mut command = std::process::Command::new(PROGRAM)
-            .args(["generate", "people", "--entries", "4000000000", "-o", file.to_str().unwrap()])
+        // More than fit on the disk: it does not end by itself. Under nohup it would inherit that HUP is ignored.
+        let mut command = std::process::Command::new("env")
+            .args([
+                "--default-signal=HUP",
+                PROGRAM,
+                "generate",
+                "people",
+                "--entries",
+                "4000000000",
+                "-o",
+                file.to_str().unwrap(),
+            ])
             .spawn()
             .unwrap();
         until("the command has begun its file", || {
