@@ -137,12 +137,23 @@ fn remove_text(
     def: &AttributeDef,
     text: &[u8],
 ) -> Result<()> {
-    let normal = normal_value(schema, def, text);
-    if !batch.delete(VALUES, &value_key(source, def.id, &normal))? {
+    remove_row(batch, schema, source, def, (&normal_value(schema, def, text), text))
+}
+
+/// Removes a text by the normal form under which it is stored. A definition that was added later gives a text that
+/// contains its name another one.
+fn remove_row(
+    batch: &mut Batch<'_>,
+    schema: &Schema,
+    source: EntryId,
+    def: &AttributeDef,
+    (normal, text): (&[u8], &[u8]),
+) -> Result<()> {
+    if !batch.delete(VALUES, &value_key(source, def.id, normal))? {
         return Ok(());
     }
     batch.bump(&value_counter(source, def.id), -1)?;
-    ends::take(batch, (source, def.id), EndingValue::Text(&normal))?;
+    ends::take(batch, (source, def.id), EndingValue::Text(normal))?;
     if let Some(name) = name_in(schema, text) {
         batch.remove_id(DANGLING, &dangling_key(def.id, &name.key), source.0)?;
     }
@@ -168,12 +179,7 @@ fn remove_all(batch: &mut Batch<'_>, schema: &Schema, source: EntryId, def: &Att
             return Ok(());
         }
         for (normal, text) in texts {
-            remove_text(batch, schema, source, def, &text)?;
-            // A definition that was added later gives a text that contains its name another normal form.
-            if batch.delete(VALUES, &value_key(source, def.id, &normal))? {
-                batch.bump(&value_counter(source, def.id), -1)?;
-                ends::take(batch, (source, def.id), EndingValue::Text(&normal))?;
-            }
+            remove_row(batch, schema, source, def, (&normal, &text))?;
         }
     }
 }

@@ -52,12 +52,7 @@ pub(super) fn change(
     attributes.extend(also_changed(state.catalog, &catalog));
     let retired = changed.class_sets.iter().filter(|set| set.is_retired());
     let class_sets: Vec<_> = retired.map(|set| set.id).collect();
-    if !attributes.is_empty() {
-        obstacles.look_at_entries(&attributes)?;
-    }
-    if changes_names(&state.catalog.schema, &catalog.schema) {
-        obstacles.look_at_names()?;
-    }
+    obstacles.look_at_entries(&attributes, changes_names(&state.catalog.schema, &catalog.schema))?;
     obstacles.look_at_classes(&class_sets)?;
     if !attributes.is_empty() || !class_sets.is_empty() {
         obstacles.look_at_tombstones(&attributes, &class_sets)?;
@@ -72,10 +67,13 @@ fn also_changed<'c>(before: &'c Catalog, now: &'c Catalog) -> impl Iterator<Item
     before.attributes().iter().filter_map(|def| {
         let old = before.schema.type_by_id(def.description.type_id);
         let new = now.schema.attribute_type(&old.oid)?;
-        let is_kept = |name: &String| new.names.iter().any(|kept| kept.eq_ignore_ascii_case(name));
-        let is_changed = !old.names.iter().all(is_kept) || becomes_collective(old, new);
+        let is_changed = !keeps_names(&old.names, &new.names) || becomes_collective(old, new);
         (def.retired.is_none() && is_changed).then_some(def.id)
     })
+}
+
+fn keeps_names(before: &[String], now: &[String]) -> bool {
+    before.iter().all(|name| now.iter().any(|kept| kept.eq_ignore_ascii_case(name)))
 }
 
 fn becomes_collective(before: &AttributeType, now: &AttributeType) -> bool {
@@ -85,15 +83,13 @@ fn becomes_collective(before: &AttributeType, now: &AttributeType) -> bool {
 /// Returns true if a definition is removed, loses a name or gets another equality rule, so that values that contain
 /// names may have other normal forms.
 fn changes_names(before: &Schema, now: &Schema) -> bool {
-    let keeps = |old: &[String], new: &[String]| {
-        old.iter().all(|name| new.iter().any(|kept| kept.eq_ignore_ascii_case(name)))
-    };
     let same_type = |old: &AttributeType| {
         let new = now.attribute_type(&old.oid);
-        new.is_some_and(|new| new.equality == old.equality && keeps(&old.names, &new.names))
+        new.is_some_and(|new| new.equality == old.equality && keeps_names(&old.names, &new.names))
     };
-    let same_class =
-        |old: &ObjectClassDef| now.object_class(&old.oid).is_some_and(|new| keeps(&old.names, &new.names));
+    let same_class = |old: &ObjectClassDef| {
+        now.object_class(&old.oid).is_some_and(|new| keeps_names(&old.names, &new.names))
+    };
     !before.attribute_types().iter().all(same_type) || !before.object_classes().iter().all(same_class)
 }
 
@@ -151,8 +147,10 @@ impl Obstacle {
 }
 
 impl Obstacles<'_> {
-    /// Finds live entries with attributes that are removed, or with values that do not fit new definitions.
-    fn look_at_entries(&mut self, attributes: &[AttrId]) -> Result<()> {
+    /// Finds live entries with attributes that are removed, or with values that do not fit new definitions. If
+    /// `changes_names`, also finds those with values that contain names and get another normal form, by which their
+    /// rows are found.
+    fn look_at_entries(&mut self, attributes: &[AttrId], changes_names: bool) -> Result<()> {
         let state = self.state;
         let mut wanted = Vec::with_capacity(attributes.len());
         for attribute in attributes {
@@ -160,7 +158,7 @@ impl Obstacles<'_> {
                 wanted.push(*attribute);
             }
         }
-        if wanted.is_empty() {
+        if wanted.is_empty() && !changes_names {
             return Ok(());
         }
         let all = (Bound::Unbounded, Bound::Unbounded);
@@ -168,58 +166,44 @@ impl Obstacles<'_> {
             let (key, row) = row?;
             let id = crate::index::slice::key_id(key)?;
             let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
-            for attribute in row.attributes().filter(|attribute| wanted.contains(&attribute.id)) {
-                if !self.fits(id, &attribute)? {
+            for attribute in row.attributes() {
+                if wanted.contains(&attribute.id) && !self.fits(id, &attribute)? {
                     let dn = state.dn(id)?.unwrap_or_default();
                     self.add_attribute(attribute.id, Quoted(&dn).to_string());
+                } else if changes_names && !self.keeps_forms(id, &attribute)? {
+                    let dn = state.dn(id)?.unwrap_or_default();
+                    self.add_named(attribute.id, Quoted(&dn).to_string());
                 }
             }
         }
         Ok(())
     }
 
-    /// Finds live entries with values that contain names and would get another normal form, by which their rows are
-    /// found.
-    fn look_at_names(&mut self) -> Result<()> {
+    /// Returns true if the values of an attribute that contain names keep their normal forms.
+    fn keeps_forms(&self, id: EntryId, attribute: &AttributeRow<'_>) -> Result<bool> {
         let (state, now) = (self.state, self.catalog);
-        let all = (Bound::Unbounded, Bound::Unbounded);
-        for row in state.read.scan(ENTRIES, all, Direction::Forward) {
-            let (key, row) = row?;
-            let id = crate::index::slice::key_id(key)?;
-            let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
-            for attribute in row.attributes() {
-                let def = state.catalog.attribute(attribute.id);
-                if !def.equality.is_some_and(MatchingRule::reads_definitions) {
-                    continue;
-                }
-                let mut is_changed = false;
-                let mut look = |value: &[u8]| {
-                    let form = |catalog: &Catalog| normal_value(&catalog.schema, def, value);
-                    is_changed |= form(state.catalog) != form(now);
-                    if is_changed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-                };
-                match attribute.content {
-                    // Values that are links contain no names.
-                    Content::Links => {
-                        for value in table_values(state.read, id, attribute.id) {
-                            if look(value?.1).is_break() {
-                                break;
-                            }
-                        }
-                    }
-                    _ => for_each_value(state, id, &attribute, &mut look)?,
-                }
-                if is_changed {
-                    let dn = state.dn(id)?.unwrap_or_default();
-                    let known = state.catalog.schema.type_by_id(def.description.type_id);
-                    let reason = "with values that contain a name of a definition that changes or goes: change \
-                                  the values first";
-                    let subject = format!("attribute type {}", known.name());
-                    add(&mut self.found, &known.oid, (subject, reason), (1, &[Quoted(&dn).to_string()]));
+        let def = state.catalog.attribute(attribute.id);
+        if !def.equality.is_some_and(MatchingRule::reads_definitions) {
+            return Ok(true);
+        }
+        let keeps = |value: &[u8]| {
+            normal_value(&state.catalog.schema, def, value) == normal_value(&now.schema, def, value)
+        };
+        // Values that are links contain no names.
+        if attribute.content == Content::Links {
+            for value in table_values(state.read, id, attribute.id) {
+                if !keeps(value?.1) {
+                    return Ok(false);
                 }
             }
+            return Ok(true);
         }
-        Ok(())
+        let mut all_keep = true;
+        for_each_value(state, id, attribute, &mut |value| {
+            all_keep = keeps(value);
+            if all_keep { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+        Ok(all_keep)
     }
 
     /// Finds live entries with class sets of which a class is removed.
@@ -328,6 +312,15 @@ impl Obstacles<'_> {
         };
         let subject = format!("attribute type {}", attribute_type.name());
         add(&mut self.found, &attribute_type.oid, (subject, reason), (1, &[name]));
+    }
+
+    fn add_named(&mut self, id: AttrId, name: String) {
+        let schema = &self.state.catalog.schema;
+        let known = schema.type_by_id(self.state.catalog.attribute(id).description.type_id);
+        let reason =
+            "with values that contain a name of a definition that changes or goes: change the values first";
+        let subject = format!("attribute type {}", known.name());
+        add(&mut self.found, &known.oid, (subject, reason), (1, &[name]));
     }
 
     fn add_classes(&mut self, id: ClassSetId, count: u64, names: &[String]) {

@@ -209,7 +209,7 @@ fn a_subtree_has_a_base_and_depths() {
     ok(directory.modify_dn("ou=none,dc=example,dc=com", "ou=groups", true, None));
     assert_eq!(texts(&mut directory, "cn=few,ou=groups,dc=example,dc=com", "c-o"), ["Example"]);
 
-    // An inner area adds to the outer one, a specific area begins anew.
+    // An inner area adds values to those of the outer area. A specific area has its own values alone.
     add_subentry(&mut directory, "cn=inner,ou=people,dc=example,dc=com", "{}", &[("c-o", &["Inner"])]);
     ok(directory.modify(PEOPLE, &[(Add, "administrativeRole", &["collectiveAttributeInnerArea"])]));
     assert_eq!(all(&mut directory), ["Example", "Inner Example", "Inner Example People"]);
