@@ -25,6 +25,9 @@ studio_sha256=e42a97ef547370732a54ba34522999e380182a075906ce840036cd9d7322b43c
 keycloak_version=26.0.8
 keycloak_sha256=d82a52098db41f036bcfe8f2ebfd9251781c8af5959af8714e8aa9b311081786
 
+axe_version=4.14.1
+axe_sha256=29348999450cdf2849a8e70b7912fc2da85a849da39c0d0d5394f51d4a9ed95c
+
 kafka_version=4.3.1
 kafka_log4j_version=2.25.4
 # Of the list of all jars with their own.
@@ -365,6 +368,21 @@ need_browser() {
     done
     apt_install chromium fonts-dejavu-core
 }
+
+# axe-core, by which a test examines the console's pages in that browser: one file of its npm package.
+need_axe() {
+    local folder=.dev/axe-core package=axe-core-$axe_version.tgz
+    if axe_is_intact "$folder" 2>/dev/null; then return; fi
+    command -v npm >/dev/null || apt_install npm
+    say "fetching axe-core $axe_version from npm into $folder"
+    mkdir -p "$folder"
+    npm pack --silent --pack-destination "$folder" "axe-core@$axe_version" >/dev/null
+    tar -xzf "$folder/$package" -C "$folder" --strip-components 1 package/axe.min.js package/LICENSE
+    rm "$folder/$package"
+    axe_is_intact "$folder" || die "$folder/axe.min.js is not the file that was expected (sha256 differs)"
+}
+
+axe_is_intact() { echo "$axe_sha256  $1/axe.min.js" | sha256sum --check --status; }
 
 # Apache Kafka's broker for the tests of a cluster and for ./dev cluster: its jars from Maven Central, no distribution.
 need_kafka() {

@@ -1,60 +1,45 @@
-//! The pages in Chromium, as each role sees them, on a wide and a narrow screen: nothing is wider than the screen, and
-//! each control has a name.
+//! The pages in Chromium, as each role sees them: nothing is wider than the screen, wide or narrow, each control has a
+//! name, and axe-core finds nothing serious or critical, in light and dark.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
 
-use crate::filled;
-use crate::support::http::{Browser, get, quoted};
-use crate::support::tree::{add_person, person_dn, replace};
-use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
+use crate::support::clients::repository;
+use crate::support::http::{Answer, Browser, get, quoted};
+use crate::support::tree::{add_person, person_dn, plant, plant_policy, replace};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 /// Widths of the screens.
 const WIDTHS: [u64; 2] = [1280, 400];
 
-/// Shows each page that a text field holds in a frame, and reports what is wrong with it.
-const LOOK: &str = r#"
-const found = [];
-async function look(held, width) {
-  const frame = document.createElement('iframe');
-  frame.style = `border:0;height:1500px;width:${width}px`;
-  const loaded = new Promise(done => { frame.onload = done; });
-  frame.srcdoc = held.value;
-  document.body.append(frame);
-  await loaded;
-  const page = frame.contentDocument;
-  const hasName = one => one.getAttribute('aria-label') || one.labels?.length;
-  const fields = [...page.querySelectorAll('input:not([type=hidden]), select, textarea:not([hidden])')];
-  const links = [...page.querySelectorAll('a, button, summary')];
-  const ids = [...page.querySelectorAll('[id]')].map(one => one.id);
-  found.push({
-    page: held.title, width,
-    scroll_width: page.documentElement.scrollWidth,
-    unnamed: fields.filter(one => !hasName(one))
-      .concat(links.filter(one => !hasName(one) && !one.textContent.trim())).map(one => one.outerHTML),
-    titles: page.querySelectorAll('h1').length,
-    twice: ids.filter((id, place) => ids.indexOf(id) != place),
-  });
-  frame.remove();
-}
-async function all() {
-  for (const held of document.querySelectorAll('textarea')) {
-    for (const width of WIDTHS) await look(held, width);
-  }
-  document.getElementById('found').textContent = JSON.stringify(found);
-}
-all();
-"#;
+/// Shows each page in frames, and reports what is wrong with it.
+const LOOK: &str = include_str!("look.js");
 
-/// Runs Chromium on a page and returns what its script found; a missing Chromium fails the test.
+/// Link of the pages to their style, which the test puts in its place.
+const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/style.css\">";
+
+/// Paths of GET that are no page of their own: a picture, and a redirection.
+const NO_PAGES: [&str; 2] = ["/photo", "/me"];
+
+/// A finding that is none: the user asked for this page to be loaded again, and its link stops that.
+const REFRESHED: (&str, &str) = ("/?live=1 as administrator", "meta-refresh");
+
+/// Runs Chromium on a page and returns what its script found; a missing Chromium or axe-core fails the test.
 fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
+    let axe = repository().join(".dev/axe-core/axe.min.js");
+    let axe = fs::read_to_string(&axe)
+        .unwrap_or_else(|error| panic!("{}: {error}: `./dev test` installs it", axe.display()));
     let mut holder = "<!doctype html><body style=\"margin:0\"><pre id=\"found\"></pre>".to_owned();
     for (name, html) in pages {
         let html = html.replace('&', "&amp;").replace('<', "&lt;");
         write!(holder, "<textarea hidden title=\"{name}\">{html}</textarea>").unwrap();
     }
+    assert!(!axe.contains("</script"), "it would end its element");
+    write!(holder, "<script id=\"axe\" type=\"text/plain\">{axe}</script>").unwrap();
     write!(holder, "<script>{}</script>", LOOK.replace("WIDTHS", &format!("{WIDTHS:?}"))).unwrap();
     let file = scratch.write("holder.html", holder);
     let names = ["chromium", "chromium-browser", "google-chrome"];
@@ -63,7 +48,7 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     // It is ended after five minutes, should it hang.
     let output = Command::new("timeout")
         .args(["300", program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
-        .args(["--no-first-run", "--hide-scrollbars", "--dump-dom", "--virtual-time-budget=60000"])
+        .args(["--no-first-run", "--hide-scrollbars", "--dump-dom", "--virtual-time-budget=600000"])
         .arg("--window-size=1400,2000")
         .arg(format!("--user-data-dir={}", scratch.join("profile").display()))
         .arg(format!("file://{}", file.display()))
@@ -76,13 +61,23 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found}"))
 }
 
-#[test]
-fn pages_fit_screens_and_name_their_controls_for_every_role() {
-    let scratch = Scratch::new("console-chromium");
-    let (pando, mut administrator) = filled(&scratch);
-    for name in ["anna", "bert", "carl"] {
+/// A server with people, a group, rules, a policy that allows codes, and an audit trail.
+fn sample(scratch: &Scratch) -> Pando {
+    let trail = scratch.join("trail");
+    let pando = crate::start(scratch, &format!("[audit]\nfolder = {:?}", trail.to_str().unwrap()));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    for name in ["carl", "dora"] {
         add_person(&mut administrator, name);
     }
+    let policy = [
+        ("objectClass", "pandoPwdPolicy"),
+        ("pandoPwdSelfService", "TRUE"),
+        ("pandoPwdTotp", "TRUE"),
+        ("pandoPwdAppPasswords", "2"),
+        ("pwdMinLength", "8"),
+    ];
+    plant_policy(&mut administrator, &policy);
     let to = |name: &str| format!("to user '{}'", person_dn(name));
     let rules = [
         "all: allow read, search, browse to authenticated",
@@ -91,52 +86,169 @@ fn pages_fit_screens_and_name_their_controls_for_every_role() {
         &format!("help desk: allow reset {}", to("carl")),
     ];
     replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
-    let style = |browser: &Browser| get(browser.address, "/style.css", "").text();
-    let mut pages = Vec::new();
-    let anna = quoted(&person_dn("anna"));
-    for (role, name, password, paths) in [
-        (
-            "administrator",
-            ADMIN_DN,
-            ADMIN_PASSWORD,
-            vec!["/", "/settings", "/access", "/access/rehearse", "/nodes", "/indexes", "/manage"],
-        ),
-        ("auditor", "bert", "bert-secret", vec!["/", "/audit", "/settings"]),
-        ("help desk", "carl", "carl-secret", vec!["/", "/settings"]),
-        ("user", "anna", "anna-secret", vec!["/", "/account", "/settings"]),
-    ] {
-        let browser = Browser::signed_in(&pando, name, password);
-        let style = format!("<style>{}</style>", style(&browser));
-        let mut keep = |name: &str, html: &str| {
-            assert!(html.contains("<link rel=\"stylesheet\" href=\"/style.css\">"), "{name}: {html}");
-            let html = html.replace("<link rel=\"stylesheet\" href=\"/style.css\">", &style);
-            pages.push((format!("{name} as {role}"), html));
-        };
+    replace(&mut administrator, &person_dn("anna"), "title", &["Engineer"]);
+    assert!(administrator.delete(&person_dn("dora")).unwrap().is_success());
+    pando
+}
+
+/// Pages of all roles, with their style.
+struct Pages {
+    style: String,
+    all: Vec<(String, String)>,
+    paths: BTreeSet<String>,
+}
+
+impl Pages {
+    fn keep(&mut self, path: &str, role: &str, answer: &Answer) {
+        let html = answer.text();
+        assert!(html.contains(STYLE_LINK), "{path} as {role}: {html}");
+        self.paths.insert(path.split('?').next().unwrap().to_owned());
+        self.all.push((format!("{path} as {role}"), html.replace(STYLE_LINK, &self.style)));
+    }
+
+    /// Adds the pages of these paths, which all answer.
+    fn visit(&mut self, role: &str, browser: &Browser, paths: &[&str]) {
         for path in paths {
-            keep(path, &browser.get(path).text());
-        }
-        match role {
-            "administrator" => {
-                let model = browser.json("/settings");
-                let text = model["text"].as_str().unwrap().replace("size_limit = 1000", "size_limit = 77");
-                let text = text.replace("\"all: allow read, ", "\"all: allow read of cn, ");
-                let version = model["version"].to_string();
-                let fields = [("text", text.as_str()), ("version", &version)];
-                keep("a plan", &browser.post("/settings", &fields).text());
-                keep("a rehearsal", &browser.post("/access/rehearse", &fields).text());
-                keep("a conflict", &browser.post("/settings", &[("text", "x"), ("step", "apply")]).text());
-            }
-            "auditor" => keep("a history", &browser.get(&format!("/history?dn={anna}")).text()),
-            _ => keep("an entry", &browser.get(&format!("/entry?dn={anna}")).text()),
+            let answer = browser.get(path);
+            assert_eq!(answer.status, 200, "{path} as {role}: {}", answer.text());
+            self.keep(path, role, &answer);
         }
     }
-    let found = look(&scratch, &pages);
-    let found = found.as_array().unwrap();
-    assert_eq!(found.len(), pages.len() * WIDTHS.len());
-    for one in found {
-        assert_eq!(one["scroll_width"], one["width"], "wider than the screen: {one}");
-        assert_eq!((&one["titles"], one["unnamed"].as_array().map(Vec::len)), (&1.into(), Some(0)), "{one}");
-        assert_eq!(one["twice"].as_array().map(Vec::len), Some(0), "{one}");
+
+    /// Adds pages that answer forms of an administrator.
+    fn send(&mut self, browser: &Browser, anna: &str) {
+        let model = browser.json("/settings");
+        let text = model["text"].as_str().unwrap().replace("size_limit = 1000", "size_limit = 77");
+        let text = text.replace("\"all: allow read, search,", "\"all: allow search,");
+        let version = model["version"].to_string();
+        let fields = [("text", text.as_str()), ("version", &version)];
+        let form = browser.json(&format!("/edit?dn={}", quoted(anna)));
+        let edit = [("dn", anna), ("csn", form["csn"].as_str().unwrap()), ("v:title", "<b>")];
+        for (path, fields, status) in [
+            ("/settings", &fields[..], 200),
+            ("/access/rehearse", &fields, 200),
+            ("/settings", &[("text", "x"), ("step", "apply")], 409),
+            ("/edit", &edit, 200),
+            ("/indexes", &[("attribute", "no-such"), ("kind", "equality")], 422),
+        ] {
+            let answer = browser.post(path, fields);
+            assert_eq!(answer.status, status, "{path}: {}", answer.text());
+            self.keep(path, "administrator, sent", &answer);
+        }
     }
+}
+
+/// Returns the paths of pages, from the description of the console.
+fn described(browser: &Browser) -> BTreeSet<String> {
+    let description = browser.json("/openapi.json");
+    let paths = description["paths"].as_object().unwrap().iter();
+    let pages =
+        paths.filter(|(path, methods)| methods.get("get").is_some() && !NO_PAGES.contains(&path.as_str()));
+    pages.map(|(path, _)| path.clone()).collect()
+}
+
+#[test]
+fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
+    let scratch = Scratch::new("console-chromium");
+    let pando = sample(&scratch);
+    let (anna, group) = (person_dn("anna"), format!("cn=staff,ou=groups,{SUFFIX}"));
+    let (of_anna, of_group) = (format!("dn={}", quoted(&anna)), format!("dn={}", quoted(&group)));
+    let at_anna = |path: &str| format!("{path}?{of_anna}");
+    let anonymous = Browser::new(&pando);
+    let style = get(anonymous.address, "/style.css", "").text();
+    let mut pages =
+        Pages { style: format!("<style>{style}</style>"), all: Vec::new(), paths: BTreeSet::new() };
+    pages.visit("anonymous", &anonymous, &["/sign-in?notice=out", "/health"]);
+    pages.keep(
+        "/sign-in",
+        "anonymous, refused",
+        &anonymous.post("/sign-in", &[("name", "anna"), ("password", "x")]),
+    );
+
+    let administrator = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let own =
+        ["/edit", "/rename", "/delete", "/reset-password", "/photo/change", "/account-state", "/history"]
+            .map(at_anna);
+    let own: Vec<&str> = own.iter().map(String::as_str).collect();
+    pages.visit("administrator", &administrator, &own);
+    let paths = [
+        "/",
+        "/?live=1",
+        "/manage",
+        "/settings",
+        "/indexes",
+        "/nodes",
+        "/audit",
+        "/policies",
+        "/deleted",
+        "/access/rehearse",
+        "/schema?q=mail",
+        "/search?q=a&columns=cn%20mail",
+        "/add?kind=person",
+        "/history?dn=cn%3Dconfig",
+        &format!("/tree?dn={SUFFIX}"),
+        &format!("/access?{of_anna}&right=read&attribute=mail"),
+        &format!("/entry?{of_anna}&operational=1"),
+        &format!("/members?{of_group}"),
+    ];
+    pages.visit("administrator", &administrator, &paths);
+    pages.send(&administrator, &anna);
+    for (role, name, paths) in [
+        ("auditor", "bert", &["/", "/audit", "/settings", &at_anna("/history")][..]),
+        ("help desk", "carl", &["/", "/settings", &at_anna("/entry"), &at_anna("/reset-password")]),
+        (
+            "user",
+            "anna",
+            &[
+                "/",
+                "/search",
+                "/account",
+                "/account/codes",
+                "/account/codes/remove",
+                "/account/seen",
+                "/sessions",
+                "/password",
+                &at_anna("/entry"),
+            ],
+        ),
+    ] {
+        let browser = Browser::signed_in(&pando, name, &format!("{name}-secret"));
+        for path in paths {
+            let answer = browser.get(path);
+            assert!([200, 403].contains(&answer.status), "{path} as {role}: {}", answer.text());
+            pages.keep(path, role, &answer);
+        }
+    }
+    assert_eq!(pages.paths, described(&administrator));
+    let found = look(&scratch, &pages.all);
+    let found = found.as_array().unwrap_or_else(|| panic!("{found}"));
+    assert_eq!(found.len(), pages.all.len());
+    let wrong: Vec<String> = found.iter().flat_map(lacks).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(pando.stop().success());
+}
+
+/// Returns what is wrong with a page, by what was found on it.
+fn lacks(one: &Value) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let layouts = one["layouts"].as_array().unwrap();
+    assert_eq!(layouts.len(), WIDTHS.len());
+    let is_empty = |list: &Value| list.as_array().is_some_and(Vec::is_empty);
+    for layout in layouts {
+        let fits = layout["scroll_width"] == layout["width"] && layout["titles"] == 1;
+        if !fits || !is_empty(&layout["unnamed"]) || !is_empty(&layout["twice"]) {
+            wrong.push(format!("{}: {layout}", one["page"]));
+        }
+    }
+    for (colours, rules_min) in [("light", 10), ("dark", 1)] {
+        let of = &one[colours];
+        assert!(of["rules"].as_u64() >= Some(rules_min), "axe-core examined nothing: {one}");
+        let violations = of["violations"].as_array().unwrap();
+        let counts = |violation: &&Value| {
+            (&one["page"], &violation["rule"]) != (&REFRESHED.0.into(), &REFRESHED.1.into())
+        };
+        wrong
+            .extend(violations.iter().filter(counts).map(|of| format!("{} in {colours}: {of}", one["page"])));
+    }
+    wrong
 }
