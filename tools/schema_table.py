@@ -211,7 +211,7 @@ and from Maven. Of {total} files, {yes} load, {with_notices} load with notices, 
 
 A notice names a definition that differs from the shipped one, which stays, or a part that has no effect. The number of
 notices is in parentheses. Some files load only with the other files of their package. The files of FreeIPA are in no
-package of Debian 12; those of eduPerson and sudo are [part of the
+package of Debian 12; those of Active Directory, eduPerson and sudo are [part of the
 program](../how-to/configure.md#your-own-schema).
 """
 

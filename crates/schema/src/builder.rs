@@ -44,6 +44,7 @@ const SHIPPED: &[(&str, &str)] = &[
 
 /// Files that are compiled in and loaded by name only.
 const NAMED: &[(&str, &str)] = &[
+    ("active-directory", include_str!("../files/named/active-directory.schema")),
     ("eduperson", include_str!("../files/named/eduperson.schema")),
     ("empty-groups", include_str!("../files/named/empty-groups.schema")),
     ("kerberos", include_str!("../files/named/kerberos.schema")),

@@ -15,6 +15,12 @@ const SUFFIX: &str = "dc=example,dc=com";
 /// Imports a dump, and exports the directory. Returns the summary and the export.
 #[track_caller]
 fn load(name: &str, ldif: &str, expected_code: i32) -> (String, String) {
+    load_with(name, ldif, "", expected_code)
+}
+
+/// Like [`load`], with schema files: the value of the setting `schema_files`.
+#[track_caller]
+fn load_with(name: &str, ldif: &str, schema_files: &str, expected_code: i32) -> (String, String) {
     let scratch = Scratch::new(&format!("foreign-{name}"));
     let (file, data) = (scratch.write("dump.ldif", ldif), scratch.join("data"));
     let run = |arguments: &[&str]| {
@@ -26,7 +32,9 @@ fn load(name: &str, ldif: &str, expected_code: i32) -> (String, String) {
             String::from_utf8(output.stdout).unwrap() + &String::from_utf8(output.stderr).unwrap(),
         )
     };
-    let (code, said) = run(&["import", "--suffix", SUFFIX, file.to_str().unwrap()]);
+    let settings = format!("suffixes = [\"{SUFFIX}\"]\nschema_files = [{schema_files}]\n");
+    let settings = scratch.write("settings.toml", settings);
+    let (code, said) = run(&["import", "--settings", settings.to_str().unwrap(), file.to_str().unwrap()]);
     assert_eq!(code, Some(expected_code), "{name}: {said}");
     let (code, checked) = run(&["verify"]);
     assert_eq!(code, Some(0), "{name}: {checked}");
@@ -90,6 +98,56 @@ fn ldifde_of_active_directory() {
         ],
     );
     assert!(!kept.contains("changetype") && !kept.contains("userAccountControl"), "{kept}");
+}
+
+/// A dump of a whole small domain, as `ldifde -f` writes it, apart from what other tests have.
+const DOMAIN: &str = "dn: DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: domain\n\
+    objectClass: domainDNS\ndistinguishedName: DC=example,DC=com\ninstanceType: 5\nwhenCreated: 20200102030405.0Z\n\
+    name: example\ndc: example\nobjectGUID:: bjUEvdcSPUSmCQpZ0Uf+nA==\nobjectSid:: AQQAAAAAAAUVAAAA\n\
+    maxPwdAge: -36288000000000\nlockoutThreshold: 0\nwellKnownObjects: B:32:AA312825768811D1ADED00C04FD8D5CD:\n \
+    CN=Computers,DC=example,DC=com\ngPLink: [LDAP://CN={31B2F340},CN=Policies,CN=System,DC=example,DC=com;0]\n\
+    msDS-Behavior-Version: 7\nfSMORoleOwner: CN=NTDS Settings,CN=DC1,DC=example,DC=com\n\n\
+    dn: CN=Computers,DC=example,DC=com\nchangetype: add\nobjectClass: top\nobjectClass: container\ncn: Computers\n\
+    description: Default container\nshowInAdvancedViewOnly: FALSE\nname: Computers\nsystemFlags: -1946157056\n\n\
+    dn: CN=WS1,CN=Computers,DC=example,DC=com\nobjectClass: top\nobjectClass: person\n\
+    objectClass: organizationalPerson\nobjectClass: user\nobjectClass: computer\ncn: WS1\nname: WS1\n\
+    userAccountControl: 4096\nsAMAccountName: WS1$\ndNSHostName: ws1.example.com\noperatingSystem: Windows 11 Pro\n\
+    servicePrincipalName: HOST/WS1\nservicePrincipalName: HOST/ws1.example.com\nlocalPolicyFlags: 0\n\
+    msDS-SupportedEncryptionTypes: 28\nlastLogonTimestamp: 133485408000000000\n\n\
+    dn: OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: organizationalUnit\nou: Sales\nname: Sales\n\
+    gPOptions: 1\nc: DE\nmanagedBy: CN=Anna Ames,OU=Sales,DC=example,DC=com\n\n\
+    dn: CN=Anna Ames,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: person\n\
+    objectClass: organizationalPerson\nobjectClass: user\ncn: Anna Ames\ngivenName: Anna\nname: Anna Ames\n\
+    memberOf: CN=Team,OU=Sales,DC=example,DC=com\nuSNCreated: 12\ncompany: Example\nco: Germany\ncountryCode: 276\n\
+    proxyAddresses: SMTP:anna@example.com\nproxyAddresses: smtp:a@example.com\nextensionAttribute15: x\n\
+    streetAddress: Main St 1\nuserAccountControl: 66048\naccountExpires: 0\nobjectSid:: AQQAAAAAAAUVAAAB\n\
+    sAMAccountName: anna\nuserPrincipalName: anna@example.com\nthumbnailPhoto:: /9j/4A==\n\
+    directReports: CN=Bea,OU=Sales,DC=example,DC=com\nmsDS-cloudExtensionAttribute20: y\n\
+    unixHomeDirectory: /home/anna\nhomeDirectory: \\\\files\\anna\nlogonHours:: ////////////////////////////\n\n\
+    dn: CN=Bea,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: person\n\
+    objectClass: organizationalPerson\nobjectClass: contact\ncn: Bea\nsn: B\nmail: bea@example.com\n\
+    manager: CN=Anna Ames,OU=Sales,DC=example,DC=com\ntargetAddress: SMTP:bea@example.com\n\n\
+    dn: CN=Team,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: group\ncn: Team\ngroupType: -2147483646\n\
+    sAMAccountName: Team\nsAMAccountType: 268435456\nmember: CN=Anna Ames,OU=Sales,DC=example,DC=com\n\n\
+    dn: CN=Nobody,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: group\ncn: Nobody\ngroupType: 2\n\n\
+    dn: CN=S-1-5-11,CN=Computers,DC=example,DC=com\nobjectClass: top\nobjectClass: foreignSecurityPrincipal\n\
+    cn: S-1-5-11\nobjectSid:: AQEAAAAAAAULAAAA\n";
+
+#[test]
+fn a_domain_loads_with_the_classes_of_active_directory() {
+    let (said, kept) = load_with("ad-domain", DOMAIN, "\"active-directory\"", 0);
+    has(&said, &["imported 9 entries of 9 records", "1 values of directReports left out"]);
+    let parts = [
+        "sAMAccountName: anna\n",
+        "extensionAttribute15: x\n",
+        "homeDirectory: \\\\files\\anna\n",
+        "unixHomeDirectory: /home/anna\n",
+        "managedBy: CN=Anna Ames,OU=Sales,DC=example,DC=com\n",
+        "dNSHostName: ws1.example.com\n",
+        "pwdLastSuccess: 20240101000000Z",
+        "groupType: -2147483646\n",
+    ];
+    has(&kept, &parts);
 }
 
 #[test]

@@ -94,7 +94,11 @@ const LEFT_OUT: &[&str] = &[
      msDS-NcType msDS-KeyVersionNumber msDS-PSOApplied allowedAttributes allowedChildClasses canonicalName \
      createTimeStampAD modifyTimeStampAD structuralObjectClassAD sDRightsEffective tokenGroups \
      msDS-User-Account-Control-Computed msDS-RevealedUsers msDS-AuthenticatedToAccountlist userParameters \
-     codePage countryCode unicodePwd",
+     codePage countryCode unicodePwd directReports managedObjects serverReferenceBL siteObjectBL netbootSCPBL \
+     frsComputerReferenceBL fRSMemberReferenceBL msDFSR-ComputerReferenceBL msDFSR-MemberReferenceBL \
+     nonSecurityMemberBL bridgeheadServerListBL queryPolicyBL ownerBL msDS-ObjectReferenceBL msDS-KrbTgtLinkBl \
+     msDS-HostServiceAccountBL msDS-IsPrimaryComputerFor msDS-RevealedDSAs msDS-TasksForAzRoleBL \
+     msDS-MembersForAzRoleBL msDS-EnabledFeatureBL msSFU30PosixMemberOf isPrivilegeHolder lastKnownParent",
     // eDirectory.
     "ACL revision entryFlags localEntryID backLink securityEquals equivalentToMe groupMembership reference usedBy \
      inheritedACL securityFlags publicKey privateKey passwordsUsed passwordExpirationInterval passwordRequired \
