@@ -48,6 +48,7 @@ pub use maintenance::{
     rehearse, salvage, violations,
 };
 pub use model::client_link::{BindMethod, ClientLink, ListenerName, WeekTime};
+pub use model::name_mapping::NameMapping;
 pub use model::open_error::OpenError;
 pub use model::outcome::{OperationError, Outcome, ServerFault};
 pub use model::sasl_keys::SaslKeyRules;

@@ -22,7 +22,7 @@ use crate::snapshot::known_names::KnownNames;
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::TreeState;
 pub use directory::Directory;
-pub(crate) use directory::check_node;
+pub(crate) use directory::{check_node, is_in};
 use shared::SharedOf;
 
 /// The directory at one position of the log.

@@ -1,96 +1,114 @@
-//! A tree that is a copy of another server's: clients are referred there, and the state of the copy is a row of the
+//! Trees that are copies of other servers': clients are referred there, and the state of each copy is in a row of the
 //! same commit as the changes that lead to it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ldap::{LdapUrl, Request, ResultCode};
+use schema::Schema;
 
 use super::WriteBatch;
 use crate::access::{RequestContext, Requester};
 use crate::catalog::{META_FOLLOW, META_PROMOTED};
+use crate::model::copy_states::CopyStates;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::META;
 use crate::model::settings::Settings;
-use crate::snapshot::Directory;
+use crate::snapshot::{Directory, is_in};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
+fn key(schema: &Schema, base: &str) -> Result<Vec<u8>> {
+    Ok(NormalName::of(&parse_dn(base)?, schema).key)
+}
+
 impl Directory {
-    /// Returns the state of the copy of another server's tree, as [`WriteBatch::put_follow_state`] stored it.
+    /// Returns the state of the copy of another server's tree at `base`, as [`WriteBatch::put_follow_state`] stored it.
     ///
     /// # Errors
-    /// The store failed.
-    pub fn follow_state(&self) -> Result<Option<Vec<u8>>> {
-        Ok(self.store.view()?.get(META, META_FOLLOW)?.map(<[u8]>::to_vec))
+    /// The store failed, or `base` is no DN.
+    pub fn follow_state(&self, base: &str) -> Result<Option<Vec<u8>>> {
+        let states = self.store.view()?.get(META, META_FOLLOW)?.map(CopyStates::decode).unwrap_or_default();
+        Ok(states.of(&key(&self.catalog.load().schema, base)?).map(<[u8]>::to_vec))
     }
 
-    /// Returns true if the tree was a copy of another server's and was promoted: see [`WriteBatch::promote`].
-    pub fn is_promoted(&self) -> bool {
-        self.is_promoted.load(Ordering::Acquire)
+    /// Returns true if the tree at `base` was a copy of another server's and was promoted: see [`WriteBatch::promote`].
+    pub fn is_promoted(&self, base: &str) -> bool {
+        is_in(&self.promoted.load(), &self.catalog.load().schema, base)
     }
 }
 
 impl WriteBatch<'_> {
-    /// Stores the state of the copy of another server's tree, opaque bytes to this crate.
+    /// Stores the state of the copy of another server's tree at `base`, opaque bytes to this crate.
     ///
     /// # Errors
-    /// The store failed.
-    pub fn put_follow_state(&mut self, state: Option<&[u8]>) -> Result<()> {
+    /// The store failed, or `base` is no DN.
+    pub fn put_follow_state(&mut self, base: &str, state: &[u8]) -> Result<()> {
         self.check_failure()?;
-        match state {
-            Some(state) => self.batch.put(META, META_FOLLOW, state)?,
-            None => drop(self.batch.delete(META, META_FOLLOW)?),
-        }
-        Ok(())
+        let mut all = self.copy_states(META_FOLLOW)?;
+        all.0.remove(&[][..]);
+        all.0.insert(key(&self.catalog.schema, base)?, state.to_vec());
+        Ok(self.batch.put(META, META_FOLLOW, &all.encode())?)
     }
 
-    /// Returns true if the tree is a copy of another server's, so that its changes may be repeated.
-    pub fn is_copy(&self) -> bool {
-        self.settings.node.followed.is_some()
+    fn copy_states(&self, row: &[u8]) -> Result<CopyStates> {
+        Ok(self.batch.get(META, row)?.map(CopyStates::decode).unwrap_or_default())
     }
 
-    /// Ends the copy for good: from the commit on, clients may change the tree, and no change of the other server is
-    /// repeated. Returns the last state of the copy. A repetition has no effect.
+    /// Returns true if the tree at `base` is a copy of another server's, so that its changes may be repeated.
+    pub fn is_copy(&self, base: &str) -> bool {
+        self.settings.node.followed.iter().any(|tree| tree.base() == base)
+    }
+
+    /// Ends all copies for good, or the one at `base`: from the commit on, clients may change the tree, and no change
+    /// of the other server is repeated. Returns the last states of the copies. A repetition has no effect.
     ///
     /// # Errors
     /// The requester is not the administrator, or the tree is no copy, or none yet; the store failed.
-    pub fn promote(&mut self, context: &RequestContext<'_>) -> Result<Vec<u8>> {
+    pub fn promote(&mut self, context: &RequestContext<'_>, base: Option<&str>) -> Result<Vec<Vec<u8>>> {
         self.check_room()?;
         if !matches!(context.requester, Requester::Administrator { .. }) {
             let text = "only the administrator may promote a copy";
             return Err(OperationError::refused(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
         }
-        if let Some(state) = self.batch.get(META, META_PROMOTED)? {
-            return Ok(state.to_vec());
-        }
-        let refused = |text| Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
-        if !self.is_copy() {
-            return refused("this server follows no other");
-        }
-        let Some(state) = self.batch.get(META, META_FOLLOW)?.map(<[u8]>::to_vec) else {
-            return refused("the copy has never been complete: wait until it follows the source");
-        };
-        self.batch.put(META, META_PROMOTED, &state)?;
-        self.batch.delete(META, META_FOLLOW)?;
+        let schema = Arc::clone(&self.catalog.schema);
+        let wanted = base.map(|base| key(&schema, base)).transpose()?;
+        let is_wanted = |key: &[u8]| wanted.as_ref().is_none_or(|wanted| wanted == key);
+        let (mut following, mut promoted) =
+            (self.copy_states(META_FOLLOW)?, self.copy_states(META_PROMOTED)?);
         let mut settings = Settings::clone(&self.settings);
-        settings.node.followed = None;
+        let mut now = Vec::new();
+        for tree in &self.settings.node.followed {
+            let key = key(&schema, tree.base())?;
+            if !is_wanted(&key) {
+                continue;
+            }
+            let Some(state) = following.0.remove(&key) else {
+                let text = "the copy has never been complete: wait until it follows the source";
+                return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+            };
+            settings.node.followed.retain(|other| other.base() != tree.base());
+            now.push((key, state));
+        }
+        promoted.0.extend(now);
+        let known = promoted.0.iter().filter(|(key, _)| key.is_empty() || is_wanted(key));
+        let last: Vec<Vec<u8>> = known.map(|(_, state)| state.clone()).collect();
+        if last.is_empty() {
+            let text = "this server follows no other";
+            return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+        }
+        self.batch.put(META, META_PROMOTED, &promoted.encode())?;
+        self.batch.put(META, META_FOLLOW, &following.encode())?;
         self.settings = Arc::new(settings);
-        self.promotes = true;
-        Ok(state)
+        self.promoted = Some(Arc::new(promoted));
+        Ok(last)
     }
 
-    /// Refuses a change of a client in the tree that is a copy, with a referral to the other server.
+    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {
-        let Some(followed) = &self.settings.node.followed else { return Ok(()) };
         let schema = &*self.catalog.schema;
-        let base = NormalName::of(&parse_dn(&followed.base)?, schema);
-        let is_within = |name: &str| -> Result<bool> {
-            Ok(NormalName::of(&parse_dn(name)?, schema).key.starts_with(&base.key))
-        };
         let (name, superior) = match request {
             Request::Add(add) => (add.entry, None),
             Request::Delete(delete) => (delete.entry, None),
@@ -98,23 +116,24 @@ impl WriteBatch<'_> {
             Request::ModifyDn(rename) => (rename.entry, rename.new_superior),
             _ => return Ok(()),
         };
-        if !is_within(name)? && !superior.map_or(Ok(false), is_within)? {
-            return Ok(());
-        }
-        let referral = followed.referral.as_deref().and_then(|url| LdapUrl::parse(url).ok());
-        match referral {
-            Some(mut url) => {
-                url.dn = name.to_owned();
-                let (matched_dn, referrals) = (followed.base.clone(), vec![url.to_string()]);
-                Err(OperationError::Referral { matched_dn, referrals })
+        for tree in &self.settings.node.followed {
+            let base = key(schema, tree.base())?;
+            let is_within = |name: &str| -> Result<bool> { Ok(key(schema, name)?.starts_with(&base)) };
+            if !is_within(name)? && !superior.map_or(Ok(false), is_within)? {
+                continue;
             }
-            None => Err(copied()),
+            let referral = tree.referral.as_deref().and_then(|url| LdapUrl::parse(url).ok());
+            let Some(mut url) = referral else { return Err(copied()) };
+            url.dn = tree.mapping.inverse().dn(schema, name).unwrap_or_else(|| name.to_owned());
+            let (matched_dn, referrals) = (tree.base().to_owned(), vec![url.to_string()]);
+            return Err(OperationError::Referral { matched_dn, referrals });
         }
+        Ok(())
     }
 
-    /// Refuses a change that could be in the tree that is a copy.
+    /// Refuses a change that could be in a tree that is a copy.
     pub(super) fn check_follows_none(&self) -> Result<()> {
-        self.settings.node.followed.as_ref().map_or(Ok(()), |_| Err(copied()))
+        if self.settings.node.followed.is_empty() { Ok(()) } else { Err(copied()) }
     }
 }
 

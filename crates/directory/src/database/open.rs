@@ -1,7 +1,7 @@
 //! Opens a data directory: checks versions and settings, and initializes a new directory.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize};
 use std::sync::{Arc, Mutex};
 
 use arc_swap::ArcSwap;
@@ -12,6 +12,7 @@ use super::role::{self, ReplicationRole};
 use super::{SERVER_NUMBER, Writer};
 use crate::accounts::read_policies;
 use crate::catalog::{self, Catalog, META_FORMAT};
+use crate::model::copy_states::CopyStates;
 use crate::model::csn::Csn;
 use crate::model::open_error::OpenError;
 use crate::model::origin::Origin;
@@ -78,7 +79,7 @@ impl Directory {
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
         let is_node = catalog::is_node(&view)? || !role::role(&view)?.may_write();
-        let is_promoted = view.get(META, catalog::META_PROMOTED)?.is_some();
+        let promoted = view.get(META, catalog::META_PROMOTED)?.map(CopyStates::decode).unwrap_or_default();
         drop(view);
         let directory = Arc::new(Directory {
             store,
@@ -92,7 +93,7 @@ impl Directory {
             shared_numbers: AtomicU64::new(0),
             page_key: PageKey::new(generation),
             log_floor: AtomicU64::new(u64::MAX),
-            is_promoted: AtomicBool::new(is_promoted),
+            promoted: ArcSwap::from_pointee(promoted),
         });
         directory.refresh_settings();
         let may_change = !is_node || options.follows_log;

@@ -4,7 +4,6 @@
 //! durable with one sync in [`WriteBatch::commit`]; until then only the batch sees them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use ldap::{
     ControlsBuf, GeneratedApplication, OwnCredentials, RefreshRequest, Request, ResultCode, StateRequest,
@@ -19,6 +18,7 @@ use crate::accounts::managed::ManagedAccount;
 use crate::catalog::{self, Allocations, AttributeAllocation, Catalog};
 use crate::index::check_kinds;
 use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
+use crate::model::copy_states::CopyStates;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::{EXPIRED_AT_ONCE_MAX, LOG_TRIM_SLICE};
@@ -93,7 +93,7 @@ impl Writer {
             may_keep_deleted: true,
             may_trace_deletes: true,
             may_end_values: true,
-            promotes: false,
+            promoted: None,
         })
     }
 
@@ -256,7 +256,7 @@ pub struct WriteBatch<'w> {
     /// [`refuse_ends`](WriteBatch::refuse_ends).
     pub(super) may_end_values: bool,
     /// Whether the tree is no longer a copy after the batch: see [`promote`](WriteBatch::promote).
-    pub(super) promotes: bool,
+    pub(super) promoted: Option<Arc<CopyStates>>,
 }
 
 /// State of a batch before operations that may be rolled back.
@@ -340,7 +340,7 @@ impl WriteBatch<'_> {
             let text = "a node of the cluster runs a version without tree delete; update all nodes first";
             return Err(OperationError::refused(ResultCode::UNAVAILABLE, text));
         }
-        if self.settings.node.followed.is_some() && !controls.follows_source() {
+        if !self.settings.node.followed.is_empty() && !controls.follows_source() {
             self.check_not_followed(request)?;
         }
         let csn = self.next_csn(stamp)?;
@@ -766,10 +766,11 @@ impl WriteBatch<'_> {
         }
         let is_other = self.catalog.settings != self.committed.settings;
         *self.committed = self.catalog;
-        if self.promotes {
-            self.directory.is_promoted.store(true, Ordering::Release);
+        let promotes = self.promoted.is_some();
+        if let Some(promoted) = self.promoted {
+            self.directory.promoted.store(promoted);
         }
-        if is_other || self.promotes {
+        if is_other || promotes {
             self.directory.refresh_settings();
         }
         Ok(())

@@ -29,7 +29,8 @@ use crate::catalog::{VirtualAttribute, is_user_password, normal_value};
 use crate::database::WriteBatch;
 use crate::index::IndexPart;
 use crate::model::entry::EntryRow;
-use crate::model::name::{NormalName, parse_dn};
+use crate::model::name::{NormalName, has_uid, parse_dn};
+use crate::model::name_mapping::NameMapping;
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::rows::{ENTRIES, EntryId, INDEX, index_key};
 use crate::model::stamp::Stamp;
@@ -96,26 +97,55 @@ impl SourceEntry {
         uuid.is_some_and(|uuid| uuid.as_bytes() == &self.uuid)
     }
 
-    /// Removes attributes that are not copied: those named in `leave_out`, computed ones, and those without a meaning
-    /// here. Clear passwords are replaced by the stored form that the local entry has of them, or by a new one. Returns
-    /// true if values name other entries: see [`follow`].
+    /// Gives the entry, its attributes and classes and the values that name entries the names that they have here.
+    /// Attributes and classes in `leave_out`, by their names there, are removed.
+    pub fn map(&mut self, schema: &Schema, mapping: &NameMapping, leave_out: &[String]) {
+        if mapping.is_identity() && leave_out.is_empty() {
+            return;
+        }
+        let is_left_out = |name: &str| leave_out.iter().any(|left| left.eq_ignore_ascii_case(name));
+        if let Some(dn) = mapping.dn(schema, &self.dn) {
+            self.dn = dn;
+        }
+        let mut mapped: Vec<SourceAttribute> = Vec::with_capacity(self.attributes.len());
+        for SourceAttribute { description, mut values } in std::mem::take(&mut self.attributes) {
+            let (name, options) = description.split_at(description.find(';').unwrap_or(description.len()));
+            if is_left_out(name) {
+                continue;
+            }
+            let new_name = mapping.name(name);
+            if new_name.eq_ignore_ascii_case("objectClass") {
+                map_classes(mapping, &mut values, &is_left_out);
+            } else if names_entries(schema, new_name) {
+                values.iter_mut().for_each(|value| map_value(schema, mapping, value));
+            }
+            let description = format!("{new_name}{options}");
+            match mapped.iter_mut().find(|other| other.description.eq_ignore_ascii_case(&description)) {
+                // Two attributes there are one here.
+                Some(other) => {
+                    values
+                        .retain(|value| !other.values.iter().any(|known| known.eq_ignore_ascii_case(value)));
+                    other.values.append(&mut values);
+                }
+                None if values.is_empty() => {}
+                None => mapped.push(SourceAttribute { description, values }),
+            }
+        }
+        self.attributes = mapped;
+    }
+
+    /// Removes attributes that are not copied: computed ones, and those without a meaning here. Clear passwords are
+    /// replaced by the stored form that the local entry has of them, or by a new one. Returns true if values name other
+    /// entries: see [`follow`].
     ///
     /// # Errors
     /// The store failed.
-    pub fn adapt(
-        &mut self,
-        snapshot: &Snapshot,
-        leave_out: &[String],
-        salt: &mut dyn FnMut() -> [u8; 16],
-    ) -> Result<bool> {
+    pub fn adapt(&mut self, snapshot: &Snapshot, salt: &mut dyn FnMut() -> [u8; 16]) -> Result<bool> {
         let state = snapshot.state();
         let schema = &*state.catalog.schema;
         let mut is_locked = false;
         self.attributes.retain(|attribute| {
             let name = attribute.description.split(';').next().unwrap_or_default();
-            if leave_out.iter().any(|left| left.eq_ignore_ascii_case(name)) {
-                return false;
-            }
             match schema.parse_description(&attribute.description) {
                 Ok(description) => is_copied(schema, description.type_id),
                 // Other attributes are refused with the entry, so that nothing is lost unseen.
@@ -170,13 +200,36 @@ pub fn uuid_text(uuid: &SyncUuid) -> String {
     Uuid::from_bytes(*uuid).hyphenated().to_string()
 }
 
-/// Returns true if the values of an attribute of the other server are not copied, whatever they are: those of
-/// `leave_out`, computed ones, and the state that each server keeps by itself.
-pub fn is_left_out(schema: &Schema, description: &str, leave_out: &[String]) -> bool {
-    let name = description.split(';').next().unwrap_or_default();
-    let is_known = |left: &String| left.eq_ignore_ascii_case(name);
-    leave_out.iter().any(is_known)
-        || schema.parse_description(description).is_ok_and(|known| !is_copied(schema, known.type_id))
+/// Returns true if the values of an attribute of the other server are not copied, whatever they are: computed ones, and
+/// the state that each server keeps by itself.
+pub fn is_left_out(schema: &Schema, description: &str) -> bool {
+    schema.parse_description(description).is_ok_and(|known| !is_copied(schema, known.type_id))
+}
+
+fn map_classes(mapping: &NameMapping, values: &mut Vec<Vec<u8>>, is_left_out: &dyn Fn(&str) -> bool) {
+    let classes = std::mem::take(values);
+    for class in classes.iter().map(|class| String::from_utf8_lossy(class)) {
+        let new = mapping.name(&class).as_bytes();
+        if !is_left_out(&class) && !values.iter().any(|known| known.eq_ignore_ascii_case(new)) {
+            values.push(new.to_vec());
+        }
+    }
+}
+
+/// Returns true if values of this attribute name entries.
+fn names_entries(schema: &Schema, name: &str) -> bool {
+    let known = schema.attribute_type(name);
+    known.is_some_and(|known| schema.syntax_by_id(known.syntax).name_syntax().is_some())
+}
+
+/// Changes a value that names an entry, with or without a UID (RFC 4517 section 3.3.21).
+fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) {
+    let Ok(text) = std::str::from_utf8(value) else { return };
+    let place = if has_uid(text) { text.rfind("#'") } else { None };
+    let (dn, uid) = text.split_at(place.unwrap_or(text.len()));
+    if let Some(mapped) = mapping.dn(schema, dn) {
+        *value = format!("{mapped}{uid}").into_bytes();
+    }
 }
 
 /// Returns true if the tree at `base` is a whole naming context of the directory, and has no entry.
@@ -574,16 +627,48 @@ mod tests {
             ("memberOf", &["cn=x"]),
             ("nsAccountLock", &["TRUE"]),
             ("aci", &["x"]),
-            ("title", &["x"]),
             ("pwdFailureTime", &["20200101000000Z"]),
             ("shoeSize", &["x"]),
             ("userPassword", &["clear", "{SSHA}x"]),
         ];
         let SourceChange::Entry(mut source) = entry(1, "cn=one,dc=example,dc=com", given) else { panic!() };
-        assert!(!source.adapt(&directory.snapshot, &["TITLE".to_owned()], &mut || [7; 16]).unwrap());
+        assert!(!source.adapt(&directory.snapshot, &mut || [7; 16]).unwrap());
         let names: Vec<&str> = source.attributes.iter().map(|of| of.description.as_str()).collect();
         assert_eq!(names, ["cn", "shoeSize", "userPassword", "pwdAccountLockedTime"]);
         assert!(is_hashed(&source.attributes[2].values[0]));
         assert_eq!(source.attributes[2].values[1], b"{SSHA}x");
+    }
+
+    #[test]
+    fn names_there_become_names_here() {
+        let directory = start();
+        let given: &[(&str, &[&str])] = &[
+            ("objectClass", &["top", "user", "shoeOwner", "inetOrgPerson"]),
+            ("sAMAccountName", &["one"]),
+            ("uid", &["ONE", "two"]),
+            ("cn;lang-de", &["eins"]),
+            ("manager", &["sAMAccountName=boss,ou=old", "cn=elsewhere"]),
+            ("uniqueMember", &["cn=x,ou=old#'01'B"]),
+            ("description", &["cn=x,ou=old"]),
+            ("shoeSize", &["44"]),
+        ];
+        let SourceChange::Entry(mut source) = entry(1, "sAMAccountName=one,ou=old", given) else { panic!() };
+        let mapping = NameMapping {
+            bases: ("ou=old".to_owned(), SUFFIX.to_owned()),
+            names: [("sAMAccountName", "uid"), ("user", "inetOrgPerson")]
+                .map(|(old, new)| (old.to_owned(), new.to_owned()))
+                .to_vec(),
+        };
+        let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
+        source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out);
+        let expected: &[(&str, &[&str])] = &[
+            ("objectClass", &["top", "inetOrgPerson"]),
+            ("uid", &["one", "two"]),
+            ("cn;lang-de", &["eins"]),
+            ("manager", &["uid=boss,dc=example,dc=com", "cn=elsewhere"]),
+            ("uniqueMember", &["cn=x,dc=example,dc=com#'01'B"]),
+            ("description", &["cn=x,ou=old"]),
+        ];
+        assert_eq!(SourceChange::Entry(source), entry(1, "uid=one,dc=example,dc=com", expected));
     }
 }

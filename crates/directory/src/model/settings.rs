@@ -10,6 +10,8 @@ pub use problem::{SettingPath, SettingsProblem};
 pub(crate) use stored::StoredSettings;
 pub use stored::{SettingsRecord, SuffixNumber};
 
+use crate::model::name_mapping::NameMapping;
+
 /// Settings of one node, in addition to those of the directory.
 #[derive(Clone, Debug)]
 pub struct NodeSettings {
@@ -19,15 +21,15 @@ pub struct NodeSettings {
     pub admin_password: Option<Vec<u8>>,
     /// Whether anonymous clients of this node may read the tree, whatever the directory's settings say.
     pub anonymous_read: bool,
-    /// The tree that is a copy of another server's.
-    pub followed: Option<FollowedTree>,
+    /// The trees that are copies of other servers'.
+    pub followed: Vec<FollowedTree>,
 }
 
 /// A tree that is a copy of another server's: clients cannot change it here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedTree {
-    /// DN of its top entry.
-    pub base: String,
+    /// Names there, and names here.
+    pub mapping: NameMapping,
     /// URL of the other server, for referrals; `None` if clients cannot reach it.
     pub referral: Option<String>,
 }
@@ -38,8 +40,15 @@ impl Default for NodeSettings {
             admin_dn: "cn=admin".to_owned(),
             admin_password: None,
             anonymous_read: false,
-            followed: None,
+            followed: Vec::new(),
         }
+    }
+}
+
+impl FollowedTree {
+    /// Returns the DN of its top entry.
+    pub fn base(&self) -> &str {
+        &self.mapping.bases.1
     }
 }
 

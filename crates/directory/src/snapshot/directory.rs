@@ -1,6 +1,6 @@
 //! An open data directory as its threads share it: the store, catalogue, settings, and queries about the whole.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
@@ -10,7 +10,9 @@ use store::{Store, StoreError};
 use super::page_key::PageKey;
 use crate::catalog::Catalog;
 use crate::index::maintenance::{self, IndexProgress};
+use crate::model::copy_states::CopyStates;
 use crate::model::index_definition::IndexKinds;
+use crate::model::name::NormalName;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::NODES;
@@ -37,7 +39,7 @@ pub struct Directory {
     /// See [`keep_log_from`](Directory::keep_log_from).
     pub(crate) log_floor: AtomicU64,
     /// Whether the tree was a copy of another server's and was promoted.
-    pub(crate) is_promoted: AtomicBool,
+    pub(crate) promoted: ArcSwap<CopyStates>,
 }
 
 impl Directory {
@@ -81,9 +83,9 @@ impl Directory {
     pub(crate) fn refresh_settings(&self) {
         let node = self.lock_node();
         let mut settings = Settings::of(&node, &self.catalog.load().settings.general);
-        if self.is_promoted.load(Ordering::Acquire) {
-            settings.node.followed = None;
-        }
+        let promoted = self.promoted.load();
+        let schema = &self.catalog.load().schema;
+        settings.node.followed.retain(|tree| !is_in(&promoted, schema, tree.base()));
         self.settings.store(Arc::new(settings));
     }
 
@@ -204,6 +206,12 @@ impl Directory {
     }
 }
 
+/// Returns true if the entry of this name is in one of these copies.
+pub(crate) fn is_in(copies: &CopyStates, schema: &Schema, name: &str) -> bool {
+    !copies.0.is_empty()
+        && ldap::Dn::parse(name).is_ok_and(|dn| copies.of(&NormalName::of(&dn, schema).key).is_some())
+}
+
 /// Checks that the administrator's name is a DN.
 pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
     let bad = |reason: String| Err(OpenError::Setting { setting: "admin_dn".to_owned(), reason });
@@ -212,7 +220,23 @@ pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), Ope
         Ok(dn) if dn.is_empty() => bad("the empty DN stands for anonymous".to_owned()),
         Ok(dn) => match schema.normalize_dn(&dn, &mut Vec::new()) {
             Err(error) => bad(error.to_string()),
-            Ok(()) => Ok(()),
+            Ok(()) => check_followed(node, schema),
         },
     }
+}
+
+/// Checks that the copies of other servers' trees do not overlap.
+fn check_followed(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
+    let mut keys: Vec<(Vec<u8>, &str)> = Vec::new();
+    for tree in &node.followed {
+        let bad = |reason: String| OpenError::Setting { setting: "follow.to".to_owned(), reason };
+        let dn = ldap::Dn::parse(tree.base()).map_err(|error| bad(format!("{:?}: {error}", tree.base())))?;
+        let key = NormalName::of(&dn, schema).key;
+        let overlaps = |(other, _): &&(Vec<u8>, &str)| other.starts_with(&key) || key.starts_with(other);
+        if let Some((_, other)) = keys.iter().find(overlaps) {
+            return Err(bad(format!("the copies at {other:?} and {:?} overlap", tree.base())));
+        }
+        keys.push((key, tree.base()));
+    }
+    Ok(())
 }

@@ -6,23 +6,25 @@ use ldap::SyncUuid;
 use store::Position;
 
 use super::{ENTRY_UUID, Result};
+use crate::model::name::{NormalName, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::record::{Change, Delete, DeleteTree, Modify, Record, Value};
 use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key, link_key};
 use crate::snapshot::Snapshot;
-use crate::tree::{TreeState, damaged_row, entry_row};
+use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
 /// Most entries of a renamed tree whose names are looked for.
 const TREE_MAX: usize = 100_000;
 
-/// Returns the entries, with their DNs, that received a value that names no entry, or that named a deleted or renamed
-/// entry, by the records after a position; and the position of the last record that was read. Returns about `max`
-/// entries at most.
+/// Returns the entries at and below `base`, with their DNs, that received a value that names no entry, or that named a
+/// deleted or renamed entry, by the records after a position; and the position of the last record that was read.
+/// Returns about `max` entries at most.
 ///
 /// # Errors
 /// The store failed, or a record is damaged.
 pub fn doubtful(
     snapshot: &Snapshot,
+    base: &str,
     since: Position,
     max: usize,
 ) -> Result<(Vec<(SyncUuid, String)>, Position)> {
@@ -60,7 +62,12 @@ pub fn doubtful(
     let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
     let attribute = type_id.and_then(|id| state.catalog.attribute_id(id, ""));
     let mut entries = Vec::new();
+    let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
+    let Found::Entry(base, _) = state.find(&name)? else { return Ok((entries, reached)) };
     for id in ids {
+        if !state.is_at_or_below(id, base)? {
+            continue;
+        }
         let (Some(dn), Some(attribute)) = (state.dn(id)?, attribute) else { continue };
         entries.extend(entry_row(state.read, id)?.uuid(attribute).map(|uuid| (uuid, dn)));
     }
@@ -97,7 +104,7 @@ fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{TestDirectory, ok};
+    use crate::testing::{SUFFIX, TestDirectory, ok};
 
     /// Found with slapd's overlay refint: it loses the repair of an entry that is itself renamed meanwhile, and keeps
     /// the old name. Here the value follows, and the entry was not read again.
@@ -120,7 +127,7 @@ mod tests {
         person(&mut directory, "uid=two,ou=b,dc=example,dc=com", "dc=example,dc=com");
         let position = directory.snapshot.position().unwrap();
         let doubted = |directory: &TestDirectory, max| {
-            let (entries, reached) = doubtful(&directory.snapshot, position, max).unwrap();
+            let (entries, reached) = doubtful(&directory.snapshot, SUFFIX, position, max).unwrap();
             (entries.into_iter().map(|(_, dn)| dn).collect::<Vec<_>>(), reached)
         };
         ok(directory.modify_dn("ou=a,dc=example,dc=com", "ou=c", true, None));

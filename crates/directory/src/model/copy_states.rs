@@ -1,0 +1,70 @@
+//! States of the copies of other servers' trees, as one row of `meta` stores them.
+
+use std::collections::BTreeMap;
+
+/// Version of the row. The one before it was the state of the only copy.
+const VERSION: u8 = 2;
+
+/// States of copies, opaque bytes, by the normal name of the entry at the top of each copy.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CopyStates(pub(crate) BTreeMap<Vec<u8>, Vec<u8>>);
+
+impl CopyStates {
+    /// Decodes a row. A row of another version is taken for one state of the whole tree.
+    pub(crate) fn decode(row: &[u8]) -> CopyStates {
+        let mut states = BTreeMap::new();
+        match row.split_first() {
+            Some((&VERSION, mut rest)) => {
+                while let Some((key, after_key)) = text(rest)
+                    && let Some((state, after)) = text(after_key)
+                {
+                    states.insert(key.to_vec(), state.to_vec());
+                    rest = after;
+                }
+            }
+            _ => drop(states.insert(Vec::new(), row.to_vec())),
+        }
+        CopyStates(states)
+    }
+
+    /// Encodes the row.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut row = vec![VERSION];
+        for text in self.0.iter().flat_map(|(key, state)| [key, state]) {
+            row.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_be_bytes());
+            row.extend_from_slice(text);
+        }
+        row
+    }
+
+    /// Returns the state of the copy that has the entry of this name at its top or below it.
+    pub(crate) fn of(&self, key: &[u8]) -> Option<&[u8]> {
+        let mut states = self.0.iter();
+        states.find(|(top, _)| key.starts_with(top)).map(|(_, state)| state.as_slice())
+    }
+}
+
+/// Splits off a text with its length (4).
+fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_the_state_of_each_copy() {
+        let states = [(b"dc=a".to_vec(), b"one".to_vec()), (b"dc=b".to_vec(), Vec::new())];
+        let states = CopyStates(BTreeMap::from(states));
+        assert_eq!(CopyStates::decode(&states.encode()), states);
+        assert_eq!(states.of(b"dc=a\0ou=x"), Some(&b"one"[..]));
+        assert_eq!((states.of(b"dc=b"), states.of(b"dc=c")), (Some(&b""[..]), None));
+        let before = CopyStates::decode(b"\x01old");
+        assert_eq!(before.of(b"dc=c"), Some(&b"\x01old"[..]));
+        for length in 0..states.encode().len() {
+            CopyStates::decode(&states.encode()[..length]);
+        }
+    }
+}
