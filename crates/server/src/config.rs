@@ -21,6 +21,7 @@ mod replica;
 mod run_as;
 mod scim;
 pub mod settings_text;
+mod source_keys;
 #[cfg(test)]
 mod tests;
 pub mod values;
@@ -39,14 +40,13 @@ use zeroize::Zeroize as _;
 use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
 use crate::config::console::ConsoleSettings;
-use crate::config::follow::FollowKeys;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
 use crate::config::replica::ReplicaKeys;
-use crate::config::values::{DnText, LogFormat, LogLevel, TlsVersion};
+use crate::config::values::{DnText, LogFormat, LogLevel, OneOrMore, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
-pub use follow::{FollowArguments, FollowIdentity, FollowSettings};
+pub use follow::{FollowIdentity, FollowKeys, FollowSettings};
 pub use mistakes::nearest;
 pub(crate) use online::ListenerIndex;
 pub use online::{ListenerRules, OnlineSettings, PersistentSearchLimits, SlowRule};
@@ -114,7 +114,7 @@ pub enum ConfigError {
          saslauthd, which may have a service"
     )]
     PassThroughInPart,
-    /// The table `[follow]` has keys that contradict each other, or lacks some.
+    /// A table `[follow]` has keys that contradict each other, or lacks some.
     #[error("the table [follow] of the node file: {0}")]
     Follow(&'static str),
     /// The table `[replica]` has keys that contradict each other, or lacks some.
@@ -194,8 +194,8 @@ pub struct Arguments {
     pub log_level: Option<LogLevel>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
-    /// The server to follow, in place of the table `[follow]`.
-    pub follow: Option<FollowArguments>,
+    /// The server to follow, in place of the tables `[follow]`.
+    pub follow: Option<FollowKeys>,
 }
 
 /// A password. Its `Debug` output hides it, and it leaves no copy in freed memory.
@@ -273,8 +273,8 @@ pub struct Config {
     pub cluster: Option<ClusterSettings>,
     /// Service that verifies passwords kept elsewhere.
     pub pass_through: Option<PassThroughSettings>,
-    /// The server whose tree this one copies.
-    pub follow: Option<FollowSettings>,
+    /// The servers whose trees this one copies.
+    pub follow: Vec<FollowSettings>,
     /// The server whose log this one applies.
     pub replica: Option<ReplicaSettings>,
 }
@@ -351,11 +351,11 @@ pub struct LogSettings {
     pub file: Option<PathBuf>,
 }
 
-fn follow(table: Option<FollowKeys>, is_node: bool) -> Result<Option<FollowSettings>, ConfigError> {
-    if table.is_some() && is_node {
+fn follow(tables: Vec<FollowKeys>, is_node: bool) -> Result<Vec<FollowSettings>, ConfigError> {
+    if !tables.is_empty() && is_node {
         return Err(ConfigError::Follow("a node of a cluster follows the cluster alone"));
     }
-    table.map(FollowSettings::of).transpose()
+    tables.into_iter().map(FollowSettings::of).collect()
 }
 
 fn replica(table: Option<ReplicaKeys>, has_other: bool) -> Result<Option<ReplicaSettings>, ConfigError> {
@@ -391,7 +391,7 @@ impl Config {
             tls: TlsSettings::default(),
             bad_passwords: BadPasswordFiles::default(),
             pass_through: None,
-            follow: None,
+            follow: Vec::new(),
             replica: None,
             audit: AuditSettings::default(),
             backup: None,
@@ -416,7 +416,7 @@ impl Config {
 
     fn merge(arguments: &Arguments, mut file: NodeFile) -> Result<Config, ConfigError> {
         if let Some(given) = &arguments.follow {
-            file.follow = Some(given.clone().into());
+            file.follow = OneOrMore(vec![given.clone()]);
         }
         let data =
             arguments.data.clone().or_else(|| file.data.clone()).ok_or(ConfigError::NoDataDirectory)?;
@@ -431,7 +431,7 @@ impl Config {
         let listen = listen(arguments, file.listen, &online.stated)?;
         online.find_rules(&listen);
         let console = ConsoleSettings::of(file.console)?;
-        let replica = replica(file.replica, file.follow.is_some() || file.cluster.is_some())?;
+        let replica = replica(file.replica, !file.follow.0.is_empty() || file.cluster.is_some())?;
         let scim = file.scim.map(|keys| keys.settings(console.is_some())).transpose()?;
         Ok(Config {
             listen,
@@ -465,7 +465,7 @@ impl Config {
             tls: TlsSettings::of(file.tls)?,
             bad_passwords: file.bad_passwords,
             pass_through: PassThroughSettings::of(file.pass_through)?,
-            follow: follow(file.follow, file.cluster.is_some())?,
+            follow: follow(file.follow.0, file.cluster.is_some())?,
             replica,
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,

@@ -64,7 +64,7 @@ pub use admin::{import, load, settings};
 pub use backup::make::{BackedUp, BackupRules, WrittenPart};
 pub use backup::restore::Restored;
 pub use backup::{BackupError, time_text};
-pub use config::{Arguments, Config, ConfigError, FollowArguments, values};
+pub use config::{Arguments, Config, ConfigError, FollowKeys, values};
 pub use error::{Fault, LoadError, RunAsError, ServeError};
 pub use event_loop::EventLoopError;
 pub use net::certificate::AuthorityFile;

@@ -4,6 +4,7 @@
 mod cluster;
 mod entries;
 mod figure;
+mod follow;
 mod metrics;
 mod replicas;
 mod usage;
@@ -94,7 +95,7 @@ pub(crate) struct Sources {
     /// State of the backup, if there is one.
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of the copy of another server's tree, if there is one.
-    pub(crate) follow: Option<Arc<FollowFigures>>,
+    pub(crate) follow: Vec<(String, Arc<FollowFigures>)>,
     /// State of this replica, if it is one.
     pub(crate) replica: Option<Arc<ReplicaFigures>>,
     /// Reads the log for replicas.
@@ -223,7 +224,7 @@ impl Monitor {
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
         groups.extend(sources.backup.as_deref().map(backup_moments));
-        groups.extend(sources.follow.as_deref().map(follow));
+        groups.extend(follow::group(&sources.follow));
         groups.extend(sources.replica.as_deref().map(replicas::own));
         groups.extend(replicas::group(&sources.log_reader, newest_position(&sources.directory)));
         #[cfg(feature = "kafka")]
@@ -468,25 +469,6 @@ fn backup_moments(figures: &BackupFigures) -> Group {
         let name = format!("{} position {}", time(chain.rows_seconds), chain.rows_position);
         group.text(name, "Moments that can be restored, from this one on", text);
     }
-    group
-}
-
-/// Returns figures of the copy of another server's tree.
-fn follow(figures: &FollowFigures) -> Group {
-    let mut group = Group::new("Follow");
-    let state = figures.get();
-    let stage = state.stage.word();
-    group.add("State", "Stage of the copy", Value::State(stage, stage.to_owned()));
-    group.count("Changes", "Changes of the source that were made here", load(&figures.changes));
-    group.level("Rejected", "Entries of the source that are not copied", load(&figures.rejected));
-    group.count("Connections", "Connections to the source", load(&figures.connections));
-    group.text("Cookie", "The source's name of the last change", String::from_utf8_lossy(&state.cookie));
-    if state.committed > 0 {
-        group.time("Last Change", "When the copy last changed", state.committed);
-    }
-    let help = "Microseconds from the newest change at the source until it was durable here";
-    group.level("Delay", help, state.delay_micros);
-    group.add("Failing", "Why the source is not followed", Value::Fault(state.error.map_or(Ok("no"), Err)));
     group
 }
 

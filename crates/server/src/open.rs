@@ -29,7 +29,7 @@ pub(crate) use self::replica::copy_supplier;
 pub use self::server::Server;
 use self::settings::initial_settings;
 pub use self::settings::{hash_password, load_schema, node_settings};
-use crate::config::{Config, Secret};
+use crate::config::{Config, FollowSettings, Secret};
 use crate::error::ServeError;
 use crate::monitor::{Monitor, Sources, named_listeners};
 use crate::net::listener::BoundPorts;
@@ -37,6 +37,7 @@ use crate::session::context::Shared;
 use crate::stamp::{Random, new_stamp, readable_password};
 use crate::telemetry::health::Health;
 use crate::telemetry::readiness::Readiness;
+use crate::workers::follow::FollowFigures;
 use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
 use crate::workers::{audit, backups, certificate_watch, follow, logins, warm_up};
@@ -203,7 +204,8 @@ impl Opened {
             })
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
-        let follow = config.follow.as_ref().map(|settings| (settings, Arc::default()));
+        let follow: Vec<(&FollowSettings, Arc<FollowFigures>)> =
+            config.follow.iter().map(|settings| (settings, Arc::default())).collect();
         let replica = replica::parts(&config, &shared)?;
         let (urls, addresses) = listening.addresses();
         let readiness =
@@ -213,7 +215,7 @@ impl Opened {
             cluster: node.as_ref().map(cluster::Node::figures),
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
             readiness: readiness.clone(),
-            follow: follow.as_ref().map(|(_, figures)| Arc::clone(figures)),
+            follow: follow.iter().map(|(of, figures)| (of.name(), Arc::clone(figures))).collect(),
             replica: replica.as_ref().map(|replica| Arc::clone(&replica.figures)),
             listener_names: named_listeners(&config.online, config.listen.len()),
             ..sources(&shared, &listening)
@@ -241,7 +243,7 @@ impl Opened {
         if config.warm_up_bytes > 0 {
             services.add(warm_up::start(&directory, config.warm_up_bytes)?);
         }
-        if let Some((settings, figures)) = follow {
+        for (settings, figures) in follow {
             services.add(follow::start(settings, &directory, &shared.writes, figures)?);
         }
         services.add(logins::start(&shared.logins, &shared.writes, &directory)?);
@@ -269,7 +271,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         cluster: None,
         backup: None,
         readiness: None,
-        follow: None,
+        follow: Vec::new(),
         replica: None,
         generation: shared.generation,
         counters: Arc::clone(&listening.counters),

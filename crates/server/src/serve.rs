@@ -100,7 +100,7 @@ pub fn serve(
 /// mounted. A replica and a copy of another server's tree get their data from there.
 fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     let Some(backup) = &config.backup else { return Ok(()) };
-    let has_source = config.replica.is_some() || config.follow.is_some();
+    let has_source = config.replica.is_some() || !config.follow.is_empty();
     // Reading a data directory that fails is reported when it is opened, and a folder that fails by the backup.
     if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
         return Ok(());

@@ -1,5 +1,6 @@
 //! A copy of another server's tree, which is kept up to date: from Debian's slapd, and from Pando.
 
+mod mapped;
 mod scripted;
 
 use crate::support;

@@ -36,10 +36,6 @@ impl Config {
             ),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             (
-                "the secret of follow",
-                self.follow.as_ref().and_then(|follow| follow.secret_file()).map(Path::to_owned),
-            ),
-            (
                 "the secret of replica",
                 self.replica.as_ref().and_then(|of| of.identity.secret_file()).map(Path::to_owned),
             ),
@@ -49,13 +45,16 @@ impl Config {
         let trusted = [
             ("the authorities of clients", tls.client_authorities.clone()),
             ("the authorities of pass_through", pass_through),
-            ("the authorities of follow", self.follow.as_ref().and_then(|follow| follow.authorities.clone())),
             ("the authorities of replica", self.replica.as_ref().and_then(|of| of.authorities.clone())),
             ("the keys of oauth", self.online.token_key_file.clone()),
         ];
         let brokers = self.cluster.iter().flat_map(|cluster| &cluster.secret_files);
         let brokers = brokers.map(|file| ("a secret for the brokers", Some(file.clone())));
-        let secret = secret.into_iter().chain(brokers);
+        let secrets = self.follow.iter().map(|of| of.identity.secret_file().map(Path::to_owned));
+        let secrets = secrets.map(|file| ("the secret of follow", file));
+        let authorities = self.follow.iter().map(|of| ("the authorities of follow", of.authorities.clone()));
+        let secret = secret.into_iter().chain(brokers).chain(secrets);
+        let trusted = trusted.into_iter().chain(authorities);
         let secret = secret.map(|(what, file)| (what, file, READ_OR_WRITTEN));
         let trusted = trusted.map(|(what, file)| (what, file, WRITTEN));
         let node_file = ("the node file", node_file.map(Path::to_owned), node_file_harm);

@@ -1,68 +1,31 @@
-//! The table `[follow]`: the server whose tree this one copies.
+//! The tables `[follow]`: the servers whose trees this one copies.
 
 use std::path::{Path, PathBuf};
 
-use directory::FollowedTree;
+use directory::{FollowedTree, NameMapping};
 use ldap::{FilterBuf, ServerUrl};
-use serde::Deserialize;
 
 use crate::config::ConfigError;
+use crate::config::source_keys::source_table;
 use crate::config::values::{DnText, FromText};
 
-/// The table `[follow]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct FollowKeys {
-    url: Option<FromText<ServerUrl>>,
-    base: Option<FromText<DnText>>,
-    filter: Option<String>,
-    bind_dn: Option<FromText<DnText>>,
-    pub(crate) password_file: Option<PathBuf>,
-    pub(crate) authorities: Option<PathBuf>,
-    pub(crate) certificate: Option<PathBuf>,
-    pub(crate) key: Option<PathBuf>,
-    #[serde(default)]
-    leave_out: Vec<String>,
-}
-
-/// The server to follow, as the command line names it: the same fields as in the table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FollowArguments {
-    /// URL of the server.
-    pub url: ServerUrl,
-    /// The entry at and below which entries are copied.
-    pub base: DnText,
-    /// Filter that they match; `None` copies all.
-    pub filter: Option<String>,
-    /// Name to bind with.
-    pub bind_dn: Option<DnText>,
-    /// File with the password.
-    pub password_file: Option<PathBuf>,
-    /// Authorities that sign the server's certificate.
-    pub authorities: Option<PathBuf>,
-    /// A certificate to bind with.
-    pub certificate: Option<PathBuf>,
-    /// The key of the certificate.
-    pub key: Option<PathBuf>,
-    /// Attributes not to copy.
-    pub leave_out: Vec<String>,
-}
-
-impl From<FollowArguments> for FollowKeys {
-    fn from(given: FollowArguments) -> FollowKeys {
-        let FollowArguments {
-            url,
-            base,
-            filter,
-            bind_dn,
-            password_file,
-            authorities,
-            certificate,
-            key,
-            leave_out,
-        } = given;
-        let (url, base, bind_dn) = (Some(FromText(url)), Some(FromText(base)), bind_dn.map(FromText));
-        FollowKeys { url, base, filter, bind_dn, password_file, authorities, certificate, key, leave_out }
+source_table! {
+    /// A table `[follow]`, or the same on the command line.
+    pub struct FollowKeys {
+        /// URL of the server.
+        url: Option<FromText<ServerUrl>>,
+        /// The entry there at and below which entries are copied.
+        base: Option<FromText<DnText>>,
+        /// The entry here that stands for it.
+        to: Option<FromText<DnText>>,
+        /// Filter that entries match.
+        filter: Option<String>,
+        /// Attributes and classes not to copy.
+        #[serde(default)]
+        leave_out: Vec<String>,
+        /// Attributes and classes with another name here, as `OLD=NEW`.
+        #[serde(default)]
+        map: Vec<String>,
     }
 }
 
@@ -71,8 +34,8 @@ impl From<FollowArguments> for FollowKeys {
 pub struct FollowSettings {
     /// URL of the server.
     pub url: ServerUrl,
-    /// The entry at and below which entries are copied.
-    pub base: DnText,
+    /// The entry at and below which entries are copied, there and here, and other names of attributes and classes.
+    pub mapping: NameMapping,
     /// Filter that they match.
     pub filter: String,
     /// Identity to bind as.
@@ -80,7 +43,7 @@ pub struct FollowSettings {
     /// Authorities that sign the server's certificate, in PEM form; with `ldap://`, StartTLS is used. `None` only for
     /// this machine.
     pub authorities: Option<PathBuf>,
-    /// Attributes not to copy.
+    /// Attributes and classes not to copy, by their names there.
     pub leave_out: Vec<String>,
 }
 
@@ -141,41 +104,28 @@ impl FollowIdentity {
     }
 }
 
-impl FollowKeys {
-    /// Returns the paths of the table.
-    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        [&mut self.password_file, &mut self.authorities, &mut self.certificate, &mut self.key]
-            .into_iter()
-            .flatten()
-    }
-}
-
 impl FollowSettings {
     /// Returns the settings of the table.
     pub(super) fn of(table: FollowKeys) -> Result<FollowSettings, ConfigError> {
-        let FollowKeys {
-            url,
-            base,
-            filter,
-            bind_dn,
-            password_file,
-            authorities,
-            certificate,
-            key,
-            leave_out,
-        } = table;
         let wrong = |text| Err(ConfigError::Follow(text));
-        let (Some(FromText(url)), Some(FromText(base))) = (url, base) else {
+        let (Some(FromText(url)), Some(FromText(base))) = (&table.url, &table.base) else {
             return wrong("it needs url and base");
         };
-        let filter = filter.unwrap_or_else(|| "(objectClass=*)".to_owned());
+        let filter = table.filter.clone().unwrap_or_else(|| "(objectClass=*)".to_owned());
         if FilterBuf::parse(&filter).is_err() {
             return wrong("filter is not an LDAP filter");
         }
-        let files = (password_file, certificate, key);
-        let identity =
-            FollowIdentity::of(&url, bind_dn, files, authorities.is_some()).map_err(ConfigError::Follow)?;
-        Ok(FollowSettings { url, base, filter, identity, authorities, leave_out })
+        let identity = table.identity(url).map_err(ConfigError::Follow)?;
+        let pairs = table.map.iter().map(|pair| pair.split_once('='));
+        let pairs = pairs.map(|pair| pair.filter(|(old, new)| !old.is_empty() && !new.is_empty()));
+        let Some(names) = pairs.collect::<Option<Vec<_>>>() else {
+            return wrong("map is a list of OLD=NEW, names of attributes or classes there and here");
+        };
+        let names = names.into_iter().map(|(old, new)| (old.trim().to_owned(), new.trim().to_owned()));
+        let here = table.to.as_ref().map_or(base, |FromText(to)| to).as_str().to_owned();
+        let mapping = NameMapping { bases: (base.as_str().to_owned(), here), names: names.collect() };
+        let (url, authorities) = (url.clone(), table.authorities);
+        Ok(FollowSettings { url, mapping, filter, identity, authorities, leave_out: table.leave_out })
     }
 
     /// Returns the tree that clients cannot change.
@@ -184,12 +134,22 @@ impl FollowSettings {
             ServerUrl::Local(_) => None,
             ServerUrl::Internet { .. } => Some(self.url.to_string()),
         };
-        FollowedTree { base: self.base.as_str().to_owned(), referral }
+        FollowedTree { mapping: self.mapping.clone(), referral }
     }
 
-    /// Returns the files with secrets.
-    pub(crate) fn secret_file(&self) -> Option<&Path> {
-        self.identity.secret_file()
+    /// Returns a name of the copy for figures and messages.
+    pub(crate) fn name(&self) -> String {
+        format!("{} to {}", self.url, self.base())
+    }
+
+    /// Returns the DN there of the entry at and below which entries are copied.
+    pub(crate) fn source_base(&self) -> &str {
+        &self.mapping.bases.0
+    }
+
+    /// Returns the DN of the entry here that stands for it.
+    pub(crate) fn base(&self) -> &str {
+        &self.mapping.bases.1
     }
 }
 
@@ -234,6 +194,12 @@ mod tests {
         assert!(settings("base = \"o=a\"").unwrap_err().contains("url and base"));
         assert!(settings("url = \"ldap://localhost\"\nbase = \"o=a\"").unwrap_err().contains("bind_dn"));
         let socket = settings("url = \"ldapi://%2Fs\"\nbase = \"o=a\"").unwrap();
-        assert_eq!((socket.tree().referral, socket.identity), (None, FollowIdentity::Socket));
+        assert_eq!((socket.tree().referral, &socket.identity), (None, &FollowIdentity::Socket));
+        assert_eq!((socket.source_base(), socket.base()), ("o=a", "o=a"));
+        let local = "url = \"ldapi://%2Fs\"\nbase = \"o=a\"\nto = \"o=b\"\n";
+        let mapped = settings(&format!("{local}map = [\"userid=uid\", \"user=inetOrgPerson\"]")).unwrap();
+        assert_eq!((mapped.source_base(), mapped.base()), ("o=a", "o=b"));
+        assert_eq!(mapped.mapping.name("USER"), "inetOrgPerson");
+        assert!(settings(&format!("{local}map = [\"uid\"]")).unwrap_err().contains("OLD=NEW"));
     }
 }

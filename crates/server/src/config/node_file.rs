@@ -31,7 +31,7 @@ use crate::config::pass_through::PassThroughKeys;
 use crate::config::replica::ReplicaKeys;
 use crate::config::scim::ScimKeys;
 use crate::config::values::{
-    DnText, FromText, LogFormat, LogLevel, Percent, TlsNeed, TlsVersion, WeakestBind,
+    DnText, FromText, LogFormat, LogLevel, OneOrMore, Percent, TlsNeed, TlsVersion, WeakestBind,
 };
 use crate::config::{BadPasswordFiles, ConfigError};
 
@@ -78,7 +78,7 @@ pub(crate) struct NodeFile {
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
-    pub(crate) follow: Option<FollowKeys>,
+    pub(crate) follow: OneOrMore<FollowKeys>,
     pub(crate) replica: Option<ReplicaKeys>,
     pub(crate) cluster: Option<ClusterKeys>,
 }
@@ -279,7 +279,7 @@ impl NodeFile {
             &mut file.kerberos.keytab,
         ]);
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
-        let paths = paths.chain(file.follow.iter_mut().flat_map(FollowKeys::paths));
+        let paths = paths.chain(file.follow.0.iter_mut().flat_map(FollowKeys::paths));
         let paths = paths.chain(file.replica.iter_mut().flat_map(ReplicaKeys::paths));
         for path in paths {
             *path = directory.join(&*path);
@@ -303,9 +303,10 @@ fn problems(text: &str) -> Vec<(usize, String)> {
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
             }
-            ("listener" | "limit", DeValue::Array(tables)) => {
+            ("listener" | "limit" | "follow", DeValue::Array(tables)) => {
                 let (needed, what) = match name {
                     "listener" => ("url", "a listener needs its url"),
+                    "follow" => ("url", "a source to follow needs its url"),
                     _ => ("for", "a limit needs to say whom it is for"),
                 };
                 for table in tables {
@@ -464,6 +465,10 @@ mod tests {
             5,
             "anonymous, password, proof",
         );
+        let source = "[[follow]]\nurl = \"ldap://localhost\"\n";
+        check(&format!("{source}[[follow]]\nbase = \"o=a\"\n"), 3, "needs its url");
+        check(&format!("{source}bases = \"o=a\"\n"), 3, "unknown field `bases`: the nearest is `base`");
+        check("[follow]\nurl = \"http://x\"\n", 2, "ldap://");
         check("[[limit]]\nsize = 3\n", 1, "whom it is for");
         check("[[limit]]\nfor = [\"unknown\"]\nsize = 3\n", 2, "write anonymous, users, a DN");
         check("[[limit]]\nfor = [\"users\"]\nsizes = 3\n", 3, "unknown field `sizes`");

@@ -4,27 +4,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ldap::ServerUrl;
-use serde::Deserialize;
 
 use crate::config::ConfigError;
 use crate::config::follow::FollowIdentity;
+use crate::config::source_keys::source_table;
 use crate::config::values::{DnText, FromText};
 
 /// Longest name of a replica.
 const NAME_BYTES_MAX: usize = 64;
 
-/// The table `[replica]`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReplicaKeys {
-    supplier: Option<FromText<ServerUrl>>,
-    name: Option<String>,
-    bind_dn: Option<FromText<DnText>>,
-    pub(crate) password_file: Option<PathBuf>,
-    pub(crate) authorities: Option<PathBuf>,
-    pub(crate) certificate: Option<PathBuf>,
-    pub(crate) key: Option<PathBuf>,
-    read_age_seconds: Option<u32>,
+source_table! {
+    /// The table `[replica]`.
+    pub(crate) struct ReplicaKeys {
+        supplier: Option<FromText<ServerUrl>>,
+        name: Option<String>,
+        read_age_seconds: Option<u32>,
+    }
 }
 
 /// The server whose log this one applies.
@@ -42,32 +37,15 @@ pub struct ReplicaSettings {
     pub read_age: Option<Duration>,
 }
 
-impl ReplicaKeys {
-    /// Returns the paths of the table.
-    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
-        [&mut self.password_file, &mut self.authorities, &mut self.certificate, &mut self.key]
-            .into_iter()
-            .flatten()
-    }
-}
-
 impl ReplicaSettings {
     /// Returns the settings of the table.
     pub(super) fn of(table: ReplicaKeys) -> Result<ReplicaSettings, ConfigError> {
-        let ReplicaKeys {
-            supplier,
-            name,
-            bind_dn,
-            password_file,
-            authorities,
-            certificate,
-            key,
-            read_age_seconds,
-        } = table;
         let wrong = ConfigError::Replica;
-        let Some(FromText(supplier)) = supplier else { return Err(wrong("it needs supplier")) };
-        let files = (password_file, certificate, key);
-        let identity = FollowIdentity::of(&supplier, bind_dn, files, authorities.is_some()).map_err(wrong)?;
+        let Some(FromText(supplier)) = table.supplier.clone() else {
+            return Err(wrong("it needs supplier"));
+        };
+        let identity = table.identity(&supplier).map_err(wrong)?;
+        let ReplicaKeys { name, read_age_seconds, authorities, .. } = table;
         let name = name.unwrap_or_else(|| rustix::system::uname().nodename().to_string_lossy().into_owned());
         if name.len() > NAME_BYTES_MAX || name.chars().any(char::is_control) {
             return Err(wrong("name has at most 64 bytes and no control characters"));

@@ -2,10 +2,13 @@
 //! read, from the command line or the node file.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use directory::bind::BindStrength;
 use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, SeqAccess, Visitor};
 
 /// The text of a DN whose syntax (RFC 4514) was checked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -245,13 +248,50 @@ impl FromStr for KafkaProperty {
 }
 
 /// A value that is text in a node file and is parsed by [`FromStr`].
-#[derive(Debug)]
-pub(crate) struct FromText<T>(pub(crate) T);
+#[derive(Clone, Debug)]
+pub struct FromText<T>(pub T);
 
 impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromText<T> {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<FromText<T>, D::Error> {
         let text = String::deserialize(deserializer)?;
         text.parse().map(FromText).map_err(serde::de::Error::custom)
+    }
+}
+
+/// Tables of the same kind, written as one table or as an array of tables.
+#[derive(Clone, Debug)]
+pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
+
+impl<T> Default for OneOrMore<T> {
+    fn default() -> OneOrMore<T> {
+        OneOrMore(Vec::new())
+    }
+}
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for OneOrMore<T> {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<OneOrMore<T>, D::Error> {
+        struct Tables<T>(PhantomData<T>);
+
+        impl<'de, T: Deserialize<'de>> Visitor<'de> for Tables<T> {
+            type Value = OneOrMore<T>;
+
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a table, or an array of tables")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<OneOrMore<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(map)).map(|table| OneOrMore(vec![table]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut tables: A) -> Result<OneOrMore<T>, A::Error> {
+                let mut all = Vec::new();
+                while let Some(table) = tables.next_element()? {
+                    all.push(table);
+                }
+                Ok(OneOrMore(all))
+            }
+        }
+        deserializer.deserialize_any(Tables(PhantomData))
     }
 }
 

@@ -45,7 +45,7 @@ pub fn node_settings(config: &Config) -> NodeSettings {
         admin_dn: config.admin_dn.as_str().to_owned(),
         admin_password: None,
         anonymous_read: config.anonymous_read,
-        followed: config.follow.as_ref().map(FollowSettings::tree),
+        followed: config.follow.iter().map(FollowSettings::tree).collect(),
     }
 }
 

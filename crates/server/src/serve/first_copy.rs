@@ -20,13 +20,14 @@ use schema::Schema;
 use sd_notify::NotifyState;
 
 use crate::admin::import::{Importing, Input, InputData, MEMORY_DEFAULT, import};
+use crate::config::values::DnText;
 use crate::config::{Config, FollowSettings};
 use crate::error::ServeError;
 use crate::open::Opened;
 use crate::telemetry::health::notify;
 use crate::workers::copy_state::CopyState;
 use crate::workers::follow::FollowError;
-use crate::workers::follow::source::{connect, search};
+use crate::workers::follow::source::{self, connect, search};
 
 /// Octets of text that are passed to the import at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -38,9 +39,12 @@ const CHUNKS_MAX: usize = 8;
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 const NOTICE_MICROS: u32 = 600_000_000;
 
-/// Copies the source's tree into a naming context without entries. Does nothing for any other.
+/// Copies the sources' trees into naming contexts without entries. Does nothing for any others.
 pub(super) fn make(config: &Config) -> Result<(), ServeError> {
-    let Some(settings) = &config.follow else { return Ok(()) };
+    config.follow.iter().try_for_each(|settings| make_one(config, settings))
+}
+
+fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError> {
     let as_is = Config { admin_password: None, ..config.clone() };
     let Some((schema, scheme)) = empty_context(&as_is, settings)? else { return Ok(()) };
     let begun = connect(settings).and_then(|mut connection| {
@@ -55,8 +59,8 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
         }
     };
     let (sender, chunks) = sync_channel(CHUNKS_MAX);
-    let leave_out = settings.leave_out.clone();
-    let reader = Reader { connection, id, schema, leave_out, sender, entries: 0, noticed: Instant::now() };
+    let (settings_there, noticed) = (settings.clone(), Instant::now());
+    let reader = Reader { connection, id, schema, settings: settings_there, sender, entries: 0, noticed };
     let thread = std::thread::Builder::new().name("pando-first-copy".to_owned());
     let thread = thread.spawn(move || reader.run())?;
     let text = Chunks { chunks, chunk: Vec::new(), read: 0 };
@@ -71,7 +75,7 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
         has_foreign_schema: false,
         memory: MEMORY_DEFAULT,
     };
-    let config = Config { suffixes: vec![settings.base.clone()], ..as_is.clone() };
+    let config = Config { suffixes: vec![DnText(settings.base().to_owned())], ..as_is.clone() };
     let imported = import(config, None, vec![input], &how);
     match (imported, join(thread)?) {
         (_, Err(error)) if !matches!(error, FollowError::Stopping) => failed(settings, &error),
@@ -82,7 +86,7 @@ pub(super) fn make(config: &Config) -> Result<(), ServeError> {
             if let Some(file) = &imported.rejects_file {
                 tracing::warn!(file = %file.display(), "entries of the source were not copied");
             }
-            store(as_is, &CopyState::new(settings, rejected, cookie))?;
+            store(as_is, settings.base(), &CopyState::new(settings, rejected, cookie))?;
         }
         _ => {}
     }
@@ -102,19 +106,20 @@ fn empty_context(
     let opened = Opened::open_as_is(config.clone())?;
     let directory = opened.directory();
     let snapshot = directory.snapshot()?;
-    let is_first = !directory.is_promoted() && directory.follow_state()?.is_none();
-    if !is_first || !is_empty_context(&snapshot, settings.base.as_str())? {
+    let base = settings.base();
+    let is_first = !directory.is_promoted(base) && directory.follow_state(base)?.is_none();
+    if !is_first || !is_empty_context(&snapshot, base)? {
         return Ok(None);
     }
     let state = snapshot.state();
     Ok(Some((Arc::clone(&state.catalog.schema), state.settings.general.password_scheme)))
 }
 
-fn store(config: Config, state: &CopyState) -> Result<(), ServeError> {
+fn store(config: Config, base: &str, state: &CopyState) -> Result<(), ServeError> {
     let mut opened = Opened::open_as_is(config)?;
     let (writer, _) = opened.writer();
     let mut batch = writer.begin()?;
-    batch.put_follow_state(Some(&state.encode()))?;
+    batch.put_follow_state(base, &state.encode())?;
     Ok(batch.commit()?)
 }
 
@@ -131,7 +136,7 @@ struct Reader {
     connection: Connection,
     id: MessageId,
     schema: Arc<Schema>,
-    leave_out: Vec<String>,
+    settings: FollowSettings,
     sender: SyncSender<Chunk>,
     entries: u64,
     noticed: Instant,
@@ -201,11 +206,13 @@ impl Reader {
 
     fn put(&mut self, entry: &SearchEntry<'_>, state: &SyncStateValue<'_>, text: &mut Vec<u8>) {
         self.entries += 1;
-        put_ldif_line(text, "dn", entry.object_name.as_bytes());
-        put_ldif_line(text, "entryUUID", uuid_text(&state.uuid).as_bytes());
-        for attribute in entry.attributes.iter() {
-            let name = attribute.description;
-            if name.eq_ignore_ascii_case("entryUUID") || is_left_out(&self.schema, name, &self.leave_out) {
+        let mut entry = source::entry(entry, state.uuid);
+        entry.map(&self.schema, &self.settings.mapping, &self.settings.leave_out);
+        put_ldif_line(text, "dn", entry.dn.as_bytes());
+        put_ldif_line(text, "entryUUID", uuid_text(&entry.uuid).as_bytes());
+        for attribute in &entry.attributes {
+            let name = attribute.description.as_str();
+            if name.eq_ignore_ascii_case("entryUUID") || is_left_out(&self.schema, name) {
                 continue;
             }
             attribute.values.iter().for_each(|value| put_ldif_line(text, name, value));

@@ -56,21 +56,23 @@ pub(crate) fn last_cookie(state: &[u8]) -> Vec<u8> {
 }
 
 fn content(settings: &FollowSettings) -> String {
-    let FollowSettings { url, base, filter, leave_out, .. } = settings;
-    format!("{url}\n{}\n{filter}\n{}", base.as_str(), leave_out.join(","))
+    let FollowSettings { url, mapping, filter, leave_out, .. } = settings;
+    let names = mapping.names.iter().map(|(old, new)| format!("{old}={new}"));
+    let (names, (there, here)) = (names.collect::<Vec<_>>().join(","), &mapping.bases);
+    format!("{url}\n{there}\n{here}\n{filter}\n{}\n{names}", leave_out.join(","))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::FollowIdentity;
-    use crate::config::values::DnText;
+    use directory::NameMapping;
 
     #[test]
     fn a_state_is_of_one_content() {
         let mut settings = FollowSettings {
             url: "ldap://localhost:389".parse().unwrap(),
-            base: DnText("o=a".to_owned()),
+            mapping: NameMapping::default(),
             filter: "(cn=*)".to_owned(),
             identity: FollowIdentity::Socket,
             authorities: None,
@@ -83,7 +85,7 @@ mod tests {
         for length in 0..state.encode().len() - 6 {
             assert_eq!(CopyState::decode(&state.encode()[..length], &settings), None, "{length}");
         }
-        settings.filter = "(sn=*)".to_owned();
+        settings.mapping.names.push(("a".to_owned(), "b".to_owned()));
         assert_eq!(CopyState::decode(&state.encode(), &settings), None);
     }
 }

@@ -96,7 +96,7 @@ pub(crate) fn start(
 fn run(follow: &mut Follow, stop: &Receiver<()>) {
     let mut pause = FOLLOW_RETRY_MIN;
     loop {
-        if follow.directory.is_promoted() {
+        if follow.directory.is_promoted(follow.settings.base()) {
             follow.figures.set_stage(FollowStage::Promoted);
             let source = &follow.settings.url;
             tracing::warn!(%source, "the copy was promoted and follows no longer: remove the table [follow]");

@@ -7,8 +7,8 @@ use schema::generalized_micros;
 
 use crate::stamp::now_micros;
 
-/// Stage of the copy.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Stage of a copy, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FollowStage {
     /// There is no connection to the source.
     #[default]

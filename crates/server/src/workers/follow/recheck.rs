@@ -51,7 +51,8 @@ impl Recheck {
         for series in self.0.iter_mut().filter(|series| series.is_due()) {
             series.at = Instant::now();
             let [before, last] = series.positions;
-            let (entries, position) = doubtful(&snapshot, before, FOLLOW_RECHECKED_MAX)?;
+            let (entries, position) =
+                doubtful(&snapshot, follow.settings.base(), before, FOLLOW_RECHECKED_MAX)?;
             series.positions = [last, position];
             all.extend(entries);
         }
@@ -71,6 +72,10 @@ pub(super) fn read(
     let control = Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None };
     let controls = ControlsBuf::from_iter([control]);
     let filter = follow.settings.filter.as_str();
+    let snapshot = follow.directory.snapshot()?;
+    let there = follow.settings.mapping.inverse().dn(&snapshot.state().catalog.schema, dn);
+    drop(snapshot);
+    let dn = there.as_deref().unwrap_or(dn);
     let reply = connection.search_with(dn, Scope::BaseObject, filter, &["*", "+"], controls.as_controls())?;
     let Some(entry) = reply.entries.into_iter().next() else { return Ok(None) };
     let attributes = entry

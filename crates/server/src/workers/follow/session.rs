@@ -25,6 +25,7 @@ use super::recheck::Recheck;
 use super::refresh::Refresh;
 use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, cookie, recheck, source};
+use crate::config::FollowSettings;
 use crate::limits::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_SILENCE,
     FOLLOW_WAITING_BYTES_MAX,
@@ -101,7 +102,7 @@ impl<'f> Session<'f> {
 
     /// Follows the other server until the connection ends.
     pub(super) fn run(&mut self) -> Result<()> {
-        let stored = self.follow.directory.follow_state()?;
+        let stored = self.follow.directory.follow_state(self.follow.settings.base())?;
         let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
         // What was refused may be possible now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
@@ -117,7 +118,7 @@ impl<'f> Session<'f> {
             if self.follow.is_stopping.load(Ordering::Relaxed) {
                 return Err(FollowError::Stopping);
             }
-            if self.follow.directory.is_promoted() {
+            if self.follow.directory.is_promoted(self.follow.settings.base()) {
                 return Err(FollowError::Promoted);
             }
             if self.refresh.is_none() && !connection.has_message() {
@@ -227,8 +228,10 @@ impl<'f> Session<'f> {
     /// Adds the change that makes an entry equal.
     fn push_entry(&mut self, mut entry: SourceEntry) -> Result<()> {
         let snapshot = self.follow.directory.snapshot()?;
+        let FollowSettings { mapping, leave_out, .. } = &self.follow.settings;
+        entry.map(&snapshot.state().catalog.schema, mapping, leave_out);
         let (random, mut failure) = (&mut self.random, None);
-        let has_links = entry.adapt(&snapshot, &self.follow.settings.leave_out, &mut || {
+        let has_links = entry.adapt(&snapshot, &mut || {
             random.bytes().unwrap_or_else(|error| {
                 failure = Some(error);
                 [0; 16]
@@ -328,8 +331,7 @@ impl<'f> Session<'f> {
         self.flush()?;
         let Some(seen) = &self.refresh else { return Ok(()) };
         let snapshot = self.follow.directory.snapshot()?;
-        let base = self.follow.settings.base.as_str();
-        let others = others_below(&snapshot, base, &|uuid| seen.contains(uuid))?;
+        let others = others_below(&snapshot, self.follow.settings.base(), &|uuid| seen.contains(uuid))?;
         drop(snapshot);
         if seen.is_empty() && !others.is_empty() {
             let text = "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
@@ -395,7 +397,8 @@ impl<'f> Session<'f> {
             has_renames: self.has_renames,
         });
         let (done, outcome) = channel();
-        let changes = Arc::new(FollowedChanges::new(changes, end, done));
+        let base = self.follow.settings.base().to_owned();
+        let changes = Arc::new(FollowedChanges::new(base, changes, end, done));
         self.submit(&changes)?;
         let outcome = self.wait(&outcome)?;
         if outcome.code != ResultCode::SUCCESS {

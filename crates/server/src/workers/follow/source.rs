@@ -33,13 +33,13 @@ pub(crate) fn search(
     ]);
     let filter = FilterBuf::parse(&settings.filter).map_err(ClientError::Filter)?;
     let selection = SelectionBuf::from_iter(["*", "+"]);
-    let (base, filter) = (settings.base.as_str(), filter.as_filter());
+    let (base, filter) = (settings.source_base(), filter.as_filter());
     let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection.as_selection());
     Ok(connection.send(Request::Search(request), controls.as_controls())?)
 }
 
 /// Returns an entry that the other server has sent.
-pub(super) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
+pub(crate) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
     let attributes = entry.attributes.iter().map(|attribute| SourceAttribute {
         description: attribute.description.to_owned(),
         values: attribute.values.iter().map(<[u8]>::to_vec).collect(),

@@ -40,9 +40,15 @@ pub(super) fn execute(
                 Err(outcome) => Answer::new(outcome, Some(refreshed_value(0))),
             },
         },
-        PROMOTE => match batch.promote(&context) {
-            Ok(state) => Answer::new(Outcome::success(), Some(last_cookie(&state))),
-            Err(error) => Outcome::from(error).into(),
+        PROMOTE => match request.value.map(std::str::from_utf8).transpose() {
+            Err(_) => malformed(),
+            Ok(base) => match batch.promote(&context, base) {
+                Ok(states) => {
+                    let cookies: Vec<Vec<u8>> = states.iter().map(|state| last_cookie(state)).collect();
+                    Answer::new(Outcome::success(), Some(cookies.join(&b'\n')))
+                }
+                Err(error) => Outcome::from(error).into(),
+            },
         },
         MAKE_DUE_CHANGES => done(batch.make_due_changes(stamp).map(|_| ())),
         OWN_CREDENTIALS => match OwnCredentials::decode(request.value) {

@@ -15,6 +15,8 @@ const OVERHEAD_BYTES: usize = 64;
 
 /// Changes to be made together. No `Debug`: they may contain passwords.
 pub(crate) struct FollowedChanges {
+    /// DN of the entry at the top of the copy.
+    base: String,
     pub(crate) changes: Vec<Arc<SourceChange>>,
     pub(crate) end: Option<GroupEnd>,
     leftovers: Mutex<Leftovers>,
@@ -46,11 +48,12 @@ pub(crate) struct Leftovers {
 impl FollowedChanges {
     /// Creates changes whose outcome goes to `done` when they are durable.
     pub(crate) fn new(
+        base: String,
         changes: Vec<Arc<SourceChange>>,
         end: Option<GroupEnd>,
         done: Sender<Outcome>,
     ) -> FollowedChanges {
-        FollowedChanges { changes, end, leftovers: Mutex::default(), done }
+        FollowedChanges { base, changes, end, leftovers: Mutex::default(), done }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -69,7 +72,7 @@ impl FollowedChanges {
 
     /// Makes the changes, those that wait for others after them, unless a later change of the same entry replaces them.
     pub(super) fn execute(&self, batch: &mut WriteBatch<'_>, random: &mut Random) -> Outcome {
-        if !batch.is_copy() {
+        if !batch.is_copy(&self.base) {
             let text = "the copy was promoted, or is no longer configured";
             return Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text);
         }
@@ -105,7 +108,7 @@ impl FollowedChanges {
         if let Some(end) = &self.end {
             leftovers.waiting.clear();
             leftovers.refused.append(&mut last);
-            if let Err(outcome) = end.reach(batch, random, leftovers.has_renames) {
+            if let Err(outcome) = end.reach(batch, &self.base, random, leftovers.has_renames) {
                 return outcome;
             }
         }
@@ -118,6 +121,7 @@ impl GroupEnd {
     fn reach(
         &self,
         batch: &mut WriteBatch<'_>,
+        base: &str,
         random: &mut Random,
         has_renames: bool,
     ) -> Result<(), Outcome> {
@@ -130,7 +134,7 @@ impl GroupEnd {
                 }
             }
         }
-        Ok(batch.put_follow_state(Some(&self.state))?)
+        Ok(batch.put_follow_state(base, &self.state)?)
     }
 }
 
