@@ -129,7 +129,7 @@ const DOMAIN: &str = "dn: DC=example,DC=com\nchangetype: add\nobjectClass: top\n
     manager: CN=Anna Ames,OU=Sales,DC=example,DC=com\ntargetAddress: SMTP:bea@example.com\n\n\
     dn: CN=Team,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: group\ncn: Team\ngroupType: -2147483646\n\
     sAMAccountName: Team\nsAMAccountType: 268435456\nmember: CN=Anna Ames,OU=Sales,DC=example,DC=com\n\n\
-    dn: CN=Nobody,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: group\ncn: Nobody\ngroupType: 2\n\n\
+    dn: CN=Empty,OU=Sales,DC=example,DC=com\nobjectClass: top\nobjectClass: group\ncn: Empty\ngroupType: 2\n\n\
     dn: CN=S-1-5-11,CN=Computers,DC=example,DC=com\nobjectClass: top\nobjectClass: foreignSecurityPrincipal\n\
     cn: S-1-5-11\nobjectSid:: AQEAAAAAAAULAAAA\n";
 
