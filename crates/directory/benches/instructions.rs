@@ -51,7 +51,7 @@ const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
 const PASSWORD: &str = "correct horse";
 
-const CASES: [(&str, MakeRequest); 20] = [
+const CASES: [(&str, MakeRequest); 21] = [
     ("search-uid-dn", by_uid_dn),
     ("search-uid-all", by_uid_all),
     // As a user: without rules, with 50 of which five depend on the entry, and with 500.
@@ -77,6 +77,10 @@ const CASES: [(&str, MakeRequest); 20] = [
     }),
     ("search-member", |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(member={})", person_dn(number)), &["1.1"])
+    }),
+    ("search-chain", |number| {
+        let filter = format!("(memberOf:1.2.840.113556.1.4.1941:=cn=level 2.0,{PEOPLE})");
+        search(&person_dn(number), Scope::BaseObject, &filter, &["1.1"])
     }),
     (SCAN, |number| {
         search(SUFFIX, Scope::WholeSubtree, &format!("(description=*number {number},*)"), &["1.1"])
@@ -159,6 +163,20 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
             let names: Vec<_> = (0..PERSON_COUNT).map(person_dn).collect();
             let names: Vec<_> = names.iter().map(String::as_str).collect();
             add(&format!("cn=all,{PEOPLE}"), &[("objectClass", &["groupOfNames"]), ("member", &names)]);
+        }
+        // Each person is in a group of 100, three levels below the asserted one.
+        "search-chain" => {
+            let mut below: Vec<String> = (0..PERSON_COUNT).map(person_dn).collect();
+            for (level, group_size) in [(0, 100), (1, 10), (2, 2)] {
+                let mut groups = Vec::new();
+                for (number, members) in below.chunks(group_size).enumerate() {
+                    let members: Vec<_> = members.iter().map(String::as_str).collect();
+                    let dn = format!("cn=level {level}.{number},{PEOPLE}");
+                    add(&dn, &[("objectClass", &["groupOfNames"]), ("member", &members)]);
+                    groups.push(dn);
+                }
+                below = groups;
+            }
         }
         "bind-ssha" => {
             let password = hash(StorageScheme::Ssha, PASSWORD.as_bytes(), &[7; 16]);

@@ -11,10 +11,13 @@
 //! attribute there in the way of the operation, as for memberOf.
 
 use std::cmp::Reverse;
+mod onward;
+
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use ldap::ResultCode;
+use onward::{Met, Onward};
 use store::{MapId, Read};
 
 use super::memberships::GroupsOf;
@@ -188,6 +191,27 @@ impl Links<'_, '_> {
         self.asker.map_or(Ok(true), |asker| asker.shows(self.state, EntryId(holder), attribute))
     }
 
+    /// Returns those of an entry's links, read before, that the requester may follow: their ends.
+    fn ends_of(
+        &mut self,
+        hops: &Hops,
+        id: u64,
+        links: impl Iterator<Item = (u64, AttrId)>,
+    ) -> Result<Vec<u64>> {
+        let mut all = Vec::new();
+        for (end, attribute) in links {
+            let may_follow = self.may_follow(if hops.to_holders { end } else { id }, attribute)?;
+            *self.read += match (hops.to_holders, self.asker) {
+                (true, Some(_)) => 1 + LINKS_PER_DECISION,
+                _ => u64::from(may_follow),
+            };
+            if may_follow {
+                all.push(end);
+            }
+        }
+        Ok(all)
+    }
+
     /// Returns the entries at the other ends of an entry's links in a map.
     fn ends(&mut self, hops: &Hops, map: MapId, id: u64) -> Result<Vec<u64>> {
         let (mut all, is_holder) = (Vec::new(), map == LINKS);
@@ -211,16 +235,6 @@ impl Links<'_, '_> {
         }
         Ok(all)
     }
-}
-
-/// Entries met on the way from a candidate.
-#[derive(Default)]
-struct Onward {
-    /// Each with the place of the entry before it; the candidate is first and names itself.
-    met: Vec<(u64, usize)>,
-    seen: HashMap<u64, usize, RandomState>,
-    /// Places of entries whose links are still to be read, with the number of these.
-    open: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl Chain {
@@ -294,7 +308,7 @@ impl Chain {
         }
         loop {
             let Some(Reverse((ahead, place))) = onward.open.peek().copied() else {
-                onward.met.iter().for_each(|(met, _)| self.keep(*met, false));
+                onward.met.iter().for_each(|met| self.keep(met.id, false));
                 return Ok(false);
             };
             let back = match self.back.peek() {
@@ -322,7 +336,7 @@ impl Chain {
         let mut met = None;
         for end in links.ends(&self.hops, self.hops.back(), id)? {
             if self.reach(end, links)? {
-                met = met.or(onward.seen.get(&end).copied());
+                met = met.or_else(|| onward.place(end));
             }
         }
         Ok(met)
@@ -336,9 +350,13 @@ impl Chain {
         links: &mut Links<'_, '_>,
     ) -> Result<Option<usize>> {
         onward.open.pop();
-        let Some((id, _)) = onward.met.get(place).copied() else { return Ok(None) };
-        for end in links.ends(&self.hops, self.hops.onward(), id)? {
-            if !onward.seen.contains_key(&end) && self.meet(end, place, onward, links)? {
+        let Some(Met { id, ends, .. }) = onward.met.get(place).cloned() else { return Ok(None) };
+        let ends = match ends {
+            Some(kept) => links.ends_of(&self.hops, id, onward.kept(kept))?,
+            None => links.ends(&self.hops, self.hops.onward(), id)?,
+        };
+        for end in ends {
+            if onward.place(end).is_none() && self.meet(end, place, onward, links)? {
                 return Ok(Some(onward.met.len() - 1));
             }
         }
@@ -354,24 +372,48 @@ impl Chain {
         links: &mut Links<'_, '_>,
     ) -> Result<bool> {
         let place = onward.met.len();
-        onward.met.push((id, before));
-        onward.seen.insert(id, place);
+        onward.add(id, before);
         *links.read += 1;
         match self.known.get(&id) {
             Some(true) => return Ok(true),
             // Nothing new beyond it.
             Some(false) => return Ok(false),
-            None if self.reached.contains(&id) || self.is_linked(id, links)? => return Ok(true),
+            None if self.reached.contains(&id) => return Ok(true),
             None => {}
         }
-        let count = self.hops.count(links.state.read, self.hops.onward(), id)?;
+        let (count, ends) = onward.count(&self.hops, links.state.read, self.hops.onward(), id)?;
+        let is_linked = match &ends {
+            Some(ends) => self.has_link(id, onward.kept(ends.clone()), links)?,
+            None => self.is_linked(id, links)?,
+        };
+        if is_linked {
+            return Ok(true);
+        }
+        if let Some(met) = onward.met.last_mut() {
+            met.ends = ends;
+        }
         if count > 0 {
             onward.open.push(Reverse((count, place)));
         }
         Ok(false)
     }
 
-    /// Returns true if a link leads from an entry directly to the target.
+    /// Returns true if one of an entry's links leads to the target, and may be followed.
+    fn has_link(
+        &self,
+        id: u64,
+        mut ends: impl Iterator<Item = (u64, AttrId)>,
+        links: &Links<'_, '_>,
+    ) -> Result<bool> {
+        let Some(target) = self.target else { return Ok(false) };
+        let holder = if self.hops.to_holders { target.0 } else { id };
+        ends.try_fold(false, |found, (end, attribute)| {
+            Ok(found || (end == target.0 && links.may_follow(holder, attribute)?))
+        })
+    }
+
+    /// Returns true if a link leads from an entry directly to the target. Other than
+    /// [`has_link`](Chain::has_link), does not read all of its links.
     fn is_linked(&self, id: u64, links: &Links<'_, '_>) -> Result<bool> {
         let Some(target) = self.target else { return Ok(false) };
         let (holder, named) = if self.hops.to_holders { (target, id) } else { (EntryId(id), target.0) };
@@ -394,12 +436,12 @@ impl Chain {
 
     /// Records the entries from the candidate to a place, from which the target is reached.
     fn keep_path(&mut self, onward: &Onward, mut place: usize) {
-        while let Some((id, before)) = onward.met.get(place).copied() {
-            self.keep(id, true);
-            if place == before {
+        while let Some(Met { id, before, .. }) = onward.met.get(place) {
+            self.keep(*id, true);
+            if place == *before {
                 break;
             }
-            place = before;
+            place = *before;
         }
     }
 }

@@ -1,0 +1,93 @@
+//! [`Onward`]: the entries on the way from a candidate.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+use std::ops::Range;
+
+use foldhash::fast::RandomState;
+use store::{MapId, Read};
+
+use super::{Hops, Result};
+use crate::model::rows::{AttrId, EntryId, link_key};
+
+/// Maximum number of links of an entry that are kept when they are counted: most entries are in few groups.
+const FEW_LINKS: u64 = 16;
+
+/// Number of entries from which on they are found by a hash table.
+const MET_HASHED: usize = 16;
+
+/// Entries met on the way from a candidate.
+#[derive(Default)]
+pub(super) struct Onward {
+    /// The candidate is first.
+    pub(super) met: Vec<Met>,
+    /// Place of each entry in `met`; empty while these are few.
+    seen: HashMap<u64, usize, RandomState>,
+    /// Places of entries whose links are still to be followed, with the number of these.
+    pub(super) open: BinaryHeap<Reverse<(u64, usize)>>,
+    /// Ends of links that were read when they were counted, and the attribute of each.
+    ends: Vec<u64>,
+    attributes: Vec<AttrId>,
+}
+
+/// An entry met on the way from a candidate.
+#[derive(Clone)]
+pub(super) struct Met {
+    pub(super) id: u64,
+    /// Place of the entry before it; the candidate has its own.
+    pub(super) before: usize,
+    /// Its links in [`Onward::ends`]; `None` if they were not kept.
+    pub(super) ends: Option<Range<usize>>,
+}
+
+impl Onward {
+    /// Returns the place of an entry, if it was met.
+    pub(super) fn place(&self, id: u64) -> Option<usize> {
+        if self.seen.is_empty() {
+            return self.met.iter().position(|met| met.id == id);
+        }
+        self.seen.get(&id).copied()
+    }
+
+    /// Adds an entry that was not met before.
+    pub(super) fn add(&mut self, id: u64, before: usize) {
+        self.met.push(Met { id, before, ends: None });
+        if self.met.len() == MET_HASHED {
+            self.seen.extend(self.met.iter().zip(0..).map(|(met, place)| (met.id, place)));
+        } else if self.met.len() > MET_HASHED {
+            self.seen.insert(id, self.met.len() - 1);
+        }
+    }
+
+    /// Counts the links of an entry in a map, and keeps them if they are few.
+    pub(super) fn count(
+        &mut self,
+        hops: &Hops,
+        read: &Read,
+        map: MapId,
+        id: u64,
+    ) -> Result<(u64, Option<Range<usize>>)> {
+        let (mut count, start) = (0, self.ends.len());
+        for attribute in hops.attributes.iter() {
+            let mut cursor = read.ids(map, &link_key(EntryId(id), *attribute))?;
+            let own = cursor.estimate();
+            count += own;
+            if own > 0 && count <= FEW_LINKS {
+                cursor.next_block(&mut self.ends, usize::MAX)?;
+                self.attributes.resize(self.ends.len(), *attribute);
+            }
+        }
+        if count > FEW_LINKS {
+            self.ends.truncate(start);
+            self.attributes.truncate(start);
+            return Ok((count, None));
+        }
+        Ok((count, Some(start..self.ends.len())))
+    }
+
+    /// Returns kept ends, each with its attribute.
+    pub(super) fn kept(&self, ends: Range<usize>) -> impl Iterator<Item = (u64, AttrId)> {
+        let attributes = self.attributes.get(ends.clone()).unwrap_or_default();
+        self.ends.get(ends).unwrap_or_default().iter().copied().zip(attributes.iter().copied())
+    }
+}
