@@ -323,7 +323,7 @@ impl EventLoop {
         self.untrusted -= usize::from(connection.has_timeouts);
         // Closing the only descriptor of a socket also deregisters it, which saves a system call.
         self.context.counters.connection_closed();
-        self.context.usage.closed(connection.listener());
+        self.context.usage.get_mut().closed(connection.listener());
         self.free_slots.push(slot);
         tracing::debug!("conn={} closed", connection.number());
     }
@@ -546,7 +546,7 @@ impl EventLoop {
             return;
         }
         tracing::debug!("conn={} opened by {}", new.number, new.peer);
-        self.context.usage.opened(new.listener);
+        self.context.usage.get_mut().opened(new.listener);
         let connection = Connection::open(new, slot, &self.context);
         let (is_watched, is_broken) = (connection.needs_watching(), connection.is_broken());
         self.untrusted += usize::from(connection.has_timeouts);

@@ -128,6 +128,8 @@ pub(crate) struct Session {
     next_slice: u32,
     /// Position that the first request of the input waits for.
     position_wait: Option<Box<PositionWait>>,
+    /// Number of the client's counters in the event loop, as far as known.
+    usage_place: u8,
 }
 
 /// Identity of a session's connection.
@@ -221,6 +223,7 @@ impl Session {
             limits: None,
             next_slice: 0,
             position_wait: None,
+            usage_place: 0,
         }
     }
 
@@ -234,10 +237,11 @@ impl Session {
     }
 
     /// Adds the work of a turn to that of the listener and the client.
-    pub(crate) fn attribute(&self, context: &Context) {
+    pub(crate) fn attribute(&mut self, context: &mut Context) {
         let identity = ClientIdentity::of(&self.requester, self.source);
-        let (client, now) = (ClientKey { source: self.source, identity }, context.now);
-        context.usage.attribute(&context.counters.work(), self.listener, client, self.requester.dn(), now);
+        let client = (ClientKey { source: self.source, identity }, &mut self.usage_place);
+        let (work, now) = (context.counters.work(), context.now);
+        context.usage.get_mut().attribute(&work, self.listener, client, self.requester.dn(), now);
     }
 
     /// Returns the source of the connection.

@@ -568,7 +568,7 @@ impl Connection {
     }
 
     /// Adds the work of a turn to that of the client.
-    pub(crate) fn attribute(&self, context: &Context) {
+    pub(crate) fn attribute(&mut self, context: &mut Context) {
         self.session.attribute(context);
     }
 

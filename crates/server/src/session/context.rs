@@ -36,7 +36,7 @@ use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::settings_reader::SettingsReader;
 use crate::workers::trail_reader::TrailReader;
-use crate::workers::usage::Usage;
+use crate::workers::usage::{Usage, UsageCounters};
 use crate::workers::writer::{WriteQueue, WriteRequest};
 
 /// State that all threads of a server share.
@@ -105,7 +105,7 @@ pub(crate) struct Context {
     pub(crate) shared: Arc<Shared>,
     pub(crate) counters: Arc<Counters>,
     /// Work of this loop by listener, client and index.
-    pub(crate) usage: Arc<Usage>,
+    pub(crate) usage: RefCell<UsageCounters>,
     /// The directory as of this pass of the loop, or as of the last commit seen since.
     pub(crate) snapshot: Snapshot,
     /// [`WriteQueue::commits`] when the snapshot was renewed.
@@ -155,7 +155,7 @@ impl Context {
             event_loop,
             shared,
             counters,
-            usage,
+            usage: RefCell::new(UsageCounters::new(usage)),
             snapshot,
             commits_seen: 0,
             now: Instant::now(),

@@ -434,7 +434,7 @@ impl Session {
         }
         search.each_index(&context.snapshot, &mut |attribute| {
             let (examined, returned) = (search.entries_examined(), search.entries_sent());
-            context.usage.index_used(attribute, examined, returned);
+            context.usage.borrow_mut().index_used(attribute, examined, returned);
         });
         if let Some(account) = account {
             context.counters.micros.add(account.take_uncounted());

@@ -1,32 +1,44 @@
 //! The work of each event loop by listener, client and index.
 //!
-//! An event loop adds the work of a connection's turn to a table of its own. Only readers of the monitor contend for
-//! the lock. Clients are kept for two periods: the present one and the one before. If there are more than fit, the
-//! cheapest gives way, so a client that costs much stays, whatever number of others there is.
+//! An event loop adds the work of a connection's turn to counters that only it writes ([`UsageCounters`]); any thread
+//! reads them ([`Usage`]). The loop takes a lock only when it meets a new client or index. Clients are kept for two
+//! periods: the present one and the one before. If there are more than fit, the cheapest gives way, so a client that
+//! costs much stays, whatever number of others there is.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
+
+use foldhash::fast::RandomState;
 
 use crate::config::ListenerIndex;
 use crate::limits::{CLIENT_NAME_SIZE_MAX, CLIENTS_KEPT_MAX, CLIENTS_PERIOD, INDEXES_COUNTED_MAX};
 use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::Source;
 use crate::telemetry::client_use::{ClientUse, Work};
+use crate::telemetry::counter::Counter;
 
-/// The work of one event loop.
-#[derive(Debug, Default)]
-pub(crate) struct Usage(Mutex<Table>);
-
-#[derive(Debug, Default)]
-struct Table {
-    /// All work that was attributed.
-    seen: Work,
+/// The work of one event loop, for readers.
+#[derive(Debug)]
+pub(crate) struct Usage {
     /// By [`ListenerIndex`].
-    listeners: HashMap<u8, ListenerUse>,
-    indexes: HashMap<Box<str>, IndexUse>,
-    /// Clients of this period, and of the one before.
-    clients: [HashMap<ClientKey, Client>; 2],
+    listeners: Box<[ListenerCounters]>,
+    indexes: Mutex<Vec<Arc<IndexCounters>>>,
+    clients: Mutex<Clients>,
+}
+
+impl Default for Usage {
+    fn default() -> Usage {
+        let listeners = (0..=u8::MAX).map(|_| ListenerCounters::default()).collect();
+        Usage { listeners, indexes: Mutex::default(), clients: Mutex::default() }
+    }
+}
+
+/// Clients of this period, and of the one before.
+#[derive(Debug, Default)]
+struct Clients {
+    present: Vec<Arc<ClientCounters>>,
+    before: Vec<Arc<ClientCounters>>,
     /// Start of this period.
     began: Option<Instant>,
 }
@@ -39,9 +51,55 @@ pub(crate) struct ClientKey {
 }
 
 #[derive(Debug)]
-struct Client {
+struct ClientCounters {
+    key: ClientKey,
     dn: Box<str>,
-    work: Work,
+    work: WorkCounters,
+}
+
+#[derive(Debug, Default)]
+struct ListenerCounters {
+    opened: Counter,
+    closed: Counter,
+    work: WorkCounters,
+}
+
+#[derive(Debug)]
+struct IndexCounters {
+    name: Box<str>,
+    searches: Counter,
+    examined: Counter,
+    returned: Counter,
+}
+
+/// The numbers of [`Work`].
+#[derive(Debug, Default)]
+struct WorkCounters {
+    micros: Counter,
+    operations: Counter,
+    examined: Counter,
+    bytes_received: Counter,
+    bytes_sent: Counter,
+}
+
+impl WorkCounters {
+    fn add(&self, work: &Work) {
+        self.micros.add(work.micros);
+        self.operations.add(work.operations);
+        self.examined.add(work.examined);
+        self.bytes_received.add(work.bytes_received);
+        self.bytes_sent.add(work.bytes_sent);
+    }
+
+    fn value(&self) -> Work {
+        Work {
+            micros: self.micros.value(),
+            operations: self.operations.value(),
+            examined: self.examined.value(),
+            bytes_received: self.bytes_received.value(),
+            bytes_sent: self.bytes_sent.value(),
+        }
+    }
 }
 
 /// Connections and work of a listener.
@@ -62,81 +120,166 @@ pub(crate) struct IndexUse {
     pub(crate) returned: u64,
 }
 
-impl Usage {
-    /// Adds the work that the loop did since the last call. `total` is all its work.
+/// The counters of one event loop, for itself.
+#[derive(Debug)]
+pub(crate) struct UsageCounters {
+    shared: Arc<Usage>,
+    /// All work that was attributed.
+    seen: Work,
+    /// The same as [`Clients::present`].
+    clients: Vec<Arc<ClientCounters>>,
+    /// The same as [`Clients::began`].
+    began: Option<Instant>,
+    indexes: HashMap<Box<str>, Arc<IndexCounters>, RandomState>,
+}
+
+impl UsageCounters {
+    /// Begins to count for an event loop that has done nothing yet.
+    pub(crate) fn new(shared: Arc<Usage>) -> UsageCounters {
+        UsageCounters {
+            shared,
+            seen: Work::default(),
+            clients: Vec::new(),
+            began: None,
+            indexes: HashMap::default(),
+        }
+    }
+
+    /// Adds the work that the loop did since the last call. `total` is all its work. `place` is the number of the
+    /// client's counters, if it was returned before: they are found faster by it.
     pub(crate) fn attribute(
-        &self,
+        &mut self,
         total: &Work,
         listener: ListenerIndex,
-        client: ClientKey,
+        (client, place): (ClientKey, &mut u8),
         dn: &str,
         now: Instant,
     ) {
-        let mut table = self.lock();
-        let work = total.since(&table.seen);
-        table.seen = *total;
-        table.listener(listener).work.add(&work);
-        table.renew(now);
-        table.client(client, dn).work.add(&work);
+        let work = total.since(&self.seen);
+        self.seen = *total;
+        if let Some(listener) = self.shared.listener(listener) {
+            listener.work.add(&work);
+        }
+        if self.began.is_none_or(|began| now.saturating_duration_since(began) >= CLIENTS_PERIOD) {
+            self.begin_period(now);
+        }
+        let is_client = |counters: &&Arc<ClientCounters>| counters.key == client;
+        match self.clients.get(usize::from(*place)).filter(is_client) {
+            Some(counters) => counters.work.add(&work),
+            None => *place = self.add_to_client(&work, client, dn),
+        }
+    }
+
+    /// Adds work to the counters of a client. Returns their number.
+    #[inline(never)]
+    fn add_to_client(&mut self, work: &Work, key: ClientKey, dn: &str) -> u8 {
+        let place = self.clients.iter().position(|client| client.key == key).unwrap_or_else(|| {
+            let counters = ClientCounters { key, dn: cut(dn).into(), work: WorkCounters::default() };
+            self.add_client(Arc::new(counters))
+        });
+        if let Some(client) = self.clients.get(place) {
+            client.work.add(work);
+        }
+        u8::try_from(place).unwrap_or(u8::MAX)
+    }
+
+    /// Adds a client, in the place of the cheapest if there are too many. Returns its number.
+    fn add_client(&mut self, client: Arc<ClientCounters>) -> usize {
+        let mut shared = self.shared.clients();
+        if self.clients.len() < CLIENTS_KEPT_MAX {
+            self.clients.push(Arc::clone(&client));
+            shared.present.push(client);
+            return self.clients.len() - 1;
+        }
+        let costs = self.clients.iter().map(|client| client.work.micros.value()).zip(0..);
+        let place = costs.min().map_or(0, |(_, place)| place);
+        for clients in [&mut self.clients, &mut shared.present] {
+            if let Some(cheapest) = clients.get_mut(place) {
+                *cheapest = Arc::clone(&client);
+            }
+        }
+        place
+    }
+
+    #[cold]
+    fn begin_period(&mut self, now: Instant) {
+        let is_over = self.began.is_some_and(|began| began + 2 * CLIENTS_PERIOD <= now);
+        self.began = Some(now);
+        let present = std::mem::take(&mut self.clients);
+        let mut shared = self.shared.clients();
+        *shared = Clients {
+            present: Vec::new(),
+            before: if is_over { Vec::new() } else { present },
+            began: self.began,
+        };
     }
 
     /// Counts a connection that opens.
     pub(crate) fn opened(&self, listener: ListenerIndex) {
-        self.lock().listener(listener).opened += 1;
+        if let Some(listener) = self.shared.listener(listener) {
+            listener.opened.add(1);
+        }
     }
 
     /// Counts a connection that closes.
     pub(crate) fn closed(&self, listener: ListenerIndex) {
-        self.lock().listener(listener).closed += 1;
+        if let Some(listener) = self.shared.listener(listener) {
+            listener.closed.add(1);
+        }
     }
 
     /// Counts a search whose candidates came from an index of this attribute.
-    pub(crate) fn index_used(&self, attribute: &str, examined: u64, returned: u64) {
-        let mut table = self.lock();
-        let is_full = table.indexes.len() >= INDEXES_COUNTED_MAX;
-        let used = match table.indexes.get_mut(attribute) {
-            Some(used) => used,
-            None if is_full => return,
-            None => table.indexes.entry(attribute.into()).or_default(),
-        };
-        used.searches += 1;
-        used.examined = used.examined.saturating_add(examined);
-        used.returned = used.returned.saturating_add(returned);
+    pub(crate) fn index_used(&mut self, attribute: &str, examined: u64, returned: u64) {
+        if !self.indexes.contains_key(attribute) && !self.add_index(attribute) {
+            return;
+        }
+        if let Some(index) = self.indexes.get(attribute) {
+            index.searches.add(1);
+            index.examined.add(examined);
+            index.returned.add(returned);
+        }
     }
 
-    /// Each step leaves a whole table, so a poisoned lock is usable.
-    fn lock(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Returns false if there are too many indexes.
+    #[cold]
+    fn add_index(&mut self, attribute: &str) -> bool {
+        if self.indexes.len() >= INDEXES_COUNTED_MAX {
+            return false;
+        }
+        let counters = Arc::new(IndexCounters {
+            name: attribute.into(),
+            searches: Counter::default(),
+            examined: Counter::default(),
+            returned: Counter::default(),
+        });
+        self.shared.indexes().push(Arc::clone(&counters));
+        self.indexes.insert(attribute.into(), counters);
+        true
     }
 }
 
-impl Table {
-    fn listener(&mut self, listener: ListenerIndex) -> &mut ListenerUse {
-        self.listeners.entry(listener.0).or_default()
+/// Each step leaves whole lists, so a poisoned lock is usable.
+impl Usage {
+    fn clients(&self) -> MutexGuard<'_, Clients> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins a new period if the present one is over.
-    fn renew(&mut self, now: Instant) {
-        let began = *self.began.get_or_insert(now);
-        let elapsed = now.saturating_duration_since(began);
-        if elapsed < CLIENTS_PERIOD {
-            return;
-        }
-        let [present, before] = &mut self.clients;
-        *before = std::mem::take(present);
-        if elapsed >= 2 * CLIENTS_PERIOD {
-            before.clear();
-        }
-        self.began = Some(now);
+    fn indexes(&self) -> MutexGuard<'_, Vec<Arc<IndexCounters>>> {
+        self.indexes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn client(&mut self, key: ClientKey, dn: &str) -> &mut Client {
-        let [clients, _] = &mut self.clients;
-        if clients.len() >= CLIENTS_KEPT_MAX && !clients.contains_key(&key) {
-            let cheapest = clients.iter().min_by_key(|(_, client)| client.work.micros).map(|(key, _)| *key);
-            cheapest.and_then(|cheapest| clients.remove(&cheapest));
-        }
-        clients.entry(key).or_insert_with(|| Client { dn: cut(dn).into(), work: Work::default() })
+    fn listener(&self, listener: ListenerIndex) -> Option<&ListenerCounters> {
+        self.listeners.get(usize::from(listener.0))
+    }
+}
+
+impl Clients {
+    /// Returns the clients whose period is the one at a time, or the one before.
+    fn at(&self, now: Instant) -> impl Iterator<Item = &Arc<ClientCounters>> {
+        let elapsed = self.began.map(|began| now.saturating_duration_since(began)).unwrap_or_default();
+        let present = if elapsed < 2 * CLIENTS_PERIOD { &self.present[..] } else { &[] };
+        let before = if elapsed < CLIENTS_PERIOD { &self.before[..] } else { &[] };
+        present.iter().chain(before)
     }
 }
 
@@ -148,38 +291,32 @@ fn cut(dn: &str) -> &str {
 
 /// Returns the clients of all loops that cost most, the costliest first.
 pub(crate) fn top_clients(loops: &[Arc<Usage>], count: usize, now: Instant) -> Vec<ClientUse> {
-    let mut sums: HashMap<ClientKey, Client> = HashMap::new();
+    let mut sums: HashMap<ClientKey, (Box<str>, Work)> = HashMap::new();
     for usage in loops {
-        let mut table = usage.lock();
-        table.renew(now);
-        for (key, client) in table.clients.iter().flatten() {
-            let sum =
-                sums.entry(*key).or_insert_with(|| Client { dn: client.dn.clone(), work: Work::default() });
-            sum.work.add(&client.work);
+        for client in usage.clients().at(now) {
+            let (_, sum) = sums.entry(client.key).or_insert_with(|| (client.dn.clone(), Work::default()));
+            sum.add(&client.work.value());
         }
     }
-    let mut all: Vec<(ClientKey, Client)> = sums.into_iter().collect();
-    all.sort_by(|(_, one), (_, other)| {
-        other.work.micros.cmp(&one.work.micros).then_with(|| one.dn.cmp(&other.dn))
-    });
-    all.truncate(count);
-    let shown = |(key, client): (ClientKey, Client)| ClientUse {
-        work: client.work,
+    let shown = |(key, (dn, work)): (ClientKey, (Box<str>, Work))| ClientUse {
+        work,
         source: key.source.to_string(),
-        dn: client.dn.into(),
+        dn: dn.into(),
     };
-    all.into_iter().map(shown).collect()
+    let mut all: Vec<ClientUse> = sums.into_iter().map(shown).collect();
+    all.sort_by(|one, other| other.work.micros.cmp(&one.work.micros).then_with(|| one.dn.cmp(&other.dn)));
+    all.truncate(count);
+    all
 }
 
 /// Returns the sum over all loops of what a listener did.
 pub(crate) fn listener_use(loops: &[Arc<Usage>], listener: ListenerIndex) -> ListenerUse {
     let mut sum = ListenerUse::default();
     for usage in loops {
-        let table = usage.lock();
-        if let Some(found) = table.listeners.get(&listener.0) {
-            sum.opened += found.opened;
-            sum.closed += found.closed;
-            sum.work.add(&found.work);
+        if let Some(found) = usage.listener(listener) {
+            sum.opened += found.opened.value();
+            sum.closed += found.closed.value();
+            sum.work.add(&found.work.value());
         }
     }
     sum
@@ -189,11 +326,11 @@ pub(crate) fn listener_use(loops: &[Arc<Usage>], listener: ListenerIndex) -> Lis
 pub(crate) fn index_uses(loops: &[Arc<Usage>]) -> Vec<(String, IndexUse)> {
     let mut sums = BTreeMap::<String, IndexUse>::new();
     for usage in loops {
-        for (name, used) in &usage.lock().indexes {
-            let sum = sums.entry(name.to_string()).or_default();
-            sum.searches += used.searches;
-            sum.examined = sum.examined.saturating_add(used.examined);
-            sum.returned = sum.returned.saturating_add(used.returned);
+        for used in usage.indexes().iter() {
+            let sum = sums.entry(used.name.to_string()).or_default();
+            sum.searches += used.searches.value();
+            sum.examined = sum.examined.saturating_add(used.examined.value());
+            sum.returned = sum.returned.saturating_add(used.returned.value());
         }
     }
     sums.into_iter().collect()
@@ -211,50 +348,68 @@ mod tests {
         Work { micros, operations: 1, ..Work::default() }
     }
 
+    /// Two event loops, and what readers see of them.
+    fn loops() -> ([UsageCounters; 2], [Arc<Usage>; 2]) {
+        let shared = [Arc::<Usage>::default(), Arc::default()];
+        (shared.clone().map(UsageCounters::new), shared)
+    }
+
     #[test]
     fn the_costliest_clients_of_all_loops_stay_for_two_periods() {
-        let (loops, start) = ([Arc::<Usage>::default(), Arc::default()], Instant::now());
-        let listener = ListenerIndex(0);
-        loops[0].attribute(&work(5), listener, key(1), "cn=a", start);
+        let ((mut loops, shared), start) = (loops(), Instant::now());
+        let (listener, mut places) = (ListenerIndex(0), [0; 2]);
+        loops[0].attribute(&work(5), listener, (key(1), &mut places[0]), "cn=a", start);
         let later = Work { operations: 2, ..work(12) };
-        loops[0].attribute(&later, listener, key(2), "cn=b", start);
-        loops[1].attribute(&work(4), listener, key(1), "cn=a", start);
+        loops[0].attribute(&later, listener, (key(2), &mut places[1]), "cn=b", start);
+        assert_eq!(places, [0, 1]);
+        loops[1].attribute(&work(4), listener, (key(1), &mut places[1]), "cn=a", start);
         let costs = |now: Instant| -> Vec<(String, u64)> {
-            top_clients(&loops, 10, now).into_iter().map(|client| (client.dn, client.work.micros)).collect()
+            top_clients(&shared, 10, now).into_iter().map(|client| (client.dn, client.work.micros)).collect()
         };
         assert_eq!(costs(start), [("cn=a".to_owned(), 9), ("cn=b".to_owned(), 7)]);
-        assert_eq!(top_clients(&loops, 1, start).len(), 1);
+        assert_eq!(top_clients(&shared, 1, start).len(), 1);
         assert_eq!(costs(start + CLIENTS_PERIOD).len(), 2);
         assert_eq!(costs(start + 2 * CLIENTS_PERIOD).len(), 0);
-        assert_eq!(listener_use(&loops, listener).work, Work { operations: 3, ..work(16) });
+        assert_eq!(listener_use(&shared, listener).work, Work { operations: 3, ..work(16) });
+        // A second period, in which the place of the first one is another client's.
+        let (next, total) = (start + CLIENTS_PERIOD, Work { operations: 3, ..work(13) });
+        loops[0].attribute(&total, listener, (key(2), &mut places[0]), "cn=b", next);
+        assert_eq!(costs(next), [("cn=a".to_owned(), 9), ("cn=b".to_owned(), 8)]);
+        let (third, total) = (next + CLIENTS_PERIOD, Work { operations: 4, ..work(14) });
+        loops[0].attribute(&total, listener, (key(1), &mut places[0]), "cn=a", third);
+        assert_eq!(costs(third), [("cn=a".to_owned(), 1), ("cn=b".to_owned(), 1)]);
     }
 
     #[test]
     fn clients_are_bounded_and_a_costly_one_stays() {
-        let (loops, start) = ([Arc::<Usage>::default()], Instant::now());
-        let mut total = work(1_000);
-        loops[0].attribute(&total, ListenerIndex(0), key(0), "cn=costly", start);
+        let ((mut loops, shared), start) = (loops(), Instant::now());
+        let (mut total, mut place) = (work(1_000), 0);
+        loops[0].attribute(&total, ListenerIndex(0), (key(0), &mut place), "cn=costly", start);
         let long = "ä".repeat(CLIENT_NAME_SIZE_MAX);
         for number in 1..=2 * CLIENTS_KEPT_MAX as u64 {
             total.micros += 1;
-            loops[0].attribute(&total, ListenerIndex(0), key(number), &long, start);
+            loops[0].attribute(&total, ListenerIndex(0), (key(number), &mut place), &long, start);
         }
-        let top = top_clients(&loops, usize::MAX, start);
+        let top = top_clients(&shared, usize::MAX, start);
         assert_eq!((top.len(), top[0].dn.as_str()), (CLIENTS_KEPT_MAX, "cn=costly"));
         assert!(top.iter().all(|client| client.dn.len() <= CLIENT_NAME_SIZE_MAX));
     }
 
     #[test]
     fn indexes_and_connections_are_counted() {
-        let loops = [Arc::<Usage>::default(), Arc::default()];
+        let (mut loops, shared) = loops();
         loops[0].index_used("mail", 3, 1);
         loops[1].index_used("mail", 2, 2);
         loops[1].index_used("cn", 1, 1);
         let mail = IndexUse { searches: 2, examined: 5, returned: 3 };
-        assert_eq!(index_uses(&loops)[1], ("mail".to_owned(), mail));
+        assert_eq!(index_uses(&shared)[1], ("mail".to_owned(), mail));
         loops[0].opened(ListenerIndex::DATA_DIRECTORY);
         loops[1].closed(ListenerIndex::DATA_DIRECTORY);
-        let found = listener_use(&loops, ListenerIndex::DATA_DIRECTORY);
+        let found = listener_use(&shared, ListenerIndex::DATA_DIRECTORY);
         assert_eq!((found.opened, found.closed), (1, 1));
+        for number in 0..2 * INDEXES_COUNTED_MAX {
+            loops[0].index_used(&number.to_string(), 1, 1);
+        }
+        assert_eq!(index_uses(&shared).len(), INDEXES_COUNTED_MAX + 1, "the second loop has cn as well");
     }
 }
