@@ -27,8 +27,8 @@ pub struct Pando {
     folder: PathBuf,
     setup: Setup,
     product: String,
-    /// Whether an audit trail is kept from the next start on.
-    audit: bool,
+    /// Settings of the node from the next start on.
+    node: toml::Table,
     /// Settings in force in addition to the setup.
     circumstances: Option<Arc<Circumstances>>,
     /// Attributes that always have an index, and so may not be given one.
@@ -53,7 +53,7 @@ impl Pando {
             folder: folder.to_owned(),
             setup: setup.clone(),
             product,
-            audit: setup.audit,
+            node: if setup.audit { Circumstances::audit() } else { toml::Table::new() },
             circumstances: None,
             always_indexed: Vec::new(),
         };
@@ -125,8 +125,8 @@ impl Peer for Pando {
             text("threads", "one event loop a core that it may use, one writer"),
             text("durability", "every change synced before it is answered (there is no other mode)"),
             text("password scheme", self.setup.password_scheme()),
-            text("operation log", if self.audit { "off" } else { self.setup.on_or_off() }),
-            text("audit trail", if self.audit { "of every operation" } else { "off" }),
+            text("operation log", if self.setup.audit { "off" } else { self.setup.on_or_off() }),
+            text("audit trail", if self.setup.audit { "of every operation" } else { "off" }),
             text("access control", "anonymous reads, userPassword excepted"),
             text("limits", "none"),
         ]
@@ -147,9 +147,9 @@ impl Peer for Pando {
         let address = free_address()?;
         let listen = format!("ldap://{address}");
         let mut command = self.command(&["serve", "--admin-dn", &self.setup.admin_dn, "--listen", &listen]);
-        if self.audit {
+        if !self.node.is_empty() {
             let node = self.folder.join("node.toml");
-            write_file(&node, "[audit]\nfolder = \"audit\"\n")?;
+            write_file(&node, &self.node.to_string())?;
             command.arg("--node").arg(node);
         } else if self.setup.operation_log {
             command.arg("--log-operations");
@@ -159,8 +159,9 @@ impl Peer for Pando {
     }
 
     fn wants_start(&mut self, workload: &Workload) -> bool {
-        let audit = self.setup.audit || workload.circumstances.as_ref().is_some_and(|of| of.audit);
-        std::mem::replace(&mut self.audit, audit) != audit
+        let mut node = if self.setup.audit { Circumstances::audit() } else { toml::Table::new() };
+        node.extend(workload.circumstances.iter().flat_map(|of| of.node.clone()));
+        std::mem::replace(&mut self.node, node.clone()) != node
     }
 
     fn set_for(&mut self, workload: &Workload, server: &Server) -> Result<(), PeerError> {

@@ -371,7 +371,8 @@ impl Driven<'_> {
         let targets = Targets::resolve(&[format!("ldap://{}", target.server.address())])
             .map_err(|error| error.to_string())?;
         let administrator = (target.setup.admin_dn.clone(), target.setup.admin_password.clone());
-        let bind = match (&target.data.user, workload.needs.access_control) {
+        let is_user = workload.circumstances.as_ref().is_some_and(|of| of.user);
+        let bind = match (&target.data.user, workload.needs.access_control || is_user) {
             (Some(user), true) => user.clone(),
             (None, true) => return Err("no entry of the data has a password to bind with".to_owned()),
             (_, false) => administrator,

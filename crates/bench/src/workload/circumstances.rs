@@ -13,8 +13,10 @@ pub struct Circumstances {
     pub settings: toml::Table,
     /// Entries that they need, one line for each value.
     pub entries: Vec<String>,
-    /// Whether every operation is in an audit trail.
-    pub audit: bool,
+    /// Settings of the node.
+    pub node: toml::Table,
+    /// Whether the load is a user's, and not the administrator's.
+    pub user: bool,
 }
 
 /// The table `bench` of the file.
@@ -22,7 +24,10 @@ pub struct Circumstances {
 #[serde(default, deny_unknown_fields)]
 struct BenchTable {
     entries: Vec<String>,
+    /// Whether every operation is in an audit trail.
     audit: bool,
+    node: toml::Table,
+    user: bool,
 }
 
 impl Circumstances {
@@ -37,10 +42,19 @@ impl Circumstances {
         };
         let mut settings: toml::Table = toml::from_str(text).map_err(wrong)?;
         let beside = settings.remove("bench").unwrap_or_else(|| toml::Table::new().into());
-        let BenchTable { entries, audit } = beside.try_into().map_err(wrong)?;
+        let BenchTable { entries, audit, mut node, user } = beside.try_into().map_err(wrong)?;
+        if audit {
+            node.extend(Circumstances::audit());
+        }
         let name = file.rsplit(['/', '\\']).next().unwrap_or(file);
         let name = name.strip_suffix(".toml").unwrap_or(name).to_owned();
-        Ok(Circumstances { name, settings, entries, audit })
+        Ok(Circumstances { name, settings, entries, node, user })
+    }
+
+    /// Returns the settings of a node for an audit trail of every operation.
+    pub(crate) fn audit() -> toml::Table {
+        let folder = toml::Table::from_iter([("folder".to_owned(), "audit".into())]);
+        toml::Table::from_iter([("audit".to_owned(), folder.into())])
     }
 
     /// Returns the settings of a comparison, with these in place of its own.
@@ -62,9 +76,11 @@ mod tests {
     #[test]
     fn settings_take_the_place_of_those_that_are_there() {
         let text = "access_rules = [\"a: b\"]\n[limits]\nsize_limit = 5\n[bench]\naudit = true\n\
-                    entries = [\"dn: cn=a\\ncn: a\"]\n";
+                    user = true\nentries = [\"dn: cn=a\\ncn: a\"]\n[bench.node]\nmetrics.listen = \"x\"\n";
         let read = Circumstances::parse("some/rules-50.toml", text).unwrap();
-        assert_eq!((read.name.as_str(), read.audit, read.entries.len()), ("rules-50", true, 1));
+        assert_eq!((read.name.as_str(), read.user, read.entries.len()), ("rules-50", true, 1));
+        let node: toml::Table = toml::from_str("audit.folder = \"audit\"\nmetrics.listen = \"x\"\n").unwrap();
+        assert_eq!(read.node, node);
         let base: toml::Table = toml::from_str("a = 1\n[limits]\nsize_limit = 0\nother = 1\n").unwrap();
         let text = read.over(base).to_string();
         for line in ["a = 1", "access_rules", "size_limit = 5", "other = 1"] {
