@@ -186,7 +186,10 @@ impl Txn {
         if !cache.is_active() {
             return self.get_from_tree(map, key);
         }
-        if let Some(value) = cache.row(map, number).and_then(|place| self.bytes_at(place)) {
+        if let Some(place) = cache.row(map, number)
+            && let Some(value) = self.bytes_at(place)
+        {
+            cache.keep_hint(map, number, place);
             return Ok(Some(value));
         }
         let value = self.get_from_tree(map, key)?;
@@ -307,11 +310,20 @@ impl Txn {
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(cache) = &self.row_cache else { return };
         let mut cache = cache.borrow_mut();
+        // Without waiting for the slot of the row, if possible.
         if cache.is_active()
-            && let Some((offset, len)) = cache.row(map, key)
+            && let Some((offset, len)) = cache.hint(map, key).or_else(|| cache.row(map, key))
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
         {
             system::prefetch(value);
+        }
+    }
+
+    /// Prefetches the slot of a key in a map of id sets: call it some time before the key is looked up.
+    #[inline]
+    pub(crate) fn prefetch_id(&self, map: usize, key: &[u8]) {
+        if let Some(cache) = &self.row_cache {
+            cache.borrow_mut().prefetch_id(map, key);
         }
     }
 

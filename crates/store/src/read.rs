@@ -76,6 +76,12 @@ impl Read {
         self.txn.prefetch(self.map(map).index, key);
     }
 
+    /// Does the same for what [`View::cache_rows`](crate::View::cache_rows) knows of a key of an id set map.
+    #[inline]
+    pub fn prefetch_ids(&self, map: MapId, key: &[u8]) {
+        self.txn.prefetch_id(self.map(map).index, key);
+    }
+
     /// Returns the rows of a plain map whose keys lie in `range`, as `(key, value)`.
     pub fn scan(&self, map: MapId, range: KeyRange<'_>, direction: Direction) -> Scan<'_> {
         Scan::new(self, self.map(map), range, direction)

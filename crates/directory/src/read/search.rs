@@ -178,13 +178,14 @@ impl Search {
             None => None,
             Some(page) => Some(Box::new(Paging::begin(&snapshot.directory().page_key, &inputs, page)?)),
         };
+        let filter = inputs.filter_ahead();
         let (base, mut work) = match find_base(&inputs)? {
             Base::Tree(base) => {
                 if controls.assertion().is_some() {
                     inputs.check_assertion(base)?;
                 }
                 let scans = paging.as_deref().is_some_and(|page| page.scans);
-                match TreeSearch::start(&inputs, base, scans) {
+                match TreeSearch::start(&inputs, base, scans, filter) {
                     Ok(search) => (base, Work::Tree(search)),
                     Err(error) => return Err(inputs.refusal_at(base, error)?.into()),
                 }

@@ -6,6 +6,7 @@
 //! entries. A plan changes the cost of a search, never its results: candidates include every entry that matches, and
 //! the whole filter is evaluated on each candidate whose source does not imply a match.
 
+mod ahead;
 mod chain_ids;
 mod described;
 mod pieces;

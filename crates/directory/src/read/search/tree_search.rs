@@ -86,12 +86,13 @@ impl TreeSearch {
         inputs: &SearchInputs<'_>,
         base: EntryId,
         scans_for_page: bool,
+        filter: Option<Result<Term, OperationError>>,
     ) -> Result<Box<TreeSearch>, OperationError> {
         let SearchInputs { snapshot, rights, id, request, controls, .. } = *inputs;
         let mut scope = SearchScope::of(base, request, controls);
         let state = scope.seen_in(snapshot.state());
         let referrals = scope.prepare(snapshot, rights)?;
-        let filter = Term::prepared(snapshot, rights.shown(), request.filter)?;
+        let filter = filter.unwrap_or_else(|| Term::prepared(snapshot, rights.shown(), request.filter))?;
         let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
         let clients = &state.settings.general.member_of_clients;
         if !clients.is_empty() && selection.is_all_user() && is_client_of(snapshot, inputs.context, clients) {

@@ -75,7 +75,7 @@ impl RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         RowCache {
-            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher },
+            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher, last: (0, 0) },
             rows: CachedRows { places: Growing::new(bytes_max / 4) },
             moved,
             txn_id,
@@ -167,6 +167,35 @@ impl RowCache {
         self.rows.remember(self.moment, map, key, place) && !self.rows.places.is_full(ROWS_EIGHTHS)
     }
 
+    /// Prefetches the slot of a key that is about to be looked up.
+    #[inline]
+    pub(crate) fn prefetch_id(&mut self, map: usize, key: &[u8]) {
+        if self.stands
+            && let Some(words) = key_words(map, key)
+        {
+            let number = (hash(&self.ids.hasher, &words) >> 32) as usize;
+            system::prefetch(self.ids.places.table.place(number));
+        }
+    }
+
+    /// Returns where the row of the id that was found last was found before. It may have moved.
+    #[inline]
+    pub(crate) fn hint(&mut self, map: usize, id: u64) -> Option<ValueLocation> {
+        let hint = *self.ids.hint(map, id)?;
+        (hint != 0).then(|| unpack(hint))
+    }
+
+    /// Keeps the location of a row with the id that was found last, for [`hint`](RowCache::hint).
+    #[inline]
+    pub(crate) fn keep_hint(&mut self, map: usize, id: u64, value: ValueLocation) {
+        if let Some(hint) = self.ids.hint(map, id)
+            && let Some(packed) = pack(value)
+            && *hint != packed
+        {
+            *hint = packed;
+        }
+    }
+
     /// Prefetches the slot of a row that is about to be looked up.
     #[inline]
     pub(crate) fn prefetch_place(&mut self, key: u64) {
@@ -188,13 +217,32 @@ impl RowCache {
 
 /// Keys of id set maps that have one id.
 ///
-/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
+/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes. In
+/// place of the last two words, a short key has hints: the locations of the two rows with the id.
 /// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves
 /// one slot forward when it is requested again, so keys that are requested once do not evict those that are requested
 /// often.
 struct CachedIds {
     places: Growing<8>,
     hasher: RandomState,
+    /// The slot that was found last, and its id.
+    last: (usize, u64),
+}
+
+/// Words of a slot after which those of a short key end, and the length of the longest one.
+const SHORT_WORDS: usize = 6;
+const SHORT_KEY_MAX: u8 = 29;
+
+/// Returns true if a slot holds a key.
+#[inline(always)]
+fn is_of(place: &[u64; 8], words: &KeyWords) -> bool {
+    place[2..SHORT_WORDS] == words[..4] && (is_short(place) || place[SHORT_WORDS..] == words[4..])
+}
+
+/// Returns true if the key of a slot is so short that the slot has hints.
+#[inline(always)]
+fn is_short(place: &[u64; 8]) -> bool {
+    place[2].to_ne_bytes()[0] <= SHORT_KEY_MAX
 }
 
 /// A key that is not cached, in the form in which it would be.
@@ -214,7 +262,8 @@ impl CachedIds {
     ) -> Option<Result<u64, NewKey>> {
         let words = key_words(map, key)?;
         let key = NewKey { hash: hash(&self.hasher, &words), words };
-        if let Some(id) = id_in(&mut self.places.table, moment, moved, &key) {
+        if let Some((id, number)) = id_in(&mut self.places.table, moment, moved, &key) {
+            self.last = (number, id);
             return Some(Ok(id));
         }
         let carried = if self.places.has_before() { self.carry_over(moment, moved, &key) } else { None };
@@ -223,9 +272,21 @@ impl CachedIds {
 
     #[inline(never)]
     fn carry_over(&mut self, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
-        let id = id_in(self.places.before()?, moment, moved, key)?;
+        let (id, _) = id_in(self.places.before()?, moment, moved, key)?;
         self.remember(moment, key, id);
         Some(id)
+    }
+
+    /// Returns the word for the location of the row of the id that was found last.
+    #[inline]
+    fn hint(&mut self, map: usize, id: u64) -> Option<&mut u64> {
+        let (number, last) = self.last;
+        if last != id {
+            return None;
+        }
+        // Another key may have taken the slot.
+        let place = self.places.table.place(number);
+        (place[1] == id && is_short(place)).then(|| &mut place[SHORT_WORDS + (map & 1)])
     }
 
     fn insert_ahead(&mut self, moment: Moment, key: &NewKey, id: u64) {
@@ -235,7 +296,7 @@ impl CachedIds {
             let place = table.place(number ^ way);
             if (place[0] as u32) < moment.floor {
                 free = free.or(Some(way));
-            } else if place[0] >> 32 == key.hash & u64::from(u32::MAX) && place[2..] == key.words {
+            } else if place[0] >> 32 == key.hash & u64::from(u32::MAX) && is_of(place, &key.words) {
                 return;
             }
         }
@@ -262,14 +323,14 @@ fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
     [tag(moment.stamp, key.hash), id, first, second, third, fourth, fifth, sixth]
 }
 
-/// Returns the id under a key, if a table has it.
+/// Returns the id under a key and the number of its slot, if a table has it.
 #[inline(always)]
-fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<u64> {
+fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<(u64, usize)> {
     let NewKey { hash, words } = key;
     let number = (hash >> 32) as usize;
     for way in 0..SLOTS_PER_KEY {
         let mut place = *table.place(number ^ way);
-        if place[0] >> 32 != hash & u64::from(u32::MAX) || place[2..] != *words {
+        if place[0] >> 32 != hash & u64::from(u32::MAX) || !is_of(&place, words) {
             continue;
         }
         if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
@@ -286,7 +347,7 @@ fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewK
             let before = std::mem::replace(table.place(number ^ (way - 1)), place);
             *table.place(number ^ way) = before;
         }
-        return Some(place[1]);
+        return Some((place[1], number ^ way.saturating_sub(1)));
     }
     None
 }
