@@ -217,8 +217,8 @@ impl RowCache {
 
 /// Keys of id set maps that have one id.
 ///
-/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes. In
-/// place of the last two words, a short key has hints: the locations of the two rows with the id.
+/// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
+/// In place of the last two words, a short key has hints: the locations of the two rows with the id.
 /// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves
 /// one slot forward when it is requested again, so keys that are requested once do not evict those that are requested
 /// often.
