@@ -1,0 +1,277 @@
+//! Writing of entry rows: whole rows attribute by attribute, and rows in memory of which some attributes change.
+
+use std::ops::Range;
+
+use ber::Tag;
+
+use super::{
+    Attributes, CHECKED_FROM, Content, EntryRow, FIXED_SIZE, FORM_INLINE, FORM_LINKS, FORM_MIXED, FORM_TABLE,
+    InlineValue, REFERENCE_TAG, VERSION,
+};
+use crate::model::codec::{Decoder, put_varint};
+use crate::model::rows::AttrId;
+
+/// Initial capacity for heads; enough for most entries.
+const HEADS_CAPACITY: usize = 128;
+
+/// An entry row in memory, as `apply` changes it. Attributes stay encoded, so a change of one copies the others.
+#[derive(Clone, Debug, Default)]
+pub struct StoredEntry {
+    /// Position of the last record that changed the entry.
+    pub position: u64,
+    /// Heads and contents of the original row.
+    row: Vec<u8>,
+    /// The current attributes, in the order in which the entry got them.
+    attributes: Vec<(AttrId, AttributePlace)>,
+}
+
+/// Location of an attribute of a [`StoredEntry`].
+#[derive(Clone, Debug)]
+enum AttributePlace {
+    /// Ranges of its head and its content in the row, which is far smaller than 4 GiB.
+    Row(Range<u32>, Range<u32>),
+    /// A new or changed attribute.
+    Here(EncodedAttribute),
+}
+
+/// An attribute in the encoding of a row.
+#[derive(Clone, Debug)]
+pub struct EncodedAttribute {
+    /// The head, then the content.
+    bytes: Vec<u8>,
+    head_len: u32,
+}
+
+impl EncodedAttribute {
+    /// Encodes an attribute whose values are in the row, or referred to by their hash.
+    pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
+        // Most heads take four octets; each value has two or three octets before it.
+        let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
+        let mut bytes = Vec::with_capacity(8 + len);
+        put_inline_head(&mut bytes, id, values.iter().copied());
+        let head_len = as_u32(bytes.len());
+        put_values(&mut bytes, values.iter().copied());
+        EncodedAttribute { bytes, head_len }
+    }
+
+    /// Encodes an attribute with a row of `values` for each value.
+    pub(crate) fn table(id: AttrId) -> EncodedAttribute {
+        EncodedAttribute::empty(id, FORM_TABLE)
+    }
+
+    /// Encodes a link attribute.
+    pub(crate) fn links(id: AttrId) -> EncodedAttribute {
+        EncodedAttribute::empty(id, FORM_LINKS)
+    }
+
+    /// Returns the head and the content.
+    fn parts(&self) -> (&[u8], &[u8]) {
+        self.bytes.split_at(self.head_len as usize)
+    }
+
+    fn empty(id: AttrId, form: u8) -> EncodedAttribute {
+        let mut bytes = Vec::new();
+        put_empty(&mut bytes, id, form);
+        EncodedAttribute { head_len: as_u32(bytes.len()), bytes }
+    }
+}
+
+impl StoredEntry {
+    /// Copies a row.
+    pub fn of(row: &EntryRow<'_>) -> StoredEntry {
+        let mut attributes = Vec::with_capacity(24);
+        let mut rest = row.attributes();
+        let (mut head, mut content) = (0, as_u32(row.heads.len()));
+        while let Some(attribute) = rest.next() {
+            let head_end = as_u32(row.heads.len() - rest.heads.0.len());
+            let content_end = as_u32(row.len() - rest.contents.len());
+            attributes.push((attribute.id, AttributePlace::Row(head..head_end, content..content_end)));
+            (head, content) = (head_end, content_end);
+        }
+        StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
+    }
+
+    /// Returns the encoded row.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
+        // Adjacent attributes of the old row are copied together.
+        let (mut heads, mut contents) = (0..0, 0..0);
+        for (_, place) in &self.attributes {
+            match place {
+                AttributePlace::Row(head, content)
+                    if head.start == heads.end && content.start == contents.end =>
+                {
+                    (heads.end, contents.end) = (head.end, content.end);
+                    continue;
+                }
+                AttributePlace::Row(..) | AttributePlace::Here(_) => {}
+            }
+            row.heads.extend_from_slice(self.of_row(&heads));
+            row.out.extend_from_slice(self.of_row(&contents));
+            (heads, contents) = (0..0, 0..0);
+            match place {
+                AttributePlace::Row(head, content) => (heads, contents) = (head.clone(), content.clone()),
+                AttributePlace::Here(attribute) => {
+                    let (head, content) = attribute.parts();
+                    row.heads.extend_from_slice(head);
+                    row.out.extend_from_slice(content);
+                }
+            }
+        }
+        row.heads.extend_from_slice(self.of_row(&heads));
+        row.out.extend_from_slice(self.of_row(&contents));
+        row.finish()
+    }
+
+    /// Returns the numbers of the attributes, in their order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = AttrId> {
+        self.attributes.iter().map(|(id, _)| *id)
+    }
+
+    /// Returns the content of an attribute.
+    pub fn find(&self, id: AttrId) -> Option<Content<'_>> {
+        let (_, place) = self.attributes.iter().find(|(attribute, _)| *attribute == id)?;
+        let (head, contents) = self.bytes(place);
+        Attributes { heads: Decoder(head), contents }.next().map(|attribute| attribute.content)
+    }
+
+    /// Sets an attribute, or removes it if `content` is `None`. A new attribute goes to the end.
+    pub fn set(&mut self, id: AttrId, content: Option<EncodedAttribute>) {
+        let place = self.attributes.iter().position(|(attribute, _)| *attribute == id);
+        match (place, content.map(AttributePlace::Here)) {
+            (Some(place), None) => drop(self.attributes.remove(place)),
+            (Some(place), Some(content)) => {
+                if let Some((_, known)) = self.attributes.get_mut(place) {
+                    *known = content;
+                }
+            }
+            (None, Some(content)) => self.attributes.push((id, content)),
+            (None, None) => {}
+        }
+    }
+
+    /// Returns the head and content of an attribute.
+    fn bytes<'s>(&'s self, place: &'s AttributePlace) -> (&'s [u8], &'s [u8]) {
+        match place {
+            AttributePlace::Row(head, content) => (self.of_row(head), self.of_row(content)),
+            AttributePlace::Here(attribute) => attribute.parts(),
+        }
+    }
+
+    fn of_row(&self, range: &Range<u32>) -> &[u8] {
+        self.row.get(range.start as usize..range.end as usize).unwrap_or_default()
+    }
+}
+
+/// Writes an entry row attribute by attribute.
+pub(crate) struct RowWriter {
+    /// Buffer: the caller's bytes, then the fixed part of the row, then the contents.
+    out: Vec<u8>,
+    /// Start of the row in `out`.
+    start: usize,
+    /// The heads, which `finish` inserts before the contents.
+    heads: Vec<u8>,
+}
+
+impl RowWriter {
+    /// Begins a row after the bytes in `out`.
+    #[expect(clippy::indexing_slicing, reason = "constants within the fixed size")]
+    pub(crate) fn begin(mut out: Vec<u8>, position: u64) -> RowWriter {
+        let start = out.len();
+        let mut fixed = [0; FIXED_SIZE];
+        fixed[0] = VERSION;
+        fixed[CHECKED_FROM..][..8].copy_from_slice(&position.to_be_bytes());
+        out.extend_from_slice(&fixed);
+        RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
+    }
+
+    /// Appends an attribute whose values are in the row, or referred to by their hash.
+    pub(crate) fn inline<'v>(
+        &mut self,
+        id: AttrId,
+        values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
+    ) {
+        put_inline_head(&mut self.heads, id, values.clone());
+        put_values(&mut self.out, values);
+    }
+
+    /// Appends an attribute with a row of `values` for each value.
+    pub(crate) fn table(&mut self, id: AttrId) {
+        put_empty(&mut self.heads, id, FORM_TABLE);
+    }
+
+    /// Appends a link attribute.
+    pub(crate) fn links(&mut self, id: AttrId) {
+        put_empty(&mut self.heads, id, FORM_LINKS);
+    }
+
+    /// Returns the buffer with the complete row at its end.
+    #[expect(clippy::indexing_slicing, reason = "begin() has put FIXED_SIZE octets after start")]
+    pub(crate) fn finish(self) -> Vec<u8> {
+        let RowWriter { mut out, start, heads } = self;
+        let contents = start + FIXED_SIZE;
+        let contents_end = out.len();
+        // Make room for the heads.
+        out.extend_from_slice(&heads);
+        out.copy_within(contents..contents_end, contents + heads.len());
+        out[contents..contents + heads.len()].copy_from_slice(&heads);
+        out[contents - 4..contents].copy_from_slice(&as_u32(heads.len()).to_be_bytes());
+        let crc = crc32c::crc32c(&out[start + CHECKED_FROM..]);
+        out[start + 1..start + CHECKED_FROM].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+}
+
+/// Converts a length within a row; rows are far below 4 GiB.
+fn as_u32(len: usize) -> u32 {
+    u32::try_from(len).unwrap_or(u32::MAX)
+}
+
+/// Appends the head of an attribute with these values.
+fn put_inline_head<'v>(
+    head: &mut Vec<u8>,
+    id: AttrId,
+    values: impl ExactSizeIterator<Item = InlineValue<'v>>,
+) {
+    let (mut size, mut is_mixed) = (0, false);
+    let count = values.len();
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        is_mixed |= tag == REFERENCE_TAG;
+        size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
+    }
+    put_varint(head, u64::from(id.0));
+    head.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
+    put_varint(head, count as u64);
+    put_varint(head, size as u64);
+}
+
+/// Appends the content of an attribute with these values.
+fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        content.push(tag);
+        // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
+        match bytes.len().to_be_bytes() {
+            [.., 0, short @ ..=0x7f] => content.push(short),
+            [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
+            [.., high, low] => content.extend_from_slice(&[0x82, high, low]),
+        }
+        content.extend_from_slice(bytes);
+    }
+}
+
+/// Appends the head of an attribute without content.
+fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
+    put_varint(head, u64::from(id.0));
+    head.extend_from_slice(&[form, 0, 0]);
+}
+
+fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
+    match value {
+        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+    }
+}
+
+const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);
