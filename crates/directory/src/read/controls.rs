@@ -3,17 +3,26 @@
 //! [`SUPPORTED_CONTROLS`] is the one table: other controls are unknown, and the root DSE lists exactly these. A control
 //! that is unknown, or that the operation does not support, is refused if it is critical and ignored otherwise.
 
-use ber::{Reader, Tag};
-use ldap::{
-    AtLeast, AttributeSelection, Control, Controls, DecodeLimits, DereferenceSpec, EffectiveRightsRequest,
-    Filter, FilterBuf, ListViewRequest, ListViewTarget, PagedResults, PersistentSearch, Request, ResultCode,
-    SearchOptions, SelectionBuf, SortKey, SyncRequest, decode_matched_values, oids,
-};
+mod options;
+mod values;
 
-use crate::model::limits::{COPY_BYTES_MAX, RIGHTS_ATTRIBUTES_MAX, SYNC_COOKIE_MAX};
+use ber::Tag;
+use ldap::{Control, Controls, FilterBuf, PersistentSearch, Request, ResultCode, oids};
+
+use crate::model::limits::COPY_BYTES_MAX;
 use crate::model::outcome::Outcome;
 pub use crate::model::usable::EXPLAIN;
 use crate::read::page_request::PageRequest;
+pub use options::{
+    AttributeOrigin, CountKind, DereferenceOptions, EffectiveRightsOptions, EntryCopyOptions,
+    ListViewOptions, RequestedSortKey, SortOptions, SyncOptions, WindowTarget,
+};
+use values::{
+    no_value, read_account_usability, read_assertion, read_at_least, read_copy, read_count, read_dereference,
+    read_effective_rights, read_flag, read_matched_values, read_no_operation, read_origin,
+    read_paged_results, read_persistent, read_proxied, read_search_options, read_session_tracking, read_sort,
+    read_subentries, read_subentries_draft, read_sync, read_window,
+};
 
 /// OID of ManageDsaIT (RFC 3296 section 3).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
@@ -256,102 +265,6 @@ pub fn copies_bytes_max(controls: &Controls<'_>) -> usize {
     let count =
         [oids::PRE_READ, oids::POST_READ].into_iter().filter(|oid| controls.find(oid).is_some()).count();
     count * COPY_BYTES_MAX
-}
-
-/// Effective rights that a search requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EffectiveRightsOptions {
-    /// The authorization identity as the client wrote it; `None` for the client's own.
-    pub identity: Option<String>,
-    /// Attributes of interest in addition to those that the search returns.
-    pub attributes: Vec<String>,
-}
-
-/// Copy of the changed entry that a client requests (RFC 4527).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EntryCopyOptions {
-    /// Whether the change must fail without the copy.
-    pub is_critical: bool,
-    /// The requested attributes, as in a search.
-    pub selection: SelectionBuf,
-}
-
-/// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct DereferenceOptions {
-    /// Whether the search must fail without the control.
-    pub is_critical: bool,
-    /// Attributes that hold DNs, each with the attributes to return of the named entries.
-    pub specs: Vec<(String, Vec<String>)>,
-}
-
-/// Sort request (RFC 2891).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SortOptions {
-    /// Whether the search must fail if it cannot sort.
-    pub is_critical: bool,
-    /// The most important key first.
-    pub keys: Vec<RequestedSortKey>,
-}
-
-/// One sort key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestedSortKey {
-    /// The attribute description as the client wrote it.
-    pub attribute: String,
-    /// The name or OID of a matching rule; `None` for the attribute's own.
-    pub rule: Option<String>,
-    /// Whether the order is descending.
-    pub reverse: bool,
-}
-
-/// Requested part of a sorted list (draft-ietf-ldapext-ldapv3-vlv).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListViewOptions {
-    /// Number of entries before the target.
-    pub before: u32,
-    /// Number of entries after the target.
-    pub after: u32,
-    /// The target entry.
-    pub target: WindowTarget,
-    /// Whether the client sent a context id, as if from an earlier response.
-    pub has_context: bool,
-}
-
-/// Target entry of a list view request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WindowTarget {
-    /// Offset of the entry and the number of entries, as the client counts them.
-    Offset(u32, u32),
-    /// The first entry whose sort key is this value or greater.
-    Value(Vec<u8>),
-}
-
-/// Synchronization request (RFC 4533).
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SyncOptions {
-    /// Whether the server sends later changes (refreshAndPersist).
-    pub persists: bool,
-    /// Cookie of the previous synchronization.
-    pub cookie: Option<Vec<u8>>,
-}
-
-/// Control by which a search counts its results.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CountKind {
-    /// Search No-Op (OpenLDAP).
-    SearchNoOp,
-    /// Matching Entry Count (UnboundID).
-    MatchingEntries,
-}
-
-/// Origin of attributes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AttributeOrigin {
-    /// They are stored.
-    Stored,
-    /// The server computes them.
-    Computed,
 }
 
 /// Controls that few requests have. All other requests carry only one word for them.
@@ -597,194 +510,6 @@ impl RequestControls {
     }
 }
 
-fn read_account_usability(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    controls.account_usability = true;
-    no_value(control)
-}
-
-/// Ignores the value, which is for the audit trail; intermediaries may have appended to it. It decides nothing, so a
-/// malformed one is no reason to refuse the request (draft-wahl-ldap-session sections 2.2 and 2.3).
-fn read_session_tracking(_: &mut RequestControls, _: &Control<'_>) -> Result<(), &'static str> {
-    Ok(())
-}
-
-fn read_proxied(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    if controls.proxied {
-        return Err("comes with the other version of it");
-    }
-    controls.proxied = true;
-    if control.value.is_some() { Ok(()) } else { Err("takes an identity as its value") }
-}
-
-/// Ignores the value: the server waits for the position before it reads anything else of the request.
-fn read_at_least(_: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    match AtLeast::decode(control.value.unwrap_or_default()) {
-        Some(_) => Ok(()),
-        None => Err("takes a position and milliseconds from 0 to 2147483647 as its value"),
-    }
-}
-
-fn read_effective_rights(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes an authorization identity, alone or with attributes, as its value";
-    let asked = EffectiveRightsRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    if asked.attributes.len() > RIGHTS_ATTRIBUTES_MAX {
-        return Err("names more attributes than are answered for");
-    }
-    controls.seldom().effective_rights = Some(EffectiveRightsOptions {
-        identity: asked.identity.map(str::to_owned),
-        attributes: asked.attributes.into_iter().map(str::to_owned).collect(),
-    });
-    Ok(())
-}
-
-fn read_subentries(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes a BOOLEAN as its value";
-    if controls.subentries.is_some() {
-        return Err("comes with the other version of it");
-    }
-    let mut reader = Reader::new(control.value.ok_or(EXPECTED)?);
-    let visible = reader.element(Tag::BOOLEAN).map_err(|_| EXPECTED)?;
-    if visible.len() != 1 || !reader.is_empty() {
-        return Err(EXPECTED);
-    }
-    controls.subentries = Some(visible != [0]);
-    Ok(())
-}
-
-/// Reads the control of draft-ietf-ldup-subentry section 3: with it, only subentries are seen.
-fn read_subentries_draft(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    if controls.subentries.is_some() {
-        return Err("comes with the other version of it");
-    }
-    controls.subentries = Some(true);
-    no_value(control)
-}
-
-fn read_origin(
-    controls: &mut RequestControls,
-    control: &Control<'_>,
-    origin: AttributeOrigin,
-) -> Result<(), &'static str> {
-    if controls.seldom().origin.replace(origin).is_some() {
-        return Err("comes with the one that excludes these attributes");
-    }
-    no_value(control)
-}
-
-fn read_count(controls: &mut RequestControls, kind: CountKind) -> Result<(), &'static str> {
-    match controls.seldom().count.replace(kind) {
-        Some(_) => Err("comes with another control that counts"),
-        None => Ok(()),
-    }
-}
-
-/// Reads the options of a search. A search of a base above the naming contexts always covers them, so the option for
-/// that changes nothing.
-fn read_search_options(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes a number from 0 to 3 as its value";
-    let options = SearchOptions::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    controls.seldom().domain_scope |= options.domain_scope;
-    Ok(())
-}
-
-fn read_paged_results(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes a page size from 0 to 2147483647 and a cookie as its value";
-    let asked = PagedResults::decode(control.value.ok_or(EXPECTED)?).ok_or(EXPECTED)?;
-    controls.seldom().page = Some(PageRequest::of(asked));
-    Ok(())
-}
-
-fn read_assertion(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    let filter = Filter::from_bytes(control.value.unwrap_or_default(), &DecodeLimits::default());
-    controls.seldom().assertion = Some(filter.map_err(|_| "takes a filter as its value")?.into());
-    Ok(())
-}
-
-fn read_no_operation(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    read_flag(&mut controls.seldom().no_operation, control)
-}
-
-fn read_window(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes counts before and after a target, and the target, as its value";
-    let asked = ListViewRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    let target = match asked.target {
-        ListViewTarget::Offset { offset, count } => WindowTarget::Offset(offset, count),
-        ListViewTarget::Value(value) => WindowTarget::Value(value.to_vec()),
-    };
-    let (before, after, has_context) = (asked.before, asked.after, asked.context.is_some());
-    controls.seldom().window = Some(ListViewOptions { before, after, target, has_context });
-    Ok(())
-}
-
-fn read_matched_values(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    let items = decode_matched_values(control.value.unwrap_or_default())
-        .ok_or("takes a list of 1 to 100 filter items as its value")?;
-    controls.seldom().matched_values = items.into_iter().map(FilterBuf::from).collect();
-    Ok(())
-}
-
-fn read_sync(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    const EXPECTED: &str = "takes a mode, a cookie of up to 1,000 octets and a hint as its value";
-    let asked = SyncRequest::decode(control.value.unwrap_or_default()).ok_or(EXPECTED)?;
-    if asked.cookie.is_some_and(|cookie| cookie.len() > SYNC_COOKIE_MAX) {
-        return Err(EXPECTED);
-    }
-    let cookie = asked.cookie.map(<[u8]>::to_vec);
-    controls.seldom().sync = Some(SyncOptions { persists: asked.persists, cookie });
-    Ok(())
-}
-
-fn read_persistent(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    let asked = PersistentSearch::decode(control.value.unwrap_or_default())
-        .ok_or("takes types of changes from 1 to 15 and two BOOLEANs as its value")?;
-    controls.seldom().persistent = Some(asked);
-    Ok(())
-}
-
-fn read_copy(control: &Control<'_>) -> Result<EntryCopyOptions, &'static str> {
-    let limits = DecodeLimits::default();
-    let selection = AttributeSelection::from_bytes(control.value.unwrap_or_default(), &limits);
-    let selection = selection.map_err(|_| "takes a list of attributes as its value")?.into();
-    Ok(EntryCopyOptions { is_critical: control.critical, selection })
-}
-
-fn read_dereference(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    let specs = DereferenceSpec::decode_list(control.value.unwrap_or_default())
-        .ok_or("takes a list of attributes with at most 100 names as its value")?;
-    let owned = |spec: DereferenceSpec<'_>| {
-        let wanted = spec.wanted.into_iter().map(str::to_owned).collect();
-        (spec.attribute.to_owned(), wanted)
-    };
-    let specs = specs.into_iter().map(owned).collect();
-    controls.seldom().dereference = Some(DereferenceOptions { is_critical: control.critical, specs });
-    Ok(())
-}
-
-fn read_sort(controls: &mut RequestControls, control: &Control<'_>) -> Result<(), &'static str> {
-    let keys =
-        SortKey::decode_list(control.value.unwrap_or_default()).ok_or("takes a list of keys as its value")?;
-    let owned = |key: SortKey<'_>| RequestedSortKey {
-        attribute: key.attribute.to_owned(),
-        rule: key.rule.map(str::to_owned),
-        reverse: key.reverse,
-    };
-    let keys = keys.into_iter().map(owned).collect();
-    controls.seldom().sort = Some(SortOptions { is_critical: control.critical, keys });
-    Ok(())
-}
-
-/// Reads a control whose presence is its whole content.
-fn read_flag(flag: &mut bool, control: &Control<'_>) -> Result<(), &'static str> {
-    *flag = true;
-    no_value(control)
-}
-
-/// Checks that the value is absent (as in RFC 3296 section 3 and RFC 3829 section 3). Some clients send an empty value
-/// instead.
-fn no_value(control: &Control<'_>) -> Result<(), &'static str> {
-    if control.value.is_some_and(|value| !value.is_empty()) { Err("takes no value") } else { Ok(()) }
-}
-
 fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outcome {
     let diagnostic = match known {
         Some(known) => {
@@ -797,7 +522,7 @@ fn unavailable(control: &Control<'_>, known: Option<&SupportedControl>) -> Outco
 
 #[cfg(test)]
 mod tests {
-    use ldap::ControlsBuf;
+    use ldap::{ControlsBuf, PagedResults};
 
     use super::*;
     use crate::model::usable::Uses;

@@ -1,0 +1,99 @@
+//! The values of request controls, decoded and owned.
+
+use ldap::SelectionBuf;
+
+/// Effective rights that a search requests.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EffectiveRightsOptions {
+    /// The authorization identity as the client wrote it; `None` for the client's own.
+    pub identity: Option<String>,
+    /// Attributes of interest in addition to those that the search returns.
+    pub attributes: Vec<String>,
+}
+
+/// Copy of the changed entry that a client requests (RFC 4527).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EntryCopyOptions {
+    /// Whether the change must fail without the copy.
+    pub is_critical: bool,
+    /// The requested attributes, as in a search.
+    pub selection: SelectionBuf,
+}
+
+/// Dereference request: attributes of the entries that results name (draft-masarati-ldap-deref).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DereferenceOptions {
+    /// Whether the search must fail without the control.
+    pub is_critical: bool,
+    /// Attributes that hold DNs, each with the attributes to return of the named entries.
+    pub specs: Vec<(String, Vec<String>)>,
+}
+
+/// Sort request (RFC 2891).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SortOptions {
+    /// Whether the search must fail if it cannot sort.
+    pub is_critical: bool,
+    /// The most important key first.
+    pub keys: Vec<RequestedSortKey>,
+}
+
+/// One sort key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RequestedSortKey {
+    /// The attribute description as the client wrote it.
+    pub attribute: String,
+    /// The name or OID of a matching rule; `None` for the attribute's own.
+    pub rule: Option<String>,
+    /// Whether the order is descending.
+    pub reverse: bool,
+}
+
+/// Requested part of a sorted list (draft-ietf-ldapext-ldapv3-vlv).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListViewOptions {
+    /// Number of entries before the target.
+    pub before: u32,
+    /// Number of entries after the target.
+    pub after: u32,
+    /// The target entry.
+    pub target: WindowTarget,
+    /// Whether the client sent a context id, as if from an earlier response.
+    pub has_context: bool,
+}
+
+/// Target entry of a list view request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WindowTarget {
+    /// Offset of the entry and the number of entries, as the client counts them.
+    Offset(u32, u32),
+    /// The first entry whose sort key is this value or greater.
+    Value(Vec<u8>),
+}
+
+/// Synchronization request (RFC 4533).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyncOptions {
+    /// Whether the server sends later changes (refreshAndPersist).
+    pub persists: bool,
+    /// Cookie of the previous synchronization.
+    pub cookie: Option<Vec<u8>>,
+}
+
+/// Control by which a search counts its results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountKind {
+    /// Search No-Op (OpenLDAP).
+    SearchNoOp,
+    /// Matching Entry Count (UnboundID).
+    MatchingEntries,
+}
+
+/// Origin of attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AttributeOrigin {
+    /// They are stored.
+    Stored,
+    /// The server computes them.
+    Computed,
+}
