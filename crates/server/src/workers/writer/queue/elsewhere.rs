@@ -7,7 +7,8 @@ use std::time::Duration;
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;
 
-use super::{Answer, Fetched, WriteQueue, WriteRequest, all_failed, lock};
+use super::super::{Answer, WriteRequest, all_failed};
+use super::{Fetched, WriteQueue, lock};
 use crate::net::mailbox::{Address, LoopMessage};
 
 impl WriteQueue {

@@ -1,0 +1,321 @@
+//! The queue before the writer: room for changes, waiting changes, notices of commits.
+
+mod elsewhere;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use directory::Requester;
+use directory::rows::EntryId;
+
+use super::{ToWrite, UPDATE_BYTES, WriteRequest};
+use crate::limits::{WRITES_QUEUED_BYTES_MAX, WRITES_QUEUED_MAX};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords};
+use crate::workers::attempts::Attempts;
+use crate::workers::audit_feed::AuditFeed;
+use crate::workers::log_reader::LogReader;
+
+/// The queue before the writer, shared by all event loops.
+pub(crate) struct WriteQueue {
+    waiting: Mutex<WaitingChanges>,
+    work_arrived: Condvar,
+    reserved: Mutex<Reserved>,
+    /// Counts commits. An event loop with an older snapshot renews it before it handles requests, so that every later
+    /// request, on any connection, sees the changes that were answered.
+    commits: AtomicU64,
+    /// Event loops to notify of the next commit.
+    wanted_by: Box<[AtomicBool]>,
+    pub(super) mailboxes: Arc<[Mailbox]>,
+    /// Unrecorded password attempts of all accounts.
+    attempts: Attempts,
+    /// Receives a notice of each commit, if there is an audit trail.
+    audit: Option<Arc<AuditFeed>>,
+    /// Receives a notice of each commit for replicas.
+    log_reader: Option<Arc<LogReader>>,
+}
+
+/// Room in the queue for `count` changes: one, or more after batches join them. Dropping it releases the room, whether
+/// the change was made, was refused, or ended with its session.
+pub(crate) struct Reservation {
+    queue: Arc<WriteQueue>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Reservation {
+    /// Returns a reservation of no room, for a change that does not go to the writer yet.
+    pub(crate) fn none(queue: &Arc<WriteQueue>) -> Reservation {
+        Reservation { queue: Arc::clone(queue), count: 0, bytes: 0 }
+    }
+
+    /// Returns the reserved bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Takes over the room of another reservation.
+    pub(super) fn absorb(&mut self, other: &mut Reservation) {
+        self.count += std::mem::take(&mut other.count);
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    /// Releases the room.
+    pub(super) fn release(&mut self) {
+        if self.count > 0 {
+            self.queue.release(std::mem::take(&mut self.count), std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        self.release();
+    }
+}
+
+/// The reserved room. No thread holds both locks of the queue at once.
+#[derive(Default)]
+struct Reserved {
+    /// Changes held back by a session, queued, or in the batch.
+    count: usize,
+    /// The bytes of their messages.
+    bytes: usize,
+    /// An event loop found the queue full and waits for [`LoopMessage::WriterHasRoom`].
+    wanted: bool,
+}
+
+#[derive(Default)]
+struct WaitingChanges {
+    requests: Vec<WriteRequest>,
+    closed: bool,
+    /// The thread of a replica has other work.
+    poked: bool,
+}
+
+impl WriteQueue {
+    pub(crate) fn new(mailboxes: Arc<[Mailbox]>) -> WriteQueue {
+        WriteQueue {
+            waiting: Mutex::default(),
+            work_arrived: Condvar::new(),
+            reserved: Mutex::default(),
+            commits: AtomicU64::new(0),
+            wanted_by: mailboxes.iter().map(|_| AtomicBool::default()).collect(),
+            mailboxes,
+            attempts: Attempts::default(),
+            audit: None,
+            log_reader: None,
+        }
+    }
+
+    /// Makes the queue notify the audit trail, if there is one, and the reader of the log of each commit.
+    pub(crate) fn noticed(self, audit: Option<Arc<AuditFeed>>, log_reader: Arc<LogReader>) -> WriteQueue {
+        WriteQueue { audit, log_reader: Some(log_reader), ..self }
+    }
+
+    /// Announces a commit: event loops see it before they handle more requests.
+    pub(crate) fn committed(&self) {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        for (wanted, mailbox) in self.wanted_by.iter().zip(self.mailboxes.iter()) {
+            if wanted.load(Ordering::SeqCst) && wanted.swap(false, Ordering::SeqCst) {
+                mailbox.post(LoopMessage::Committed);
+            }
+        }
+        if let Some(audit) = &self.audit {
+            audit.changed();
+        }
+        if let Some(log_reader) = &self.log_reader {
+            log_reader.committed();
+        }
+    }
+
+    /// Requests [`LoopMessage::Committed`] for an event loop at the next commit. The loop must then compare
+    /// [`commits`](WriteQueue::commits), because it gets no message for earlier commits.
+    pub(crate) fn request_commit_notice(&self, event_loop: u16) {
+        if let Some(wanted) = self.wanted_by.get(usize::from(event_loop)) {
+            wanted.store(true, Ordering::SeqCst);
+        }
+    }
+
+    /// Reserves room for a message of `bytes` bytes. Returns `None` if the queue is full:
+    /// [`LoopMessage::WriterHasRoom`] then announces when to try again.
+    pub(crate) fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
+        let mut reserved = lock(&self.reserved);
+        let fits = reserved.count < WRITES_QUEUED_MAX && reserved.bytes + bytes <= WRITES_QUEUED_BYTES_MAX;
+        // An empty queue takes a message of any size, or one above the bound would wait for ever.
+        if fits || reserved.count == 0 {
+            reserved.count += 1;
+            reserved.bytes += bytes;
+            return Some(Reservation { queue: Arc::clone(self), count: 1, bytes });
+        }
+        reserved.wanted = true;
+        None
+    }
+
+    fn release(&self, count: usize, bytes: usize) {
+        let wanted = {
+            let mut reserved = lock(&self.reserved);
+            reserved.count -= count;
+            reserved.bytes -= bytes;
+            std::mem::take(&mut reserved.wanted)
+        };
+        if wanted {
+            self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::WriterHasRoom));
+        }
+    }
+
+    /// Queues changes in order. Leaves `requests` empty.
+    pub(crate) fn submit(&self, requests: &mut Vec<WriteRequest>) {
+        if requests.is_empty() {
+            return;
+        }
+        let was_empty = {
+            let mut waiting = lock(&self.waiting);
+            let was_empty = waiting.requests.is_empty();
+            waiting.requests.append(requests);
+            was_empty
+        };
+        if was_empty {
+            self.work_arrived.notify_one();
+        }
+    }
+
+    /// Unrecorded password attempts of all accounts.
+    pub(crate) fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    /// Returns a request to record the attempts on an account that [`attempts`](WriteQueue::attempts) has. No client
+    /// waits for it. Returns `None` if the queue is full.
+    pub(crate) fn account_request(
+        self: &Arc<Self>,
+        id: EntryId,
+        anonymous: &Arc<Requester>,
+    ) -> Option<WriteRequest> {
+        self.own_request(ToWrite::Account { id, grace: None, totp_step: None }, anonymous)
+    }
+
+    /// Returns a request of the server itself, for which no client waits. Returns `None` if the queue is full.
+    pub(crate) fn own_request(
+        self: &Arc<Self>,
+        change: ToWrite,
+        anonymous: &Arc<Requester>,
+    ) -> Option<WriteRequest> {
+        Some(WriteRequest {
+            address: Address { event_loop: u16::MAX, slot: 0, connection: 0, ticket: 0 },
+            requester: Arc::clone(anonymous),
+            link: None,
+            change,
+            passwords: PreparedPasswords::default(),
+            reservation: self.reserve(UPDATE_BYTES)?,
+            origin: None,
+            keeps_old_values: false,
+            is_forwarded: false,
+        })
+    }
+
+    /// Returns the number of commits since the start.
+    pub(crate) fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of changes that hold room, for the monitor.
+    pub(crate) fn reserved_count(&self) -> usize {
+        lock(&self.reserved).count
+    }
+
+    /// Makes the writer finish the queued changes and end.
+    pub(crate) fn close(&self) {
+        lock(&self.waiting).closed = true;
+        self.work_arrived.notify_one();
+    }
+
+    /// Moves all waiting changes to the end of `backlog`. If there are none, waits for some, for at most `patience` if
+    /// that is given.
+    pub(crate) fn fetch(&self, backlog: &mut Vec<WriteRequest>, patience: Option<Duration>) -> Fetched {
+        let mut waiting = lock(&self.waiting);
+        let mut patience = patience;
+        while backlog.is_empty() && waiting.requests.is_empty() {
+            if waiting.closed {
+                return Fetched::Closed;
+            }
+            if std::mem::take(&mut waiting.poked) {
+                return Fetched::Nothing;
+            }
+            waiting = match patience {
+                Some(Duration::ZERO) => return Fetched::Nothing,
+                // A spurious wake-up only ends the wait early.
+                Some(limit) => {
+                    patience = Some(Duration::ZERO);
+                    self.work_arrived.wait_timeout(waiting, limit).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.work_arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+        backlog.append(&mut waiting.requests);
+        Fetched::Changes
+    }
+}
+
+/// Result of [`WriteQueue::fetch`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fetched {
+    Changes,
+    /// No change within the time.
+    Nothing,
+    /// No change, and the queue is closed.
+    Closed,
+}
+
+/// Every update under the locks is one step, so a poisoned lock is usable.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{queue, request};
+    use super::*;
+
+    fn has_message(queue: &WriteQueue) -> bool {
+        let mut answers = Vec::new();
+        queue.mailboxes[0].take(&mut answers);
+        matches!(answers[..], [LoopMessage::WriterHasRoom])
+    }
+
+    #[test]
+    fn notifies_a_loop_that_found_the_queue_full_of_room() {
+        let (_poll, queue) = queue();
+        let large = queue.reserve(WRITES_QUEUED_BYTES_MAX - 1).unwrap();
+        let small = queue.reserve(1).unwrap();
+        drop(small);
+        assert!(!has_message(&queue), "no client waited");
+        assert!(queue.reserve(2).is_none());
+        drop(large);
+        assert!(has_message(&queue));
+        assert_eq!(queue.reserved_count(), 0);
+        assert!(queue.reserve(2 * WRITES_QUEUED_BYTES_MAX).is_some(), "an empty queue takes any message");
+    }
+
+    #[test]
+    fn reservations_are_bounded_by_count() {
+        let (_poll, queue) = queue();
+        let mut reservations: Vec<_> = (0..WRITES_QUEUED_MAX).map(|_| queue.reserve(1).unwrap()).collect();
+        assert!(queue.reserve(1).is_none());
+        reservations.pop();
+        let last = queue.reserve(1);
+        assert!(last.is_some() && queue.reserve(1).is_none());
+    }
+
+    #[test]
+    fn a_closed_queue_gives_what_it_has_and_ends() {
+        let (_poll, queue) = queue();
+        queue.submit(&mut vec![request(&queue, 1), request(&queue, 2)]);
+        queue.close();
+        let mut backlog = Vec::new();
+        assert_eq!(queue.fetch(&mut backlog, Some(Duration::ZERO)), Fetched::Changes);
+        assert_eq!(backlog.len(), 2);
+        backlog.clear();
+        assert_eq!(queue.fetch(&mut backlog, None), Fetched::Closed);
+    }
+}
