@@ -1,5 +1,5 @@
-//! The list of pages: docs/README.md and docs/SUMMARY.md have a link to every page below docs/, decisions aside, which
-//! docs/decisions/README.md lists (`./dev docs` adds them to the book). Lists of titles have those of the pages.
+//! The lists of pages: docs/README.md has a link to every page below docs/, decisions aside, which
+//! docs/decisions/README.md lists by their titles. `./dev docs` makes the book's table of contents of both.
 
 use crate::files::Files;
 
@@ -7,7 +7,7 @@ use crate::files::Files;
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
     let pages: Vec<&str> = files.names.iter().filter_map(|name| page(name)).collect();
-    for (list, prefix) in [("README.md", ""), ("SUMMARY.md", ""), ("decisions/README.md", "decisions/")] {
+    for (list, prefix) in [("README.md", ""), ("decisions/README.md", "decisions/")] {
         let text = files.text(&format!("docs/{list}"))?;
         let has_decisions = !prefix.is_empty();
         for page in pages.iter().filter(|page| page.starts_with("decisions/") == has_decisions) {
@@ -16,7 +16,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
                 offences.push(format!("docs/{list}: there is no link to {link}"));
             }
             let title = title(&files.text(&format!("docs/{page}"))?);
-            if list != "README.md" && !has_title(&text, link, &title) {
+            if has_decisions && !has_title(&text, link, &title) {
                 offences.push(format!("docs/{list}: the title of {link} is \"{title}\""));
             }
         }
@@ -27,7 +27,7 @@ pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
 /// Returns the path below docs/ of a page that must be listed.
 fn page(name: &str) -> Option<&str> {
     let page = name.strip_prefix("docs/").filter(|page| page.ends_with(".md"))?;
-    (!page.ends_with("README.md") && page != "SUMMARY.md").then_some(page)
+    (!page.ends_with("README.md")).then_some(page)
 }
 
 fn has_link(text: &str, page: &str) -> bool {
@@ -52,14 +52,8 @@ mod tests {
 
     #[test]
     fn pages_are_those_that_no_list_is() {
-        let names = [
-            "docs/how-to/load.md",
-            "docs/README.md",
-            "docs/decisions/README.md",
-            "docs/SUMMARY.md",
-            "README.md",
-        ];
-        assert_eq!(names.map(page), [Some("how-to/load.md"), None, None, None, None]);
+        let names = ["docs/how-to/load.md", "docs/README.md", "docs/decisions/README.md", "README.md"];
+        assert_eq!(names.map(page), [Some("how-to/load.md"), None, None, None]);
         assert!(has_link("[A](how-to/load.md)", "how-to/load.md") && has_link("[A](a.md#x)", "a.md"));
         assert!(!has_link("how-to/load.md", "how-to/load.md"));
         assert_eq!(title("# 0001 Decide once\n\ntext"), "Decide once");
