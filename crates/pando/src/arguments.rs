@@ -2,6 +2,7 @@
 
 mod follow;
 mod form;
+mod members;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;

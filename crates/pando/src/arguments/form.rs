@@ -2,6 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
+use super::members;
 use crate::print::Form;
 
 /// Commands without the two options, with the reason. A prefix covers the commands below it.
@@ -33,7 +34,11 @@ pub(super) fn with_options(command: Command, path: &str) -> Command {
     let command = command.arg(quiet);
     match is_among(&WITHOUT_JSON, path) {
         true => command,
-        false => command.arg(flag("json").help("Print each result as a line of JSON")),
+        false => {
+            let help =
+                command.get_after_help().map(ToString::to_string).unwrap_or_default() + &members::help(path);
+            command.arg(flag("json").help("Print each result as a line of JSON")).after_help(help)
+        }
     }
 }
 
@@ -54,8 +59,6 @@ pub(super) fn of(matches: &ArgMatches) -> Form {
 
 #[cfg(test)]
 mod tests {
-    use std::fmt::Write;
-
     use super::*;
     use crate::arguments::CommandLine;
 
@@ -93,28 +96,21 @@ mod tests {
         }
     }
 
-    /// The page lists each command, with its members or with the reason that it has none, and no others.
+    /// The table lists each command with `--json`, and no others.
     #[test]
-    fn the_page_has_the_members_of_every_command() {
-        let page = include_str!("../../../../docs/reference/tools.md");
-        let section = page.split("## Output for programs").nth(1).unwrap().split("\n## ").next().unwrap();
-        let items = section.split("\n- `").skip(1).filter_map(|item| item.split_once("`: "));
-        let listed: Vec<&str> = items.flat_map(|(commands, _)| commands.split('`').step_by(2)).collect();
-        let mut missing = String::new();
-        for (path, _) in all() {
-            let is_listed = listed.contains(&path.as_str())
-                || WITHOUT.iter().any(|(name, _)| is_among(&[(name, "")], &path) && listed.contains(name));
-            if !is_listed {
-                writeln!(missing, "{path}").unwrap();
-            }
-        }
-        assert!(missing.is_empty(), "docs/reference/tools.md, `Output for programs`, lacks:\n{missing}");
+    fn the_help_has_the_members_of_every_command() {
         let known = all();
-        let is_known = |name: &&str| {
-            known.iter().any(|(path, _)| path == name) || WITHOUT.iter().any(|(without, _)| without == name)
-        };
-        let unknown: Vec<_> = listed.iter().filter(|name| !is_known(name)).collect();
-        assert!(unknown.is_empty(), "docs/reference/tools.md lists no commands: {unknown:?}");
+        for (path, command) in &known {
+            let help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            let has_members = help.contains("\n\nMembers of the objects of --json:\n  ");
+            let prints = !is_among(&WITHOUT, path) && !is_among(&WITHOUT_JSON, path);
+            assert_eq!(has_members, prints, "{path}: {help}");
+        }
+        let listed = members::MEMBERS.iter().flat_map(|(commands, _)| commands.split(", "));
+        let is_left_out = |name: &str| !cfg!(feature = "kafka") && name.starts_with("cluster ");
+        let unknown: Vec<_> =
+            listed.filter(|name| !is_left_out(name) && !known.iter().any(|(path, _)| path == name)).collect();
+        assert!(unknown.is_empty(), "no commands: {unknown:?}");
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! `--json` and `--quiet`: the commands print the members that the page documents, and nothing else.
+//! `--json` and `--quiet`: the commands print the members that their help lists, and nothing else.
 
 use crate::support;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::Value;
@@ -10,26 +9,18 @@ use support::clients::{Run, run};
 use support::pando::{PROGRAM, Start, command};
 use support::{Pando, Scratch};
 
-/// The members that the reference names for each command: all words in backticks.
-fn documented() -> BTreeMap<String, Vec<String>> {
-    let page = include_str!("../../../../docs/reference/tools.md");
-    let section = page.split("## Output for programs").nth(1).unwrap().split("\n## ").next().unwrap();
-    let words =
-        |text: &str| -> Vec<String> { text.split('`').skip(1).step_by(2).map(str::to_owned).collect() };
-    let mut items = BTreeMap::new();
-    for item in section.split("\n- `").skip(1) {
-        let (commands, members) = item.split_once("`: ").unwrap();
-        for name in words(&format!("`{commands}`")) {
-            items.insert(name, words(members));
-        }
-    }
-    items
+/// The members that the help of a command lists: all words in backticks.
+fn documented(verb: &str) -> Vec<String> {
+    let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
+    let help = run(PROGRAM, &words, "").expect_code(0).stdout;
+    let (_, members) =
+        help.split_once("Members of the objects of --json:").unwrap_or_else(|| panic!("{help}"));
+    members.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
 /// A server that `pando init` has set up, and the commands of an administrator.
 struct Desk {
     scratch: Scratch,
-    members: BTreeMap<String, Vec<String>>,
 }
 
 impl Desk {
@@ -42,7 +33,7 @@ impl Desk {
         run(PROGRAM, &words, input)
     }
 
-    /// Runs `verb` with `--json`, and expects at least one line, each with members that the page names.
+    /// Runs `verb` with `--json`, and expects at least one line, each with members that the help names.
     fn json(&self, verb: &str, rest: &str) -> Vec<Value> {
         self.json_of(verb, rest, "")
     }
@@ -50,10 +41,7 @@ impl Desk {
     fn json_of(&self, verb: &str, rest: &str, input: &str) -> Vec<Value> {
         let done = self.run(&format!("{verb} --json --quiet {rest}"), input);
         let done = done.expect_code(0);
-        let row = &self.members[verb];
-        // Such as "as `search`".
-        let known: Vec<&String> =
-            row.iter().chain(row.iter().filter_map(|name| self.members.get(name)).flatten()).collect();
+        let known = documented(verb);
         let lines: Vec<Value> = done
             .stdout
             .lines()
@@ -61,7 +49,7 @@ impl Desk {
             .collect();
         assert!(!lines.is_empty(), "{verb} prints nothing");
         for name in lines.iter().flat_map(|line| line.as_object().unwrap().keys()) {
-            assert!(known.contains(&name), "{verb}: the page lacks {name:?}: {known:?}");
+            assert!(known.contains(name), "{verb}: the help lacks {name:?}: {known:?}");
         }
         assert_eq!(done.stderr, "", "{verb}: --quiet");
         lines
@@ -78,7 +66,7 @@ const PEOPLE: &str = "dn: dc=example,dc=org\nobjectClass: domain\ndc: example\n\
                       dn: ou=groups,dc=example,dc=org\nobjectClass: organizationalUnit\nou: groups\n";
 
 fn desk(name: &str) -> Desk {
-    Desk { scratch: Scratch::new(name), members: documented() }
+    Desk { scratch: Scratch::new(name) }
 }
 
 fn serve(desk: &Desk, node: &Path) -> Pando {
@@ -169,7 +157,7 @@ fn files_and_stopped_directories_answer_in_json() {
     desk.json("version", "");
     // A finding of `doctor` is a line too; a machine for tests may have some.
     let found = command(&["doctor", "--json"], Some(&desk.scratch.join("data"))).stdout;
-    let known = &desk.members["doctor"];
+    let known = documented("doctor");
     for line in found.lines() {
         let object: Value = serde_json::from_str(line).unwrap();
         assert!(object.as_object().unwrap().keys().all(|name| known.contains(name)), "{line}");

@@ -1,5 +1,6 @@
 //! The metrics of a server, as a scraper reads them.
 
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Instant;
@@ -61,9 +62,33 @@ pub fn value(metrics: &str, series: &str) -> f64 {
 /// Fails for metrics that the documentation does not name.
 #[track_caller]
 pub fn expect_documented(metrics: &str) {
+    let documented = documented();
+    let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    let unknown: Vec<_> = names.filter(|name| !documented.contains(*name)).collect();
+    assert!(unknown.is_empty(), "docs/how-to/metrics.md lacks {unknown:?}");
+}
+
+/// Returns the names of the metrics that the page has. In an item of its list, parts that end with an underscore, such
+/// as `pando_audit_`, come before the rest of the names.
+pub fn documented() -> BTreeSet<String> {
     let page = super::clients::repository().join("docs/how-to/metrics.md");
     let page = std::fs::read_to_string(page).unwrap();
-    let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
-    let unknown: Vec<_> = names.filter(|name| !page.contains(&format!("`{name}`"))).collect();
-    assert!(unknown.is_empty(), "docs/how-to/metrics.md lacks {unknown:?}");
+    let mut names = BTreeSet::new();
+    for item in page.split("\n- ") {
+        let (mut beginnings, mut has_rest) = (Vec::new(), false);
+        for word in item.split('`').skip(1).step_by(2) {
+            if word.starts_with("pando_") && word.ends_with('_') {
+                if std::mem::take(&mut has_rest) {
+                    beginnings.clear();
+                }
+                beginnings.push(word);
+            } else if word.starts_with("pando_") {
+                names.insert(word.to_owned());
+            } else {
+                has_rest = true;
+                names.extend(beginnings.iter().map(|beginning| format!("{beginning}{word}")));
+            }
+        }
+    }
+    names
 }
