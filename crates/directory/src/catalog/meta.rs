@@ -1,4 +1,5 @@
-//! Rows of `meta`: keys, and facts that are read without a catalogue.
+//! Rows of `meta`: keys, and facts that are read without a catalogue. Rows of which there are several have keys of a
+//! letter and a number (4, big-endian); the comment of each key draws its value, with sizes in bytes.
 
 use store::{Read, StoreError};
 
@@ -8,24 +9,37 @@ use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, ENTRIES, EntryId, META};
 
-/// Keys of the catalogue in `meta`: a letter, followed by a number (big-endian) if there are several rows.
+/// Row format version (4), version of the normal forms (4).
 pub(crate) const META_FORMAT: &[u8] = b"format";
+/// Highest entry id ever allocated (8).
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
+/// CSN of the last record, as text.
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
 /// 16 random octets. They never leave the directory: cookies of paged searches are sealed with them.
 pub(crate) const META_GENERATION: &[u8] = b"generation";
+/// The administrator's password in stored form.
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
+/// Number that changes with every phase of an index (8). Local to the data directory.
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
+/// Version 1 (1), position of the last record that changed any setting, suffix or index (varint), then a count, and for
+/// each setting its key in a settings file and a list of values as text. `secret_attributes`, `sort_orders` and
+/// `keep_deleted_seconds` are left out while they have their defaults, because earlier builds do not know them.
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
+/// Schema texts: a count, then for each its name and the text.
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
+/// Version 1 (1), createTimestamp and modifyTimestamp of the subschema subentry as Unix seconds (8 each), SHA-256 of
+/// the published definitions (32); missing in older data until its first start.
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
 /// Prefix of the keys of a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
-/// State of the copy of another server's tree; see [`crate::Directory::follow_state`].
+/// States of the copies of other servers' trees: version 2 (1), then for each copy the normal name of its top and its
+/// state, each after its length (4). A state is version 1 (1), entries that are not copied (8), length (4) and text of
+/// the source and content, then the source's cookie. See [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
-/// Key of the last state of a copy that was promoted.
+/// As [`META_FOLLOW`], of promoted copies.
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";
-/// Row of the rules by which existing entries have yet to join their group.
+/// Rules by which existing entries have yet to join their group: version 1 (1), position of the record that stated them
+/// (varint), the rules as in a record of kind 20.
 pub(crate) const META_JOINS: &[u8] = b"joins";
 /// Row of the lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
@@ -39,11 +53,22 @@ pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
     key
 }
 
+/// Attribute: number (varint), then OID, options, and `syntax equality ordering` as OIDs, each a text with its length;
+/// the last is empty if the type was removed from the schema.
 pub(crate) const META_ATTRIBUTE: u8 = b'A';
+/// Class set: number (varint), count, OIDs; an empty one at the end if the schema lacks a class.
 pub(crate) const META_CLASS_SET: u8 = b'C';
+/// DN of a suffix.
 pub(crate) const META_SUFFIX: u8 = b'S';
+/// Index of an attribute: version 2 (1), kinds (1: 1 equality, 2 ordering, 4 presence, 8 substring, 16 approximate),
+/// then for values, presence, grams and sounds each a phase (1: 0 absent, 1 being built, 2 complete, 3 being removed)
+/// and the entry id built to (8), then the OID of the rule of the grams, with its length. A row of `01` alone: complete
+/// for equality and ordering.
 pub(crate) const META_INDEX: u8 = b'I';
+/// contextCSN of a suffix, as text.
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
+/// Sort order: version 1 (1), phase as for an index (1), the last entry built (8), its definition as a text with its
+/// length. Local to the data directory.
 pub(crate) const META_SORT_ORDER: u8 = b'O';
 
 /// Returns the highest entry id allocated so far.

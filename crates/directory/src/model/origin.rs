@@ -1,7 +1,10 @@
 //! Origin of a change: optional fields of a record in addition to the requester.
 //!
 //! A record without these fields is written as version 1, as before they existed; a record with some is version 2. A
-//! reader skips fields that it does not know, so that later versions can add fields.
+//! reader skips fields that it does not know, so that later versions can add fields. A field is its number and its
+//! bytes with their length: 1 operation id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4
+//! address of the client, 5 connection, 6 message id, 7 session tracking (four texts; may come again), 8 access rule, 9
+//! an attribute with the values that the change replaced or removed (may come again).
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record_value::{Value, put_value, take_value};

@@ -4,8 +4,40 @@
 //! [`crate::write::apply`] needs no schema check and cannot be refused. Passwords appear only in stored form. Links
 //! appear as entry ids: a record names the same entry whatever was renamed since.
 //!
-//! Encoding: version (1), kind (1), CSN text, requester's DN, allocations, in version 2 the [`Origin`], then the
-//! fields of the change. The store adds position and crc32c (`docs/reference/store-format.md`).
+//! Encoding: version (1), kind (1), CSN text, requester's DN, attributes allocated, class sets allocated (as in
+//! `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints, texts have their length
+//! before them, lists their count. The store adds position and crc32c.
+//!
+//! ```text
+//!  1 add            entry id, parent id, RDN, DN, class set, flags (1), attributes with their values
+//!  2 modify         entry id, DN, class set, flags (1), value changes
+//!  3 delete         entry id, DN, link attributes whose values are removed; the last value of a required attribute
+//!                   becomes the text of the DN
+//!  4 modify DN      entry id, old DN, parent id, RDN, value changes
+//!  5 suffix         DN; written only by an import, of a suffix that is there
+//!  6 index          attribute, for equality and ordering (read only)
+//!  7 administrator  password in stored form
+//!  8 index          attribute, kinds (1), 0 for none (read only)
+//!  9 settings       parts that are present (1: 1 schema, 2 suffixes, 4 settings), then each: schema texts and settings
+//!                   as in `meta`, suffixes as numbers and DNs; between suffixes and settings, indexes as attributes
+//!                   and kinds (1); at the end, if rules of `auto_members` were added, the list of kind 20
+//! 10 delete tree    entry id, DN, the entries below (entry id, RDN, number of the superior: 0 for the first entry, n
+//!                   for the nth below), link attributes whose values are removed; last values as in 3
+//! 11, 12            as 3 and 10, but such a last value becomes the empty DN
+//! 13, 14            as 11 and 12, and a tombstone of each entry is kept
+//! 15 undelete       position of the delete, DN and parent id of the first entry, entry ids, each after its superior,
+//!                   value changes of each entry
+//! 16 forget         position and entry id of the last tombstone that is removed
+//! 17, 18            as 11 and 12, then flags (1: 1 a tombstone is kept), entryUUIDs (16 each, superiors last), ids of
+//!                   the entries that named a deleted entry; written if neither list has more than 1,000 members
+//! 19 add            as 1, then value changes that set the ends of values
+//! 20 joins          pending rules of `auto_members`: text, entry id examined last, number of entries that joined,
+//!                   reason of a refusal, empty for none
+//! ```
+//!
+//! A value is `00` and bytes with their length, or `01` and the id of the entry that it links to. A value change is an
+//! attribute, a kind (0 add, 1 remove, 2 replace, 3 and a time in seconds since 1970 or 0: end of the values) and
+//! values.
 
 use crate::catalog::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};

@@ -1,8 +1,9 @@
 //! Rows of the directory in the store: ids, maps, keys and the two smallest row formats.
 //!
-//! `docs/reference/store-format.md` draws them. Integers in keys are big-endian, so that they sort numerically. A
-//! normal name or value too long for a key keeps its head, and a hash replaces the rest ([`shorten`]): equality
-//! still works, and the entry itself decides what matches.
+//! Each map below has its key and its value, with sizes in bytes. Ids have 8 bytes, numbers of attributes and class
+//! sets 4. Integers in keys and fixed fields are big-endian, so that they sort numerically. A normal name or value too
+//! long for a key keeps its head, and a hash replaces the rest ([`shorten`]): equality still works, and the entry
+//! itself decides what matches.
 
 use sha2::{Digest, Sha256};
 use store::{MapId, MapKind, MapSpec};
@@ -76,35 +77,42 @@ pub(crate) fn map_number(map: MapId) -> u8 {
     map.index() as u8
 }
 
-/// Catalogue, versions, positions: see [`crate::catalog`].
+/// Catalogue, versions, positions: see the `META_` keys of [`crate::catalog`].
 pub const META: MapId = MapId::new(0);
-/// Entry id -> [`NodeRow`].
+/// Entry id -> [`NodeRow`]. A suffix entry has the parent 0, and all RDNs of its suffix.
 pub const NODES: MapId = MapId::new(1);
 /// Entry id -> attributes: see [`crate::model::entry`].
 pub const ENTRIES: MapId = MapId::new(2);
-/// Entry id, attribute, value key -> value: large values, values of large attributes, names that name no entry.
+/// Entry id, attribute, value key -> value: a value over 1,024 bytes (key: the first 16 bytes of its SHA-256), a value
+/// of an attribute with more than 64 values, or a link value that names no entry (key: the normal value).
 pub const VALUES: MapId = MapId::new(3);
-/// Parent id, normal RDN -> entry id and flags.
+/// Parent id, normal RDN -> entry id, [`NodeFlags`] (1).
 pub const NAMES: MapId = MapId::new(4);
-/// Source id, attribute -> target ids.
+/// Source id, attribute -> target ids (an id set).
 pub const LINKS: MapId = MapId::new(5);
-/// Target id, attribute -> source ids.
+/// Target id, attribute -> source ids (an id set).
 pub const LINKED: MapId = MapId::new(6);
-/// Attribute, normal DN that names no entry -> source ids.
+/// Attribute, normal DN, root first, that names no entry -> source ids (an id set).
 pub const DANGLING: MapId = MapId::new(7);
-/// Attribute, normal value -> entry ids.
+/// Attribute without options, normal value -> entry ids (an id set).
 pub const INDEX: MapId = MapId::new(8);
-/// Class set -> entry ids.
+/// Class set -> entry ids (an id set).
 pub const CLASSES: MapId = MapId::new(9);
-/// Attribute, sort, gram or sound -> entry ids: see [`crate::index::keys`].
+/// Attribute without options, then `p` for presence, `s` and a gram (three bytes of the normal value with `fe` before
+/// and `ff` after it), or `a` and the code of a word -> entry ids (an id set). `s` or `a` alone: entries with a value
+/// too long for pieces. See [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
 /// Deleted entries that are kept: see [`crate::model::tombstone`].
 pub const DELETED: MapId = MapId::new(11);
-/// Number of a sort order -> the keys of its entries, with counts: see [`store::RankedKeys`].
+/// Number of a sort order (4) as the prefix of a ranked set: see [`store::RankedKeys`]. A member is, for each
+/// attribute, 1, the normal form of its least value with `ff` after each zero octet, and two zero octets, or 2 without
+/// a value; of all this the first 480 octets, and then the entry id.
 pub const ORDERS: MapId = MapId::new(12);
-/// Source id, attribute, value -> end of the value: see [`crate::model::value_end`].
+/// Source id, attribute, then 1 and the target id, or 2 and the normal value of a name without an entry -> end of the
+/// value, in seconds since 1970 (8): see [`crate::model::value_end`].
 pub const ENDS: MapId = MapId::new(13);
-/// The same ends by time, and by target: see [`crate::model::value_end`].
+/// The same ends by time (`t`, end, key of `ends`), and of links by target (`l`, target id, attribute, source id) ->
+/// the end: see [`crate::model::value_end`].
 pub const DUE: MapId = MapId::new(14);
 
 /// Flags of an entry that name resolution and search treat specially.

@@ -4,6 +4,12 @@
 //! from the rows that a delete removes. It has the entry's values, with links as entry ids, and the entries that named
 //! it. Keys begin with a letter: `d`, position of the delete, entry id for the tombstone itself; `u`, entryUUID,
 //! position for its entry id.
+//!
+//! Encoding: version (1), entryUUID (16), and in the forms of a record time of the delete in microseconds since 1970,
+//! requester's DN, DN, parent id, RDN, class set, flags (1), attributes with their values, and link attributes with the
+//! entries that named this one: each an attribute, 1 if the values were removed with the entry or 0 if they became text
+//! (1), and entry ids. Version 2, if values have ends, adds entry ids with the ends of their values after these ids,
+//! and at the end value changes that set the entry's own.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record::{Value, ValueChange, put_value_change, take_value_change};

@@ -14,7 +14,7 @@ use std::path::Path;
 use ldap::Scope;
 use page::{Page, Section};
 use support::clients::{Run, repository, run};
-use support::pando::Start;
+use support::pando::{PROGRAM, Start};
 use support::root::was_run_as_root;
 use support::{Pando, SUFFIX, Scratch};
 
@@ -63,7 +63,7 @@ fn given(name: &str, heading: &str) -> (Scratch, Pando, Section) {
         ("SECRET", PASSWORD.to_owned()),
         ("/etc/ssl/pando.pem", authority),
         ("%2Fvar%2Flib%2Fpando%2Fpando.sock", socket),
-        ("/etc/pando/sudo.schema", in_scratch("sudo.schema")),
+        ("/var/lib/pando", Pando::data(&scratch).display().to_string()),
         ("pando.p12", in_scratch("pando.p12")),
         (".dev/unboundid", format!("{}/.dev/unboundid", repository().display())),
     ];
@@ -188,7 +188,8 @@ fn sssd() {
     }
     let (scratch, pando, section) = given("connect-sssd", "SSSD");
     let [conf, commands, schema, rules] = &section.blocks[..] else { panic!("{:?}", section.blocks) };
-    scratch.write("sudo.schema", schema);
+    let programs = Path::new(PROGRAM).parent().unwrap().display();
+    shell(&format!("PATH={programs}:$PATH; cd {}; {schema}", scratch.path().display()));
     shell(rules);
     let sssd = Sssd::start(&scratch, conf);
     let said = sssd.run("sh", &["-ec", commands], "").expect_code(0);

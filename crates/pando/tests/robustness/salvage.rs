@@ -175,7 +175,7 @@ fn contents(directory: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(|file| (file.file_name().into_string().unwrap(), fs::read(file.path()).unwrap())).collect()
 }
 
-/// Returns the groups of a redo log in order, by the format of their heads in store-format.md.
+/// Returns the groups of a redo log in order, by the format of their heads in `store/src/redo/frame.rs`.
 fn frames(data: &Path) -> Vec<Frame> {
     let mut frames = Vec::new();
     for (name, bytes) in contents(data) {
