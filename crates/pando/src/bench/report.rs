@@ -117,7 +117,7 @@ fn write(path: &Path, fill: &Fill<'_>) -> io::Result<()> {
 }
 
 pub(crate) const HELP: &str = "\
-The page is one file without scripts; open it in a browser, or print it. docs/how-to/report.md explains it.
+The page is one file without scripts; open it in a browser, or print it. docs/how-to/benchmark.md explains it.
 
 Examples:
   pando bench report result.json
