@@ -1,4 +1,11 @@
-//! Events: a sequence of fields, each a number and a value, drawn in `docs/reference/audit-format.md`.
+//! Events: a sequence of fields, each a number and a value; `docs/reference/audit-format.md` has the kinds of events.
+//!
+//! A *varint* is an unsigned integer in groups of seven bits, the lowest first, each but the last with the highest bit
+//! set (at most ten bytes). An event is a varint with the length of the rest, at most 65,536, followed by fields in any
+//! order. A field begins with a varint: twice its number, and one if it has bytes. Without bytes its value is a varint;
+//! with bytes it is their length, a varint, and the bytes. A reader skips numbers that it does not know. Text is UTF-8.
+//! Values of a changed attribute: one byte for the kind (0 added, 1 removed, 2 replaced, 3 value before the change),
+//! then the attribute's name and each value, all as a varint with the length and the bytes.
 //!
 //! An [`EventWriter`] appends fields to a buffer; a field that no longer fits is left out, never half written. An
 //! [`Event`] is a view of bytes that were checked once.

@@ -1,4 +1,46 @@
-//! The bytes of segments and blocks, drawn in `docs/reference/audit-format.md`.
+//! The bytes of segments, blocks and the file `head`, whose meaning `docs/reference/audit-format.md` defines. Integers
+//! are unsigned and big-endian, times microseconds since 1970.
+//!
+//! ```text
+//! a segment:  header (120 bytes)  block  block  ...
+//!
+//! the header  offset   size   content
+//!                  0      8   "pandoAUD"
+//!                  8      4   version, 1
+//!                 12     16   identity of the trail, random
+//!                 28      8   number of the segment
+//!                 36      8   number of its first block
+//!                 44      8   time of its creation
+//!                 52     32   the hash of the last block of the segment before, zeroes in the first
+//!                 84     32   public key (Ed25519) of the node
+//!                116      4   crc32c of bytes 0 to 115
+//!
+//! a block     offset   size   content
+//!                  0      3   "blk"
+//!                  3      1   kind: 1 events, 2 anchor
+//!                  4      8   number: that of the block before, and one; the first of the trail is 1
+//!                 12      8   time of writing
+//!                 20      8   position: changes of the directory's log up to it are in the trail
+//!                 28      4   number of events
+//!                 32      4   length of the payload before compression, at most 4,194,304
+//!                 36      4   length of the payload as stored, n, at most 4,259,840
+//!                 40      4   crc32c of bytes 0 to 39
+//!                 44     32   link: hash of the block before; in the first of a segment SHA-256 of its header
+//!                 76      n   the payload
+//!               76+n     32   hash: SHA-256 of bytes 0 to 75+n
+//!
+//! the head    offset   size   content
+//!                  0      8   "pandoAHD"
+//!                  8     16   identity of the trail
+//!                 24      8   number of the segment with the last anchor
+//!                 32      8   number of that anchor's block
+//!                 40     32   its hash
+//!                 72     64   signature of the text `pando audit head 1`, a zero byte, and bytes 0 to 71
+//! ```
+//!
+//! The payload of a block of events is one zstd frame of consecutive events. The payload of an anchor is not
+//! compressed: a signature (64 bytes) with the node's key of the text `pando audit anchor 1`, a zero byte, the identity
+//! of the trail, and bytes 0 to 75 of the block, in this order.
 
 use ring::digest::{Context, SHA256};
 

@@ -5,7 +5,27 @@
 //! it exists and is not locked, and evaluates the access rules. The certificate of the connection identifies the
 //! sending node.
 //!
-//! `docs/reference/cluster-protocol.md` defines the bytes. The transport writes the length of a frame before it.
+//! The transport writes the length of a frame before it. A frame begins with its version (1 byte, 1) and holds a list
+//! of requests or of answers. A *list* is a count (4 bytes) and that many items, a *text* or *bytes* a length (4 bytes)
+//! and that many bytes, an *option* a byte 0, or 1 and the item.
+//!
+//! ```text
+//! a request   operation id (4, 8, 8) | epoch (8) | connection: incarnation, number (8, 8) | position (8)
+//!             requester (1): 0 anonymous; 1 administrator, then DN (text); 2 an entry, then its id (8) and DN (text)
+//!             bind method (1): 0 none, 1 simple, 2 SASL, then the mechanism (text)
+//!             strength of the protection in bits (4) | network (1): 0 local socket, 4 or 6, then the address (4 or 16)
+//!             option of the name of the listener (text)
+//!             work (1): 0 a change: LDAP message (bytes), prepared passwords; 1 an account: entry id (8), update; 2 a
+//!             transaction: a list of changes as in 0
+//! passwords   six lists: clear and stored form (pairs of bytes); clear and the form it verifies against; former forms;
+//!             those that match; clear and a list of SCRAM keys (text); clear ones on a list of bad passwords
+//! an update   failure times (a list of 8), option of a success time, a byte 0 or 1 whether it clears failures, option
+//!             of a grace time, option of two stored forms
+//! an answer   operation id (4, 8, 8) | reply (1): 0 decided: position (8), result; 1 applied before: its position (8);
+//!             2 too old to know; 3 not the writer
+//! a result    code (4), matched DN and diagnostic (text), a list of referrals (text), option of a password policy
+//!             error (1), option of bytes: the value of the response to an extended operation, the controls of any other
+//! ```
 
 mod decode;
 mod encode;

@@ -3,14 +3,14 @@
 //!
 //! | key | value |
 //! |---|---|
-//! | `c` | the [`Cursor`] |
-//! | `n`, node | a node's last claim and the floor of its operation ids |
-//! | `l` | the feature level in force, if it was ever raised |
-//! | `m`, node | its state as a member |
-//! | `k` | the offered key, and whether one is due |
-//! | `h`, node | the address of a node that has the offered key |
-//! | `r` | the progress of the round of comparisons |
-//! | `o`, node, incarnation, sequence | the position of an applied operation |
+//! | `c` | the [`Cursor`]: topic, generation, key, last message, last group |
+//! | `n`, node (4) | a node's last claim: incarnation, attempt; the floor of its operation ids: incarnation, sequence |
+//! | `l` | the feature level in force (8), if it was ever raised |
+//! | `m`, node (4) | flags: 1 has left, 2 and 4 the offsets are present; durable commit (8), snapshot (8) |
+//! | `k` | whether a key is due (1); of an offer: its offset (8), node (4), fingerprint (32), address |
+//! | `h`, node (4) | the address of a node that has the offered key |
+//! | `r` | the round of comparisons: five numbers (8), the start of the next slice (length (4), point) |
+//! | `o`, node (4), incarnation (8), sequence (8) | the position of an applied operation |
 
 use crate::codec::{Reader, put_operation};
 use crate::key::{Fingerprint, Tag};
