@@ -167,7 +167,7 @@ def item(title, rows):
             groups.setdefault(text, []).append(f"{name} ({notices.split()[0]})")
         elif result == "yes":
             groups.setdefault(text and f"{text}: ", []).append(name)
-    parts = [text + named(names) for text, names in sorted(groups.items())]
+    parts = [text + named(names) if text else f"{len(names)} load" for text, names in sorted(groups.items())]
     wide = {"width": 120, "subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
     return textwrap.fill(f"- **{title}**: {'; '.join(parts)}.", **wide)
 
@@ -209,9 +209,9 @@ This page, written by `./dev schema-table`, shows which schema files of other so
 directory with [`schema_files`](../how-to/configure.md#your-own-schema). The files come from the packages of Debian 12
 and from Maven. Of {total} files, {yes} load, {with_notices} load with notices, and {no} do not.
 
-A notice names a definition that differs from the shipped one, which stays, or a part that has no effect. The number of
-notices is in parentheses. Some files load only with the other files of their package. The files of FreeIPA are in no
-package of Debian 12; those of Active Directory, eduPerson and sudo are [part of the
+Files that load are counted. A notice names a definition that differs from the shipped one, which stays, or a part that
+has no effect; the number of notices is in parentheses. Some files load only with the other files of their package. The
+files of FreeIPA are in no package of Debian 12; those of Active Directory, eduPerson and sudo are [part of the
 program](../how-to/configure.md#your-own-schema).
 """
 

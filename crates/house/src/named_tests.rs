@@ -1,31 +1,60 @@
-//! Tests that documents name: `CRATE/PATH.rs::NAME` in a page below `docs/` is a test of that name in that file below
-//! `crates/`. So a page that proves something by tests cannot outlive them.
+//! Tests that documents name: in a page below `docs/`, `CRATE/PATH.rs::NAME` is a test of that name in that file below
+//! `crates/`, and a name alone after "Test:" is a test in any file. So a page that proves something by tests cannot
+//! outlive them.
 
 use crate::files::Files;
+
+/// A test that a page names.
+#[derive(Debug, PartialEq, Eq)]
+struct Named {
+    line: usize,
+    /// The file below `crates/`; `None` for any.
+    file: Option<String>,
+    test: String,
+}
 
 /// Returns the tests that a page names and no file has.
 pub(crate) fn check(files: &Files) -> Result<Vec<String>, String> {
     let mut offences = Vec::new();
+    let is_source = |name: &&String| name.starts_with("crates/") && name.ends_with(".rs");
+    let sources: Vec<(&String, String)> = files
+        .names
+        .iter()
+        .filter(is_source)
+        .map(|name| Ok((name, files.text(name)?)))
+        .collect::<Result<_, String>>()?;
     let is_page = |name: &&String| name.starts_with("docs/") && name.ends_with(".md");
     for page in files.names.iter().filter(is_page) {
-        for (line, file, test) in named(&files.text(page)?) {
-            let path = format!("crates/{file}");
-            let text = if files.names.contains(&path) { files.text(&path)? } else { String::new() };
-            if !has_test(&text, &test) {
-                offences.push(format!("{page}:{line}: there is no test {test} in {path}"));
+        for Named { line, file, test } in named(&files.text(page)?) {
+            let is_in = |name: &str| {
+                file.as_ref().is_none_or(|file| name.strip_prefix("crates/") == Some(file.as_str()))
+            };
+            if !sources.iter().any(|(name, text)| is_in(name) && has_test(text, &test)) {
+                let place = file.map(|file| format!("crates/{file}")).unwrap_or_else(|| "crates".to_owned());
+                offences.push(format!("{page}:{line}: there is no test {test} in {place}"));
             }
         }
     }
     Ok(offences)
 }
 
-/// Returns the tests that a page names: the line, the file and the name of each.
-fn named(page: &str) -> Vec<(usize, String, String)> {
-    let spans = (1..).zip(page.lines()).flat_map(|(line, text)| {
-        let spans = text.split('`').skip(1).step_by(2);
-        spans.filter_map(move |span| Some((line, span.split_once(".rs::")?)))
-    });
-    spans.map(|(line, (file, test))| (line, format!("{file}.rs"), test.to_owned())).collect()
+/// Returns the tests that a page names.
+fn named(page: &str) -> Vec<Named> {
+    let (mut line, mut before, mut found) = (1, "", Vec::new());
+    for (index, part) in page.split('`').enumerate() {
+        let is_span = index % 2 == 1;
+        let is_name = part
+            .chars()
+            .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_');
+        if is_span && let Some((file, test)) = part.split_once(".rs::") {
+            found.push(Named { line, file: Some(format!("{file}.rs")), test: test.to_owned() });
+        } else if is_span && is_name && before.trim_end().ends_with("Test:") {
+            found.push(Named { line, file: None, test: part.to_owned() });
+        }
+        line += part.matches('\n').count();
+        before = part;
+    }
+    found
 }
 
 /// Returns true if a source has a test of that name.
@@ -52,9 +81,13 @@ mod tests {
 
     #[test]
     fn spans_that_name_tests_are_found_with_their_lines() {
-        let page = "By `a/tests/b.rs::c`\nand `x.rs`, `d/src/e.rs::f`.\n";
-        let expected = [(1, "a/tests/b.rs", "c"), (2, "d/src/e.rs", "f")];
-        let expected = expected.map(|(line, file, test)| (line, file.to_owned(), test.to_owned()));
+        let page = "By `a/tests/b.rs::c`\nand `x.rs`, `d/src/e.rs::f`. `g_h` is none. Test:\n  `i_j`.\n";
+        let of = |line, file: Option<&str>, test: &str| Named {
+            line,
+            file: file.map(str::to_owned),
+            test: test.to_owned(),
+        };
+        let expected = [of(1, Some("a/tests/b.rs"), "c"), of(2, Some("d/src/e.rs"), "f"), of(3, None, "i_j")];
         assert_eq!(named(page), expected);
     }
 }
