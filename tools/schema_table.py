@@ -168,8 +168,13 @@ def item(title, rows):
         elif result == "yes":
             groups.setdefault(text and f"{text}: ", []).append(name)
     parts = [text + named(names) if text else f"{len(names)} load" for text, names in sorted(groups.items())]
+    return filled(f"- **{title}**: {'; '.join(parts)}.")
+
+
+def filled(text):
+    """Returns an item of a list, broken into lines."""
     wide = {"width": 120, "subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(f"- **{title}**: {'; '.join(parts)}.", **wide)
+    return textwrap.fill(text, **wide)
 
 
 def page(sources):
@@ -182,7 +187,10 @@ def page(sources):
             if result == "no":
                 failed.setdefault((title.split(" (")[0], Path(name).stem, text), []).append(name)
     numbers = {key.replace(" ", "_"): number for key, number in counts.items()}
-    items = [item(title, rows) for title, rows in sources]
+    whole = {title: len(rows) for title, rows in sources if all(row[1:] == ("yes", "") for row in rows)}
+    listed = ", ".join(f"{title} {count}" for title, count in whole.items())
+    items = [item(title, rows) for title, rows in sources if title not in whole]
+    items.append(filled(f"- All files load of: {listed}."))
     table = [f"| {title} | {named(names)} | {text} |" for (title, _, text), names in failed.items()]
     return "\n".join([HEAD.format(total=sum(counts.values()), **numbers), *items, TABLE, *table, ""])
 
