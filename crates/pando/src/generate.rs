@@ -111,6 +111,28 @@ pub(crate) const HELP: &str = "\
 The template language is that of make-ldif in SLAMD, OpenDJ and UnboundID (docs/how-to/generate.md). Output streams:
 memory stays at some megabytes, however many entries or members of a group there are.
 
+Tags of a template:
+  <random:alpha:N>, alphanumeric, hex, base64; :MIN:MAX
+                                               that many characters, letters in lower case
+  <random:chars:SET:N>, :MIN:MAX               characters of the set, ASCII
+  <random:numeric:N>                           N digits
+  <random:numeric:MIN:MAX>, :FORMAT            a number, ends included; as 00000, #,##0, EUR 0.00, or 5 (digits)
+  <random:month>, :N; <random:telephone>       a month's name, cut to N characters; as +1 555 123 4567
+  <sequential>, :START, :true or :false        counts from START (0); anew below each parent, unless false
+  <list:a;2:b;1> or <list:a:2,b:1>             one of them, by weight (1 if not given)
+  <presence:PERCENT>                           nothing; only that share of entries gets the line
+  <ifpresent:NAME>, :VALUE; <ifabsent:...>     nothing; the line needs that attribute (value), or its absence
+  <first>, <last>                              given name and surname of the entry; no two entries have the same two
+  <file:NAME>, :random or :sequential          a line of a file: in the template's folder, or one of those below
+  <guid>                                       a random UUID
+  <dn>, :N; <_dn>                              the entry's name, its first N RDNs, or its last (N below 0); _ for the commas
+  <rdn>, <parentdn>, <_parentdn>               parts of it
+  <members:TEMPLATE>, alone on its line        the entries of the template, divided among all entries with this line
+  <dnof:TEMPLATE>                              the name of some entry of the template
+  <attributecertificate>                       an X.509 attribute certificate (RFC 5755), its signature random
+The files cities, states, streets, first.names and last.names exist. <members>, <dnof> and <attributecertificate> are
+specific to Pando.
+
 Examples:
   pando generate --list
   pando generate oid --entries 100000 -o oid.ldif.zst

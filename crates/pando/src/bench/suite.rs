@@ -157,8 +157,16 @@ fn write(file: &Path, text: &str) -> Result<(), Stop> {
 }
 
 pub(crate) const HELP: &str = "\
-A suite is a TOML file with steps, each a command of `pando bench`, and goals (docs/how-to/benchmark.md); bench/suites
-contains some. Steps with results are not run again, so the same command continues after an interruption.
+A suite is a TOML file with steps, each a command of `pando bench`, and goals; bench/suites contains some. Steps with
+results are not run again, so the same command continues after an interruption.
+
+A step writes a result: peers, sweep or run, without --output. File names are relative to the suite's folder. WORKLOAD@N
+is the workload with N clients. A goal has a figure: per-second, cpu-micros, p50-micros, p99-micros, p999-micros or
+private-mib; for a loader loaded-per-second, loader-mib, disk-per-ldif, exported-mb-per-second (workload bulk-load); for
+a long run steady-seconds, rate-trend, memory-growth. kind = \"search\" selects one kind of operation of a mix. `of` and
+`over` are STEP/WORKLOAD/SERVER, in a sweep followed by its value (search/people-read/pando/10000); servers are pando,
+openldap, ds389, opendj, and null for the null responder. The figure is the median of the rounds; of several in `over`,
+the best counts. With an error or a wrong answer, the goal is not measured.
 
 Examples:
   pando bench suite bench/suites/goals.toml --list
