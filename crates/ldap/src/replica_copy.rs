@@ -1,5 +1,11 @@
 //! Values of the extended operation by which a replica copies the data of its supplier, Pando's own: see
-//! `docs/reference/replica-protocol.md`.
+//! `docs/reference/replica-protocol.md`. Request and answer:
+//!
+//! ```text
+//! SEQUENCE { copy OCTET STRING, offset INTEGER }
+//! SEQUENCE { copy OCTET STRING, total INTEGER, part CHOICE {
+//!            making [0] NULL, data [1] OCTET STRING, end [2] OCTET STRING } }
+//! ```
 
 use ber::{Reader, Tag};
 

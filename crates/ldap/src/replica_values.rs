@@ -1,5 +1,17 @@
 //! Values of the extended operations by which a replica reads the log of its supplier, Pando's own: see
-//! `docs/reference/replica-protocol.md`.
+//! `docs/reference/replica-protocol.md`. Request and answer:
+//!
+//! ```text
+//! SEQUENCE { generation OCTET STRING (SIZE (16)), position INTEGER, digest OCTET STRING, lineage OCTET STRING,
+//!            waitMs INTEGER, bytesMax INTEGER, name UTF8String }
+//! SEQUENCE { newest INTEGER, lineage OCTET STRING, part CHOICE {
+//!            records [0] SEQUENCE { first INTEGER, SEQUENCE OF OCTET STRING },
+//!            trimmed [1] INTEGER, diverged [2] INTEGER, replaced [3] NULL, otherData [4] NULL } }
+//! ```
+//!
+//! `generation` and `position` are those of the root DSE, `pandoGeneration` and `pandoPosition`: the data that the
+//! replica has, and its last record. `digest` is empty, or the first 16 octets of the SHA-256 of that record. `newest`
+//! is the supplier's last position; `records` begin with the next position, `first`.
 
 use ber::{Reader, Tag, Writer};
 

@@ -125,7 +125,7 @@ Tags of a template:
   <first>, <last>                              given name and surname of the entry; no two entries have the same two
   <file:NAME>, :random or :sequential          a line of a file: in the template's folder, or one of those below
   <guid>                                       a random UUID
-  <dn>, :N; <_dn>                              the entry's name, its first N RDNs, or its last (N below 0); _ for the commas
+  <dn>, :N; <_dn>                              the entry's name, its first N RDNs, or last (N below 0); _ for commas
   <rdn>, <parentdn>, <_parentdn>               parts of it
   <members:TEMPLATE>, alone on its line        the entries of the template, divided among all entries with this line
   <dnof:TEMPLATE>                              the name of some entry of the template
