@@ -585,7 +585,7 @@ mod tests {
         assert_eq!(of(good(), "- `a b`, `… c d\n  e f g`: do `h`.\n"), "");
         let advised = |text: &str| of([good(), vec![cause("g", &[text])]].concat(), items);
         assert_eq!(advised("i {} j: do k"), "");
-        assert!(advised("i {} j: {k}").contains("`i … j`"));
+        assert!(advised("i {} j: {k}").contains("does not list this cause"));
         let missing = "docs/reference/errors.md does not list this cause of unwillingToPerform: ";
         assert_eq!(of(good(), "- `a b`: do.\n"), format!("crates/a.rs:1: {missing}`c d e f`"));
         assert_eq!(
