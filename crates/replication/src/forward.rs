@@ -24,7 +24,7 @@
 //! an answer   operation id (4, 8, 8) | reply (1): 0 decided: position (8), result; 1 applied before: its position (8);
 //!             2 too old to know; 3 not the writer
 //! a result    code (4), matched DN and diagnostic (text), a list of referrals (text), option of a password policy
-//!             error (1), option of bytes: the value of the response to an extended operation, the controls of any other
+//!             error (1), option of bytes: the value of the response to an extended operation, else its controls
 //! ```
 
 mod decode;

@@ -5,8 +5,8 @@
 const SEARCH: &str =
     "`dn`, `attributes`: for each name an array of values; a value that is not UTF-8 is `{\"base64\": ...}`";
 
-const APPLY: &str = "`settings` (`new`, `changes`, `notes`, `applied`); of entries `operation`, `dn`, `place`, `result`, \
-         `reason`, `attributes`; last `plan` and the counts `add`, `change`, `delete` (`plan`) or `added`, \
+const APPLY: &str = "`settings` (`new`, `changes`, `notes`, `applied`); of entries `operation`, `dn`, `place`, \
+         `result`, `reason`, `attributes`; last `plan` and the counts `add`, `change`, `delete` (`plan`) or `added`, \
          `changed`, `deleted` (`apply`), `refused`";
 
 /// Commands without `pando`, separated by commas, and the members of their objects in backquotes, with explanations.

@@ -57,8 +57,8 @@ Kinds of operations:
 Placeholders in texts: {n} the key's number; {part:50} which of 50 equal parts it is in; {dn} and {attribute} those of
 the entry in the template, {attribute:4} its first characters; {random:alphanumeric:11} (numeric, hex, base64) random
 text. share = 0.02 uses the first 2% of the entries, skip leaves some out. own_entries = 1000 adds entries before the
-run and removes them afterwards, for operations with keys = \"own\"; an operation, possibly of weight 0, must say how to add
-them.
+run and removes them afterwards, for operations with keys = \"own\"; an operation, possibly of weight 0, must say how to
+add them.
 A list has one filter, LDAP URL, or base, scope and filter (separated by tabs) a line; -b is the base of bare filters. A
 log is that of Pando (--log-operations) or slapd (loglevel stats); only its searches are used.
 
