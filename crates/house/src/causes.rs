@@ -33,7 +33,11 @@ const OTHERS: [(&str, &str, &str); 6] = [
         "change_suffixes",
         "suffix {:?} has {entries} and cannot be removed: list it among the suffixes",
     ),
-    ("directory/src/settings/value_rules.rs", "check_indexes", "the index of {name} is not built yet"),
+    (
+        "directory/src/settings/value_rules.rs",
+        "check_indexes",
+        "the index of {name} is not built yet: apply it first",
+    ),
     ("directory/src/write/delete.rs", "decide", "{what} is made by the server"),
     ("directory/src/write/modify.rs", "decide", "{what} is made by the server"),
     ("directory/src/write/modify_dn.rs", "decide", "{what} is made by the server"),
