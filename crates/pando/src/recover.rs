@@ -24,7 +24,7 @@ use serde_json::json;
 use server::values::DnText;
 use server::{RestoredCopy, ServeError, time_text};
 
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, EntryValues, comparison_of};
 use crate::exit;
 use crate::ldif::RECORD_SIZE_MAX;
 use crate::named::{Named, parse};
@@ -119,7 +119,7 @@ pub(crate) fn run(arguments: &RecoverArguments) -> ExitCode {
 
 fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     let mut named = Named::connect(&arguments.server).map_err(RecoverError::Failed)?;
-    let comparison = Comparison::of(&mut named.connection)?;
+    let comparison = comparison_of(&mut named.connection)?;
     let scratch = arguments.scratch.clone();
     let scratch = scratch.unwrap_or_else(|| arguments.folder.join(format!("recover-{}", std::process::id())));
     let until = Until {
@@ -247,12 +247,12 @@ impl Recovery<'_> {
     }
 
     /// Returns the values of a record that can be given again.
-    fn values_of(&self, record: &LdifRecord<'_>) -> BTreeMap<String, Vec<Vec<u8>>> {
-        let mut values: BTreeMap<String, Vec<Vec<u8>>> = BTreeMap::new();
+    fn values_of(&self, record: &LdifRecord<'_>) -> EntryValues {
+        let mut values = EntryValues::new();
         if let LdifBody::Entry(lines) = record.body {
             for line in lines.iter() {
                 let name = self.comparison.canonical(line.description);
-                if self.is_writable(&name) || GIVEN.contains(&name.as_str()) {
+                if self.comparison.is_writable(&name) || GIVEN.contains(&name.as_str()) {
                     values.entry(name).or_default().push(line.value.to_vec());
                 }
             }
@@ -260,13 +260,7 @@ impl Recovery<'_> {
         values
     }
 
-    fn is_writable(&self, name: &str) -> bool {
-        let schema = self.comparison.schema();
-        let known = schema.parse_description(name);
-        known.is_ok_and(|known| !schema.type_by_id(known.type_id).no_user_modification)
-    }
-
-    fn addition(&mut self, dn: &str, then: &BTreeMap<String, Vec<Vec<u8>>>) -> Result<(), RecoverError> {
+    fn addition(&mut self, dn: &str, then: &EntryValues) -> Result<(), RecoverError> {
         if let Some(uuid) = then.get("entryUUID").and_then(|values| values.first())
             && let Some(moved) = self.entry_of(uuid)?
         {
@@ -297,38 +291,16 @@ impl Recovery<'_> {
     }
 
     /// Gives an entry the values that it had.
-    fn correction(&mut self, then: &BTreeMap<String, Vec<Vec<u8>>>, now: &Entry) -> Result<(), RecoverError> {
-        let mut changes = ChangesBuf::new();
-        let mut names: Vec<String> = then.keys().cloned().collect();
-        names
-            .extend(now.attributes.iter().map(|attribute| self.comparison.canonical(&attribute.description)));
-        names.sort_unstable();
-        names.dedup();
-        names.retain(|name| self.is_writable(name));
-        let mut changed = Vec::new();
-        for name in names {
-            let wanted = then.get(&name).map(Vec::as_slice).unwrap_or_default();
-            let stored = now.values(&name);
-            let (added, removed) = self.comparison.difference(&name, wanted, stored);
-            if added.is_empty() && removed.is_empty() {
-                continue;
-            }
-            if self.comparison.has_equality(&name) && !wanted.is_empty() {
-                let of = |places: &[usize], values: &[Vec<u8>]| -> Vec<Vec<u8>> {
-                    places.iter().filter_map(|place| values.get(*place).cloned()).collect()
-                };
-                let (removed, added) = (of(&removed, stored), of(&added, wanted));
-                if !removed.is_empty() {
-                    changes.push(ChangeOperation::Delete, &name, &removed);
-                }
-                if !added.is_empty() {
-                    changes.push(ChangeOperation::Add, &name, &added);
-                }
-            } else {
-                changes.push(ChangeOperation::Replace, &name, wanted);
-            }
-            changed.push(name);
+    fn correction(&mut self, then: &EntryValues, now: &Entry) -> Result<(), RecoverError> {
+        let attributes = now.attributes.iter();
+        let stored = attributes
+            .map(|attribute| (self.comparison.canonical(&attribute.description), attribute.values.clone()));
+        let (mut changes, mut changed) = (ChangesBuf::new(), Vec::new());
+        for correction in self.comparison.corrections(then, &stored.collect()) {
+            changes.push(correction.operation, &correction.name, &correction.values);
+            changed.push(correction.name);
         }
+        changed.dedup();
         if changed.is_empty() {
             return Ok(());
         }

@@ -23,6 +23,7 @@ mod attribute_type;
 mod builder;
 mod certificate;
 mod compare;
+mod comparison;
 mod definition;
 mod description;
 mod effect;
@@ -59,6 +60,7 @@ pub use attribute_type::{AttributeType, AttributeUsage, TypeId};
 pub use builder::{SchemaBuilder, named_files};
 pub use certificate::{CertificateFacts, certificate_facts};
 pub use compare::{TypeChange, changed_types};
+pub use comparison::{Comparison, Correction, EntryValues};
 pub use description::AttributeDescription;
 pub use effect::WithoutEffect;
 pub use error::{

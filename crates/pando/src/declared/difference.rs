@@ -8,7 +8,7 @@ use ldap::{Dn, filter_value};
 
 use super::change::{AttributeChange, EntryChange, Kind, OWNED, OWNER};
 use super::file::{DeclaredAttribute, DeclaredEntry, DeclaredValue, bare_name};
-use crate::comparison::Comparison;
+use crate::comparison::{Comparison, comparison_of};
 use crate::named::{Named, parse};
 use crate::user::USER;
 
@@ -24,7 +24,7 @@ pub(super) struct Planner<'c> {
 
 impl<'c> Planner<'c> {
     pub(super) fn new(named: &'c mut Named, owner: &'c str) -> Result<Planner<'c>, String> {
-        let comparison = Comparison::of(&mut named.connection).map_err(|error| error.to_string())?;
+        let comparison = comparison_of(&mut named.connection).map_err(|error| error.to_string())?;
         Ok(Planner { named, comparison, owner })
     }
 

@@ -1,0 +1,210 @@
+//! Comparison of names, values and entries by a schema.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::sync::Arc;
+
+use ldap::{ChangeOperation, Dn};
+
+use crate::schema::Schema;
+
+/// Values of an entry by the names under which a server returns its attributes.
+pub type EntryValues = BTreeMap<String, Vec<Vec<u8>>>;
+
+/// A change of one attribute.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Correction {
+    /// The operation.
+    pub operation: ChangeOperation,
+    /// The attribute.
+    pub name: String,
+    /// The values.
+    pub values: Vec<Vec<u8>>,
+}
+
+/// Rules of a schema for comparisons.
+#[derive(Debug)]
+pub struct Comparison {
+    schema: Arc<Schema>,
+}
+
+impl Comparison {
+    /// Returns the rules of a schema.
+    pub fn new(schema: Arc<Schema>) -> Comparison {
+        Comparison { schema }
+    }
+
+    /// Returns the schema.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// Returns the name under which the server returns an attribute. An unknown name stays; the server refuses it.
+    pub fn canonical(&self, name: &str) -> String {
+        match self.schema.parse_description(name) {
+            Ok(known) => known.returned_name(&self.schema).into_owned(),
+            Err(_) => name.to_owned(),
+        }
+    }
+
+    /// Whether single values of an attribute can be deleted.
+    pub fn has_equality(&self, name: &str) -> bool {
+        let known = self.schema.parse_description(name);
+        known.is_ok_and(|known| self.schema.type_by_id(known.type_id).equality.is_some())
+    }
+
+    /// Returns a form of a value that is equal for values that the equality rule treats as equal.
+    pub fn normal(&self, name: &str, value: &[u8]) -> Vec<u8> {
+        let known = self.schema.parse_description(name).ok();
+        let rule = known.and_then(|known| self.schema.type_by_id(known.type_id).equality);
+        let mut key = Vec::new();
+        match rule {
+            Some(rule) if rule.normalize(&self.schema, value, &mut key).is_ok() => key,
+            _ => value.to_vec(),
+        }
+    }
+
+    /// Returns the places of the values that are missing in `stored`, each once, and those of `stored` that are not
+    /// wanted.
+    pub fn difference<W: AsRef<[u8]>, S: AsRef<[u8]>>(
+        &self,
+        name: &str,
+        wanted: &[W],
+        stored: &[S],
+    ) -> (Vec<usize>, Vec<usize>) {
+        if name.eq_ignore_ascii_case("objectClass") {
+            return self.class_difference(wanted, stored);
+        }
+        let mut before: HashSet<Vec<u8>> =
+            stored.iter().map(|value| self.normal(name, value.as_ref())).collect();
+        let after: HashSet<Vec<u8>> = wanted.iter().map(|value| self.normal(name, value.as_ref())).collect();
+        let is_unwanted = |value: &S| !after.contains(&self.normal(name, value.as_ref()));
+        let removed = places(stored, is_unwanted);
+        let added = places(wanted, |value| before.insert(self.normal(name, value.as_ref())));
+        (added, removed)
+    }
+
+    /// Whether clients may write an attribute.
+    pub fn is_writable(&self, name: &str) -> bool {
+        let known = self.schema.parse_description(name);
+        known.is_ok_and(|known| !self.schema.type_by_id(known.type_id).no_user_modification)
+    }
+
+    /// Returns the changes that give an entry with the values `now` those of `then`, of attributes that clients may
+    /// write.
+    pub fn corrections(&self, then: &EntryValues, now: &EntryValues) -> Vec<Correction> {
+        let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+        let mut corrections = Vec::new();
+        for name in names.into_iter().filter(|name| self.is_writable(name)) {
+            let values = |of: &EntryValues| of.get(name).cloned().unwrap_or_default();
+            let (wanted, stored) = (values(then), values(now));
+            let (added, removed) = self.difference(name, &wanted, &stored);
+            let mut push = |operation, values| {
+                corrections.push(Correction { operation, name: name.clone(), values });
+            };
+            if added.is_empty() && removed.is_empty() {
+                continue;
+            }
+            if wanted.is_empty() || !self.has_equality(name) {
+                push(ChangeOperation::Replace, wanted);
+                continue;
+            }
+            let of = |places: &[usize], values: &[Vec<u8>]| -> Vec<Vec<u8>> {
+                places.iter().filter_map(|place| values.get(*place).cloned()).collect()
+            };
+            for (operation, values) in [
+                (ChangeOperation::Delete, of(&removed, &stored)),
+                (ChangeOperation::Add, of(&added, &wanted)),
+            ] {
+                if !values.is_empty() {
+                    push(operation, values);
+                }
+            }
+        }
+        corrections
+    }
+
+    /// Compares object classes, of which superclasses need not be named.
+    fn class_difference<W: AsRef<[u8]>, S: AsRef<[u8]>>(
+        &self,
+        wanted: &[W],
+        stored: &[S],
+    ) -> (Vec<usize>, Vec<usize>) {
+        let before: BTreeSet<String> =
+            stored.iter().flat_map(|name| self.superclasses(name.as_ref())).collect();
+        let after: BTreeSet<String> =
+            wanted.iter().flat_map(|name| self.superclasses(name.as_ref())).collect();
+        let is_in = |name: &[u8], classes: &BTreeSet<String>| {
+            self.superclasses(name).first().is_some_and(|class| classes.contains(class))
+        };
+        let added = places(wanted, |name| !is_in(name.as_ref(), &before));
+        (added, places(stored, |name| !is_in(name.as_ref(), &after)))
+    }
+
+    /// Returns the OIDs of a class and its superclasses, the class first.
+    fn superclasses(&self, name: &[u8]) -> Vec<String> {
+        let name = String::from_utf8_lossy(name);
+        match self.schema.object_class(&name) {
+            Some(class) => class.closure.iter().map(|id| self.schema.class_by_id(*id).oid.clone()).collect(),
+            None => vec![name.to_lowercase()],
+        }
+    }
+
+    /// Returns a form of a DN that is equal for all spellings.
+    pub fn dn_key(&self, dn: &str) -> Vec<u8> {
+        let mut key = Vec::new();
+        match Dn::parse(dn) {
+            Ok(parsed) if self.schema.normalize_dn(&parsed, &mut key).is_ok() => key,
+            _ => dn.to_lowercase().into_bytes(),
+        }
+    }
+}
+
+/// Returns the places of the members for which `is` returns true.
+fn places<T>(members: &[T], mut is: impl FnMut(&T) -> bool) -> Vec<usize> {
+    (0..members.len()).filter(|place| members.get(*place).is_some_and(&mut is)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_compared_by_their_rules() {
+        let comparison = Comparison::new(Schema::shipped());
+        let check = |name: &str, wanted: &[&str], stored: &[&str], expected: (&[usize], &[usize])| {
+            let (added, removed) = comparison.difference(name, wanted, stored);
+            assert_eq!((added.as_slice(), removed.as_slice()), expected, "{name} {wanted:?} {stored:?}");
+        };
+        check("cn", &["Anna  Huber", "a", "A"], &["anna huber"], (&[1], &[]));
+        check("member", &["CN=a, DC=b"], &["cn=A,dc=b", "cn=c"], (&[], &[1]));
+        check("objectClass", &["inetOrgPerson"], &["top", "person", "INETORGPERSON"], (&[], &[]));
+        check("objectClass", &["person", "posixAccount"], &["inetOrgPerson", "person"], (&[1], &[0]));
+        check("jpegPhoto", &["a"], &["A"], (&[0], &[0]));
+        assert_eq!(comparison.dn_key("CN=a, dc=B"), comparison.dn_key("cn=A,dc=b"));
+        assert_eq!((comparison.canonical("SURNAME"), comparison.canonical("x")), ("sn".into(), "x".into()));
+        assert!(comparison.has_equality("cn") && !comparison.has_equality("jpegPhoto"));
+    }
+    #[test]
+    fn corrections_give_an_entry_other_values() {
+        let comparison = Comparison::new(Schema::shipped());
+        let entry = |values: &[(&str, &[&str])]| -> EntryValues {
+            let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
+            values.iter().map(|(name, of)| ((*name).to_owned(), texts(of))).collect()
+        };
+        let then =
+            entry(&[("cn", &["Anna"]), ("mail", &["a@b"]), ("jpegPhoto", &["p"]), ("entryUUID", &["1"])]);
+        let now = entry(&[("cn", &["anna", "Bea"]), ("title", &["Dr"]), ("mail", &["A@B"])]);
+        let of = |operation, name: &str, values: &[&str]| Correction {
+            operation,
+            name: name.to_owned(),
+            values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
+        };
+        let expected = [
+            of(ChangeOperation::Delete, "cn", &["Bea"]),
+            of(ChangeOperation::Replace, "jpegPhoto", &["p"]),
+            of(ChangeOperation::Replace, "title", &[]),
+        ];
+        assert_eq!(comparison.corrections(&then, &now), expected);
+        assert_eq!(comparison.corrections(&then, &then), []);
+    }
+}
