@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 
 use crate::app::App;
 use crate::host::Client;
-use crate::prove::{Proven, bind};
+use crate::prove::{Proven, USE, bind};
 use crate::trouble::Trouble;
 
 /// Returns the credentials and the rules of the policy: `null` for the administrator, who has no entry, and an object
@@ -35,6 +35,11 @@ fn model(lines: &str) -> Value {
         let mut parts = line.split('\t');
         let key = parts.next().unwrap_or_default();
         let values: Vec<&str> = parts.collect();
+        match key {
+            USE => continue,
+            "administrator" => return Value::Null,
+            _ => {}
+        }
         let of = |place: usize| values.get(place).copied().filter(|text| !text.is_empty());
         if key == "application" {
             applications.push(json!({ "name": of(0), "ends": of(1), "used": of(2) }));
@@ -94,6 +99,7 @@ mod tests {
             "applications": [{ "name": "mail", "ends": null, "used": "2027" }],
         });
         assert_eq!(of, expected);
-        assert_eq!(model(""), json!({}));
+        assert_eq!((model(""), model("use\tread-audit\n")), (json!({}), json!({})));
+        assert_eq!(model("administrator\ttrue\nuse\tmonitor\n"), Value::Null);
     }
 }

@@ -6,14 +6,16 @@
 use axum::http::StatusCode;
 use client::{Connection, Reply};
 use ldap::{
-    Authentication, BindRequest, Control, ControlsBuf, Dn, HistoryRequest, PolicyError, PolicyWarning,
+    Authentication, BindRequest, Control, ControlsBuf, Dn, OwnCredentials, PolicyError, PolicyWarning,
     Request, ResultCode, oids,
 };
 use zeroize::Zeroizing;
 
 use crate::ask::policy_of;
-use crate::monitor;
 use crate::trouble::Trouble;
+
+/// Key of the lines with what the user may use, and others may not.
+pub(crate) const USE: &str = "use";
 
 /// A bind that succeeded.
 pub(crate) struct Proven {
@@ -57,16 +59,22 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     let who = identity_of(&reply).unwrap_or_else(|| name.to_owned());
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
-    let manages = !must_change && monitor::may_read(&mut connection)?;
-    let audits = !must_change && !manages && may_audit(&mut connection)?;
+    let uses = if must_change { Vec::new() } else { uses(&mut connection)? };
+    let may_use = |name: &str| uses.iter().any(|allowed| allowed == name);
+    let (manages, audits) = (may_use("monitor"), may_use("read-audit") && !may_use("monitor"));
     Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
 }
 
-/// Whether the user may read the audit trail: the history of entries needs the same right, and no trail.
-fn may_audit(connection: &mut Connection) -> Result<bool, Trouble> {
-    let nothing = HistoryRequest { entry: "", before: 0 };
-    let reply = connection.extended(oids::READ_HISTORY, Some(&nothing.encode()))?;
-    Ok(reply.outcome.code != ResultCode::INSUFFICIENT_ACCESS_RIGHTS)
+/// Returns what the user may use that others may not. To try it would leave refusals in the audit trail. Blocks.
+///
+/// # Errors
+/// The directory does not answer.
+fn uses(connection: &mut Connection) -> Result<Vec<String>, Trouble> {
+    let value = OwnCredentials::Read.encode();
+    let value = connection.extended(oids::OWN_CREDENTIALS, Some(&value))?.extended.value.unwrap_or_default();
+    let lines = String::from_utf8_lossy(&value);
+    let pairs = lines.lines().filter_map(|line| line.split_once('\t'));
+    Ok(pairs.filter(|(key, _)| *key == USE).map(|(_, name)| name.to_owned()).collect())
 }
 
 /// Returns the DN of the identity that a bind's answer names (RFC 3829).

@@ -47,7 +47,8 @@ const FIGURES: [(&str, &str); 12] = [
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     let app = Arc::clone(&signed.app);
-    let model = signed.talk(move |connection| model(connection, &app)).await;
+    let manages = signed.session.manages;
+    let model = signed.talk(move |connection| model(connection, &app, manages)).await;
     let page = |mut model: Value| {
         model["refresh_seconds"] = json!(fields.given("live").map(|_| REFRESH_SECONDS));
         Page::new("overview.html", "overview.title", model)
@@ -55,14 +56,14 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(page))
 }
 
-fn model(connection: &mut Connection, app: &App) -> Result<Value, Trouble> {
+fn model(connection: &mut Connection, app: &App, manages: bool) -> Result<Value, Trouble> {
     let begun = Instant::now();
     let contexts = ask::contexts(connection)?;
     let milliseconds = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-    let figures = match monitor::figures(connection) {
-        Ok(figures) => Some(figures),
-        Err(Trouble::Refused(..)) => None,
-        Err(trouble) => return Err(trouble),
+    let figures = match manages.then(|| monitor::figures(connection)) {
+        Some(Ok(figures)) => Some(figures),
+        None | Some(Err(Trouble::Refused(..))) => None,
+        Some(Err(trouble)) => return Err(trouble),
     };
     let listed = figures.iter().flat_map(|figures| {
         FIGURES.iter().filter_map(|(name, place)| {

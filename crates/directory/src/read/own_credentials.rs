@@ -3,22 +3,43 @@
 
 use ldap::ResultCode;
 
-use crate::access::Requester;
+use crate::access::{RequestContext, Requester};
 use crate::accounts::{self, time_text};
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::password_kind::application_name;
 use crate::model::rows::EntryId;
+use crate::model::usable::Uses;
+use crate::model::virtual_entries::READ_AUDIT;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
 
-/// Returns the response's value: lines of a key and its values, separated by tabs. An entry that no policy governs has
-/// none. `now` is in microseconds since 1970.
+/// Returns the response's value: lines of a key and its values, separated by tabs. An entry that no policy governs, and
+/// the administrator, have only lines of what they may use. `now` is in microseconds since 1970.
 ///
 /// # Errors
-/// The requester has no entry; the store failed.
-pub fn own_credentials(snapshot: &Snapshot, requester: &Requester, now: i64) -> Result<Vec<u8>, Outcome> {
-    let account = accounts::account(snapshot.state(), own_entry(requester)?)?;
-    Ok(account.map(|account| lines(&account, now).into_bytes()).unwrap_or_default())
+/// The requester has no entry and is not the administrator; the store failed.
+pub fn own_credentials(
+    snapshot: &Snapshot,
+    context: &RequestContext<'_>,
+    now: i64,
+) -> Result<Vec<u8>, Outcome> {
+    let mut text = match context.requester.is_administrator() {
+        true => "administrator\ttrue\n".to_owned(),
+        false => {
+            let account = accounts::account(snapshot.state(), own_entry(context.requester)?)?;
+            account.map(|account| lines(&account, now)).unwrap_or_default()
+        }
+    };
+    let rights = snapshot.rights(context)?;
+    for (is_allowed, name) in [
+        (rights.check_read_monitor(snapshot.state()).is_ok(), "monitor"),
+        (rights.may_use(Uses::of_oid(READ_AUDIT)), "read-audit"),
+    ] {
+        if is_allowed {
+            text.extend(["use\t", name, "\n"]);
+        }
+    }
+    Ok(text.into_bytes())
 }
 
 /// Returns the requester's entry.

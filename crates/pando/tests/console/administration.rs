@@ -148,7 +148,12 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     for wrong in ["since=yesterday", "until=x", "page=a.b", "page=1"] {
         assert_eq!(browser.get(&format!("/audit?{wrong}")).status, 422, "{wrong}");
     }
+    // A sign-in asks for nothing that is refused.
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!((own.get("/").status, own.get("/search?q=anna").status), (200, 200));
+    patiently(|| !events("who=anna&operation=search").is_empty());
+    let refused: Vec<Value> = events("who=anna").into_iter().filter(|event| event["code"] == 50).collect();
+    assert!(refused.is_empty(), "{refused:?}");
     assert_eq!((own.get("/audit").status, own.get("/audit?as=csv").status), (403, 403));
     assert!(pando.stop().success());
 }

@@ -39,7 +39,7 @@ impl Session {
         request: &ExtendedRequest<'_>,
     ) -> Result<Vec<u8>, Outcome> {
         match OwnCredentials::decode(request.value) {
-            Some(_) => own_credentials(&context.snapshot, &self.requester, password_time()),
+            Some(_) => own_credentials(&context.snapshot, &self.request_context(context), password_time()),
             None => Err(Outcome::new(ResultCode::PROTOCOL_ERROR, "this is no value of Own Credentials")),
         }
     }
