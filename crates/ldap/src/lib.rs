@@ -18,6 +18,7 @@
 mod access_values;
 mod account_usability;
 mod attributes;
+mod backup_values;
 mod cancel;
 mod content_sync;
 mod control;
@@ -68,6 +69,7 @@ pub use attributes::{
     AttributeSelection, Attributes, AttributesBuf, Change, ChangeOperation, Changes, ChangesBuf,
     PartialAttribute, SelectionBuf, Values,
 };
+pub use backup_values::{BackupAnswer, BackupRequest};
 pub use ber::{BerError, Tag, read_frame_len as frame_len};
 pub use cancel::{decode_cancel, encode_cancel};
 pub use content_sync::{SyncDone, SyncIdSet, SyncInfo, SyncRequest, SyncState, SyncStateValue, SyncUuid};

@@ -151,6 +151,8 @@ pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
 pub const OWN_CREDENTIALS: &str = "1.3.6.1.4.1.99999.5.9";
 /// Pando's history of an entry: see [`HistoryRequest`](crate::HistoryRequest).
 pub const READ_HISTORY: &str = "1.3.6.1.4.1.99999.5.12";
+/// Pando's reading of an entry of the backup: see [`BackupRequest`](crate::BackupRequest).
+pub const READ_BACKUP: &str = "1.3.6.1.4.1.99999.5.24";
 /// Pando's copying of the data of a supplier by a new replica: see [`CopyRequest`](crate::CopyRequest).
 pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
 /// Pando's forwarding of a client's change by a replica.
@@ -187,6 +189,7 @@ pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
         LIST_DELETED => "List Deleted Entries",
         UNDELETE => "Undelete",
         READ_HISTORY => "Read History",
+        READ_BACKUP => "Read Backup",
         _ => return None,
     })
 }

@@ -546,6 +546,21 @@ pub const TRAIL_ANSWER_BYTES: usize = 1 << 20;
 /// Most requests about settings that wait for their thread.
 pub const SETTINGS_REQUESTS_MAX: usize = 8;
 
+/// Most requests for entries of the backup that wait for their thread.
+pub const BACKUP_READS_MAX: usize = 4;
+
+/// Time that a request waits for the restore of its moment, before it is answered busy.
+pub const BACKUP_READ_WAIT: Duration = Duration::from_secs(3);
+
+/// Time after the last request for which a moment of the backup stays restored.
+pub const BACKUP_COPY_KEPT: Duration = Duration::from_secs(10 * 60);
+
+/// Time for which the end of the backup, which grows, serves further requests for the same moment.
+pub const BACKUP_COPY_FRESH: Duration = Duration::from_secs(60);
+
+/// Bytes of an entry of the backup in an answer.
+pub const BACKUP_ENTRY_BYTES: usize = 8 << 20;
+
 /// Time after which a rehearsal of access rules for a client begins with no further requester.
 pub const REHEARSAL_TIME: Duration = Duration::from_secs(2);
 

@@ -12,6 +12,7 @@
 
 mod attempts;
 mod audit;
+mod backup;
 mod bearer;
 mod cancel;
 mod changes;

@@ -3,6 +3,7 @@
 pub(crate) mod attempts;
 pub(crate) mod audit;
 pub(crate) mod audit_feed;
+pub(crate) mod backup_reader;
 pub(crate) mod backups;
 pub(crate) mod bad_passwords;
 pub(crate) mod certificate_watch;

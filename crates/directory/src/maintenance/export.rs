@@ -105,6 +105,20 @@ pub fn export(
     Ok(export.summary)
 }
 
+/// Writes one entry of one position as LDIF, with its stored operational attributes and without those below it.
+///
+/// # Errors
+/// As [`export`]. A writer that refuses text keeps the entry from being larger than it permits.
+pub fn export_entry(state: TreeState<'_>, dn: &str, out: &mut dyn Write) -> Result<ExportSummary> {
+    let request = ExportRequest { operational: true, ..ExportRequest::default() };
+    let mut export = Export::start(state, &request, out)?;
+    let id = find_base(state, dn)?;
+    let node = node(state.read, id)?.ok_or_else(|| damaged_row("nodes", id))?;
+    export.entry(&Candidate::new(id, node))?;
+    export.flush()?;
+    Ok(export.summary)
+}
+
 struct Export<'s, 'o> {
     state: TreeState<'s>,
     selection: Selection,

@@ -39,6 +39,10 @@ pub const READ_LOG: &str = ldap::oids::READ_LOG;
 /// request value is an [`ldap::HistoryRequest`], the response value an [`ldap::HistoryAnswer`].
 pub const READ_HISTORY: &str = ldap::oids::READ_HISTORY;
 
+/// OID of the extended operation that reads an entry of the server's backup, for the administrator. The request value
+/// is an [`ldap::BackupRequest`], the response value an [`ldap::BackupAnswer`].
+pub const READ_BACKUP: &str = ldap::oids::READ_BACKUP;
+
 /// OID of the extended operation by which a replica forwards a change of a client.
 pub const FORWARD: &str = ldap::oids::FORWARD;
 
@@ -64,7 +68,7 @@ pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
-pub const SUPPORTED_EXTENSIONS: [(&str, &str); 23] = [
+pub const SUPPORTED_EXTENSIONS: [(&str, &str); 24] = [
     (ldap::oids::VERIFY_CREDENTIALS, "verification of credentials, OpenLDAP"),
     (ldap::oids::START_TLS, "StartTLS, RFC 4511 section 4.14"),
     (ldap::oids::MODIFY_PASSWORD, "password modify, RFC 3062"),
@@ -82,6 +86,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 23] = [
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
     (READ_HISTORY, "the history of an entry"),
+    (READ_BACKUP, "an entry of the backup"),
     (PROMOTE, "promotion of a copy"),
     (READ_LOG, "log of changes, for replicas"),
     (OWN_CREDENTIALS, "own credentials"),

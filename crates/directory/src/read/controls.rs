@@ -526,7 +526,9 @@ mod tests {
 
     use super::*;
     use crate::model::usable::Uses;
-    use crate::model::virtual_entries::{APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA, SUPPORTED_EXTENSIONS};
+    use crate::model::virtual_entries::{
+        APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA, READ_BACKUP, SUPPORTED_EXTENSIONS,
+    };
 
     fn read(
         controls: &[(&str, bool, Option<&[u8]>)],
@@ -576,7 +578,8 @@ mod tests {
             assert_eq!(Uses::of_oid(oid) == Uses::default(), bind_alone.contains(oid), "{oid}");
         }
         for (oid, _) in SUPPORTED_EXTENSIONS {
-            let is_out = [oids::START_TLS, APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA].contains(&oid);
+            let is_out =
+                [oids::START_TLS, APPLY_SETTINGS, PROMOTE, PROMOTE_REPLICA, READ_BACKUP].contains(&oid);
             assert_eq!(Uses::of_oid(oid) == Uses::default(), is_out, "{oid}");
         }
         assert_eq!(Uses::of_oid("1.2.3"), Uses::default());

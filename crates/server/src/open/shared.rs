@@ -30,7 +30,7 @@ use crate::workers::read_ahead::ReadAheadPool;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::writer::WriteQueue;
-use crate::workers::{settings_reader, trail_reader};
+use crate::workers::{backup_reader, settings_reader, trail_reader};
 
 /// Returns the bytes for the row cache of the writer.
 pub(super) fn writer_cache_bytes(config: &Config) -> usize {
@@ -58,6 +58,9 @@ pub(super) fn start(
         if config.cluster.is_some() || config.replica.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
     let trail_reader = config.audit.folder.as_ref().map(|folder| trail_reader::start(folder, mailboxes));
+    let backup = config.backup.as_ref();
+    let backup_reader =
+        backup.map(|settings| backup_reader::start(&settings.folder, mailboxes)).transpose()?;
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));
@@ -88,6 +91,7 @@ pub(super) fn start(
         certificates,
         row_cache_bytes: (config.row_cache_bytes - writer_cache_bytes(config)) / counters.len(),
         trail_reader: trail_reader.transpose()?,
+        backup_reader,
         settings_reader: settings_reader::start(directory, mailboxes)?,
         audit,
         copies: Copies::new(directory, &config.data, mailboxes),

@@ -23,6 +23,7 @@ use crate::telemetry::health::{FailedOperation, Health};
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::slow::SlowOperations;
 use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
+use crate::workers::backup_reader::BackupReader;
 use crate::workers::copies::Copies;
 use crate::workers::delays::Delays;
 use crate::workers::guesses::Guesses;
@@ -83,6 +84,8 @@ pub(crate) struct Shared {
     pub(crate) log_reader: Arc<LogReader>,
     /// Thread that reads the audit trail for clients, if there is a trail.
     pub(crate) trail_reader: Option<TrailReader>,
+    /// Thread that reads the server's backup for clients, if it keeps one.
+    pub(crate) backup_reader: Option<BackupReader>,
     /// Thread that reads settings for clients.
     pub(crate) settings_reader: SettingsReader,
     /// Queue of events for the audit trail, if there is one.

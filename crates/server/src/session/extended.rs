@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use directory::virtual_entries::{
     APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, PROMOTE, PROMOTE_REPLICA, READ_AUDIT,
-    READ_HISTORY, READ_LOG, UNDELETE,
+    READ_BACKUP, READ_HISTORY, READ_LOG, UNDELETE,
 };
 use directory::{Outcome, access_question};
 use ldap::oids::{
@@ -44,7 +44,7 @@ struct ExtendedOperation {
 
 /// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, Undelete, Refresh, forwarded
 /// changes and promotions of replicas reach no handler.
-static OPERATIONS: [ExtendedOperation; 23] = [
+static OPERATIONS: [ExtendedOperation; 24] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
     of_connection(row(CONNECTION_ID, |_| false, Value(Session::connection_id))),
@@ -62,6 +62,7 @@ static OPERATIONS: [ExtendedOperation; 23] = [
     row(UNDELETE, |_| true, Own(Session::unknown_operation)),
     row(OWN_CREDENTIALS, changes_own_credentials, Value(Session::own_credentials)),
     row(READ_HISTORY, |_| false, Value(Session::read_history)),
+    row(READ_BACKUP, |_| false, Own(Session::read_backup)),
     row(PROMOTE, |_| true, Own(Session::unknown_operation)),
     row(REFRESH, |_| true, Own(Session::unknown_operation)),
     row(READ_LOG, |_| false, Own(Session::read_log)),

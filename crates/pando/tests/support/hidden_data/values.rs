@@ -5,15 +5,15 @@ use directory::controls::MANAGE_DSA_IT;
 use directory::controls::{EXPLAIN, SUBENTRIES};
 use directory::virtual_entries::{
     APPLY_SETTINGS, COPY_DATA, EXPLAIN_ACCESS, FORWARD, LIST_DELETED, OWN_CREDENTIALS, PROMOTE,
-    PROMOTE_REPLICA, READ_AUDIT, READ_HISTORY, READ_LOG, UNDELETE,
+    PROMOTE_REPLICA, READ_AUDIT, READ_BACKUP, READ_HISTORY, READ_LOG, UNDELETE,
 };
 use fastrand::Rng;
 use ldap::{
-    AccessQuestion, AtLeast, Controls, CopyRequest, DeletedRequest, DereferenceSpec, EndTransaction,
-    FilterBuf, HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId, OwnCredentials,
-    PagedResults, PasswordModify, PersistentSearch, PositionToken, RefreshRequest, SelectionBuf,
-    SettingsRequest, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest, VerifyCredentials,
-    encode_cancel, encode_matched_values, encode_password_state, oids,
+    AccessQuestion, AtLeast, BackupRequest, Controls, CopyRequest, DeletedRequest, DereferenceSpec,
+    EndTransaction, FilterBuf, HistoryRequest, ListViewRequest, ListViewTarget, LogRequest, MessageId,
+    OwnCredentials, PagedResults, PasswordModify, PersistentSearch, PositionToken, RefreshRequest,
+    SelectionBuf, SettingsRequest, SortKey, StateOperation, SyncRequest, TrailRequest, UndeleteRequest,
+    VerifyCredentials, encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
 use replication::forward::{self, ForwardedRequester, encode_requests};
@@ -291,6 +291,10 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
         READ_HISTORY => (Kind::Reads, |dice| {
             let (entry, before) = (dice.name(), dice.rng.u64(..40));
             same(HistoryRequest { entry: &entry, before }.encode())
+        }),
+        READ_BACKUP => (Kind::Reads, |dice| {
+            let (entry, micros) = (dice.name(), dice.rng.u64(..1 << 52));
+            same(BackupRequest { entry: &entry, micros }.encode())
         }),
         PROMOTE => (Kind::Writes, |_| same(Vec::new())),
         UNDELETE => (Kind::Writes, |dice| {

@@ -1,0 +1,85 @@
+//! An entry of the backup on the wire: the values of the extended operation that reads it.
+
+use ber::{Reader, Tag};
+
+use crate::control::sequence;
+
+/// Request: `SEQUENCE { entry LDAPDN, micros INTEGER }`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackupRequest<'a> {
+    /// DN of the entry at that moment.
+    pub entry: &'a str,
+    /// The moment, in microseconds since 1970-01-01T00:00:00Z. Changes of that time are included.
+    pub micros: u64,
+}
+
+/// Answer: `SEQUENCE { position INTEGER, micros INTEGER, ldif OCTET STRING }`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BackupAnswer {
+    /// Position in the log of the last change before the moment.
+    pub position: u64,
+    /// Time of that change, in microseconds since 1970-01-01T00:00:00Z.
+    pub micros: u64,
+    /// The entry with its stored attributes as LDIF; empty if there was none.
+    pub ldif: Vec<u8>,
+}
+
+impl<'a> BackupRequest<'a> {
+    /// Decodes a value; returns `None` if it is malformed.
+    pub fn decode(value: &'a [u8]) -> Option<BackupRequest<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let entry = std::str::from_utf8(fields.octet_string().ok()?).ok()?;
+        let micros = fields.integer().ok()?.try_into().ok()?;
+        (reader.is_empty() && fields.is_empty()).then_some(BackupRequest { entry, micros })
+    }
+
+    /// Returns the value.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            writer.octet_string(self.entry.as_bytes());
+            writer.integer(i64::try_from(self.micros).unwrap_or(i64::MAX));
+        })
+    }
+}
+
+impl BackupAnswer {
+    /// Decodes a value; returns `None` if it is malformed.
+    pub fn decode(value: &[u8]) -> Option<BackupAnswer> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let position = fields.integer().ok()?.try_into().ok()?;
+        let micros = fields.integer().ok()?.try_into().ok()?;
+        let ldif = fields.octet_string().ok()?.to_vec();
+        (reader.is_empty() && fields.is_empty()).then_some(BackupAnswer { position, micros, ldif })
+    }
+
+    /// Returns the value.
+    pub fn encode(&self) -> Vec<u8> {
+        sequence(|writer| {
+            writer.integer(i64::try_from(self.position).unwrap_or(i64::MAX));
+            writer.integer(i64::try_from(self.micros).unwrap_or(i64::MAX));
+            writer.octet_string(&self.ldif);
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_round_trip_and_damage_never_panics() {
+        let asked = BackupRequest { entry: "cn=a", micros: 300 }.encode();
+        assert_eq!(BackupRequest::decode(&asked), Some(BackupRequest { entry: "cn=a", micros: 300 }));
+        let answer = BackupAnswer { position: 7, micros: 300, ldif: b"dn: cn=a\n\n".to_vec() };
+        assert_eq!(BackupAnswer::decode(&answer.encode()).as_ref(), Some(&answer));
+        for end in 0..asked.len() {
+            assert_eq!(BackupRequest::decode(&asked[..end]), None);
+        }
+        for end in 0..answer.encode().len() {
+            assert_eq!(BackupAnswer::decode(&answer.encode()[..end]), None);
+        }
+        assert_eq!(BackupRequest::decode(&[0x30, 5, 4, 0, 2, 1, 0x80]), None, "a negative time");
+    }
+}

@@ -1,0 +1,42 @@
+//! The extended operation that reads an entry of the server's backup, for the administrator.
+
+use std::ops::ControlFlow;
+
+use directory::Outcome;
+use ldap::{ExtendedRequest, ResultCode};
+
+use super::{Next, RequestHead, Session, Work};
+use crate::session::context::Context;
+
+impl Session {
+    /// Submits a request to the thread that reads the backup.
+    pub(super) fn read_backup(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        request: &ExtendedRequest<'_>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        let value = request.value.unwrap_or_default();
+        let reader = context.shared.backup_reader.as_ref();
+        let refused = match reader {
+            _ if !self.requester.is_administrator() => Some((
+                ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
+                "only the administrator may read the backup, which has the values of all entries",
+            )),
+            None => Some((
+                ResultCode::UNWILLING_TO_PERFORM,
+                "this server keeps no backup: its node file names no backup.folder",
+            )),
+            Some(reader) if !reader.submit((self.address(context), value.to_vec())) => {
+                Some((ResultCode::BUSY, "too many requests about the backup wait: try again"))
+            }
+            Some(_) => None,
+        };
+        match refused {
+            None => self.keep(head, Work::Change, value.len(), None),
+            Some((code, text)) => self.answer(context, &head, &Outcome::new(code, text), out),
+        }
+        ControlFlow::Continue(())
+    }
+}

@@ -1,0 +1,252 @@
+//! The threads that read entries of the server's backup for the administrator.
+//!
+//! A moment of the backup is restored into a folder in that of the backup, by a thread of its own. As long as that
+//! lasts, questions are answered busy. The copy serves questions about the same moment, and is removed when none has
+//! come for a while. There is one copy at most, so the disk needs room for one more copy of the data.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Instant;
+
+use directory::backup::Until;
+use directory::export::{ExportError, export_entry};
+use directory::{Outcome, ReadOnlyDirectory};
+use ldap::{BackupAnswer, BackupRequest, ResultCode};
+use system::lower_priority;
+
+use crate::backup::BackupError;
+use crate::backup::restore::{Restored, restore};
+use crate::limits::{
+    BACKUP_COPY_FRESH, BACKUP_COPY_KEPT, BACKUP_ENTRY_BYTES, BACKUP_NICENESS, BACKUP_READ_WAIT,
+    BACKUP_READS_MAX,
+};
+use crate::net::mailbox::Mailbox;
+use crate::stamp::{Random, new_stamp};
+use crate::unfinished::TemporaryFolder;
+use crate::workers::jobs::Jobs;
+
+/// Folder of the copy, in that of the backup.
+const FOLDER: &str = "moment-for-clients";
+
+/// The thread that takes requests. A job is the value of one.
+pub(crate) type BackupReader = Jobs<Vec<u8>>;
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system gives no thread.
+pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> io::Result<BackupReader> {
+    let mut reader = Reader { folder: folder.to_owned(), copy: None };
+    Jobs::start("pando-moments", BACKUP_READS_MAX, mailboxes, move |value: Vec<u8>| {
+        match reader.answer(&value) {
+            Ok(answer) => (Outcome::success(), Some(answer.encode())),
+            Err(outcome) => (outcome, None),
+        }
+    })
+}
+
+type Answer = Result<BackupAnswer, Outcome>;
+
+/// A question about an entry, by its DN.
+struct Question {
+    entry: String,
+    answer: Sender<Answer>,
+}
+
+struct Reader {
+    folder: PathBuf,
+    copy: Option<Copy>,
+}
+
+/// A moment, and the thread that has the copy of it.
+struct Copy {
+    micros: u64,
+    begun: Instant,
+    /// What was restored, as soon as that is done.
+    restored: Arc<OnceLock<Option<Restored>>>,
+    questions: Option<Sender<Question>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reader {
+    fn answer(&mut self, value: &[u8]) -> Answer {
+        let Some(BackupRequest { entry, micros }) = BackupRequest::decode(value) else {
+            return Err(Outcome::new(
+                ResultCode::PROTOCOL_ERROR,
+                "the value is no request for an entry of the backup",
+            ));
+        };
+        if let Some(copy) = self.copy.take_if(|copy| !copy.serves(micros))
+            && !copy.is_made()
+        {
+            self.copy = Some(copy);
+            return Err(Outcome::new(
+                ResultCode::BUSY,
+                "another moment of the backup is being restored: ask again later",
+            ));
+        }
+        let copy = match &self.copy {
+            Some(copy) => copy,
+            None => self.copy.insert(Copy::begin(&self.folder, micros).map_err(|error| {
+                Outcome::new(ResultCode::UNAVAILABLE, format!("the system gives no thread: {error}"))
+            })?),
+        };
+        copy.ask(entry)
+    }
+}
+
+impl Copy {
+    fn begin(folder: &Path, micros: u64) -> io::Result<Copy> {
+        let (questions, asked) = channel();
+        let restored = Arc::<OnceLock<_>>::default();
+        let (folder, made) = (folder.to_owned(), Arc::clone(&restored));
+        let serve = move || serve(&folder, micros, &asked, &made);
+        let thread = std::thread::Builder::new().name("pando-moment".to_owned()).spawn(serve)?;
+        Ok(Copy { micros, begun: Instant::now(), restored, questions: Some(questions), thread: Some(thread) })
+    }
+
+    /// Whether the restore has ended, with or without success.
+    fn is_made(&self) -> bool {
+        self.restored.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+    }
+
+    /// Whether the copy is of this moment, and will be or is there. The newest moment of a backup changes.
+    fn serves(&self, micros: u64) -> bool {
+        if self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            return false;
+        }
+        match self.restored.get() {
+            None => micros == self.micros,
+            Some(None) => false,
+            Some(Some(Restored { micros: last, has_later, .. })) => {
+                // There is no change between the last one and the moment that was asked for first.
+                (*last..=self.micros).contains(&micros)
+                    && (*has_later || self.begun.elapsed() < BACKUP_COPY_FRESH)
+            }
+        }
+    }
+
+    fn ask(&self, entry: &str) -> Answer {
+        let (answer, answered) = channel();
+        let sent = self
+            .questions
+            .as_ref()
+            .map(|questions| questions.send(Question { entry: entry.to_owned(), answer }));
+        let busy = |text: &str| Err(Outcome::new(ResultCode::BUSY, text));
+        if !matches!(sent, Some(Ok(()))) {
+            return busy("the copy of the moment has just been removed: ask again");
+        }
+        match answered.recv_timeout(BACKUP_READ_WAIT) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => {
+                busy("the moment of the backup is being restored: ask again later")
+            }
+            Err(RecvTimeoutError::Disconnected) => {
+                busy("the copy of the moment has just been removed: ask again")
+            }
+        }
+    }
+}
+
+impl Drop for Copy {
+    fn drop(&mut self) {
+        self.questions = None;
+        // A restore is not waited for: its folder is removed by the next one.
+        if let Some(thread) = self.thread.take()
+            && self.restored.get().is_some()
+        {
+            // The thread returns no result.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Restores a moment and answers questions about it.
+fn serve(folder: &Path, micros: u64, asked: &Receiver<Question>, made: &OnceLock<Option<Restored>>) {
+    lower_priority(BACKUP_NICENESS, "the restore of a moment for clients has no low priority");
+    let place = folder.join(FOLDER);
+    let copied = restored(folder, &place, micros);
+    // Nothing else sets it.
+    let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
+    while let Ok(Question { entry, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
+        let found = match &copied {
+            Ok((restored, directory, _)) => read(directory, *restored, &entry),
+            Err(outcome) => Err(outcome.clone()),
+        };
+        // The client may have left.
+        let _ = answer.send(found);
+        if copied.is_err() {
+            return;
+        }
+    }
+}
+
+/// Restores a moment. The folder is removed with the last member.
+fn restored(
+    folder: &Path,
+    place: &Path,
+    micros: u64,
+) -> Result<(Restored, ReadOnlyDirectory, TemporaryFolder), Outcome> {
+    let failed = |error: &dyn std::fmt::Display| {
+        tracing::error!("a moment of the backup is not restored for a client: {error}");
+        Outcome::new(
+            ResultCode::OTHER,
+            "the moment of the backup cannot be restored: the server's log says why",
+        )
+    };
+    match fs::remove_dir_all(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
+        _ => {}
+    }
+    let temporary = TemporaryFolder::new(place.to_owned());
+    let mut random = Random::default();
+    let stamp = new_stamp(&mut random).map_err(|error| failed(&error))?;
+    let generation = random.bytes().map_err(|error| failed(&error))?;
+    let until = Until { micros, ..Until::END };
+    let restored = restore(folder, place, until, generation, stamp).map_err(|error| match error {
+        BackupError::Refused(text) => Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text),
+        error => failed(&error),
+    })?;
+    let directory = ReadOnlyDirectory::open(place).map_err(|error| failed(&error))?;
+    Ok((restored, directory, temporary))
+}
+
+fn read(directory: &ReadOnlyDirectory, restored: Restored, entry: &str) -> Answer {
+    let mut ldif = Bounded(Vec::new());
+    match export_entry(directory.state(), entry, &mut ldif) {
+        Ok(_) => {}
+        Err(ExportError::Operation(error)) => {
+            let outcome = Outcome::from(error);
+            if outcome.code != ResultCode::NO_SUCH_OBJECT {
+                return Err(outcome);
+            }
+            ldif.0.clear();
+        }
+        Err(_) => {
+            let text = "the entry is too large: `pando backup recover` has no such bound";
+            return Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
+        }
+    }
+    Ok(BackupAnswer { position: restored.position, micros: restored.micros, ldif: ldif.0 })
+}
+
+/// Text of an entry, up to a bound.
+struct Bounded(Vec<u8>);
+
+impl Write for Bounded {
+    fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
+        if self.0.len() + octets.len() > BACKUP_ENTRY_BYTES {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        self.0.extend_from_slice(octets);
+        Ok(octets.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
