@@ -6,7 +6,7 @@ use ldap::{
     SelectionBuf, oids,
 };
 
-use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE};
+use crate::limits::{PAGE_BYTES_MAX, VALUES_PER_PAGE, VALUES_PER_REQUEST, WHOLE_ENTRY_BYTES_MAX};
 use crate::trouble::Trouble;
 
 /// Ranges of values that the server permits in one request.
@@ -180,6 +180,35 @@ pub(crate) fn entry(
         attributes.extend(part.attributes.into_iter().map(without_range));
     }
     Ok(WholeEntry { dn: names.dn, attributes })
+}
+
+/// Reads an entry with all values of these attributes. Blocks.
+///
+/// # Errors
+/// As [`entry`]; the entry is too large.
+pub(crate) fn whole_entry(
+    connection: &mut Connection,
+    dn: &str,
+    selection: &[&str],
+) -> Result<WholeEntry, Trouble> {
+    let mut entry = entry(connection, dn, selection)?;
+    let mut bytes = 0;
+    for attribute in &mut entry.attributes {
+        while let Some(first) = attribute.next {
+            let name = range(&attribute.description, first, VALUES_PER_REQUEST);
+            let found =
+                connection.entry(&entry.dn, &[&name])?.and_then(|found| found.attributes.into_iter().next());
+            let Some(found) = found else { break };
+            bytes += found.values.iter().map(|value| value.len() + 32).sum::<usize>();
+            if bytes > WHOLE_ENTRY_BYTES_MAX {
+                return Err(Trouble::Client(ClientError::TooLarge(WHOLE_ENTRY_BYTES_MAX)));
+            }
+            let more = without_range(found);
+            attribute.next = more.next.filter(|_| !more.values.is_empty());
+            attribute.values.extend(more.values);
+        }
+    }
+    Ok(entry)
 }
 
 /// Makes a change. With `assertion`, the server makes it only if this filter is true of the entry (RFC 4528). Blocks.

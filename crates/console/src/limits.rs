@@ -50,6 +50,12 @@ pub const PAGE_ENTRIES: u32 = 50;
 /// Values of an attribute that are shown at once.
 pub const VALUES_PER_PAGE: usize = 100;
 
+/// Values of an attribute in one answer, if all of them are read.
+pub const VALUES_PER_REQUEST: usize = 5_000;
+
+/// Bytes of further values of an entry that is compared with the backup.
+pub const WHOLE_ENTRY_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 /// Bytes of an export. A larger result is refused: `pando export` has no such bound.
 pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 

@@ -5,6 +5,7 @@ mod account;
 mod account_state;
 mod add;
 mod audit;
+mod compare;
 mod deleted;
 mod edit;
 mod entry;
@@ -94,6 +95,7 @@ fn pages() -> Vec<PageRoute> {
         ("/history", BOTH, get(history::show).post(history::undo)),
         ("/access", READ, get(access::show)),
         ("/access/rehearse", BOTH, get(access::rehearse::form).post(access::rehearse::rehearse)),
+        ("/compare", BOTH, get(compare::show).post(compare::restore)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]
 }

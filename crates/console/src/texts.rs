@@ -15,6 +15,7 @@ const TEMPLATES: &[(&str, &str)] = &[
     ("entry.html", include_str!("../templates/entry.html")),
     ("account.html", include_str!("../templates/account.html")),
     ("codes.html", include_str!("../templates/codes.html")),
+    ("compare.html", include_str!("../templates/compare.html")),
     ("codes_remove.html", include_str!("../templates/codes_remove.html")),
     ("photo.html", include_str!("../templates/photo.html")),
     ("seen.html", include_str!("../templates/seen.html")),

@@ -28,6 +28,14 @@ pub(crate) fn text(micros: u64) -> String {
     format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }
 
+/// Returns a time that [`micros`] reads as the same one: `2026-11-27T08:10:00.000007Z`.
+pub(crate) fn text_of(micros: u64) -> String {
+    match micros % SECOND {
+        0 => text(micros),
+        fraction => format!("{}.{fraction:06}Z", text(micros).trim_end_matches('Z')),
+    }
+}
+
 /// Returns a duration as people read it: its two largest units.
 pub(crate) fn span(seconds: u64) -> String {
     const UNITS: [(u64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
@@ -96,6 +104,7 @@ mod tests {
     fn times_are_read_as_they_are_written() {
         let now = 1_795_767_000_000_000;
         assert_eq!(micros(&text(now), 0), Some(now));
+        assert_eq!(micros(&text_of(now + 7), 0), Some(now + 7));
         assert_eq!(micros("2026-11-27T08:10", 0), Some(now));
         assert_eq!(micros("2026-11-27 08:10:00", 0), Some(now));
         assert_eq!(micros("2026-11-27", 0), Some(now - (8 * 60 + 10) * 60 * SECOND));

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::compare::{NEWEST, back_up, backup_table, compared};
 use crate::support::clients::repository;
 use crate::support::http::{Answer, Browser, get, quoted};
 use crate::support::tree::{add_person, person_dn, plant, plant_policy, replace};
@@ -61,10 +62,11 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found}"))
 }
 
-/// A server with people, a group, rules, a policy that allows codes, and an audit trail.
+/// A server with people, a group, rules, a policy that allows codes, an audit trail, and a backup, after which
+/// anna has changed.
 fn sample(scratch: &Scratch) -> Pando {
-    let trail = scratch.join("trail");
-    let pando = crate::start(scratch, &format!("[audit]\nfolder = {:?}", trail.to_str().unwrap()));
+    let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
+    let pando = crate::start(scratch, &(trail + &backup_table(scratch)));
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     for name in ["carl", "dora"] {
@@ -86,6 +88,7 @@ fn sample(scratch: &Scratch) -> Pando {
         &format!("help desk: allow reset {}", to("carl")),
     ];
     replace(&mut administrator, "cn=config", "pandoAccessRule", &rules);
+    back_up(scratch);
     replace(&mut administrator, &person_dn("anna"), "title", &["Engineer"]);
     assert!(administrator.delete(&person_dn("dora")).unwrap().is_success());
     pando
@@ -171,8 +174,10 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
             .map(at_anna);
     let own: Vec<&str> = own.iter().map(String::as_str).collect();
     pages.visit("administrator", &administrator, &own);
+    assert_eq!(compared(&administrator, &anna, NEWEST)["exists"], true);
     let paths = [
         "/",
+        &format!("/compare?{of_anna}&at={NEWEST}"),
         "/?live=1",
         "/manage",
         "/settings",

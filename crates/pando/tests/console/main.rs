@@ -8,6 +8,7 @@ mod account;
 mod administration;
 mod browser;
 mod changes;
+mod compare;
 mod listener;
 mod photos;
 mod searches;

@@ -1,0 +1,302 @@
+//! An entry compared with the server's backup: what it lacks and has since, and the change that gives it the values of
+//! that moment again.
+
+use std::sync::Arc;
+
+use axum::http::StatusCode;
+use axum::response::Response;
+use client::{ClientError, Connection};
+use ldap::ldif::{LdifBody, LdifReader, LdifWriter};
+use ldap::{
+    AddRequest, AttributesBuf, BackupAnswer, BackupRequest, Control, ModifyRequest, Request, ResultCode, oids,
+};
+use schema::{Comparison, Correction, EntryValues, Schema};
+use serde_json::{Value, json};
+
+use crate::ask::{self, Values};
+use crate::describe;
+use crate::fields::Fields;
+use crate::form::{Change, ldif, request_changes, unchanged_since};
+use crate::limits::VALUES_PER_PAGE;
+use crate::monitor;
+use crate::page::{Page, Signed, Submission};
+use crate::pages::manage;
+use crate::texts::url;
+use crate::times;
+use crate::trouble::Trouble;
+
+/// Operational attributes that an add with relaxed rules gives.
+const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
+
+/// Attributes whose values are not shown.
+const SECRET: [&str; 2] = ["userPassword", "authPassword"];
+
+/// An entry now and at a moment.
+struct Both {
+    dn: String,
+    csn: Option<String>,
+    now: Option<EntryValues>,
+    then: Option<EntryValues>,
+    /// The moment.
+    at: u64,
+    /// Position and time of the last change before it.
+    position: u64,
+    micros: u64,
+    comparison: Comparison,
+}
+
+pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
+    let app = Arc::clone(&signed.app);
+    let model = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        model(connection, &schema, &fields)
+    });
+    let model = model.await;
+    signed.answer(model.map(|model| Page::new("compare.html", "compare.title", model)))
+}
+
+fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, Trouble> {
+    let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
+    let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
+    let mut model = json!({
+        "dn": fields.text("dn").trim(),
+        "at": fields.given("at").or(newest).unwrap_or_default(),
+        "moments": moments.iter().map(|figure| covered(&figure.name, &figure.value)).collect::<Vec<_>>(),
+        "compared": null,
+        "waits": null,
+    });
+    if fields.given("at").is_none() || fields.given("dn").is_none() {
+        return Ok(model);
+    }
+    // A time ago would be another moment in the next request.
+    if let Some(micros) = times::micros(fields.text("at"), times::now_micros()) {
+        model["at"] = json!(times::text_of(micros));
+    }
+    match read(connection, schema, (fields.text("dn"), model["at"].as_str().unwrap_or_default())) {
+        Ok(both) => model["compared"] = compared(&both),
+        // The server restores the moment first.
+        Err(Trouble::Refused(outcome, None)) if outcome.code == ResultCode::BUSY => {
+            model["waits"] = json!(outcome.diagnostic);
+        }
+        Err(trouble) => return Err(trouble),
+    }
+    Ok(model)
+}
+
+/// Returns the first and the last moment of a part of the backup.
+fn covered(name: &str, text: &str) -> Value {
+    let until = text.strip_prefix("until ").and_then(|rest| rest.split(';').next());
+    json!({ "from": name.split(' ').next(), "until": until })
+}
+
+fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str)) -> Result<Both, Trouble> {
+    let dn = dn.trim();
+    let micros = times::micros(at, times::now_micros());
+    let micros = micros.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "compare.bad_time"))?;
+    let value = BackupRequest { entry: dn, micros }.encode();
+    let reply = connection.extended(oids::READ_BACKUP, Some(&value))?;
+    Trouble::unless_success(reply.outcome, None)?;
+    let unexpected = || Trouble::Client(ClientError::Unexpected("an entry of the backup".to_owned()));
+    let answer = BackupAnswer::decode(&reply.extended.value.unwrap_or_default()).ok_or_else(unexpected)?;
+    let comparison = Comparison::new(Arc::clone(schema));
+    let then = then(&comparison, &answer.ldif).ok_or_else(unexpected)?;
+    let found = now(connection, &comparison, dn, then.as_ref())?;
+    let (dn, csn, now) = match found {
+        Some((dn, csn, values)) => (dn, csn, Some(values)),
+        None => (dn.to_owned(), None, None),
+    };
+    if now.is_none() && then.is_none() {
+        return Err(Trouble::Request(StatusCode::NOT_FOUND, "compare.no_entry"));
+    }
+    Ok(Both { dn, csn, now, then, at: micros, position: answer.position, micros: answer.micros, comparison })
+}
+
+/// Returns the values of the backup; the inner `None` is no entry, the outer one a malformed text.
+fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
+    if ldif.is_empty() {
+        return Some(None);
+    }
+    let mut reader = LdifReader::with_record_size_max(ldif, ldif.len().saturating_add(1));
+    let record = reader.next_record().ok()??;
+    let LdifBody::Entry(lines) = record.body else { return None };
+    let mut values = EntryValues::new();
+    for line in lines.iter() {
+        let name = comparison.canonical(line.description);
+        if is_compared(comparison, &name) || GIVEN.contains(&name.as_str()) {
+            values.entry(name).or_default().push(line.value.to_vec());
+        }
+    }
+    Some(Some(values))
+}
+
+/// Whether clients write an attribute, and the entry itself has its values.
+fn is_compared(comparison: &Comparison, name: &str) -> bool {
+    let is_collective = describe::type_of(comparison.schema(), name).is_some_and(|found| found.collective);
+    comparison.is_writable(name) && !is_collective
+}
+
+/// Returns the DN, the CSN and the values of the entry now: those that users write, and the others that it had.
+fn now(
+    connection: &mut Connection,
+    comparison: &Comparison,
+    dn: &str,
+    then: Option<&EntryValues>,
+) -> Result<Option<(String, Option<String>, EntryValues)>, Trouble> {
+    let had = then.into_iter().flat_map(|values| values.keys().map(String::as_str));
+    let selection: Vec<&str> = ["*", "entryCSN"].into_iter().chain(had).collect();
+    let entry = match ask::whole_entry(connection, dn, &selection) {
+        Ok(entry) => entry,
+        Err(Trouble::Request(StatusCode::NOT_FOUND, _)) => return Ok(None),
+        Err(Trouble::Refused(outcome, _)) if outcome.code == ResultCode::NO_SUCH_OBJECT => return Ok(None),
+        Err(trouble) => return Err(trouble),
+    };
+    let csn = entry.texts("entryCSN").into_iter().next();
+    let values = entry.attributes.into_iter().filter_map(|Values { description, values, .. }| {
+        let name = comparison.canonical(&description);
+        (is_compared(comparison, &name) || GIVEN.contains(&name.as_str())).then_some((name, values))
+    });
+    Ok(Some((entry.dn, csn, values.collect())))
+}
+
+impl Both {
+    /// Whether another entry has the name now.
+    fn is_another(&self) -> bool {
+        let uuid = |values: &Option<EntryValues>| values.as_ref().and_then(|of| of.get("entryUUID").cloned());
+        self.now.is_some() && self.then.is_some() && uuid(&self.now) != uuid(&self.then)
+    }
+
+    /// Returns the changes of the entry; none if it is missing on one side.
+    fn corrections(&self) -> Vec<Correction> {
+        match (&self.then, &self.now) {
+            (Some(then), Some(now)) => self.comparison.corrections(then, now),
+            _ => Vec::new(),
+        }
+    }
+}
+
+fn compared(both: &Both) -> Value {
+    let empty = EntryValues::new();
+    let (then, now) = (both.then.as_ref().unwrap_or(&empty), both.now.as_ref().unwrap_or(&empty));
+    let names: std::collections::BTreeSet<&String> = then.keys().chain(now.keys()).collect();
+    let (mut differences, mut same) = (Vec::new(), 0);
+    for name in names.into_iter().filter(|name| is_compared(&both.comparison, name)) {
+        let of = |values: &EntryValues| values.get(name).cloned().unwrap_or_default();
+        let (old, new) = (of(then), of(now));
+        let (gone, come) = both.comparison.difference(name, &old, &new);
+        if gone.is_empty() && come.is_empty() {
+            same += 1;
+            continue;
+        }
+        differences.push(json!({
+            "attribute": name, "then": shown(both, name, &old, &gone), "now": shown(both, name, &new, &come),
+        }));
+    }
+    json!({
+        "shown": times::readable(both.micros),
+        "position": both.position,
+        "existed": both.then.is_some(),
+        "exists": both.now.is_some(),
+        "is_another": both.is_another(),
+        "same": same,
+        "differences": differences,
+        "can_restore": !both.is_another() && both.then.is_some() && (both.now.is_none() || !both.corrections().is_empty()),
+    })
+}
+
+/// Returns the model of the values at these places.
+fn shown(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
+    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
+    let model = |octets: &Vec<u8>| match is_secret {
+        true => json!({ "kind": "secret" }),
+        false => describe::value(both.comparison.schema(), name, octets),
+    };
+    let some = places.iter().take(VALUES_PER_PAGE).filter_map(|place| values.get(*place));
+    json!({
+        "values": some.map(model).collect::<Vec<_>>(), "more": places.len().saturating_sub(VALUES_PER_PAGE),
+    })
+}
+
+/// Shows the change that gives an entry the values of the backup, then makes it.
+pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Response {
+    let fields = Arc::new(fields);
+    let (own, app) = (Arc::clone(&fields), Arc::clone(&signed.app));
+    let is_made = fields.text("step") == "apply";
+    let made = signed.talk(move |connection| {
+        let schema = app.schema.get(connection);
+        let both = read(connection, &schema, (own.text("dn"), own.text("at")))?;
+        if both.is_another() {
+            return Err(Trouble::Request(StatusCode::CONFLICT, "compare.another"));
+        }
+        if own.text("step") == "apply" {
+            if both.csn.as_deref() != own.given("csn") {
+                return Err(Trouble::Request(StatusCode::CONFLICT, "trouble.changed_meanwhile"));
+            }
+            apply(connection, &both)?;
+        }
+        Ok(both)
+    });
+    match made.await {
+        Err(trouble) => signed.fail(&trouble),
+        Ok(both) if is_made => signed.go(&url("/entry", &[("dn", &both.dn), ("notice", "restored")])),
+        Ok(both) => {
+            let kept = [("at", times::text_of(both.at))];
+            let text = preview(&both);
+            let model =
+                json!({ "dn": both.dn, "csn": both.csn, "ldif": text, "fields": kept, "action": "/compare" });
+            signed.show(Page::new("preview.html", "compare.preview", model))
+        }
+    }
+}
+
+/// Returns the change as LDIF, without secrets.
+fn preview(both: &Both) -> String {
+    let masked = |name: &str, values: &[Vec<u8>]| -> Vec<Vec<u8>> {
+        match SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
+            true => values.iter().map(|_| b"(not shown)".to_vec()).collect(),
+            false => values.to_vec(),
+        }
+    };
+    let Some(then) = both.then.as_ref().filter(|_| both.now.is_none()) else {
+        let changes = changes(both)
+            .into_iter()
+            .map(|change| Change { values: masked(&change.description, &change.values), ..change });
+        return ldif(&both.dn, &changes.collect::<Vec<_>>());
+    };
+    let values: Vec<(&str, Vec<u8>)> = then
+        .iter()
+        .flat_map(|(name, values)| masked(name, values).into_iter().map(move |value| (name.as_str(), value)))
+        .collect();
+    let mut text = Vec::new();
+    // Writing into memory does not fail.
+    let _ = LdifWriter::new(&mut text).add(
+        &both.dn,
+        &[],
+        values.iter().map(|(name, value)| (*name, value.as_slice())),
+    );
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn changes(both: &Both) -> Vec<Change> {
+    let change = |Correction { operation, name, values }| Change { operation, description: name, values };
+    both.corrections().into_iter().map(change).collect()
+}
+
+fn apply(connection: &mut Connection, both: &Both) -> Result<(), Trouble> {
+    let relaxed = Control { oid: oids::RELAX_RULES, critical: true, value: None };
+    let Some(then) = both.then.as_ref() else {
+        return Err(Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "compare.not_then"));
+    };
+    if both.now.is_none() {
+        let mut attributes = AttributesBuf::new();
+        then.iter().for_each(|(name, values)| attributes.push(name, values));
+        let request = AddRequest { entry: &both.dn, attributes: attributes.as_attributes() };
+        return ask::change(connection, Request::Add(request), &[relaxed]);
+    }
+    let list = request_changes(&changes(both));
+    let request = Request::Modify(ModifyRequest { object: &both.dn, changes: list.as_changes() });
+    let value = unchanged_since(both.csn.as_deref())?;
+    let assertion =
+        value.as_deref().map(|value| Control { oid: oids::ASSERTION, critical: true, value: Some(value) });
+    let controls: Vec<Control<'_>> = [relaxed].into_iter().chain(assertion).collect();
+    ask::change(connection, request, &controls)
+}

@@ -1,0 +1,156 @@
+//! Entries compared with the server's backup, and given the values of a moment again.
+
+use ldap::{ChangeOperation, ResultCode};
+use serde_json::Value;
+
+use crate::start;
+use crate::support::cluster::until;
+use crate::support::http::{Answer, Browser, quoted};
+use crate::support::pando::command;
+use crate::support::tree::{bind, person_dn, plant, replace, set_password};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
+
+/// Table of the node file for a backup.
+pub(crate) fn backup_table(scratch: &Scratch) -> String {
+    format!("[backup]\nfolder = {:?}", scratch.join("backup").to_str().unwrap())
+}
+
+/// The end of a backup, whenever it is: later changes are not in it.
+pub(crate) const NEWEST: &str = "2100-01-01T00:00:00Z";
+
+/// Backs up all changes.
+pub(crate) fn back_up(scratch: &Scratch) {
+    let folder = scratch.join("backup");
+    let arguments = ["backup", "make", folder.to_str().unwrap()];
+    // The server may be writing its own first backup.
+    until("a backup is made", || {
+        (command(&arguments, Some(&Pando::data(scratch))).code == Some(0)).then_some(())
+    });
+}
+
+/// Returns the comparison of an entry with a moment, as soon as the server has restored it.
+pub(crate) fn compared(browser: &Browser, dn: &str, at: &str) -> Value {
+    until("the moment is restored", || {
+        let model = browser.json(&format!("/compare?dn={}&at={}", quoted(dn), quoted(at)));
+        Some(model["compared"].clone()).filter(|compared| !compared.is_null())
+    })
+}
+
+fn model(answer: &Answer) -> Value {
+    serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {}", answer.text()))
+}
+
+/// Returns the values of an attribute on one side of a comparison.
+fn side<'m>(compared: &'m Value, attribute: &str, side: &str) -> Vec<&'m str> {
+    let mut differences = compared["differences"].as_array().unwrap().iter();
+    let found = differences.find(|one| one["attribute"] == attribute);
+    let values = found.and_then(|one| one[side]["values"].as_array()).map(Vec::as_slice).unwrap_or_default();
+    values.iter().map(|value| value["text"].as_str().or(value["kind"].as_str()).unwrap()).collect()
+}
+
+#[test]
+fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
+    let scratch = Scratch::new("console-compare");
+    let pando = start(&scratch, &backup_table(&scratch));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let (anna, bert, staff) = (person_dn("anna"), person_dn("bert"), format!("cn=staff,ou=groups,{SUFFIX}"));
+    replace(&mut administrator, &anna, "title", &["Engineer"]);
+    back_up(&scratch);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let same = compared(&browser, &anna, NEWEST);
+    assert_eq!(
+        (same["differences"].as_array().map(Vec::len), &same["can_restore"]),
+        (Some(0), &false.into())
+    );
+
+    replace(&mut administrator, &anna, "title", &["Boss"]);
+    replace(&mut administrator, &anna, "description", &["new"]);
+    set_password(&mut administrator, "anna", "another-secret");
+    assert!(administrator.delete(&bert).unwrap().is_success());
+    let found = compared(&browser, &anna, NEWEST);
+    assert_eq!(
+        (side(&found, "title", "then"), side(&found, "title", "now")),
+        (vec!["Engineer"], vec!["Boss"])
+    );
+    assert_eq!(side(&found, "description", "now"), ["new"]);
+    assert_eq!(side(&found, "userPassword", "then"), ["secret"]);
+    assert!(found["same"].as_u64() >= Some(3), "{found}");
+    let page = browser.get(&format!("/compare?dn={}&at={}", quoted(&anna), quoted(NEWEST))).text();
+    assert!(page.contains("(secret)") && !page.contains("argon2") && page.contains("Only then"), "{page}");
+
+    // The change is shown first, and refused if the entry has changed since.
+    let fields = [("dn", anna.as_str()), ("at", NEWEST)];
+    let preview = model(&browser.post_json("/compare", &fields));
+    let ldif = preview["ldif"].as_str().unwrap();
+    assert!(
+        ldif.contains("title: Engineer") && ldif.contains("(not shown)") && !ldif.contains("argon2"),
+        "{ldif}"
+    );
+    let csn = preview["csn"].as_str().unwrap().to_owned();
+    let apply = [("dn", anna.as_str()), ("at", NEWEST), ("csn", &csn), ("step", "apply")];
+    replace(&mut administrator, &anna, "title", &["Chief"]);
+    assert_eq!(browser.post("/compare", &apply).status, 409);
+    let csn = model(&browser.post_json("/compare", &fields))["csn"].as_str().unwrap().to_owned();
+    let apply = [("dn", anna.as_str()), ("at", NEWEST), ("csn", &csn), ("step", "apply")];
+    let made = browser.post("/compare", &apply);
+    assert_eq!(made.status, 303, "{}", made.text());
+    let entry = administrator.entry(&anna, &["title", "description"]).unwrap().unwrap();
+    assert_eq!((entry.texts("title"), entry.texts("description").len()), (vec!["Engineer".to_owned()], 0));
+    assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
+
+    // A deleted entry comes back as it was, and then its membership.
+    let uuid = |found: &Value| found["existed"] == true && found["exists"] == false;
+    assert!(uuid(&compared(&browser, &bert, NEWEST)));
+    let made = browser.post("/compare", &[("dn", bert.as_str()), ("at", NEWEST), ("step", "apply")]);
+    assert_eq!(made.status, 303, "{}", made.text());
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
+    assert_eq!(side(&compared(&browser, &staff, NEWEST), "member", "then"), [bert.as_str()]);
+    assert_eq!(compared(&browser, &bert, NEWEST)["is_another"], false);
+    assert!(pando.stop().success());
+    let left = scratch.join("backup").join("moment-for-clients");
+    assert!(!left.exists(), "the copy is removed");
+}
+
+#[test]
+fn the_backup_is_for_the_administrator_and_has_its_bounds() {
+    let scratch = Scratch::new("console-compare-refused");
+    let pando = start(&scratch, &backup_table(&scratch));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let anna = person_dn("anna");
+    back_up(&scratch);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let status = |browser: &Browser, dn: &str, at: &str| {
+        browser.get(&format!("/compare?dn={}&at={}", quoted(dn), quoted(at))).status
+    };
+    assert_eq!(status(&browser, &anna, "yesterday"), 400);
+    assert!(!compared(&browser, &anna, NEWEST).is_null());
+    assert_eq!(status(&browser, &format!("cn=nobody,{SUFFIX}"), NEWEST), 404);
+    until("another moment is restored, or refused", || {
+        let answer = browser.get(&format!("/compare?dn={}&at=2001-01-01", quoted(&anna)));
+        (answer.status != 200).then(|| assert_eq!(answer.status, 422, "{}", answer.text()))
+    });
+    // Another entry of the name is left alone.
+    assert!(administrator.delete(&anna).unwrap().is_success());
+    crate::support::tree::add_person(&mut administrator, "anna");
+    let found = compared(&browser, &anna, NEWEST);
+    assert_eq!((&found["is_another"], &found["can_restore"]), (&true.into(), &false.into()));
+    assert_eq!(
+        browser.post("/compare", &[("dn", anna.as_str()), ("at", NEWEST), ("step", "apply")]).status,
+        409
+    );
+
+    // Readers of the monitor see the page, but only the administrator reads the backup.
+    let outcome = administrator
+        .modify("cn=config", &[(ChangeOperation::Add, "pandoMonitorReader", [anna.as_str()].as_slice())])
+        .unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    assert_eq!((own.get("/compare").status, status(&own, &anna, NEWEST)), (200, 403));
+    assert_eq!(own.post("/compare", &[("dn", anna.as_str()), ("at", NEWEST)]).status, 403);
+    assert!(!own.get("/compare").text().contains("cn=admin"));
+    let other = Browser::signed_in(&pando, "bert", "bert-secret");
+    assert_eq!(other.get("/compare").status, 403);
+    assert!(pando.stop().success());
+}
