@@ -165,6 +165,11 @@ impl Both {
         self.now.is_some() && self.then.is_some() && uuid(&self.now) != uuid(&self.then)
     }
 
+    fn can_restore(&self) -> bool {
+        let is_different = self.now.is_none() || !self.corrections().is_empty();
+        !self.is_another() && self.then.is_some() && is_different
+    }
+
     /// Returns the changes of the entry; none if it is missing on one side.
     fn corrections(&self) -> Vec<Correction> {
         match (&self.then, &self.now) {
@@ -187,9 +192,8 @@ fn compared(both: &Both) -> Value {
             same += 1;
             continue;
         }
-        differences.push(json!({
-            "attribute": name, "then": shown(both, name, &old, &gone), "now": shown(both, name, &new, &come),
-        }));
+        let (then, now) = (values_model(both, name, &old, &gone), values_model(both, name, &new, &come));
+        differences.push(json!({ "attribute": name, "then": then, "now": now }));
     }
     json!({
         "shown": times::readable(both.micros),
@@ -199,12 +203,12 @@ fn compared(both: &Both) -> Value {
         "is_another": both.is_another(),
         "same": same,
         "differences": differences,
-        "can_restore": !both.is_another() && both.then.is_some() && (both.now.is_none() || !both.corrections().is_empty()),
+        "can_restore": both.can_restore(),
     })
 }
 
 /// Returns the model of the values at these places.
-fn shown(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
+fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
     let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
     let model = |octets: &Vec<u8>| match is_secret {
         true => json!({ "kind": "secret" }),

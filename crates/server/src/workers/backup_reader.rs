@@ -66,7 +66,7 @@ struct Reader {
 struct Copy {
     micros: u64,
     begun: Instant,
-    /// What was restored, as soon as that is done.
+    /// The restored moment, or `None` if it cannot be restored, as soon as that is known.
     restored: Arc<OnceLock<Option<Restored>>>,
     questions: Option<Sender<Question>>,
     thread: Option<JoinHandle<()>>,
@@ -81,7 +81,7 @@ impl Reader {
             ));
         };
         if let Some(copy) = self.copy.take_if(|copy| !copy.serves(micros))
-            && !copy.is_made()
+            && !copy.has_ended()
         {
             self.copy = Some(copy);
             return Err(Outcome::new(
@@ -110,7 +110,7 @@ impl Copy {
     }
 
     /// Whether the restore has ended, with or without success.
-    fn is_made(&self) -> bool {
+    fn has_ended(&self) -> bool {
         self.restored.get().is_some() || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
@@ -208,7 +208,10 @@ fn restored(
     let generation = random.bytes().map_err(|error| failed(&error))?;
     let until = Until { micros, ..Until::END };
     let restored = restore(folder, place, until, generation, stamp).map_err(|error| match error {
-        BackupError::Refused(text) => Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text),
+        BackupError::Refused(text) => {
+            let text = format!("the backup does not have that moment: {text}");
+            Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)
+        }
         error => failed(&error),
     })?;
     let directory = ReadOnlyDirectory::open(place).map_err(|error| failed(&error))?;
