@@ -127,7 +127,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         settings = settings.map(|file| file.or_suffix(suffix.as_str()));
     }
     let notices = settings.iter().flat_map(SettingsFile::notices);
-    notices.for_each(|notice| eprintln!("pando: {notice}"));
+    notices.for_each(|notice| remark!("pando: {notice}"));
     // Before the data directory is created.
     let changed = |input| changed(input, arguments.encoding, arguments.values_below.as_deref());
     let inputs = arguments.files.iter().map(|path| open(path).and_then(changed)).collect::<Result<_, _>>()?;
