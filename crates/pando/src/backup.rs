@@ -1,6 +1,6 @@
 //! `pando backup` and `pando restore`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use clap::{Args, Subcommand};
 use directory::backup::Until;
 use serde_json::json;
 use server::{
-    BackedUp, BackupChain, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
+    BackedUp, BackupChain, BackupPlace, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
 };
 
 use crate::data_arguments::DataArguments;
@@ -33,9 +33,9 @@ enum BackupVerb {
     Make {
         #[command(flatten)]
         data: DataArguments,
-        /// The folder of the backup; created if it does not exist
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        /// The folder of the backup, created if it does not exist, or s3://BUCKET/PREFIX
+        #[arg(value_name = "PLACE")]
+        place: BackupPlace,
         /// Write all entries now
         #[arg(long)]
         full: bool,
@@ -48,19 +48,19 @@ enum BackupVerb {
     },
     /// List the moments that a backup covers
     List {
-        /// The folder of the backup
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
+        /// The folder of the backup, or s3://BUCKET/PREFIX
+        #[arg(value_name = "PLACE")]
+        place: BackupPlace,
         /// List the files too, as JSON always does
         #[arg(long, conflicts_with = "json")]
         files: bool,
     },
     /// Read every file of a backup, restore its newest moment to a temporary folder, and run `pando verify` on it
     Verify {
-        /// The folder of the backup
-        #[arg(value_name = "DIR")]
-        folder: PathBuf,
-        /// New folder for the restored data, removed afterwards [default: a folder in that of the backup]
+        /// The folder of the backup, or s3://BUCKET/PREFIX
+        #[arg(value_name = "PLACE")]
+        place: BackupPlace,
+        /// New folder for the restored data, removed afterwards [default: in the folder of the backup, or of temporary files]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },
@@ -74,9 +74,9 @@ enum BackupVerb {
 pub(crate) struct RestoreArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// The folder of the backup
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder of the backup, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: BackupPlace,
     /// Moment to restore: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
@@ -87,28 +87,28 @@ pub(crate) struct RestoreArguments {
 
 pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
     let done = match &arguments.verb {
-        BackupVerb::Make { data, folder, full, full_days, keep_days } => {
+        BackupVerb::Make { data, place, full, full_days, keep_days } => {
             let days = |days: u64| Duration::from_secs(days.saturating_mul(DAY));
             let rules =
                 BackupRules { is_full: *full, full_after: days(*full_days), keep: keep_days.map(days) };
             let (began, elapsed) = (Instant::now(), Elapsed::start("backing up"));
-            let made = load(data).and_then(|config| server::make_backup(&config, folder, &rules));
+            let made = load(data).and_then(|config| server::make_backup(&config, place, &rules));
             drop(elapsed);
             made.map(|made| {
                 summary(&made, began.elapsed()).print();
                 ExitCode::SUCCESS
             })
         }
-        BackupVerb::List { folder, files } => server::list_backup(folder).map(|chains| {
+        BackupVerb::List { place, files } => server::list_backup(place).map(|chains| {
             if chains.is_empty() {
-                return exit::failure(&format!("{} has no backup", folder.display()));
+                return exit::failure(&format!("{place} has no backup"));
             }
             for chain in &chains {
                 Report::result(chain_json(chain), chain_text(chain, *files)).print();
             }
             ExitCode::SUCCESS
         }),
-        BackupVerb::Verify { folder, scratch } => verify(folder, scratch.as_deref()),
+        BackupVerb::Verify { place, scratch } => verify(place, scratch.as_deref()),
         BackupVerb::Recover(arguments) => return recover::run(arguments),
     };
     done.unwrap_or_else(|error| exit::failed(&error))
@@ -180,10 +180,10 @@ fn chain_json(chain: &BackupChain) -> serde_json::Value {
     })
 }
 
-fn verify(folder: &std::path::Path, scratch: Option<&std::path::Path>) -> Result<ExitCode, ServeError> {
-    let own = folder.join(format!("verify-{}", std::process::id()));
+fn verify(place: &BackupPlace, scratch: Option<&Path>) -> Result<ExitCode, ServeError> {
+    let own = place.scratch_folder("verify");
     let elapsed = Elapsed::start("restoring and verifying");
-    let tried = server::try_backup(folder, scratch.unwrap_or(&own), &mut |finding| {
+    let tried = server::try_backup(place, scratch.unwrap_or(&own), &mut |finding| {
         Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();
     });
     drop(elapsed);
@@ -210,7 +210,7 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
     };
     let elapsed = Elapsed::start("restoring");
     let restored = load(&arguments.data)
-        .and_then(|config| Ok((server::restore_backup(&config, &arguments.folder, until)?, config.data)));
+        .and_then(|config| Ok((server::restore_backup(&config, &arguments.place, until)?, config.data)));
     drop(elapsed);
     match restored {
         Ok((Restored { position, micros, has_later }, data)) => {
@@ -247,6 +247,9 @@ Examples:
   pando backup make --data /var/lib/pando --keep-days 35 /var/backups/pando
   pando backup list /var/backups/pando
   pando backup verify /var/backups/pando
+
+A place s3://BUCKET/PREFIX is in S3-compatible storage. The environment has its keys, as for Amazon's tools:
+AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE; and AWS_REGION and AWS_ENDPOINT_URL.
 
 Exit codes:
   0  done

@@ -22,7 +22,7 @@ use ldap::{
 };
 use serde_json::json;
 use server::values::DnText;
-use server::{RestoredCopy, ServeError, time_text};
+use server::{BackupPlace, RestoredCopy, ServeError, time_text};
 
 use crate::comparison::{Comparison, EntryValues, comparison_of};
 use crate::exit;
@@ -62,9 +62,9 @@ Exit codes:
 pub(crate) struct RecoverArguments {
     #[command(flatten)]
     server: TargetArguments,
-    /// The folder of the backup
-    #[arg(value_name = "DIR")]
-    folder: PathBuf,
+    /// The folder of the backup, or s3://BUCKET/PREFIX
+    #[arg(value_name = "PLACE")]
+    place: BackupPlace,
     /// Entry to bring back, with the entries below it
     #[arg(value_name = "DN")]
     dn: DnText,
@@ -83,7 +83,7 @@ pub(crate) struct RecoverArguments {
     /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// New folder for the restored data, removed afterwards [default: a folder in that of the backup]
+    /// New folder for the restored data, removed afterwards [default: in the folder of the backup, or of temporary files]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -121,12 +121,12 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     let mut named = Named::connect(&arguments.server).map_err(RecoverError::Failed)?;
     let comparison = comparison_of(&mut named.connection)?;
     let scratch = arguments.scratch.clone();
-    let scratch = scratch.unwrap_or_else(|| arguments.folder.join(format!("recover-{}", std::process::id())));
+    let scratch = scratch.unwrap_or_else(|| arguments.place.scratch_folder("recover"));
     let until = Until {
         position: arguments.position.unwrap_or(Until::END.position),
         micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
     };
-    let copy = RestoredCopy::make(&arguments.folder, &scratch, until)?;
+    let copy = RestoredCopy::make(&arguments.place, &scratch, until)?;
     let directory = copy.open()?;
     let mut recovery = Recovery {
         arguments,

@@ -1,4 +1,5 @@
-//! Backups: a folder of files from which a directory can be restored as it was at any moment that they cover.
+//! Backups: files in a folder or a bucket, from which a directory can be restored as it was at any moment that they
+//! cover.
 //!
 //! ```text
 //! 00000001-20261125T140000Z-rows-1200.pando       all rows, as they were at position 1200 of the log
@@ -7,18 +8,23 @@
 //! 00000004-20261202T140000Z-rows-9001.pando       rows again, which nothing before is needed for
 //! ```
 //!
-//! A file is written under another name, synced, read back to its end, and renamed, so that a file with its final
-//! name is complete. A file names the record that it follows, by position and hash: files of different histories, or
+//! A file of a folder is written under another name, synced, read back to its end, and renamed, so that a file with its
+//! final name is complete. An object of a bucket appears when it is complete, and is read back. A file names the record that it follows, by position and hash: files of different histories, or
 //! with one missing between them, are never combined.
 
+mod bucket;
 pub(crate) mod folder;
 pub(crate) mod list;
 pub(crate) mod make;
+pub(crate) mod name;
 pub(crate) mod part;
 pub(crate) mod restore;
+pub(crate) mod storage;
 
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Error of a backup or a restore.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +60,16 @@ pub enum BackupError {
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |error| BackupError::File { action, path, error }
+}
+
+/// Fails once the server stops.
+fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
+    match is_stopping {
+        Some(is_stopping) if is_stopping.load(Ordering::Relaxed) => {
+            Err(io::Error::other("the server stops before it is whole"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Formats microseconds since 1970 as a time in UTC. The text is exact: as `--until` it means the same moment.

@@ -75,13 +75,13 @@ pub enum ServeError {
     #[error(
         "{} contains no Pando database, but {} has a backup: `pando restore --data {} {}` restores it; to begin anew, \
          name another folder in [backup]",
-        path.display(), backup.display(), path.display(), backup.display()
+        path.display(), backup, path.display(), backup
     )]
     LostData {
         /// The directory.
         path: PathBuf,
-        /// The folder of the backup.
-        backup: PathBuf,
+        /// The place of the backup.
+        backup: String,
     },
     /// The directory refused something that a start needs.
     #[error(transparent)]

@@ -41,6 +41,7 @@ mod session;
 mod stamp;
 mod telemetry;
 pub mod unfinished;
+mod web_client;
 mod workers;
 
 pub use admin::backup::{
@@ -64,6 +65,7 @@ pub use admin::{import, load, settings};
 pub use backup::make::{BackedUp, BackupRules, WrittenPart};
 pub use backup::restore::Restored;
 pub use backup::{BackupError, time_text};
+pub use config::backup::BackupPlace;
 pub use config::{Arguments, Config, ConfigError, FollowKeys, values};
 pub use error::{Fault, LoadError, RunAsError, ServeError};
 pub use event_loop::EventLoopError;

@@ -60,6 +60,42 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 /// backups follow the schedule alone.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
+/// Bytes of a part of a file that is uploaded to a bucket, which are kept in memory.
+pub const BUCKET_PART_BYTES: usize = 16 << 20;
+
+/// Most parts of a file that S3 takes.
+pub const BUCKET_PARTS_MAX: usize = 10_000;
+
+/// Most bytes that are read of a small file of a bucket.
+pub const BUCKET_SMALL_BYTES: u64 = 64 << 10;
+
+/// Longest time to connect to another server over HTTP.
+pub const WEB_CONNECT: Duration = Duration::from_secs(10);
+
+/// Longest time until the head of a response to a request of at most one part.
+pub const BUCKET_REQUEST: Duration = Duration::from_secs(120);
+
+/// Longest time without a byte of a response.
+pub const BUCKET_STALL: Duration = Duration::from_secs(30);
+
+/// Most repetitions of a request that failed for reasons that may pass.
+pub const BUCKET_RETRIES: usize = 8;
+
+/// Longest time for all attempts at a request.
+pub const BUCKET_RETRY_TIME: Duration = Duration::from_secs(150);
+
+/// Interval at which a request to a bucket looks whether the server stops.
+pub const BUCKET_STOP_LOOK: Duration = Duration::from_millis(200);
+
+/// Longest time to abort an upload.
+pub const BUCKET_ABORT: Duration = Duration::from_secs(5);
+
+/// Time without renewal after which the lock of a bucket is void.
+pub const BUCKET_LEASE: Duration = Duration::from_secs(1_800);
+
+/// Age of the lock of a bucket at which its holder renews it.
+pub const BUCKET_LEASE_RENEWED: Duration = Duration::from_secs(120);
+
 /// Most persistent searches at a time, by default. Further ones are answered busy.
 pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
 

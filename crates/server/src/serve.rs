@@ -96,18 +96,18 @@ pub fn serve(
     result
 }
 
-/// Fails if the data directory has no data although the folder of its backup has some: its disk may be lost or not
+/// Fails if the data directory has no data although its backup has some: its disk may be lost or not
 /// mounted. A replica and a copy of another server's tree get their data from there.
 fn refuse_lost_data(config: &Config) -> Result<(), ServeError> {
     let Some(backup) = &config.backup else { return Ok(()) };
     let has_source = config.replica.is_some() || !config.follow.is_empty();
-    // Reading a data directory that fails is reported when it is opened, and a folder that fails by the backup.
+    // Reading a data directory that fails is reported when it is opened, and a place that fails by the backup.
     if has_source || !matches!(check_data(config), Err(ServeError::NoData { .. })) {
         return Ok(());
     }
-    match list_backup(&backup.folder) {
+    match list_backup(&backup.place) {
         Ok(chains) if !chains.is_empty() => {
-            Err(ServeError::LostData { path: config.data.clone(), backup: backup.folder.clone() })
+            Err(ServeError::LostData { path: config.data.clone(), backup: backup.place.to_string() })
         }
         _ => Ok(()),
     }

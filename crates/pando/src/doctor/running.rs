@@ -110,7 +110,7 @@ fn backup(figures: &Figures, config: &Config) -> Finding {
     let Some(last) = last else {
         return Finding::warning(
             "backup",
-            format!("none was made since the start in {}", settings.folder.display()),
+            format!("none was made since the start in {}", settings.place),
         );
     };
     let hours = now().saturating_sub(last) / 3_600;

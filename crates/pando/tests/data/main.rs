@@ -7,6 +7,7 @@
 mod support;
 
 mod backup;
+mod bucket;
 mod dynamic;
 mod ends;
 mod follow;

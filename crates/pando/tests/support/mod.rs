@@ -18,6 +18,7 @@ pub mod pando;
 pub mod positions;
 pub mod relay;
 pub mod root;
+pub mod s3;
 pub mod scratch;
 pub mod slapd;
 pub mod sync_source;

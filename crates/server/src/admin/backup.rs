@@ -14,29 +14,31 @@ use crate::backup::list::list;
 use crate::backup::make::{BackedUp, BackupRules, make};
 use crate::backup::part::{Pace, check};
 use crate::backup::restore::{Restored, restore};
+use crate::backup::storage;
 use crate::config::Config;
+use crate::config::backup::BackupPlace;
 use crate::error::ServeError;
 use crate::stamp::{Random, new_stamp, now_micros};
 use crate::unfinished::TemporaryFolder;
 
 pub use crate::backup::list::BackupChain;
 
-/// Adds the changes of a data directory, served or not, to the backup in `folder`, and creates the folder if it is
+/// Adds the changes of a data directory, served or not, to the backup in `place`, and creates its folder if that is
 /// missing. Reads the new file back before it returns.
 ///
 /// # Errors
-/// There is no data, or it cannot be read; another process writes to the folder; or the disk did not store the file.
-pub fn make_backup(config: &Config, folder: &Path, rules: &BackupRules) -> Result<BackedUp, ServeError> {
+/// There is no data, or it cannot be read; another process writes to the place; or the place did not store the file.
+pub fn make_backup(config: &Config, place: &BackupPlace, rules: &BackupRules) -> Result<BackedUp, ServeError> {
     let source = BackupSource::from(open_read_only(config)?);
-    Ok(make(folder, now_micros(), rules, &source, &Pace::default())?)
+    Ok(make(&*storage::open(place, None)?, now_micros(), rules, &source, &Pace::default())?)
 }
 
 /// Returns the content of a backup, oldest first.
 ///
 /// # Errors
-/// The folder cannot be read.
-pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
-    Ok(list(folder)?)
+/// The place cannot be read.
+pub fn list_backup(place: &BackupPlace) -> Result<Vec<BackupChain>, ServeError> {
+    Ok(list(&*storage::open(place, None)?)?)
 }
 
 /// Creates the new data directory of `config` from a backup, as it was at a moment.
@@ -44,11 +46,12 @@ pub fn list_backup(folder: &Path) -> Result<Vec<BackupChain>, ServeError> {
 /// # Errors
 /// The directory has data already; the backup does not reach the moment, is damaged, or lacks a file. Nothing is
 /// created then.
-pub fn restore_backup(config: &Config, folder: &Path, until: Until) -> Result<Restored, ServeError> {
+pub fn restore_backup(config: &Config, place: &BackupPlace, until: Until) -> Result<Restored, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let mut random = Random::default();
     let generation = random.bytes()?;
-    Ok(restore(folder, &config.data, until, generation, new_stamp(&mut random)?)?)
+    let storage = storage::open(place, None)?;
+    Ok(restore(&*storage, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
 /// Result of a trial restore.
@@ -64,20 +67,21 @@ pub struct TriedOut {
 
 /// Reads all files of a backup, restores its newest moment into the new folder `scratch`, compares every row there with
 /// every entry, as [`verify`] does, and removes it. Passes each finding to `each`.
-/// Records the time in the folder if there are none.
+/// Records the time in the place if there are none.
 ///
 /// # Errors
 /// A file is damaged or missing, there is no backup, there is no room, or `scratch` exists.
 pub fn try_backup(
-    folder: &Path,
+    place: &BackupPlace,
     scratch: &Path,
     each: &mut dyn FnMut(&directory::check::Finding),
 ) -> Result<TriedOut, ServeError> {
-    let found = Folder::read(folder)?;
+    let storage = storage::open(place, None)?;
+    let found = Folder::read(&*storage)?;
     for part in found.parts() {
-        check(&found.file(part), &Pace::default())?;
+        check(&*storage, part, &Pace::default())?;
     }
-    let copy = RestoredCopy::make(folder, scratch, Until::END)?;
+    let copy = RestoredCopy::make(place, scratch, Until::END)?;
     let checked = verify(&copy.config, each)?;
     if checked.findings == 0 {
         found.set_verified(now_micros() / 1_000_000)?;
@@ -94,18 +98,18 @@ pub struct RestoredCopy {
 }
 
 impl RestoredCopy {
-    /// Restores a moment of the backup in `folder` into the new folder `scratch`.
+    /// Restores a moment of the backup in `place` into the new folder `scratch`.
     ///
     /// # Errors
     /// As [`restore_backup`]; `scratch` exists.
-    pub fn make(folder: &Path, scratch: &Path, until: Until) -> Result<RestoredCopy, ServeError> {
+    pub fn make(place: &BackupPlace, scratch: &Path, until: Until) -> Result<RestoredCopy, ServeError> {
         if scratch.exists() {
             let text = format!("{} is there already: name a folder that is to be made", scratch.display());
             return Err(BackupError::Refused(text).into());
         }
         let temporary = TemporaryFolder::new(scratch.to_owned());
         let config = Config::new(scratch);
-        let restored = restore_backup(&config, folder, until)?;
+        let restored = restore_backup(&config, place, until)?;
         Ok(RestoredCopy { config, restored, folder: temporary })
     }
 

@@ -1,67 +1,57 @@
-//! Files of a backup in their folder, and the selection of the files for one moment.
+//! Files of a backup in their place, and the selection of the files for one moment.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::PathBuf;
 
-use rustix::fs::{FlockOperation, flock};
-
-use crate::backup::part::{Kind, Part, is_left_over};
-use crate::backup::{BackupError, failed, time_text};
-use crate::unfinished::UnfinishedFile;
-
-/// Lock file of processes that write to the folder.
-const LOCK: &str = "lock";
+use crate::backup::name::{Kind, Part};
+use crate::backup::storage::Storage;
+use crate::backup::{BackupError, time_text};
 
 /// File with the sequence of the last file that `pando backup verify` has read, and the time.
 const VERIFIED: &str = "verified";
 
-/// Files of a folder, by sequence.
-pub(crate) struct Folder {
-    path: PathBuf,
+/// Files of a folder or of a bucket's prefix, by sequence.
+pub(crate) struct Folder<'s> {
+    storage: &'s dyn Storage,
     parts: Vec<Part>,
+    /// Size of each file.
+    sizes: HashMap<String, u64>,
 }
 
 /// Rows, and the later changes.
 pub(crate) type Chain<'f> = &'f [Part];
 
-impl Folder {
-    /// Lists a folder.
-    pub(crate) fn read(path: &Path) -> Result<Folder, BackupError> {
-        let mut parts = Vec::new();
-        for entry in fs::read_dir(path).map_err(failed("read", path))? {
-            let name = entry.map_err(failed("read", path))?.file_name();
-            parts.extend(name.to_str().and_then(Part::of_name));
-        }
+impl<'s> Folder<'s> {
+    /// Lists a place.
+    pub(crate) fn read(storage: &'s dyn Storage) -> Result<Folder<'s>, BackupError> {
+        let sizes = storage.list()?;
+        let mut parts: Vec<_> = sizes.iter().filter_map(|(name, _)| Part::of_name(name)).collect();
         parts.sort_by_key(|part| part.sequence);
-        Ok(Folder { path: path.to_owned(), parts })
+        Ok(Folder { storage, parts, sizes: sizes.into_iter().collect() })
     }
 
-    /// Returns the file of a part.
-    pub(crate) fn file(&self, part: &Part) -> PathBuf {
-        self.path.join(part.file_name())
+    /// Returns the path of a part, for messages.
+    pub(crate) fn path(&self, part: &Part) -> PathBuf {
+        self.storage.path(&part.file_name())
+    }
+
+    /// Returns the size of a part's file in bytes.
+    pub(crate) fn size(&self, part: &Part) -> u64 {
+        self.sizes.get(&part.file_name()).copied().unwrap_or(0)
     }
 
     /// Returns the sequence up to which all files were verified, and the time in seconds since 1970.
     pub(crate) fn verified(&self) -> Option<(u64, u64)> {
-        let text = fs::read_to_string(self.path.join(VERIFIED)).ok()?;
-        let (sequence, seconds) = text.trim_end().split_once(' ')?;
+        // Absent in most listings: a bucket would be asked in vain.
+        let text = self.sizes.contains_key(VERIFIED).then(|| self.storage.small(VERIFIED))??;
+        let (sequence, seconds) = std::str::from_utf8(&text).ok()?.trim_end().split_once(' ')?;
         Some((sequence.parse().ok()?, seconds.parse().ok()?))
     }
 
     /// Records that all files were verified at a time.
     pub(crate) fn set_verified(&self, seconds: u64) -> Result<(), BackupError> {
         let Some(last) = self.parts.last() else { return Ok(()) };
-        let file = self.path.join(VERIFIED);
-        let temporary = UnfinishedFile::new(self.path.join(format!("{VERIFIED}.{}", std::process::id())));
-        let mut options = OpenOptions::new();
-        let opened = options.write(true).create_new(true).mode(0o600).open(temporary.path());
-        let written = opened.and_then(|mut out| {
-            out.write_all(format!("{} {seconds}\n", last.sequence).as_bytes())?;
-            out.sync_all()
-        });
-        written.and_then(|()| temporary.rename(&file)).map_err(failed("write", &file))
+        self.storage.set_small(VERIFIED, format!("{} {seconds}\n", last.sequence).as_bytes())
     }
 
     /// Returns all parts.
@@ -82,13 +72,13 @@ impl Folder {
         let chains = self.chains();
         let is_in_time = |rows: &&Part| rows.seconds < seconds && rows.position <= position;
         let chosen = chains.iter().rev().find(|chain| chain.first().as_ref().is_some_and(is_in_time));
-        let path = self.path.display();
+        let place = self.storage.address();
         chosen.copied().ok_or_else(|| {
             BackupError::Refused(match chains.first().and_then(|chain| chain.first()) {
-                None => format!("{path} has no backup"),
+                None => format!("{place} has no backup"),
                 Some(Part { seconds, position, .. }) => {
                     let time = time_text(seconds.saturating_add(1).saturating_mul(1_000_000));
-                    format!("the oldest moment in {path} is {time}, position {position}")
+                    format!("the oldest moment in {place} is {time}, position {position}")
                 }
             })
         })
@@ -103,60 +93,24 @@ impl Folder {
         let old = self.parts.iter().take_while(|part| part.sequence < needed.sequence);
         let mut removed = 0;
         for part in old {
-            let file = self.file(part);
-            fs::remove_file(&file).map_err(failed("remove", &file))?;
+            self.storage.remove(&part.file_name())?;
             removed += 1;
         }
         Ok(removed)
     }
 }
 
-/// Exclusive right to write to a folder, until it is dropped.
-pub(crate) struct Claim {
-    _lock: File,
-}
-
-impl Claim {
-    /// Creates the folder, if it is missing, for its owner alone, and removes the remains of an interrupted process.
-    pub(crate) fn take(path: &Path) -> Result<Claim, BackupError> {
-        if !path.is_dir() {
-            let mut builder = fs::DirBuilder::new();
-            builder.recursive(true).mode(0o700).create(path).map_err(failed("make", path))?;
-        }
-        let file = path.join(LOCK);
-        let opened = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&file);
-        let lock = opened.map_err(failed("open", &file))?;
-        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                let text = format!("another process is writing to {}", path.display());
-                return Err(BackupError::Refused(text));
-            }
-            Err(error) => return Err(failed("lock", &file)(error.into())),
-        }
-        for entry in fs::read_dir(path).map_err(failed("read", path))? {
-            let entry = entry.map_err(failed("read", path))?;
-            if entry.file_name().to_str().is_some_and(is_left_over) {
-                fs::remove_file(entry.path()).map_err(failed("remove", &entry.path()))?;
-            }
-        }
-        Ok(Claim { _lock: lock })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn folder(parts: &[(u64, Kind, u64)]) -> Folder {
-        let part = |(sequence, &(seconds, kind, position))| Part { sequence, seconds, kind, position };
-        Folder { path: PathBuf::from("/nowhere"), parts: (1..).zip(parts).map(part).collect() }
-    }
+    use crate::backup::storage::open;
+    use crate::config::backup::BackupPlace;
 
     #[test]
     fn a_moment_needs_the_newest_rows_before_it() {
         use Kind::{Changes, Rows};
-        let folder = folder(&[
+        let storage = open(&BackupPlace::Folder("/nowhere".into()), None).unwrap();
+        let parts = [
             (50, Changes, 3),
             (100, Rows, 10),
             (110, Changes, 20),
@@ -164,7 +118,10 @@ mod tests {
             (210, Changes, 40),
             // The data was restored: its history continues from an earlier position.
             (300, Rows, 15),
-        ]);
+        ];
+        let part = |(sequence, (seconds, kind, position))| Part { sequence, seconds, kind, position };
+        let parts = (1..).zip(parts).map(part).collect();
+        let folder = Folder { storage: &*storage, parts, sizes: HashMap::new() };
         let first_of = |seconds, position| {
             folder.chain_of(seconds, position).map(|chain| (chain[0].sequence, chain.len())).ok()
         };

@@ -1,9 +1,8 @@
 //! The content of a backup: the moments that it covers.
 
-use std::path::Path;
-
+use crate::backup::BackupError;
 use crate::backup::folder::Folder;
-use crate::backup::{BackupError, failed};
+use crate::backup::storage::Storage;
 
 /// Rows of a backup, and the later changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,25 +27,20 @@ pub struct BackupChain {
 /// Returns the content of a backup, oldest first.
 ///
 /// # Errors
-/// The folder cannot be read.
-pub(crate) fn list(folder: &Path) -> Result<Vec<BackupChain>, BackupError> {
-    let found = Folder::read(folder)?;
+/// The place cannot be read.
+pub(crate) fn list(storage: &dyn Storage) -> Result<Vec<BackupChain>, BackupError> {
+    let found = Folder::read(storage)?;
     let verified = found.verified();
     let mut chains = Vec::new();
     for chain in found.chains() {
         let (Some(rows), Some(last)) = (chain.first(), chain.last()) else { continue };
-        let mut bytes = 0;
-        for part in chain {
-            let file = found.file(part);
-            bytes += file.metadata().map_err(failed("read", &file))?.len();
-        }
         chains.push(BackupChain {
             rows_seconds: rows.seconds,
             rows_position: rows.position,
             last_seconds: last.seconds,
             last_position: last.position,
             files: chain.iter().map(|part| part.file_name()).collect(),
-            bytes,
+            bytes: chain.iter().map(|part| found.size(part)).sum(),
             verified: verified.and_then(|(sequence, seconds)| {
                 let read = chain.iter().take_while(|part| part.sequence <= sequence);
                 Some((seconds, read.last()?.position))

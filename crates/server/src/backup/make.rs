@@ -1,12 +1,13 @@
 //! Adding to a backup: the changes since the last time, or all rows if changes cannot follow.
 
-use std::path::Path;
 use std::time::Duration;
 
 use directory::backup::{BackupSource, Moment};
 
-use crate::backup::folder::{Claim, Folder};
-use crate::backup::part::{self, Content, Heading, Kind, Pace, Part};
+use crate::backup::folder::Folder;
+use crate::backup::name::{Kind, Part};
+use crate::backup::part::{self, Content, Heading, Pace};
+use crate::backup::storage::Storage;
 use crate::backup::{BackupError, time_text};
 
 /// Rules for making a backup.
@@ -44,42 +45,42 @@ pub enum WrittenPart {
     Changes(u64),
 }
 
-/// Adds the missing changes to the backup in `folder`, and creates the folder if it is missing.
+/// Adds the missing changes to the backup in `storage`, and creates its folder if that is missing.
 ///
 /// # Errors
-/// The data cannot be read, the folder cannot be written, or a new file cannot be read back. The backup is unchanged
+/// The data cannot be read, the place cannot be written, or a new file cannot be read back. The backup is unchanged
 /// then.
 pub(crate) fn make(
-    folder: &Path,
+    storage: &dyn Storage,
     now_micros: u64,
     rules: &BackupRules,
     source: &BackupSource,
     pace: &Pace,
 ) -> Result<BackedUp, BackupError> {
-    let _claim = Claim::take(folder)?;
-    let found = Folder::read(folder)?;
+    let _claim = storage.claim()?;
+    let found = Folder::read(storage)?;
     let moment = source.moment()?;
     let seconds = now_micros / 1_000_000;
     let sequence = found.parts().last().map_or(1, |last| last.sequence.saturating_add(1));
     let part = |kind| Part { sequence, seconds, kind, position: moment.position };
-    let (written, bytes) = match next(&found, seconds, rules, source, &moment)? {
+    let (written, bytes) = match next(storage, &found, seconds, rules, source, &moment)? {
         Next::Nothing => (WrittenPart::Nothing, 0),
         Next::Rows(reason) => {
             let heading = Heading { kind: Kind::Rows, moment, follows: None, first: moment.position };
             let rows = |mut out: &mut dyn std::io::Write| source.write_rows(&mut out);
-            let bytes = part::write(folder, &part(Kind::Rows), &heading, pace, rows)?;
+            let bytes = part::write(storage, &part(Kind::Rows), &heading, pace, rows)?;
             (WrittenPart::Rows(reason), bytes)
         }
         Next::Changes(before) => {
             let first = before.position.saturating_add(1);
             let heading = Heading { kind: Kind::Changes, moment, follows: Some(before.fingerprint), first };
             let records = |mut out: &mut dyn std::io::Write| source.write_records(first, &mut out);
-            let bytes = part::write(folder, &part(Kind::Changes), &heading, pace, records)?;
+            let bytes = part::write(storage, &part(Kind::Changes), &heading, pace, records)?;
             (WrittenPart::Changes(moment.position.saturating_sub(before.position)), bytes)
         }
     };
     let removed = match rules.keep {
-        Some(keep) => Folder::read(folder)?.prune(seconds.saturating_sub(keep.as_secs()))?,
+        Some(keep) => Folder::read(storage)?.prune(seconds.saturating_sub(keep.as_secs()))?,
         None => 0,
     };
     Ok(BackedUp { position: moment.position, written, bytes, removed })
@@ -94,7 +95,8 @@ enum Next {
 
 /// Returns the part to write.
 fn next(
-    found: &Folder,
+    storage: &dyn Storage,
+    found: &Folder<'_>,
     seconds: u64,
     rules: &BackupRules,
     source: &BackupSource,
@@ -107,7 +109,7 @@ fn next(
     if rules.is_full {
         return rows("that is asked for");
     }
-    let before = match Content::open(&found.file(last)) {
+    let before = match Content::open(storage, last) {
         Ok((heading, _)) => heading.moment,
         Err(error) => return Ok(Next::Rows(format!("the last file cannot be used: {error}"))),
     };
@@ -121,7 +123,7 @@ fn next(
     }
     // Files that were removed between the rows and the last file would be missed only when they are needed.
     let oldest = chain.first().map_or(0, |rows| rows.seconds);
-    if let Some(gap) = gap(found, chain)? {
+    if let Some(gap) = gap(found, chain) {
         return Ok(Next::Rows(gap));
     }
     if seconds.saturating_sub(oldest) >= rules.full_after.as_secs() {
@@ -132,8 +134,8 @@ fn next(
 }
 
 /// Returns a description of the place where a file of the chain is missing.
-fn gap(found: &Folder, chain: &[Part]) -> Result<Option<String>, BackupError> {
+fn gap(found: &Folder<'_>, chain: &[Part]) -> Option<String> {
     let mut sequences = chain.iter().zip(chain.iter().skip(1));
     let gap = sequences.find(|(one, next)| next.sequence != one.sequence.saturating_add(1));
-    Ok(gap.map(|(one, _)| format!("a file is missing after {}", found.file(one).display())))
+    gap.map(|(one, _)| format!("a file is missing after {}", found.path(one).display()))
 }

@@ -1,96 +1,28 @@
-//! File of a backup: its name, its heading, its content.
+//! File of a backup: its heading, its content.
 //!
 //! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest
 //! of this module: `zstdcat FILE | head -8`. After an empty line comes a stream of rows or records
 //! ([`directory::backup`]).
 
-use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use directory::backup::{self, Fingerprint, Moment};
 use system::RateLimit;
 
-use crate::backup::{BackupError, failed};
-use crate::unfinished::UnfinishedFile;
+use crate::backup::name::{Kind, Part};
+use crate::backup::storage::{NewFile, Storage};
+use crate::backup::{BackupError, check_stop, failed};
 
 /// First line of a file.
 const TITLE: &str = "pando backup 1";
-const ENDING: &str = ".pando";
-/// Suffix of a file that is being written.
-const PARTIAL: &str = ".partial";
 /// Most bytes of a heading; real ones have fewer.
 const HEADING_BYTES_MAX: usize = 4_096;
 /// Compression level: the default of Zstandard.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
-
-/// Contents of a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// All rows at a position.
-    Rows,
-    /// The records from one position to another.
-    Changes,
-}
-
-impl Kind {
-    const ALL: [(Kind, &'static str); 2] = [(Kind::Rows, "rows"), (Kind::Changes, "changes")];
-
-    fn name(self) -> &'static str {
-        Kind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
-    }
-
-    fn named(name: &str) -> Option<Kind> {
-        Kind::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
-    }
-}
-
-/// Part of a backup, described by the name of its file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part {
-    /// Number among the files of a folder.
-    pub(crate) sequence: u64,
-    /// Time at which its data was read, in seconds since 1970.
-    pub(crate) seconds: u64,
-    pub(crate) kind: Kind,
-    /// Last position in the file.
-    pub(crate) position: u64,
-}
-
-impl Part {
-    /// Returns the name of its file. Times have the form of ISO 8601 without separators.
-    pub(crate) fn file_name(&self) -> String {
-        let Part { sequence, seconds, kind, position } = self;
-        let mut time = directory::csn::generalized_time(*seconds);
-        time.insert(8.min(time.len()), 'T');
-        format!("{sequence:08}-{time}-{}-{position}{ENDING}", kind.name())
-    }
-
-    /// Parses the name of a file; returns `None` if it is not the name of a part.
-    pub(crate) fn of_name(name: &str) -> Option<Part> {
-        let mut words = name.strip_suffix(ENDING)?.split('-');
-        let (sequence, time, kind, position) = (words.next()?, words.next()?, words.next()?, words.next()?);
-        let (date, clock) = time.split_once('T')?;
-        let time = directory::csn::unix_seconds(&[date, clock].concat())?;
-        let part = Part {
-            sequence: sequence.parse().ok()?,
-            seconds: time,
-            kind: Kind::named(kind)?,
-            position: position.parse().ok()?,
-        };
-        // Each part has exactly one name: a file with another spelling is not a part.
-        (part.file_name() == name).then_some(part)
-    }
-}
-
-/// Returns true for the name of a file whose writing was interrupted.
-pub(crate) fn is_left_over(name: &str) -> bool {
-    name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
-}
 
 /// Heading of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,15 +83,20 @@ fn sixteen(text: &str) -> Option<[u8; 16]> {
 /// Content of an open file, after its heading.
 pub(crate) struct Content {
     path: PathBuf,
-    input: BufReader<zstd::Decoder<'static, BufReader<File>>>,
+    input: BufReader<zstd::Decoder<'static, BufReader<Box<dyn Read>>>>,
 }
 
 impl Content {
     /// Opens a file and reads its heading.
-    pub(crate) fn open(path: &Path) -> Result<(Heading, Content), BackupError> {
-        let file = File::open(path).map_err(failed("open", path))?;
-        let decoder = zstd::Decoder::new(file).map_err(failed("read", path))?;
-        let mut content = Content { path: path.to_owned(), input: BufReader::new(decoder) };
+    pub(crate) fn open(storage: &dyn Storage, part: &Part) -> Result<(Heading, Content), BackupError> {
+        let name = part.file_name();
+        Content::of(storage.open(&name)?, storage.path(&name))
+    }
+
+    /// Reads the heading of an open file.
+    fn of(file: Box<dyn Read>, path: PathBuf) -> Result<(Heading, Content), BackupError> {
+        let decoder = zstd::Decoder::new(file).map_err(failed("read", &path))?;
+        let mut content = Content { path, input: BufReader::new(decoder) };
         let heading = content.heading()?;
         Ok((heading, content))
     }
@@ -203,32 +140,32 @@ impl Content {
     }
 }
 
-/// Writes a file into a folder, and reads it back. Returns its size.
+/// Writes a file, and reads it back. Returns its size.
 pub(crate) fn write(
-    folder: &Path,
+    storage: &dyn Storage,
     part: &Part,
     heading: &Heading,
     pace: &Pace,
     content: impl FnOnce(&mut dyn Write) -> Result<(), backup::BackupError>,
 ) -> Result<u64, BackupError> {
-    let path = folder.join(part.file_name());
-    let partial = UnfinishedFile::new(folder.join(part.file_name() + PARTIAL));
-    write_partial(partial.path(), heading, pace, content)?;
-    check(partial.path(), pace)?;
-    partial.rename(&path).map_err(failed("rename", &path))?;
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("sync", folder))?;
-    Ok(path.metadata().map_err(failed("read", &path))?.len())
+    let name = part.file_name();
+    let path = storage.path(&name);
+    let out = Counted { out: storage.create(&name)?, bytes: 0 };
+    let Counted { out, bytes } = write_content(out, &path, heading, pace, content)?;
+    out.finish(&mut |stored| check_content(Content::of(stored, path.clone())?, pace))?;
+    Ok(bytes)
 }
 
-fn write_partial(
-    partial: &Path,
+/// Writes a new file to its end.
+fn write_content(
+    out: Counted,
+    path: &Path,
     heading: &Heading,
     pace: &Pace,
     content: impl FnOnce(&mut dyn Write) -> Result<(), backup::BackupError>,
-) -> Result<(), BackupError> {
-    let failed = |error| failed("write", partial)(error);
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(partial).map_err(failed)?;
-    let mut encoder = zstd::Encoder::new(BufWriter::new(file), LEVEL).map_err(failed)?;
+) -> Result<Counted, BackupError> {
+    let failed = |error| failed("write", path)(error);
+    let mut encoder = zstd::Encoder::new(BufWriter::new(out), LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     encoder.write_all(heading.text().as_bytes()).map_err(failed)?;
     let rate_limit = pace.bytes_per_second.map(RateLimit::new);
@@ -239,14 +176,35 @@ fn write_partial(
         other => other.into(),
     })?;
     let paced = paced.into_inner().map_err(|error| failed(error.into_error()))?;
-    let file = paced.out.finish().and_then(|file| file.into_inner().map_err(|error| error.into_error()));
-    file.and_then(|file| file.sync_all()).map_err(failed)
+    let file = paced.out.finish().map_err(failed)?;
+    file.into_inner().map_err(|error| failed(error.into_error()))
 }
 
-/// Reads a file to its end, and compares it with its heading, so that a backup reports at once that the disk did not
+/// A new file, and how many bytes were written to it.
+struct Counted {
+    out: Box<dyn NewFile>,
+    bytes: u64,
+}
+
+impl Write for Counted {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.out.write(bytes)?;
+        self.bytes += written as u64;
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+}
+
+/// Reads a file to its end, and compares it with its heading, so that a backup reports at once that the place did not
 /// store the file.
-pub(crate) fn check(path: &Path, pace: &Pace) -> Result<(), BackupError> {
-    let (heading, mut content) = Content::open(path)?;
+pub(crate) fn check(storage: &dyn Storage, part: &Part, pace: &Pace) -> Result<(), BackupError> {
+    check_content(Content::open(storage, part)?, pace)
+}
+
+fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Result<(), BackupError> {
     let mut input = Stoppable { input: content.input(), is_stopping: pace.is_stopping.clone() };
     let found = backup::read_back(&mut input).map_err(|error| content.failed(error))?;
     let Heading { kind, moment, first, .. } = heading;
@@ -264,15 +222,6 @@ pub(crate) struct Pace {
     pub(crate) bytes_per_second: Option<u64>,
     /// Set if the file is not wanted any longer.
     pub(crate) is_stopping: Option<Arc<AtomicBool>>,
-}
-
-fn check_stop(is_stopping: Option<&Arc<AtomicBool>>) -> io::Result<()> {
-    match is_stopping {
-        Some(is_stopping) if is_stopping.load(Ordering::Relaxed) => {
-            Err(io::Error::other("the server stops before it is whole"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Reader that ends with an error once the file is not wanted any longer.
@@ -315,28 +264,6 @@ impl<W: Write> Write for Paced<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_say_what_a_file_is() {
-        let part = Part { sequence: 17, seconds: 1_795_616_103, kind: Kind::Changes, position: 1_310 };
-        let name = part.file_name();
-        assert_eq!(name, "00000017-20261125T141503Z-changes-1310.pando");
-        assert_eq!(Part::of_name(&name), Some(part));
-        for other in [
-            "17-20261125T141503Z-changes-1310.pando",
-            "00000017-20261125T141503Z-changes-1310.pando.partial",
-            "00000017-20261125141503Z-changes-1310.pando",
-            "00000017-20261325T141503Z-changes-1310.pando",
-            "00000017-20261125T141503Z-change-1310.pando",
-            "00000017-20261125T141503Z-changes-01310.pando",
-            "00000017-20261125T141503Z-changes-1310-2.pando",
-            "lock",
-            "",
-        ] {
-            assert_eq!(Part::of_name(other), None, "{other}");
-            assert_eq!(is_left_over(other), other.ends_with(PARTIAL), "{other}");
-        }
-    }
 
     #[test]
     fn a_heading_is_read_as_it_is_written() {

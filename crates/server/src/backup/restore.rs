@@ -8,7 +8,9 @@ use directory::replicated::copy_plain;
 use directory::{ReadOnlyDirectory, Stamp};
 
 use crate::backup::folder::Folder;
-use crate::backup::part::{Content, Heading, Kind};
+use crate::backup::name::Kind;
+use crate::backup::part::{Content, Heading};
+use crate::backup::storage::Storage;
 use crate::backup::{BackupError, failed, time_text};
 
 /// Folder of an incomplete directory, inside the new data directory.
@@ -25,13 +27,13 @@ pub struct Restored {
     pub has_later: bool,
 }
 
-/// Creates the new data directory `to` from the backup in `folder`, as it was at a moment. `generation` is its new
+/// Creates the new data directory `to` from the backup in `storage`, as it was at a moment. `generation` is its new
 /// generation.
 ///
 /// # Errors
 /// `to` has data; or the backup does not reach the moment, is damaged, or lacks a file. Nothing is created then.
 pub(crate) fn restore(
-    folder: &Path,
+    storage: &dyn Storage,
     to: &Path,
     until: Until,
     generation: [u8; 16],
@@ -53,7 +55,7 @@ pub(crate) fn restore(
     };
     remove()?;
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
-    let restored = restore_in(folder, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
+    let restored = restore_in(storage, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
         // Data that was changed is copied: the copy is complete even if the store was not closed properly, and has no
         // unused pages.
         let is_placed = if is_changed {
@@ -75,13 +77,13 @@ pub(crate) fn restore(
 
 /// Restores in a folder. Returns whether changes were applied after the first file.
 fn restore_in(
-    folder: &Path,
+    storage: &dyn Storage,
     work: &Path,
     until: Until,
     generation: [u8; 16],
     stamp: Stamp,
 ) -> Result<(Restored, bool), BackupError> {
-    let found = Folder::read(folder)?;
+    let found = Folder::read(storage)?;
     let chain = found.chain_of(until.micros / 1_000_000, until.position)?;
     let mut replay: Option<Replay> = None;
     let mut last: Option<Moment> = None;
@@ -91,7 +93,7 @@ fn restore_in(
             has_later = true;
             break;
         }
-        let (heading, mut content) = Content::open(&found.file(part))?;
+        let (heading, mut content) = Content::open(storage, part)?;
         match (last, heading.kind) {
             (None, Kind::Rows) if heading.moment.micros > until.micros => {
                 let time = time_text(heading.moment.micros);
@@ -119,7 +121,7 @@ fn restore_in(
     let moment = match replay {
         Some(replay) => replay.finish()?,
         None if last.is_none() => {
-            return Err(BackupError::Refused(format!("{} has no backup", folder.display())));
+            return Err(BackupError::Refused(format!("{} has no backup", storage.address())));
         }
         None => {
             let restored = ReadOnlyDirectory::open(work).map_err(|error| BackupError::Data(error.into()))?;
@@ -129,7 +131,7 @@ fn restore_in(
     if until.position != u64::MAX && moment.position < until.position {
         return Err(BackupError::Refused(format!(
             "{} ends at position {}, of {}",
-            folder.display(),
+            storage.address(),
             moment.position,
             time_text(moment.micros)
         )));

@@ -1,20 +1,118 @@
 //! Place and interval of a server's own backups: the table `[backup]` of the node file.
 
-use std::path::PathBuf;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::ConfigError;
+use super::values::FromText;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
+/// Start of the address of a bucket.
+const BUCKET: &str = "s3://";
+
+/// Place of a backup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupPlace {
+    /// A folder of the file system.
+    Folder(PathBuf),
+    /// A prefix of a bucket in S3-compatible storage.
+    Bucket(BucketAddress),
+}
+
+/// Address of a bucket. The environment has what is `None`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BucketAddress {
+    /// Name of the bucket.
+    pub bucket: String,
+    /// Path inside it, without slashes at its ends; may be empty.
+    pub prefix: String,
+    /// URL of the storage.
+    pub endpoint: Option<String>,
+    /// Region of the bucket.
+    pub region: Option<String>,
+    /// File with the keys of the bucket.
+    pub credentials: Option<PathBuf>,
+}
+
+impl BackupPlace {
+    /// Returns the folder, if it is one.
+    pub fn folder(&self) -> Option<&Path> {
+        match self {
+            BackupPlace::Folder(path) => Some(path),
+            BackupPlace::Bucket(_) => None,
+        }
+    }
+
+    /// Returns a folder of this process for temporary data: in that of the backup, or in that of temporary files.
+    pub fn scratch_folder(&self, name: &str) -> PathBuf {
+        let process = std::process::id();
+        match self.folder() {
+            Some(folder) => folder.join(format!("{name}-{process}")),
+            None => std::env::temp_dir().join(format!("pando-{name}-{process}")),
+        }
+    }
+
+    /// Returns the file with the keys of the bucket.
+    pub(crate) fn credentials(&self) -> Option<&Path> {
+        match self {
+            BackupPlace::Folder(_) => None,
+            BackupPlace::Bucket(address) => address.credentials.as_deref(),
+        }
+    }
+}
+
+impl FromStr for BackupPlace {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BackupPlace, String> {
+        let Some(address) = text.strip_prefix(BUCKET) else { return Ok(BackupPlace::Folder(text.into())) };
+        let (bucket, prefix) = address.split_once('/').unwrap_or((address, ""));
+        let prefix = prefix.trim_end_matches('/');
+        let is_name = |part: &str, more: &str| {
+            !matches!(part, "" | "." | "..")
+                && part.chars().all(|letter| letter.is_ascii_alphanumeric() || more.contains(letter))
+        };
+        let has_prefix = prefix.is_empty() || prefix.split('/').all(|part| is_name(part, "-._=+@"));
+        if !is_name(bucket, "-._") || !has_prefix {
+            return Err(format!("{text} is no address of a bucket: write s3://BUCKET/PREFIX"));
+        }
+        Ok(BackupPlace::Bucket(BucketAddress {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+            endpoint: None,
+            region: None,
+            credentials: None,
+        }))
+    }
+}
+
+impl fmt::Display for BackupPlace {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BackupPlace::Folder(path) => path.display().fmt(formatter),
+            BackupPlace::Bucket(address) => address.fmt(formatter),
+        }
+    }
+}
+
+impl fmt::Display for BucketAddress {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let slash = if self.prefix.is_empty() { "" } else { "/" };
+        write!(formatter, "{BUCKET}{}{slash}{}", self.bucket, self.prefix)
+    }
+}
+
 /// Settings of the backup that a server keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupSettings {
-    /// Its folder.
-    pub folder: PathBuf,
+    /// Its place.
+    pub place: BackupPlace,
     /// Interval at which new changes are added.
     pub interval: Duration,
     /// Time after which all entries are written again.
@@ -27,29 +125,53 @@ pub struct BackupSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct BackupKeys {
-    pub(crate) folder: Option<PathBuf>,
+    folder: Option<FromText<BackupPlace>>,
     minutes: Option<u64>,
     full_days: Option<u64>,
     keep_days: Option<u64>,
+    endpoint: Option<String>,
+    region: Option<String>,
+    credentials_file: Option<PathBuf>,
 }
 
 impl BackupKeys {
+    /// Returns the paths.
+    pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let folder = match &mut self.folder {
+            Some(FromText(BackupPlace::Folder(path))) => Some(path),
+            _ => None,
+        };
+        folder.into_iter().chain(&mut self.credentials_file)
+    }
+
     /// Returns the settings; without a folder there is no backup.
     ///
     /// # Errors
-    /// There are other keys but no folder.
+    /// There are other keys but no folder, or keys of a bucket and a folder of the file system.
     pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
-        let Some(folder) = self.folder else {
-            return match (self.minutes, self.full_days, self.keep_days) {
-                (None, None, None) => Ok(None),
-                _ => Err(ConfigError::Idle { table: "backup", needs: "folder" }),
-            };
+        let has_others = self.minutes.or(self.full_days).or(self.keep_days).is_some();
+        let is_bucket = self.endpoint.is_some() || self.region.is_some() || self.credentials_file.is_some();
+        let place = match self.folder {
+            None if has_others || is_bucket => {
+                return Err(ConfigError::Idle { table: "backup", needs: "folder" });
+            }
+            None => return Ok(None),
+            Some(FromText(BackupPlace::Folder(_))) if is_bucket => {
+                return Err(ConfigError::Idle { table: "backup", needs: "folder of the form s3://BUCKET/PREFIX" });
+            }
+            Some(FromText(BackupPlace::Bucket(address))) => BackupPlace::Bucket(BucketAddress {
+                endpoint: self.endpoint,
+                region: self.region,
+                credentials: self.credentials_file,
+                ..address
+            }),
+            Some(FromText(folder)) => folder,
         };
         let time = |value: Option<u64>, default: u64, unit| {
             Duration::from_secs(value.unwrap_or(default).max(1).saturating_mul(unit))
         };
         Ok(Some(BackupSettings {
-            folder,
+            place,
             interval: time(self.minutes, 15, MINUTE),
             full_after: time(self.full_days, 7, DAY),
             keep: self.keep_days.filter(|days| *days > 0).map(|days| time(Some(days), 0, DAY)),
@@ -65,7 +187,7 @@ mod tests {
     fn the_table_says_where_and_how_often() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
         assert_eq!(settings("").unwrap(), None);
-        for alone in ["minutes = 5", "full_days = 5", "keep_days = 0"] {
+        for alone in ["minutes = 5", "full_days = 5", "keep_days = 0", "region = \"x\""] {
             assert!(
                 settings(alone).unwrap_err().to_string().contains("[backup] of the node file has no folder")
             );
@@ -75,11 +197,25 @@ mod tests {
             (usual.interval, usual.full_after),
             (Duration::from_secs(900), Duration::from_secs(7 * DAY))
         );
-        assert_eq!((usual.folder, usual.keep), (PathBuf::from("b"), None));
+        assert_eq!((usual.place, usual.keep), (BackupPlace::Folder("b".into()), None));
         let stated = settings("folder = \"b\"\nminutes = 0\nfull_days = 1\nkeep_days = 2").unwrap().unwrap();
         assert_eq!((stated.interval, stated.full_after), (Duration::from_secs(60), Duration::from_secs(DAY)));
         assert_eq!(stated.keep, Some(Duration::from_secs(2 * DAY)));
         assert_eq!(settings("folder = \"b\"\nkeep_days = 0").unwrap().unwrap().keep, None);
         assert!(toml::from_str::<BackupKeys>("folders = \"b\"").is_err());
+    }
+    #[test]
+    fn a_bucket_has_an_address_and_keys_of_its_own() {
+        let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
+        let text = "folder = \"s3://b/a/p/\"\nendpoint = \"https://s3\"\nregion = \"r\"\ncredentials_file = \"c\"";
+        let place = settings(text).unwrap().unwrap().place;
+        assert_eq!((place.to_string(), place.folder()), ("s3://b/a/p".to_owned(), None));
+        assert_eq!(place.credentials(), Some(Path::new("c")));
+        let text = settings("folder = \"b\"\nendpoint = \"https://s3\"").unwrap_err().to_string();
+        assert!(text.contains("s3://BUCKET/PREFIX"), "{text}");
+        assert_eq!("s3://b".parse::<BackupPlace>().unwrap().to_string(), "s3://b");
+        for wrong in ["s3://", "s3:///p", "s3://b//p", "s3://b/../p", "s3://b/a b", "s3://b?x=1", "s3://b/p#x"] {
+            assert!(wrong.parse::<BackupPlace>().unwrap_err().contains("write s3://BUCKET/PREFIX"), "{wrong}");
+        }
     }
 }

@@ -29,7 +29,11 @@ impl Config {
             ("the private key of TLS", Some(key.unwrap_or_else(|| self.data.join("tls/key.pem")))),
             ("the key of TLS's authority", Some(self.data.join("tls/authority-key.pem"))),
             ("the audit trail", self.audit.folder.clone()),
-            ("the backup", self.backup.as_ref().map(|backup| backup.folder.clone())),
+            ("the backup", self.backup.as_ref().and_then(|backup| backup.place.folder()).map(Path::to_owned)),
+            (
+                "the credentials of the backup",
+                self.backup.as_ref().and_then(|backup| backup.place.credentials()).map(Path::to_owned),
+            ),
             (
                 "the token of the metrics",
                 self.metrics.as_ref().and_then(|metrics| metrics.token_file.clone()),

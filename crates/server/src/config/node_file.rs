@@ -269,7 +269,6 @@ impl NodeFile {
             &mut lists.words,
             &mut lists.breached,
             &mut file.audit.folder,
-            &mut file.backup.folder,
             &mut file.metrics.token_file,
         ]);
         let paths = paths.chain([
@@ -281,7 +280,7 @@ impl NodeFile {
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
         let paths = paths.chain(file.follow.0.iter_mut().flat_map(FollowKeys::paths));
         let paths = paths.chain(file.replica.iter_mut().flat_map(ReplicaKeys::paths));
-        for path in paths {
+        for path in paths.chain(file.backup.paths()) {
             *path = directory.join(&*path);
         }
         Ok(file)

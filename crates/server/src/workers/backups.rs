@@ -2,7 +2,6 @@
 //! backup contains.
 
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +15,7 @@ use crate::backup::BackupError;
 use crate::backup::list::{BackupChain, list};
 use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
 use crate::backup::part::Pace;
+use crate::backup::storage;
 use crate::config::backup::BackupSettings;
 use crate::limits::{
     BACKUP_CHAINS_MAX, BACKUP_LIST, BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY,
@@ -38,7 +38,7 @@ pub(crate) struct BackupState {
     pub(crate) error: Option<String>,
     /// Interval of backups in seconds.
     pub(crate) interval_seconds: u64,
-    /// The moments that the folder covers, as they were listed last, the oldest first.
+    /// The moments that the backup covers, as they were listed last, the oldest first.
     pub(crate) chains: Arc<[BackupChain]>,
 }
 
@@ -62,9 +62,10 @@ impl BackupFigures {
         }
     }
 
-    /// Lists the folder again. A folder that cannot be read is an error of the next backup.
-    fn list(&self, folder: &Path) {
-        let listed = list(folder).unwrap_or_default();
+    /// Lists the place again. A place that cannot be read is an error of the next backup.
+    fn list(&self, settings: &BackupSettings, pace: &Pace) {
+        let listed = storage::open(&settings.place, pace.is_stopping.clone()).and_then(|storage| list(&*storage));
+        let listed = listed.unwrap_or_default();
         let first = listed.len().saturating_sub(BACKUP_CHAINS_MAX);
         self.lock().chains = listed.into_iter().skip(first).collect();
     }
@@ -115,8 +116,8 @@ fn run(
                 }
                 Err(_) if is_stopping.load(Ordering::Relaxed) => return,
                 Err(error) => {
-                    let folder = settings.folder.display();
-                    tracing::error!("the data is not backed up to {folder}: {error}");
+                    let place = &settings.place;
+                    tracing::error!("the data is not backed up to {place}: {error}");
                     BACKUP_RETRY.min(settings.interval)
                 }
             };
@@ -125,7 +126,7 @@ fn run(
         }
         // Another process may have verified the backup.
         if Instant::now() >= next_list {
-            figures.list(&settings.folder);
+            figures.list(settings, &pace);
             next_list = Instant::now() + BACKUP_LIST;
         }
         if stop.recv_timeout(BACKUP_LOOK) != Err(RecvTimeoutError::Timeout) {
@@ -141,7 +142,8 @@ fn back_up(
     pace: &Pace,
 ) -> Result<BackedUp, BackupError> {
     let source = BackupSource::of(directory).map_err(directory::backup::BackupError::from)?;
-    make(&settings.folder, now_micros(), rules, &source, pace)
+    let storage = storage::open(&settings.place, pace.is_stopping.clone())?;
+    make(&*storage, now_micros(), rules, &source, pace)
 }
 
 /// Whether half of the records in the log are newer than the last backup: if the log dropped them, all entries would

@@ -31,8 +31,16 @@ impl Place {
         self.0.join("backup")
     }
 
+    fn backup(&self) -> BackupPlace {
+        BackupPlace::Folder(self.folder())
+    }
+
+    fn storage(&self) -> Box<dyn storage::Storage> {
+        storage::open(&self.backup(), None).unwrap()
+    }
+
     fn files(&self) -> Vec<String> {
-        list_backup(&self.folder()).unwrap().into_iter().flat_map(|chain| chain.files).collect()
+        list_backup(&self.backup()).unwrap().into_iter().flat_map(|chain| chain.files).collect()
     }
 
     fn file(&self, number: usize) -> PathBuf {
@@ -43,7 +51,7 @@ impl Place {
     fn restored(&self, position: u64) -> Result<u64, ServeError> {
         let data = self.0.join(format!("restored-{position}"));
         let until = Until { position, ..Until::END };
-        let restored = restore_backup(&Config::new(&data), &self.folder(), until);
+        let restored = restore_backup(&Config::new(&data), &self.backup(), until);
         let has_data = store::has_data_file(&data).unwrap();
         assert_eq!(has_data, restored.is_ok(), "all or nothing");
         assert!(!data.join("restore-in-progress").exists());
@@ -71,7 +79,7 @@ fn change(opened: &mut Opened) -> u64 {
 
 fn run_backup(place: &Place, opened: &Opened, seconds: u64, rules: &BackupRules) -> BackedUp {
     let source = BackupSource::of(opened.directory()).unwrap();
-    make(&place.folder(), seconds * 1_000_000, rules, &source, &Pace::default()).unwrap()
+    make(&*place.storage(), seconds * 1_000_000, rules, &source, &Pace::default()).unwrap()
 }
 
 #[track_caller]
@@ -110,7 +118,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
         &run_backup(&place, &opened, BEGIN + 7 * DAY + 1, &BackupRules { is_full: true, ..RULES }),
         "asked",
     );
-    assert_eq!(list_backup(&place.folder()).unwrap().len(), 3);
+    assert_eq!(list_backup(&place.backup()).unwrap().len(), 3);
     // Kept files reach back to the requested day, and no further than its rows.
     let keep = |days| BackupRules { keep: Some(Duration::from_secs(days * DAY)), ..RULES };
     assert_eq!(
@@ -123,7 +131,7 @@ fn changes_follow_rows_and_rows_come_again_in_time() {
     assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(1)).removed, 2, "rows and changes");
     assert_eq!(run_backup(&place, &opened, BEGIN + 8 * DAY + 1, &keep(0)).removed, 1);
     assert_eq!(place.restored(u64::MAX).unwrap(), position);
-    let chains = list_backup(&place.folder()).unwrap();
+    let chains = list_backup(&place.backup()).unwrap();
     assert_eq!((chains.len(), chains[0].files.len(), chains[0].last_position), (1, 1, position));
 }
 
@@ -161,7 +169,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     drop(opened);
     fs::remove_dir_all(place.0.join("data")).unwrap();
     let until = Until { position: positions[1], ..Until::END };
-    assert_eq!(restore_backup(&place.data(), &place.folder(), until).unwrap().position, positions[1]);
+    assert_eq!(restore_backup(&place.data(), &place.backup(), until).unwrap().position, positions[1]);
     let mut opened = Opened::open(place.data()).unwrap();
     expect_rows(&run_backup(&place, &opened, BEGIN + 6, &RULES), "another since the last time");
     let position = change(&mut opened);
@@ -185,7 +193,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     change(&mut opened);
     expect_rows(&run_backup(&place, &opened, BEGIN + 9, &RULES), "another history");
     drop(opened);
-    let tried = try_backup(&place.folder(), &place.0.join("scratch"), &mut |_| {}).unwrap();
+    let tried = try_backup(&place.backup(), &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.checked.findings, tried.files), (0, place.files().len()));
     assert!(!place.0.join("scratch").exists());
 }
@@ -235,7 +243,7 @@ fn a_damaged_file_is_named_and_restores_nothing() {
             let restored = place.restored(u64::MAX);
             let error = restored.expect_err(&format!("octet {place_of_bit} of {}", whole.len())).to_string();
             assert!(error.contains(file.to_str().unwrap()), "octet {place_of_bit}: {error}");
-            let tried = try_backup(&place.folder(), &place.0.join("scratch"), &mut |_| {});
+            let tried = try_backup(&place.backup(), &place.0.join("scratch"), &mut |_| {});
             assert!(tried.is_err(), "octet {place_of_bit}");
         }
         assert!(meaningless <= 3, "{meaningless} octets mean nothing");
@@ -258,23 +266,23 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     let partial = place.folder().join("00000002-20270115T080000Z-changes-9.pando.partial");
     fs::write(&partial, b"half").unwrap();
     fs::write(place.folder().join("note.txt"), b"mine").unwrap();
-    let claim = crate::backup::folder::Claim::take(&place.folder()).unwrap();
+    let claim = place.storage().claim().unwrap();
     assert!(!partial.exists());
     let source = BackupSource::of(opened.directory()).unwrap();
     let refused =
-        make(&place.folder(), BEGIN * 1_000_000, &RULES, &source, &Pace::default()).unwrap_err().to_string();
+        make(&*place.storage(), BEGIN * 1_000_000, &RULES, &source, &Pace::default()).unwrap_err().to_string();
     assert!(refused.contains("another process is writing"), "{refused}");
     drop(claim);
     assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
     assert!(place.folder().join("note.txt").exists());
-    let refused = restore_backup(&place.data(), &place.folder(), Until::END).unwrap_err();
+    let refused = restore_backup(&place.data(), &place.backup(), Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");
     // The remains of a killed restore are not data, and are removed.
     let half = Config::new(place.0.join("half"));
     let work = half.data.join("restore-in-progress");
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join("data.mdb"), b"half").unwrap();
-    restore_backup(&half, &place.folder(), Until::END).unwrap();
+    restore_backup(&half, &place.backup(), Until::END).unwrap();
     assert!(!work.exists());
     assert_eq!(verify(&half, &mut |_| {}).unwrap().findings, 0);
 }

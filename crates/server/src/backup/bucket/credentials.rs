@@ -1,0 +1,109 @@
+//! Keys, region and address of a bucket: from the environment, the file of credentials, and the settings.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use object_store::RetryConfig;
+use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
+
+use super::http::Connector;
+use crate::config::backup::BucketAddress;
+use crate::limits::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
+
+/// Variable with the path of the file of credentials, the same as for Amazon's own tools.
+const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";
+/// Variable with the name of the section in that file.
+const PROFILE_VARIABLE: &str = "AWS_PROFILE";
+
+/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`); without keys in either, the
+/// storage's own services for machines are asked when a request is sent.
+pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
+    let retry = RetryConfig {
+        max_retries: BUCKET_RETRIES,
+        retry_timeout: BUCKET_RETRY_TIME,
+        ..RetryConfig::default()
+    };
+    let mut builder = AmazonS3Builder::from_env()
+        .with_bucket_name(&address.bucket)
+        .with_http_connector(Connector)
+        .with_retry(retry);
+    if let Some(region) = &address.region {
+        builder = builder.with_region(region);
+    }
+    if let Some(endpoint) = &address.endpoint {
+        builder = builder.with_endpoint(endpoint);
+    }
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
+        builder = builder.with_allow_http(true);
+    }
+    let file = address.credentials.clone().or_else(|| std::env::var_os(FILE_VARIABLE).map(PathBuf::from));
+    if let Some(file) = file {
+        let profile = std::env::var(PROFILE_VARIABLE).unwrap_or_else(|_| "default".to_owned());
+        let keys = Keys::read(&file, &profile)?;
+        builder = builder.with_access_key_id(keys.id).with_secret_access_key(keys.secret);
+        if let Some(token) = keys.token {
+            builder = builder.with_token(token);
+        }
+    }
+    builder.build().map_err(|error| super::explained(&error))
+}
+
+/// Keys of one section of a file of credentials.
+#[derive(PartialEq, Eq)]
+struct Keys {
+    id: String,
+    secret: String,
+    token: Option<String>,
+}
+
+impl Keys {
+    fn read(file: &Path, profile: &str) -> io::Result<Keys> {
+        let named = |error: io::Error| {
+            io::Error::new(error.kind(), format!("its credentials in {}: {error}", file.display()))
+        };
+        let text = std::fs::read_to_string(file).map_err(named)?;
+        Keys::parse(&text, profile).ok_or_else(|| {
+            named(io::Error::other(format!(
+                "the section [{profile}] lacks aws_access_key_id or aws_secret_access_key"
+            )))
+        })
+    }
+
+    /// Reads a section of the form that Amazon's tools write.
+    fn parse(text: &str, profile: &str) -> Option<Keys> {
+        let mut is_inside = false;
+        let (mut id, mut secret, mut token) = (None, None, None);
+        for line in text.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+                is_inside = name.trim() == profile;
+                continue;
+            }
+            let Some((key, value)) = line.split_once('=').filter(|_| is_inside) else { continue };
+            let value = Some(value.trim().to_owned()).filter(|value| !value.is_empty());
+            match key.trim() {
+                "aws_access_key_id" => id = value,
+                "aws_secret_access_key" => secret = value,
+                "aws_session_token" => token = value,
+                _ => {}
+            }
+        }
+        Some(Keys { id: id?, secret: secret?, token })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_section_has_an_id_and_a_secret() {
+        let text = "# mine\n[default]\naws_access_key_id = A\naws_secret_access_key=s=/+\nregion = x\n\n[other]\n\
+                    aws_access_key_id = B\naws_secret_access_key = t\naws_session_token = u\n[half]\n\
+                    aws_access_key_id = C\naws_secret_access_key =\n";
+        let keys = |profile| Keys::parse(text, profile).map(|keys| (keys.id, keys.secret, keys.token));
+        assert_eq!(keys("default"), Some(("A".to_owned(), "s=/+".to_owned(), None)));
+        assert_eq!(keys("other"), Some(("B".to_owned(), "t".to_owned(), Some("u".to_owned()))));
+        assert_eq!((keys("half"), keys("none")), (None, None));
+    }
+}

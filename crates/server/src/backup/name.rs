@@ -1,0 +1,97 @@
+//! Names of the files of a backup.
+
+/// Suffix of a file of a backup.
+const ENDING: &str = ".pando";
+/// Suffix of a file that is being written.
+pub(crate) const PARTIAL: &str = ".partial";
+
+/// Contents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// All rows at a position.
+    Rows,
+    /// The records from one position to another.
+    Changes,
+}
+
+impl Kind {
+    const ALL: [(Kind, &'static str); 2] = [(Kind::Rows, "rows"), (Kind::Changes, "changes")];
+
+    pub(crate) fn name(self) -> &'static str {
+        Kind::ALL.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Kind> {
+        Kind::ALL.iter().find(|(_, known)| *known == name).map(|(kind, _)| *kind)
+    }
+}
+
+/// Part of a backup, described by the name of its file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part {
+    /// Number among the files of a folder.
+    pub(crate) sequence: u64,
+    /// Time at which its data was read, in seconds since 1970.
+    pub(crate) seconds: u64,
+    pub(crate) kind: Kind,
+    /// Last position in the file.
+    pub(crate) position: u64,
+}
+
+impl Part {
+    /// Returns the name of its file. Times have the form of ISO 8601 without separators.
+    pub(crate) fn file_name(&self) -> String {
+        let Part { sequence, seconds, kind, position } = self;
+        let mut time = directory::csn::generalized_time(*seconds);
+        time.insert(8.min(time.len()), 'T');
+        format!("{sequence:08}-{time}-{}-{position}{ENDING}", kind.name())
+    }
+
+    /// Parses the name of a file; returns `None` if it is not the name of a part.
+    pub(crate) fn of_name(name: &str) -> Option<Part> {
+        let mut words = name.strip_suffix(ENDING)?.split('-');
+        let (sequence, time, kind, position) = (words.next()?, words.next()?, words.next()?, words.next()?);
+        let (date, clock) = time.split_once('T')?;
+        let time = directory::csn::unix_seconds(&[date, clock].concat())?;
+        let part = Part {
+            sequence: sequence.parse().ok()?,
+            seconds: time,
+            kind: Kind::named(kind)?,
+            position: position.parse().ok()?,
+        };
+        // Each part has exactly one name: a file with another spelling is not a part.
+        (part.file_name() == name).then_some(part)
+    }
+}
+
+/// Returns true for the name of a file whose writing was interrupted.
+pub(crate) fn is_left_over(name: &str) -> bool {
+    name.strip_suffix(PARTIAL).is_some_and(|name| Part::of_name(name).is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_say_what_a_file_is() {
+        let part = Part { sequence: 17, seconds: 1_795_616_103, kind: Kind::Changes, position: 1_310 };
+        let name = part.file_name();
+        assert_eq!(name, "00000017-20261125T141503Z-changes-1310.pando");
+        assert_eq!(Part::of_name(&name), Some(part));
+        for other in [
+            "17-20261125T141503Z-changes-1310.pando",
+            "00000017-20261125T141503Z-changes-1310.pando.partial",
+            "00000017-20261125141503Z-changes-1310.pando",
+            "00000017-20261325T141503Z-changes-1310.pando",
+            "00000017-20261125T141503Z-change-1310.pando",
+            "00000017-20261125T141503Z-changes-01310.pando",
+            "00000017-20261125T141503Z-changes-1310-2.pando",
+            "lock",
+            "",
+        ] {
+            assert_eq!(Part::of_name(other), None, "{other}");
+            assert_eq!(is_left_over(other), other.ends_with(PARTIAL), "{other}");
+        }
+    }
+}

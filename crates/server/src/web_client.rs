@@ -1,0 +1,47 @@
+//! An HTTP client with the TLS library of the server and the authorities of the system.
+
+use hyper::body::Body;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use rustls::{ClientConfig, RootCertStore};
+
+use crate::limits::WEB_CONNECT;
+
+/// A client that sends bodies `B`.
+pub(crate) type WebClient<B> = Client<HttpsConnector<HttpConnector>, B>;
+
+/// Creates a client. Its requests run in a tokio runtime.
+///
+/// # Errors
+/// The TLS library has no common version of the protocol.
+pub(crate) fn web_client<B>() -> Result<WebClient<B>, rustls::Error>
+where
+    B: Body + Send,
+    B::Data: Send,
+{
+    let mut tcp = HttpConnector::new();
+    tcp.set_connect_timeout(Some(WEB_CONNECT));
+    tcp.enforce_http(false);
+    let mut authorities = RootCertStore::empty();
+    // Without authorities, requests over TLS fail and say so.
+    authorities.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    let provider = rustls::crypto::ring::default_provider();
+    let tls = ClientConfig::builder_with_provider(provider.into()).with_safe_default_protocol_versions()?;
+    let tls = tls.with_root_certificates(authorities).with_no_client_auth();
+    let connector =
+        HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(tcp);
+    Ok(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))
+}
+
+/// Returns an error with its causes, in one line: the text of the library's own errors names none.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
