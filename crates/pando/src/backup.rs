@@ -8,7 +8,8 @@ use clap::{Args, Subcommand};
 use directory::backup::Until;
 use serde_json::json;
 use server::{
-    BackedUp, BackupChain, BackupPlace, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart, time_text,
+    BackedUp, BackupChain, BackupPlace, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart,
+    time_text,
 };
 
 use crate::data_arguments::DataArguments;

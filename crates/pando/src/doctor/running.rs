@@ -108,10 +108,7 @@ fn backup(figures: &Figures, config: &Config) -> Finding {
     };
     let last = figures.text("Last Backup,Backup").and_then(unix_seconds);
     let Some(last) = last else {
-        return Finding::warning(
-            "backup",
-            format!("none was made since the start in {}", settings.place),
-        );
+        return Finding::warning("backup", format!("none was made since the start in {}", settings.place));
     };
     let hours = now().saturating_sub(last) / 3_600;
     let lacking = figures.number("Changes Since,Backup").unwrap_or(0);

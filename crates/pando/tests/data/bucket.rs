@@ -85,7 +85,10 @@ fn keeps_every_moment(scratch: &Scratch, storage: &S3) {
     let restored = run(storage.address(), &["restore", &place, "--position", position], Some(&then));
     restored.expect_code(0).expect_output("the backup has later changes");
     assert_eq!(exported(&then), moment);
-    pando(&["backup", "list", &place]).expect_code(0).expect_output(": 3 files, ").expect_output("not verified");
+    pando(&["backup", "list", &place])
+        .expect_code(0)
+        .expect_output(": 3 files, ")
+        .expect_output("not verified");
     pando(&["backup", "verify", &place]).expect_code(0).expect_output("3 files are whole");
     pando(&["backup", "list", &place]).expect_code(0).expect_output(", verified 2");
     // Files of the present second are kept.

@@ -4,8 +4,8 @@ use super::clients::{Run, repository};
 use super::{DEADLINE, Scratch};
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::PermissionsExt as _;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -60,7 +60,8 @@ impl S3 {
         let grpc = ports.iter().skip(of.len());
         command.args(of.iter().zip(&ports).map(|(part, port)| format!("-{part}.port={port}")));
         command.args(of.iter().zip(grpc).map(|(part, port)| format!("-{part}.port.grpc={port}")));
-        let process = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let process =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, ports[3]));
         let server = S3 { process, address, folder };
         super::cluster::until("SeaweedFS to listen", || TcpStream::connect(address).ok());

@@ -28,7 +28,11 @@ pub use crate::backup::list::BackupChain;
 ///
 /// # Errors
 /// There is no data, or it cannot be read; another process writes to the place; or the place did not store the file.
-pub fn make_backup(config: &Config, place: &BackupPlace, rules: &BackupRules) -> Result<BackedUp, ServeError> {
+pub fn make_backup(
+    config: &Config,
+    place: &BackupPlace,
+    rules: &BackupRules,
+) -> Result<BackedUp, ServeError> {
     let source = BackupSource::from(open_read_only(config)?);
     Ok(make(&*storage::open(place, None)?, now_micros(), rules, &source, &Pace::default())?)
 }

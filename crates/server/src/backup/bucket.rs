@@ -27,7 +27,9 @@ use crate::backup::bucket::lease::{Holding, Lease};
 use crate::backup::storage::{Claim, NewFile, ReadBack, Storage};
 use crate::backup::{BackupError, check_stop, failed};
 use crate::config::backup::BucketAddress;
-use crate::limits::{BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK};
+use crate::limits::{
+    BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK,
+};
 
 /// A prefix of a bucket.
 pub(crate) struct Bucket(Arc<Shared>);
@@ -189,15 +191,14 @@ impl Upload {
     fn put_part(&mut self) -> io::Result<()> {
         self.shared.renew_lease()?;
         if self.count >= BUCKET_PARTS_MAX {
-            let text = format!("the file is larger than {BUCKET_PARTS_MAX} parts of {BUCKET_PART_BYTES} bytes");
+            let text =
+                format!("the file is larger than {BUCKET_PARTS_MAX} parts of {BUCKET_PART_BYTES} bytes");
             return Err(io::Error::other(text));
         }
         let shared = &self.shared;
         let parts = match &mut self.parts {
             Some(parts) => parts,
-            none => {
-                none.insert(shared.wait(shared.store.put_multipart(&shared.object(&self.name)))?)
-            }
+            none => none.insert(shared.wait(shared.store.put_multipart(&shared.object(&self.name)))?),
         };
         let part = PutPayload::from(std::mem::take(&mut self.buffer));
         shared.wait(parts.put_part(part))?;

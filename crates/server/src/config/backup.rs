@@ -157,7 +157,10 @@ impl BackupKeys {
             }
             None => return Ok(None),
             Some(FromText(BackupPlace::Folder(_))) if is_bucket => {
-                return Err(ConfigError::Idle { table: "backup", needs: "folder of the form s3://BUCKET/PREFIX" });
+                return Err(ConfigError::Idle {
+                    table: "backup",
+                    needs: "folder of the form s3://BUCKET/PREFIX",
+                });
             }
             Some(FromText(BackupPlace::Bucket(address))) => BackupPlace::Bucket(BucketAddress {
                 endpoint: self.endpoint,
@@ -207,15 +210,21 @@ mod tests {
     #[test]
     fn a_bucket_has_an_address_and_keys_of_its_own() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();
-        let text = "folder = \"s3://b/a/p/\"\nendpoint = \"https://s3\"\nregion = \"r\"\ncredentials_file = \"c\"";
+        let text =
+            "folder = \"s3://b/a/p/\"\nendpoint = \"https://s3\"\nregion = \"r\"\ncredentials_file = \"c\"";
         let place = settings(text).unwrap().unwrap().place;
         assert_eq!((place.to_string(), place.folder()), ("s3://b/a/p".to_owned(), None));
         assert_eq!(place.credentials(), Some(Path::new("c")));
         let text = settings("folder = \"b\"\nendpoint = \"https://s3\"").unwrap_err().to_string();
         assert!(text.contains("s3://BUCKET/PREFIX"), "{text}");
         assert_eq!("s3://b".parse::<BackupPlace>().unwrap().to_string(), "s3://b");
-        for wrong in ["s3://", "s3:///p", "s3://b//p", "s3://b/../p", "s3://b/a b", "s3://b?x=1", "s3://b/p#x"] {
-            assert!(wrong.parse::<BackupPlace>().unwrap_err().contains("write s3://BUCKET/PREFIX"), "{wrong}");
+        for wrong in
+            ["s3://", "s3:///p", "s3://b//p", "s3://b/../p", "s3://b/a b", "s3://b?x=1", "s3://b/p#x"]
+        {
+            assert!(
+                wrong.parse::<BackupPlace>().unwrap_err().contains("write s3://BUCKET/PREFIX"),
+                "{wrong}"
+            );
         }
     }
 }

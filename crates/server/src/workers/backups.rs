@@ -64,7 +64,8 @@ impl BackupFigures {
 
     /// Lists the place again. A place that cannot be read is an error of the next backup.
     fn list(&self, settings: &BackupSettings, pace: &Pace) {
-        let listed = storage::open(&settings.place, pace.is_stopping.clone()).and_then(|storage| list(&*storage));
+        let listed =
+            storage::open(&settings.place, pace.is_stopping.clone()).and_then(|storage| list(&*storage));
         let listed = listed.unwrap_or_default();
         let first = listed.len().saturating_sub(BACKUP_CHAINS_MAX);
         self.lock().chains = listed.into_iter().skip(first).collect();

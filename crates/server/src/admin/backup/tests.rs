@@ -269,8 +269,9 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     let claim = place.storage().claim().unwrap();
     assert!(!partial.exists());
     let source = BackupSource::of(opened.directory()).unwrap();
-    let refused =
-        make(&*place.storage(), BEGIN * 1_000_000, &RULES, &source, &Pace::default()).unwrap_err().to_string();
+    let refused = make(&*place.storage(), BEGIN * 1_000_000, &RULES, &source, &Pace::default())
+        .unwrap_err()
+        .to_string();
     assert!(refused.contains("another process is writing"), "{refused}");
     drop(claim);
     assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);

@@ -23,9 +23,8 @@ pub(super) struct Connector;
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        let client = web_client().map_err(|error| {
-            object_store::Error::Generic { store: "S3", source: Box::new(error) }
-        })?;
+        let client = web_client()
+            .map_err(|error| object_store::Error::Generic { store: "S3", source: Box::new(error) })?;
         Ok(HttpClient::new(Service(client)))
     }
 }

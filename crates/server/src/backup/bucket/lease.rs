@@ -102,7 +102,8 @@ impl Shared {
     /// Renews the lock, if this process holds it and that is due.
     pub(super) fn renew_lease(self: &Arc<Shared>) -> io::Result<()> {
         // Taken out, so that reading the lock does not come here again.
-        let Some(mut held) = self.holding().take_if(|held| held.renewed.elapsed() >= BUCKET_LEASE_RENEWED) else {
+        let Some(mut held) = self.holding().take_if(|held| held.renewed.elapsed() >= BUCKET_LEASE_RENEWED)
+        else {
             return Ok(());
         };
         if self.small(LOCK)? != held.content {
