@@ -26,6 +26,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::backup::bucket::Bucket;
+use crate::backup::storage::{LocalFolder, Storage};
+use crate::config::backup::BackupPlace;
+
 /// Error of a backup or a restore.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -60,6 +64,17 @@ pub enum BackupError {
 pub(crate) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> BackupError {
     let path = path.to_owned();
     move |error| BackupError::File { action, path, error }
+}
+
+/// Opens a place. Once `is_stopping` is set, requests to a bucket end with an error.
+pub(crate) fn open(
+    place: &BackupPlace,
+    is_stopping: Option<Arc<AtomicBool>>,
+) -> Result<Box<dyn Storage>, BackupError> {
+    Ok(match place {
+        BackupPlace::Folder(path) => Box::new(LocalFolder(path.clone())),
+        BackupPlace::Bucket(address) => Box::new(Bucket::open(address, is_stopping)?),
+    })
 }
 
 /// Fails once the server stops.

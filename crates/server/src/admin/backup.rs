@@ -14,7 +14,6 @@ use crate::backup::list::list;
 use crate::backup::make::{BackedUp, BackupRules, make};
 use crate::backup::part::{Pace, check};
 use crate::backup::restore::{Restored, restore};
-use crate::backup::storage;
 use crate::config::Config;
 use crate::config::backup::BackupPlace;
 use crate::error::ServeError;
@@ -34,7 +33,7 @@ pub fn make_backup(
     rules: &BackupRules,
 ) -> Result<BackedUp, ServeError> {
     let source = BackupSource::from(open_read_only(config)?);
-    Ok(make(&*storage::open(place, None)?, now_micros(), rules, &source, &Pace::default())?)
+    Ok(make(&*crate::backup::open(place, None)?, now_micros(), rules, &source, &Pace::default())?)
 }
 
 /// Returns the content of a backup, oldest first.
@@ -42,7 +41,7 @@ pub fn make_backup(
 /// # Errors
 /// The place cannot be read.
 pub fn list_backup(place: &BackupPlace) -> Result<Vec<BackupChain>, ServeError> {
-    Ok(list(&*storage::open(place, None)?)?)
+    Ok(list(&*crate::backup::open(place, None)?)?)
 }
 
 /// Creates the new data directory of `config` from a backup, as it was at a moment.
@@ -54,7 +53,7 @@ pub fn restore_backup(config: &Config, place: &BackupPlace, until: Until) -> Res
     let _owner = FolderOwner::of(&config.data);
     let mut random = Random::default();
     let generation = random.bytes()?;
-    let storage = storage::open(place, None)?;
+    let storage = crate::backup::open(place, None)?;
     Ok(restore(&*storage, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
@@ -80,7 +79,7 @@ pub fn try_backup(
     scratch: &Path,
     each: &mut dyn FnMut(&directory::check::Finding),
 ) -> Result<TriedOut, ServeError> {
-    let storage = storage::open(place, None)?;
+    let storage = crate::backup::open(place, None)?;
     let found = Folder::read(&*storage)?;
     for part in found.parts() {
         check(&*storage, part, &Pace::default())?;

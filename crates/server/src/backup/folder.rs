@@ -103,7 +103,7 @@ impl<'s> Folder<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backup::storage::open;
+    use crate::backup::open;
     use crate::config::backup::BackupPlace;
 
     #[test]

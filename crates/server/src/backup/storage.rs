@@ -4,15 +4,11 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{FlockOperation, flock};
 
-use crate::backup::bucket::Bucket;
 use crate::backup::name::{PARTIAL, is_left_over};
 use crate::backup::{BackupError, failed};
-use crate::config::backup::BackupPlace;
 use crate::unfinished::UnfinishedFile;
 
 /// Lock of processes that write to a place.
@@ -60,19 +56,8 @@ pub(crate) trait NewFile: Write {
 /// Exclusive right to write to a place, until it is dropped.
 pub(crate) trait Claim {}
 
-/// Opens a place. Once `is_stopping` is set, requests to a bucket end with an error.
-pub(crate) fn open(
-    place: &BackupPlace,
-    is_stopping: Option<Arc<AtomicBool>>,
-) -> Result<Box<dyn Storage>, BackupError> {
-    Ok(match place {
-        BackupPlace::Folder(path) => Box::new(LocalFolder(path.clone())),
-        BackupPlace::Bucket(address) => Box::new(Bucket::open(address, is_stopping)?),
-    })
-}
-
 /// A folder of the file system.
-struct LocalFolder(PathBuf);
+pub(crate) struct LocalFolder(pub(crate) PathBuf);
 
 impl Storage for LocalFolder {
     fn address(&self) -> String {

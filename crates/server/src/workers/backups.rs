@@ -15,7 +15,6 @@ use crate::backup::BackupError;
 use crate::backup::list::{BackupChain, list};
 use crate::backup::make::{BackedUp, BackupRules, WrittenPart, make};
 use crate::backup::part::Pace;
-use crate::backup::storage;
 use crate::config::backup::BackupSettings;
 use crate::limits::{
     BACKUP_CHAINS_MAX, BACKUP_LIST, BACKUP_LOOK, BACKUP_NICENESS, BACKUP_RECORDS_MIN, BACKUP_RETRY,
@@ -64,8 +63,8 @@ impl BackupFigures {
 
     /// Lists the place again. A place that cannot be read is an error of the next backup.
     fn list(&self, settings: &BackupSettings, pace: &Pace) {
-        let listed =
-            storage::open(&settings.place, pace.is_stopping.clone()).and_then(|storage| list(&*storage));
+        let listed = crate::backup::open(&settings.place, pace.is_stopping.clone())
+            .and_then(|storage| list(&*storage));
         let listed = listed.unwrap_or_default();
         let first = listed.len().saturating_sub(BACKUP_CHAINS_MAX);
         self.lock().chains = listed.into_iter().skip(first).collect();
@@ -143,7 +142,7 @@ fn back_up(
     pace: &Pace,
 ) -> Result<BackedUp, BackupError> {
     let source = BackupSource::of(directory).map_err(directory::backup::BackupError::from)?;
-    let storage = storage::open(&settings.place, pace.is_stopping.clone())?;
+    let storage = crate::backup::open(&settings.place, pace.is_stopping.clone())?;
     make(&*storage, now_micros(), rules, &source, pace)
 }
 

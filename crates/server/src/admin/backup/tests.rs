@@ -35,8 +35,8 @@ impl Place {
         BackupPlace::Folder(self.folder())
     }
 
-    fn storage(&self) -> Box<dyn storage::Storage> {
-        storage::open(&self.backup(), None).unwrap()
+    fn storage(&self) -> Box<dyn crate::backup::storage::Storage> {
+        crate::backup::open(&self.backup(), None).unwrap()
     }
 
     fn files(&self) -> Vec<String> {
