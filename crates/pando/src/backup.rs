@@ -61,7 +61,7 @@ enum BackupVerb {
         /// The folder of the backup, or s3://BUCKET/PREFIX
         #[arg(value_name = "PLACE")]
         place: BackupPlace,
-        /// New folder for the restored data, removed afterwards [default: in the folder of the backup, or of temporary files]
+        /// New folder for the restored data, removed afterwards [default: in the backup's folder, or /tmp]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },

@@ -83,7 +83,7 @@ pub(crate) struct RecoverArguments {
     /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// New folder for the restored data, removed afterwards [default: in the folder of the backup, or of temporary files]
+    /// New folder for the restored data, removed afterwards [default: in the backup's folder, or /tmp]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }

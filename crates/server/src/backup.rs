@@ -9,8 +9,9 @@
 //! ```
 //!
 //! A file of a folder is written under another name, synced, read back to its end, and renamed, so that a file with its
-//! final name is complete. An object of a bucket appears when it is complete, and is read back. A file names the record that it follows, by position and hash: files of different histories, or
-//! with one missing between them, are never combined.
+//! final name is complete. An object of a bucket appears when it is complete, and is read back. A file names the record
+//! that it follows, by position and hash: files of different histories, or with one missing between them, are never
+//! combined.
 
 mod bucket;
 pub(crate) mod folder;

@@ -34,7 +34,7 @@ use crate::limits::{
 /// A prefix of a bucket.
 pub(crate) struct Bucket(Arc<Shared>);
 
-/// What a bucket shares with its open files.
+/// State that a bucket shares with its open files.
 struct Shared {
     store: AmazonS3,
     /// Runs requests on the calling thread.

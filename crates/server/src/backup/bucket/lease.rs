@@ -131,13 +131,13 @@ impl Shared {
         let (machine, process) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
         let age = now_seconds().saturating_sub(found.last_modified.timestamp());
         let is_void = u64::try_from(age).is_ok_and(|age| age > BUCKET_LEASE.as_secs())
-            || machine == host() && process.parse().is_ok_and(is_gone);
+            || machine == host() && process.parse().is_ok_and(has_ended);
         Ok(Some((format!("process {process} on {machine}"), is_void)))
     }
 }
 
 /// Whether a process of this machine has ended. A process with this one's own id is an earlier one.
-fn is_gone(process: u32) -> bool {
+fn has_ended(process: u32) -> bool {
     process == std::process::id() || !std::path::Path::new(&format!("/proc/{process}")).exists()
 }
 
