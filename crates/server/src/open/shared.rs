@@ -60,7 +60,7 @@ pub(super) fn start(
     let trail_reader = config.audit.folder.as_ref().map(|folder| trail_reader::start(folder, mailboxes));
     let backup = config.backup.as_ref();
     let backup_reader =
-        backup.map(|settings| backup_reader::start(&settings.folder, mailboxes)).transpose()?;
+        backup.map(|settings| backup_reader::start(&settings.place, &config.data, mailboxes)).transpose()?;
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));

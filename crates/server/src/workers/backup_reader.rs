@@ -1,6 +1,6 @@
 //! The threads that read entries of the server's backup for the administrator.
 //!
-//! A moment of the backup is restored into a folder in that of the backup, by a thread of its own. As long as that
+//! A moment of the backup is restored into a folder of its own, by a thread of its own. As long as that
 //! lasts, questions are answered busy. The copy serves questions about the same moment, and is removed when none has
 //! come for a while. There is one copy at most, so the disk needs room for one more copy of the data.
 
@@ -20,6 +20,7 @@ use system::lower_priority;
 
 use crate::backup::BackupError;
 use crate::backup::restore::{Restored, restore};
+use crate::config::backup::BackupPlace;
 use crate::limits::{
     BACKUP_COPY_FRESH, BACKUP_COPY_KEPT, BACKUP_ENTRY_BYTES, BACKUP_NICENESS, BACKUP_READ_WAIT,
     BACKUP_READS_MAX,
@@ -29,7 +30,7 @@ use crate::stamp::{Random, new_stamp};
 use crate::unfinished::TemporaryFolder;
 use crate::workers::jobs::Jobs;
 
-/// Folder of the copy, in that of the backup.
+/// Folder of the copy: in that of the backup, or in the data directory if the backup is in a bucket.
 const FOLDER: &str = "moment-for-clients";
 
 /// The thread that takes requests. A job is the value of one.
@@ -39,8 +40,13 @@ pub(crate) type BackupReader = Jobs<Vec<u8>>;
 ///
 /// # Errors
 /// The system gives no thread.
-pub(crate) fn start(folder: &Path, mailboxes: &Arc<[Mailbox]>) -> io::Result<BackupReader> {
-    let mut reader = Reader { folder: folder.to_owned(), copy: None };
+pub(crate) fn start(
+    backup: &BackupPlace,
+    data: &Path,
+    mailboxes: &Arc<[Mailbox]>,
+) -> io::Result<BackupReader> {
+    let folder = backup.folder().unwrap_or(data).join(FOLDER);
+    let mut reader = Reader { backup: backup.clone(), folder, copy: None };
     Jobs::start("pando-moments", BACKUP_READS_MAX, mailboxes, move |value: Vec<u8>| {
         match reader.answer(&value) {
             Ok(answer) => (Outcome::success(), Some(answer.encode())),
@@ -58,6 +64,8 @@ struct Question {
 }
 
 struct Reader {
+    backup: BackupPlace,
+    /// Folder of the copy.
     folder: PathBuf,
     copy: Option<Copy>,
 }
@@ -91,7 +99,7 @@ impl Reader {
         }
         let copy = match &self.copy {
             Some(copy) => copy,
-            None => self.copy.insert(Copy::begin(&self.folder, micros).map_err(|error| {
+            None => self.copy.insert(Copy::begin(&self.backup, &self.folder, micros).map_err(|error| {
                 Outcome::new(ResultCode::UNAVAILABLE, format!("the system gives no thread: {error}"))
             })?),
         };
@@ -100,11 +108,11 @@ impl Reader {
 }
 
 impl Copy {
-    fn begin(folder: &Path, micros: u64) -> io::Result<Copy> {
+    fn begin(backup: &BackupPlace, folder: &Path, micros: u64) -> io::Result<Copy> {
         let (questions, asked) = channel();
         let restored = Arc::<OnceLock<_>>::default();
-        let (folder, made) = (folder.to_owned(), Arc::clone(&restored));
-        let serve = move || serve(&folder, micros, &asked, &made);
+        let (backup, folder, made) = (backup.clone(), folder.to_owned(), Arc::clone(&restored));
+        let serve = move || serve(&backup, &folder, micros, &asked, &made);
         let thread = std::thread::Builder::new().name("pando-moment".to_owned()).spawn(serve)?;
         Ok(Copy { micros, begun: Instant::now(), restored, questions: Some(questions), thread: Some(thread) })
     }
@@ -166,10 +174,15 @@ impl Drop for Copy {
 }
 
 /// Restores a moment and answers questions about it.
-fn serve(folder: &Path, micros: u64, asked: &Receiver<Question>, made: &OnceLock<Option<Restored>>) {
+fn serve(
+    backup: &BackupPlace,
+    folder: &Path,
+    micros: u64,
+    asked: &Receiver<Question>,
+    made: &OnceLock<Option<Restored>>,
+) {
     lower_priority(BACKUP_NICENESS, "the restore of a moment for clients has no low priority");
-    let place = folder.join(FOLDER);
-    let copied = restored(folder, &place, micros);
+    let copied = restored(backup, folder, micros);
     // Nothing else sets it.
     let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
     while let Ok(Question { entry, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
@@ -187,8 +200,8 @@ fn serve(folder: &Path, micros: u64, asked: &Receiver<Question>, made: &OnceLock
 
 /// Restores a moment. The folder is removed with the last member.
 fn restored(
+    backup: &BackupPlace,
     folder: &Path,
-    place: &Path,
     micros: u64,
 ) -> Result<(Restored, ReadOnlyDirectory, TemporaryFolder), Outcome> {
     let failed = |error: &dyn std::fmt::Display| {
@@ -198,23 +211,25 @@ fn restored(
             "the moment of the backup cannot be restored: the server's log says why",
         )
     };
-    match fs::remove_dir_all(place) {
+    match fs::remove_dir_all(folder) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
         _ => {}
     }
-    let temporary = TemporaryFolder::new(place.to_owned());
+    let temporary = TemporaryFolder::new(folder.to_owned());
     let mut random = Random::default();
     let stamp = new_stamp(&mut random).map_err(|error| failed(&error))?;
     let generation = random.bytes().map_err(|error| failed(&error))?;
     let until = Until { micros, ..Until::END };
-    let restored = restore(folder, place, until, generation, stamp).map_err(|error| match error {
+    let storage = crate::backup::open(backup, None);
+    let restored = storage.and_then(|storage| restore(&*storage, folder, until, generation, stamp));
+    let restored = restored.map_err(|error| match error {
         BackupError::Refused(text) => {
             let text = format!("the backup does not have that moment: {text}");
             Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)
         }
         error => failed(&error),
     })?;
-    let directory = ReadOnlyDirectory::open(place).map_err(|error| failed(&error))?;
+    let directory = ReadOnlyDirectory::open(folder).map_err(|error| failed(&error))?;
     Ok((restored, directory, temporary))
 }
 

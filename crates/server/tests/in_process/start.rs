@@ -44,7 +44,7 @@ fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
         warm_up_bytes: 1 << 20,
         audit: AuditSettings { folder: Some(folder.path().join("audit")), ..AuditSettings::default() },
         backup: Some(BackupSettings {
-            folder: folder.path().join("backup"),
+            place: server::BackupPlace::Folder(folder.path().join("backup")),
             interval: HOUR,
             full_after: 24 * HOUR,
             keep: None,
