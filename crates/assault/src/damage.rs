@@ -66,9 +66,9 @@ const DAMAGE_KINDS: [DamageKind; 10] = [
 /// Reaction of the server to a damaged directory.
 #[derive(Debug)]
 enum Outcome {
-    /// It opened, with so many of the changes.
+    /// The server started, with this number of the changes.
     Opened { found: usize, is_sound: bool },
-    /// It ended with this code, or by a signal, with this output.
+    /// The server ended with this code, or by a signal, with this output.
     Refused { code: Option<i32>, said: String },
 }
 

@@ -38,13 +38,13 @@ const PROBE_SOURCE: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// Behaviour of the hostile clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Manner {
-    /// They connect and send nothing.
+    /// Clients connect and send nothing.
     Idle,
-    /// They send an octet of a request now and then.
+    /// Clients send an octet of a request now and then.
     Slow,
-    /// They stop in the middle of a handshake.
+    /// Clients stop in the middle of a handshake.
     Handshake,
-    /// They ask for the metrics and do not read them.
+    /// Clients request the metrics and do not read them.
     Unread,
 }
 

@@ -22,10 +22,10 @@ use crate::support::pando::{Pando, Start};
 use crate::support::writers::{Writer, plant_suffix};
 use crate::support::{DEADLINE, SUFFIX, Scratch};
 
-/// The hard limit of descriptors of a server that is to run out of them.
+/// Hard limit of descriptors of a server that must run out of descriptors.
 const DESCRIPTORS: usize = 128;
 
-/// Connections that want some of them.
+/// Connections that need descriptors.
 const CONNECTIONS: usize = 300;
 
 /// Number of changes in that state: together more than two segments of the redo log.
@@ -75,7 +75,7 @@ fn descriptors_used_up() -> Finding {
             Ok(connection) => accepted.push(connection),
             Err(_) => refused += 1,
         }
-        // The other connections wait for the descriptors of these.
+        // Other connections wait for the descriptors of the refused ones.
         if refused > 4 {
             break;
         }

@@ -153,7 +153,7 @@ numbered! {
 }
 
 impl Kind {
-    /// Its name in what is printed and asked for.
+    /// Returns the name of the kind in output and in options.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bind => "bind",
@@ -334,7 +334,7 @@ impl<'a> Event<'a> {
         (has_kind && fields.len() <= EVENT_BYTES_MAX).then_some(Event { fields })
     }
 
-    /// Its fields, as [`parse`](Event::parse) takes them.
+    /// Returns the encoded fields, as [`parse`](Event::parse) takes them.
     pub fn as_bytes(self) -> &'a [u8] {
         self.fields
     }
@@ -344,7 +344,7 @@ impl<'a> Event<'a> {
         std::iter::from_fn(move || if rest.is_empty() { None } else { take_field(&mut rest) })
     }
 
-    /// Its kind; `None` where this version does not know it.
+    /// Returns the kind; `None` if this version does not know it.
     pub fn kind(self) -> Option<Kind> {
         Kind::of(self.number(Field::Kind)?)
     }
@@ -418,13 +418,13 @@ impl<'a> Iterator for Events<'a> {
 /// Effect of a change on values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueFate {
-    /// They came.
+    /// The values were added.
     Added,
-    /// They went.
+    /// The values were removed.
     Removed,
-    /// They are all there is now.
+    /// The values replaced all others.
     Replaced,
-    /// They were there before.
+    /// The values that the attribute had before the change.
     Before,
 }
 
@@ -432,7 +432,7 @@ impl ValueFate {
     const ALL: [ValueFate; 4] =
         [ValueFate::Added, ValueFate::Removed, ValueFate::Replaced, ValueFate::Before];
 
-    /// Its name in what is printed.
+    /// Returns the name in output.
     pub fn name(self) -> &'static str {
         match self {
             ValueFate::Added => "added",

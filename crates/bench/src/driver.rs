@@ -245,7 +245,7 @@ pub enum DriveError {
         missing: usize,
         /// Number of entries looked for.
         sampled: usize,
-        /// One of them.
+        /// Name of an entry that was not found.
         example: String,
         /// Identity of the client.
         identity: String,

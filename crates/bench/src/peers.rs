@@ -297,7 +297,7 @@ pub enum PeerError {
         /// Its last lines.
         said: String,
     },
-    /// It ended and never served.
+    /// The server ended before it accepted connections.
     #[error("{product} ended when it was started ({status}); the end of its output:\n{said}")]
     Ended {
         /// Name and version.
@@ -307,7 +307,7 @@ pub enum PeerError {
         /// Its last lines.
         said: String,
     },
-    /// It runs, but does not answer.
+    /// The server runs, but does not answer.
     #[error("{product} does not answer after {seconds} s; the end of its output:\n{said}")]
     Silent {
         /// Name and version.

@@ -104,7 +104,7 @@ pub struct Comparison {
     pub requests: u64,
     /// Requests with answers that were not all the same.
     pub differing: u64,
-    /// Descriptions of some of those.
+    /// Descriptions of some differing requests.
     #[serde(default)]
     pub examples: Vec<String>,
 }

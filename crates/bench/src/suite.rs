@@ -89,10 +89,10 @@ pub enum Figure {
     /// The latency, in microseconds, that half of the operations did not exceed.
     #[strum(serialize = "p50, us")]
     P50Micros,
-    /// That 99% did not exceed.
+    /// Latency that 99% of the operations did not exceed.
     #[strum(serialize = "p99, us")]
     P99Micros,
-    /// That 99.9% did not exceed.
+    /// Latency that 99.9% of the operations did not exceed.
     #[strum(serialize = "p99.9, us")]
     P999Micros,
     /// Share of the seconds whose rate is within 15% of the median second's.
@@ -134,7 +134,7 @@ pub struct Source {
 /// Error of a suite.
 #[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
-    /// It is no TOML, or not of the form of a suite.
+    /// The file is not TOML, or does not have the form of a suite.
     #[error("{file}: {error}")]
     Form {
         /// The file.
@@ -142,7 +142,7 @@ pub enum SuiteError {
         /// The error, with its line.
         error: Box<toml::de::Error>,
     },
-    /// It is of the form, and contradicts itself.
+    /// The file has the form of a suite, and contradicts itself.
     #[error("{file}: {message}")]
     Content {
         /// The file.

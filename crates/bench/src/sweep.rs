@@ -82,7 +82,7 @@ impl Steps {
         }
     }
 
-    /// One `None` where nothing is named.
+    /// Returns the values, or one `None` if there are none.
     fn of<T: Copy>(values: &[T]) -> Vec<Option<T>> {
         if values.is_empty() { vec![None] } else { values.iter().copied().map(Some).collect() }
     }

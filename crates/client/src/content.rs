@@ -31,7 +31,7 @@ pub enum ContentError {
     /// The server ended the search early.
     #[error("the server ended the search after {entries} entries: {}: {}", outcome.code, outcome.diagnostic)]
     Refused {
-        /// Its answer.
+        /// Answer of the operation.
         outcome: Box<Outcome>,
         /// Entries received until then.
         entries: u64,

@@ -32,7 +32,7 @@ impl Disks {
         Ok(())
     }
 
-    /// Returns true if a folder is a disk.
+    /// Returns true if the folder is one of the disks.
     pub(crate) fn has(&self, folder: &Path) -> bool {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|disk| disk == folder)
     }

@@ -51,7 +51,7 @@ pub struct LocalChange {
 pub enum LocalWork {
     /// The LDAP message of the change.
     Message(Vec<u8>),
-    /// Changes that are all made or none of them.
+    /// Changes that are made together or not at all.
     Transaction(Vec<TransactionChange>),
     /// Update of the recorded password state of an entry.
     Account(EntryId, AccountUpdate),

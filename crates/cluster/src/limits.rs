@@ -42,7 +42,7 @@ pub const SEND_BYTES_PER_SECOND: u64 = 48 << 20;
 /// Interval between comparisons of a slice of all nodes' data, by default.
 pub const DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
 
-/// Most bytes of rows in such a slice, by default.
+/// Default size of a slice, in bytes of rows.
 pub const DIGEST_SLICE_BYTES: u64 = 1 << 30;
 
 /// Rate at which a node reads a slice, in bytes a second, because clients use the same disk and page cache.

@@ -33,7 +33,7 @@ pub(crate) struct Operation {
 pub(crate) enum Change {
     /// The change of this LDAP message.
     Message(Vec<u8>),
-    /// Changes that are all made or none of them.
+    /// Changes that are made together or not at all.
     Transaction(Vec<TransactionChange>),
     /// A record of events of an entry's password.
     Account(EntryId, AccountUpdate),

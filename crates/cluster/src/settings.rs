@@ -29,7 +29,7 @@ pub struct NodeSettings {
     pub seal: bool,
     /// Folder for snapshots that the node makes on its own.
     pub snapshots: Option<PathBuf>,
-    /// Minutes between such snapshots.
+    /// Minutes between snapshots.
     pub snapshot_minutes: Option<u32>,
     /// Further settings of the clients of Kafka: names and values.
     pub kafka: Vec<(String, String)>,

@@ -74,7 +74,7 @@ pub const REHEARSAL_REQUESTERS_MAX: usize = 20;
 /// Shortest time over which rates of operations are computed.
 pub const RATE_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// Longest such time: rates over a longer one are not those of now.
+/// Longest time between two readings from which rates are computed.
 pub const RATE_TIME_MAX: Duration = Duration::from_secs(600);
 
 /// Exports that run at a time.

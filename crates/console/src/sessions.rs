@@ -62,7 +62,7 @@ pub(crate) struct Session {
 /// Reason why a session cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSession {
-    /// All are in use, or those of the source.
+    /// All places are in use, or all places of the source.
     TooMany,
     /// The system has no random numbers.
     NotRandom,

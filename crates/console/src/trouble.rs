@@ -1,4 +1,4 @@
-//! Errors of pages: their status, and what is said of them.
+//! Errors of pages: status and text of the answer.
 
 use axum::http::StatusCode;
 use client::{ClientError, Outcome};

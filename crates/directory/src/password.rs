@@ -208,9 +208,9 @@ fn printed(scheme: &[u8]) -> String {
 enum Fault {
     /// The string has a form of crypt(3) that is not supported.
     Form,
-    /// It cannot be read.
+    /// The value is malformed.
     Damaged,
-    /// It announces too much work.
+    /// The value demands more work than is allowed.
     Costly,
 }
 

@@ -379,7 +379,7 @@ fn converts_attributes_of_other_servers() {
     assert!(matches!(&error, ImportError::UnknownAttribute { name } if name == "shoeSize"), "{error}");
 }
 
-/// Only the first reason was once given, so that an entry with five took five attempts.
+/// An entry with five faults is rejected with all five reasons.
 #[test]
 fn a_rejected_record_has_all_its_reasons() {
     let folder = empty(&[SUFFIX]);

@@ -12,7 +12,7 @@ use crate::uses::{Use, uses_of};
 /// The path of a module from the crate's root, whose own path is empty.
 pub(crate) type ModulePath = Vec<String>;
 
-/// One file and what it names.
+/// A file, with the names that it uses.
 #[derive(Debug, Default)]
 pub(crate) struct Module {
     pub(crate) file: PathBuf,

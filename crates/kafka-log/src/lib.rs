@@ -46,7 +46,7 @@ pub enum Event {
         /// Kafka's error text.
         reason: String,
     },
-    /// This node was elected to write, or is not elected any longer.
+    /// Whether this node is the elected one now.
     Elected(bool),
     /// Offsets of the log's first message and of the next one, at intervals; or the reason why they are unknown.
     Ends {

@@ -26,13 +26,13 @@ pub struct SyncRequest<'a> {
 /// State of an entry in a sync message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncState {
-    /// It is as it was.
+    /// The entry is unchanged.
     Present,
-    /// It is there, as the message says.
+    /// The entry is new to the client; the message contains it.
     Add,
-    /// It is another, as the message says.
+    /// The entry has changed; the message contains it.
     Modify,
-    /// It is gone.
+    /// The entry does not belong to the content any longer.
     Delete,
 }
 

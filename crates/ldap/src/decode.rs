@@ -26,7 +26,7 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// It is not the BER element that belongs there.
+    /// The element is not the one that belongs there.
     Ber(BerError),
     /// An LDAPString that is not UTF-8.
     NotUtf8,

@@ -42,7 +42,7 @@ pub struct Filter<'a> {
     content: &'a [u8],
 }
 
-/// One level of a filter.
+/// A filter at one level: an item, or an operator with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterKind<'a> {
     /// All of them; the empty one is TRUE (RFC 4526).

@@ -29,7 +29,7 @@ pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
     (reader.is_empty() && !items.is_empty() && items.len() <= MATCHED_ITEMS_MAX).then_some(items)
 }
 
-/// The value of a request for the values that pass one of these.
+/// Encodes the value of a request for the values that pass one of these items.
 pub fn encode_matched_values<'f>(items: impl IntoIterator<Item = Filter<'f>>) -> Vec<u8> {
     let mut encoded = Vec::new();
     items.into_iter().for_each(|item| item.encode(&mut encoded));

@@ -80,7 +80,7 @@ impl PolicyError {
 }
 
 impl PolicyResponse {
-    /// This error, and nothing to warn of.
+    /// Returns a response with this error and without a warning.
     pub fn error(error: PolicyError) -> PolicyResponse {
         PolicyResponse { warning: None, error: Some(error) }
     }

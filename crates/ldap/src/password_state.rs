@@ -19,7 +19,7 @@ const OPERATIONS_MAX: usize = 128;
 /// Values that the operations of a request are looked at for, all together.
 const VALUES_MAX: usize = 1_024;
 
-/// One thing that is asked for, or done.
+/// An operation of a request, or its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StateOperation<V> {
     /// Kind of the operation: one of the numbers in [`state_operation`].

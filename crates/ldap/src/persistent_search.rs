@@ -65,7 +65,7 @@ impl PersistentSearch {
         })
     }
 
-    /// Whether a change is one of those.
+    /// Returns true if the request includes changes of this type.
     pub fn wants(&self, change: ChangeType) -> bool {
         self.change_types & change.bit() != 0
     }

@@ -43,7 +43,7 @@ pub enum CopyPart<'a> {
     /// The bytes from the offset of the request on, or from the beginning of another copy; compressed (Zstandard, RFC
     /// 8878).
     Data(&'a [u8]),
-    /// There are no further bytes. The SHA-256 of all of them.
+    /// End of the copy, with the SHA-256 of all its bytes.
     End(&'a [u8]),
 }
 

@@ -126,7 +126,7 @@ pub enum DerefAliases {
     InSearching,
     /// To find the base, not below it.
     FindingBase,
-    /// Both.
+    /// To find the base, and below it.
     Always,
 }
 

@@ -75,7 +75,7 @@ result_codes! {
     INVALID_DN_SYNTAX = 34 "invalidDNSyntax";
     /// An alias was met that may not be followed there.
     ALIAS_DEREFERENCING_PROBLEM = 36 "aliasDereferencingProblem";
-    /// This way to authenticate does not fit this identity.
+    /// The authentication method is not possible for this identity.
     INAPPROPRIATE_AUTHENTICATION = 48 "inappropriateAuthentication";
     /// Wrong name or password.
     INVALID_CREDENTIALS = 49 "invalidCredentials";

@@ -70,7 +70,7 @@ impl<'a> SortKey<'a> {
 /// Sort response control value (RFC 2891).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortResult<'a> {
-    /// Success where the results are sorted.
+    /// Result of the sort; success if the results are sorted.
     pub code: ResultCode,
     /// The first attribute that they cannot be sorted by.
     pub attribute: Option<&'a str>,

@@ -71,7 +71,7 @@ struct Report {
 
 /// Result of a change.
 enum Decision {
-    /// It is made, or would be.
+    /// The change is made; in a dry run, it would be made.
     Made,
     /// The server decides only once an earlier record has been applied.
     Unchecked,

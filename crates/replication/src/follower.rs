@@ -154,9 +154,9 @@ pub struct KeyUpdate {
 /// Step of a rotation of the cluster's key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
-    /// This node offers a new key.
+    /// A node offers a new key.
     Offered(NodeId),
-    /// This node has stored the offered key.
+    /// A node has stored the offered key.
     Stored(NodeId),
     /// The key of this number is in force from this message on.
     InForce(u32),

@@ -130,7 +130,7 @@ pub enum Work {
         /// Results that the forwarding node has computed from its passwords.
         passwords: Prepared,
     },
-    /// Changes that are all made or none of them.
+    /// Changes that are made together or not at all.
     Transaction(Vec<TransactionChange>),
     /// A record of the use of an entry's password.
     Account {
@@ -162,7 +162,7 @@ pub struct Prepared {
     pub matched: Vec<Pair>,
     /// Stored forms that new passwords were compared with.
     pub former: Vec<Vec<u8>>,
-    /// Those of `former` that a new password matches.
+    /// Former passwords in `former` that a new password matches.
     pub former_matching: Vec<Vec<u8>>,
     /// Clear passwords with the text forms of their keys for SCRAM.
     pub scram: Vec<(Vec<u8>, Vec<String>)>,

@@ -95,13 +95,13 @@ pub enum GroupOutcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CannotClaim {
-    /// It is the writer already.
+    /// The node is already the writer.
     #[error("the node is the writer")]
     Leading,
-    /// It has stopped reading.
+    /// The node has stopped reading the log.
     #[error("the node has stopped reading the log: {0}")]
     Stopped(Alarm),
-    /// It has left the cluster.
+    /// The node has left the cluster.
     #[error("the node does not belong to the cluster any longer")]
     Left,
 }
@@ -226,7 +226,7 @@ impl Member {
         }
     }
 
-    /// Replaces the keys by a ring with more of them.
+    /// Replaces the key ring by one that has further keys.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.follower.set_keys(keys);
     }

@@ -15,7 +15,7 @@ pub(crate) enum Alphabet {
     Digits,
 }
 
-/// One way to make keys.
+/// A way to derive keys from values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Form {
     /// Prepared text (RFC 4518).

@@ -34,9 +34,9 @@ const ESCAPE: u8 = 0x02;
 /// Treatment of types and values that have no normal form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// They are errors: the name is to be an entry's.
+    /// Unreadable values are errors: the name is that of an entry.
     Entry,
-    /// They count by their octets: the name is a value.
+    /// Unreadable values are compared by their octets: the name is a value.
     Value,
 }
 

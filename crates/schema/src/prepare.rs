@@ -27,7 +27,7 @@ pub(crate) enum Spaces {
     RemoveWithHyphens,
 }
 
-/// One way to prepare strings.
+/// A way to prepare strings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Preparation {
     /// Fold case (table B.2 of RFC 3454).

@@ -229,7 +229,7 @@ pub enum RunAsError {
         "only root can become {user}; the server was started by user id {own}: start it as root or as {user}"
     )]
     NotRoot {
-        /// The user of the settings.
+        /// User that the setting `user` names.
         user: String,
         /// Id of that user.
         own: u32,
@@ -237,7 +237,7 @@ pub enum RunAsError {
     /// The system refuses the change of user.
     #[error("cannot become {user}: {error}")]
     Refused {
-        /// The user of the settings.
+        /// User that the setting `user` names.
         user: String,
         /// The cause.
         error: io::Error,
@@ -245,7 +245,7 @@ pub enum RunAsError {
     /// The process could become root again.
     #[error("{user} can become root again: choose another user")]
     Root {
-        /// The user of the settings.
+        /// User that the setting `user` names.
         user: String,
     },
     /// A file of the data directory is not accessible to the user.
@@ -258,7 +258,7 @@ pub enum RunAsError {
         file: PathBuf,
         /// The data directory.
         data: PathBuf,
-        /// The user of the settings.
+        /// User that the setting `user` names.
         user: String,
     },
 }

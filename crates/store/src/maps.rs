@@ -22,7 +22,7 @@ pub enum Direction {
 /// Kind of values that a map holds under a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapKind {
-    /// One value of any bytes.
+    /// A key has one value of any bytes.
     Plain,
     /// A set of `u64` ids, kept sorted; 8 bytes an id. A key without ids does not exist.
     IdSet,

@@ -14,7 +14,7 @@ use crate::{Options, Result};
 
 /// Writer of the data, which decides where changes are that are not in the data file yet.
 pub(crate) enum WrittenBy {
-    /// This process, through the same [`Shared`]: in memory.
+    /// The writer is in this process, and shares its memory.
     Us(Arc<Pending>, Option<JoinHandle<()>>),
     /// Possibly another process: in the redo log.
     Others(PathBuf),

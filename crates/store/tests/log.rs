@@ -84,7 +84,7 @@ fn read_damaged(damage: impl Fn(&mut Vec<u8>)) -> Vec<Result<Position>> {
     view.log_records(1).map(|row| row.map(|(position, _)| position)).collect()
 }
 
-/// All places of `needle` in `bytes`.
+/// Returns all offsets of `needle` in `bytes`.
 fn places(bytes: &[u8], needle: &[u8]) -> Vec<usize> {
     (0..bytes.len().saturating_sub(needle.len())).filter(|&at| bytes[at..].starts_with(needle)).collect()
 }

@@ -132,7 +132,7 @@ fn a_disk_full_in_mid_commit_refuses_that_batch_only() {
         assert!(output.status.success(), "write {write}: {}", String::from_utf8_lossy(&output.stderr));
         let there = trial.check();
         match said(&output, "stopped ") {
-            // The write of a root that may or may not have arrived.
+            // The write of the root may or may not have reached the disk.
             Some(acknowledged) => assert_whole(there, acknowledged, format_args!("write {write}")),
             None => {
                 // None, if it was a write of the checkpoint at the end: then the redo log has what was to be

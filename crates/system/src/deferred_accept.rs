@@ -28,7 +28,7 @@ pub fn defer_accept(listener: &impl AsFd, time_max: Duration) -> io::Result<()> 
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Other systems accept every connection at once.
+/// Does nothing: this system accepts every connection at once.
 ///
 /// # Errors
 /// None.

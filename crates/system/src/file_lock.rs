@@ -30,7 +30,7 @@ pub fn try_lock_first_byte(file: &File, exclusively: bool) -> io::Result<bool> {
     }
 }
 
-/// Other systems have no such locks.
+/// Does nothing: this system has no locks of open file descriptions.
 ///
 /// # Errors
 /// None.

@@ -48,7 +48,7 @@ impl Kind {
         })
     }
 
-    /// Returns true if such a request can change the directory.
+    /// Returns true if a request of this kind can change the directory.
     pub(crate) fn is_change(self) -> bool {
         matches!(self, Kind::Add | Kind::Modify | Kind::ModifyDn | Kind::Delete | Kind::PasswordModify)
     }

@@ -12,7 +12,7 @@ use ipnet::IpNet;
 use super::Translation;
 use super::rule_parts::{Path, RuleParts, check_dn, path};
 
-/// Region that a clause covers, or a rest of it.
+/// Region that a clause covers, without the parts that earlier clauses cover.
 #[derive(Clone, Debug)]
 struct Region {
     place: Option<(Reach, String)>,

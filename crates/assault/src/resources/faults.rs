@@ -33,7 +33,7 @@ enum Wanted {
     GoesOn,
     /// Changes have stopped with an error message, because the state of the disk is unknown.
     Stops,
-    /// One of them.
+    /// Changes go on or have stopped: both are correct.
     Either,
 }
 

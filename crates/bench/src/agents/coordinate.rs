@@ -36,7 +36,7 @@ pub enum AgentError {
         /// Description of the failure.
         reason: String,
     },
-    /// Their results cannot be added.
+    /// The results of the load machines cannot be merged.
     #[error("results of the load machines: {0}")]
     Merge(#[from] MergeError),
     /// The workload cannot be run by several.

@@ -24,7 +24,7 @@ pub(crate) const GREETING_BYTES_MAX: usize = 4096;
 pub(crate) const MESSAGE_BYTES_MAX: usize = 256 << 20;
 /// An agent says something this often while it works.
 pub(crate) const WORD_EVERY: Duration = Duration::from_secs(1);
-/// One that has said nothing for so long is taken for dead.
+/// Silence after which a machine is considered dead.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(10);
 /// Longest wait of either side for a message of the greeting.
 pub(crate) const GREETING_MAX: Duration = Duration::from_secs(10);

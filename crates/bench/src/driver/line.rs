@@ -65,7 +65,7 @@ pub(crate) struct Line {
 
 /// Outcome of a read.
 pub(crate) enum ReadEnd {
-    /// All that there was.
+    /// All available octets were read.
     Drained,
     /// There may be more.
     More,

@@ -87,12 +87,12 @@ pub(crate) enum PlannedKeys {
 /// Index of the client's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum On {
-    /// The one that everything but binds goes over.
+    /// The connection for all operations except binds.
     #[default]
     Main,
-    /// One that is bound again and again.
+    /// A second connection, for binds.
     Bind,
-    /// A new one.
+    /// A new connection.
     New,
 }
 
@@ -112,7 +112,7 @@ pub(crate) struct PlannedStep {
 #[derive(Debug)]
 pub(crate) enum Requests {
     Template(RequestTemplate),
-    /// One for each key.
+    /// A template for each key.
     Listed(Arc<[RequestTemplate]>),
     Sasl(Sasl),
 }
@@ -129,7 +129,7 @@ pub(crate) struct Sasl {
 #[derive(Debug)]
 pub(crate) struct Expected {
     pub(crate) code: u32,
-    /// Other codes that are right.
+    /// Entries that the answer must contain.
     pub(crate) entries: ExpectedEntries,
     pub(crate) dn: Option<Pattern>,
     pub(crate) attribute: Option<(Vec<u8>, Pattern)>,

@@ -106,7 +106,7 @@ pub(crate) struct Finished {
     pub(crate) last: u64,
     /// Open loop: operations that were to start in the measured time.
     pub(crate) due: u64,
-    /// Those of them that were not sent.
+    /// Number of due requests that were not sent.
     pub(crate) unsent: u64,
     /// Time for which answers were awaited after the end.
     pub(crate) drain_nanos: u64,

@@ -12,7 +12,7 @@ use crate::result::{self, DataSet, ServerDescription, setting};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum Product {
-    /// This program's own server.
+    /// Pando itself.
     Pando,
     /// Debian's slapd.
     OpenLdap,

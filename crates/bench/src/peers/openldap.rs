@@ -40,9 +40,9 @@ const THREADS: u32 = 16;
 /// Role of a server in replication by syncrepl.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SyncreplRole {
-    /// It takes changes, and sends them to its consumers.
+    /// The server accepts changes, and sends them to its consumers.
     Provider,
-    /// It receives the changes of the provider that listens here.
+    /// The server receives the changes of the provider at this address.
     Consumer(SocketAddr),
 }
 

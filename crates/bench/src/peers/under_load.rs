@@ -92,7 +92,7 @@ impl Group {
 pub struct Grouped {
     /// In order of their first appearance.
     pub groups: Vec<Group>,
-    /// Those that need what cannot be set on all servers, and what that is.
+    /// Workloads that need a setting that not all servers have, with that setting.
     pub left_out: Vec<(Workload, String)>,
 }
 

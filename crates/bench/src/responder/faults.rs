@@ -46,7 +46,7 @@ pub enum Delay {
     Bimodal {
         /// Delay of the others.
         fast: Duration,
-        /// Delay of the slow ones.
+        /// Delay of slow responses.
         slow: Duration,
         /// Share of the slow ones.
         slow_share: f64,

@@ -21,7 +21,7 @@ pub const HISTOGRAM_DIGITS: u8 = 3;
 const PLAIN_BYTES_MAX: u64 = 1 << 18;
 /// Nines that a plot of the distribution shows at the most: 99.9999%.
 pub(crate) const NINES_MAX: f64 = 6.0;
-/// Points of such a plot for each nine.
+/// Points of a percentile plot for each nine.
 const POINTS_A_NINE: f64 = 20.0;
 /// Percentiles that tables and figures of reports have.
 const TABLE_PERCENTILES: [f64; 6] = [50.0, 90.0, 99.0, 99.9, 99.99, 100.0];

@@ -10,7 +10,7 @@ const EXAMPLES_MAX: usize = 10;
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// They are of different workloads.
+    /// The results belong to different workloads.
     #[error("results of {mine} and of {other} do not add up")]
     Workload {
         /// Name of the one.

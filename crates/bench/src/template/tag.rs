@@ -61,7 +61,7 @@ pub(super) enum Part {
     },
     /// The DN of some entry of a template.
     DnOf(Target),
-    /// One value for each entry of a template that is this group's.
+    /// A value for each entry of a template that belongs to this group.
     Members(Target),
     AttributeCertificate,
 }

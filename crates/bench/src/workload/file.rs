@@ -333,7 +333,7 @@ pub enum KeyOrder {
     Random,
     /// In order, shared out so that no two clients get the same.
     Sequential,
-    /// Each once, in random order.
+    /// Each key once, in random order.
     Shuffled,
 }
 

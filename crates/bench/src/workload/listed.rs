@@ -22,7 +22,7 @@ pub struct Listed {
     pub left_out: u64,
 }
 
-/// One search.
+/// A search of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedSearch {
     /// The base's DN.

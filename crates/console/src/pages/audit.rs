@@ -109,7 +109,7 @@ struct Wanted {
 /// Kinds of events that are searched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Operation {
-    /// All but the beginnings and ends of connections.
+    /// All events except the beginnings and ends of connections.
     ButConnections,
     /// Changes of entries and settings.
     Changes,

@@ -27,9 +27,9 @@ pub(crate) struct RightsCache {
     kept: HashMap<RightsKey, Arc<RuleRights>, RandomState>,
     /// Log position at which they are valid.
     position: u64,
-    /// Sources of all of them.
+    /// Sources of all cached rights.
     names: HashSet<Touch, RandomState>,
-    /// Sources of some of them.
+    /// Sources of single cached rights.
     own: HashMap<Touch, HashSet<RightsKey, RandomState>, RandomState>,
 }
 

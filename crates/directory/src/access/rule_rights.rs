@@ -162,7 +162,7 @@ impl<'s, 'a> Subject<'s, 'a> {
 pub(crate) enum Newcomer<'a> {
     /// Only its place.
     Unknown,
-    /// It is this entry, after a move.
+    /// This entry, after a move.
     Moved(EntryId),
     /// All attributes that the request gives.
     Given(&'a InMemory<'a>),

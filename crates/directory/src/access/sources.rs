@@ -23,7 +23,7 @@ pub(crate) enum Touch {
     Changed(EntryId),
     /// An entry was added below it.
     NewBelow(EntryId),
-    /// Another entry may have begun to name it.
+    /// Another entry may name this entry now.
     Named(EntryId),
     /// Any change.
     Any,
@@ -32,9 +32,9 @@ pub(crate) enum Touch {
 /// Effects that invalidate effective rights. A change of the settings, or of a name, always does.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Those of the names in rules, equal for all requesters.
+    /// Sources of the names in rules, equal for all requesters.
     pub(crate) names: HashSet<Touch, RandomState>,
-    /// Those of the requester.
+    /// Sources of the requester.
     pub(crate) own: HashSet<Touch, RandomState>,
 }
 

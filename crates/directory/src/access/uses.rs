@@ -14,7 +14,7 @@ use crate::model::usable::Uses;
 pub(super) enum Says {
     Allows,
     Denies,
-    /// It allows the use to others, and so refuses it to this requester.
+    /// The rule allows the use to others, and so refuses it to this requester.
     AllowsOthers,
 }
 

@@ -9,10 +9,10 @@ use crate::model::rows::META;
 /// Role of a data directory in replication without a shared log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReplicationRole {
-    /// It decides changes, as every directory does at first.
+    /// The directory decides changes, as every directory does at first.
     #[default]
     Writer,
-    /// It applies the records of its supplier.
+    /// The directory applies the records of its supplier.
     Replica,
     /// Another server has begun the epoch of this name and is the writer now. This server must not write.
     Replaced {

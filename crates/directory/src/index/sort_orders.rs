@@ -79,7 +79,7 @@ impl ReadyOrder {
 pub(crate) enum Cause<'c> {
     /// The entry comes, goes, or moves.
     Place,
-    /// Its class set changes, and perhaps values.
+    /// The class set of an entry changes, and perhaps values.
     Classes,
     /// Values change.
     Values(&'c [ValueChange]),

@@ -15,7 +15,7 @@ pub enum ContentDifference<'d> {
     OnlyFirst(&'d str),
     /// Only the second server has the entry.
     OnlySecond(&'d str),
-    /// Both have the entry, with other values.
+    /// Both sides have the entry, with different values.
     Values(&'d str, &'d [AttributeDifference]),
 }
 

@@ -87,7 +87,7 @@ pub const ACCESS_RULES_MAX: usize = 1_000;
 pub const VALUE_RULES_MAX: usize = 100;
 /// Maximum length of a pattern in the setting `value_limits`, in octets.
 pub const PATTERN_SIZE_MAX: usize = 1_000;
-/// Maximum length of a value that such a pattern can match, in octets.
+/// Maximum length of a value that a `like` pattern can match, in octets.
 pub const PATTERN_VALUE_SIZE_MAX: usize = 10_000;
 /// Maximum number of numbers in use that are read to find a free one.
 pub const NEXT_NUMBERS_EXAMINED_MAX: usize = 100_000;

@@ -54,7 +54,7 @@ pub enum OpenError {
         name: String,
         /// Syntax, equality and ordering rules of the stored values, as OIDs.
         stored: String,
-        /// Those of the current definition.
+        /// Rules of the current definition.
         now: String,
     },
     /// Opening would change a cluster node without a record in the cluster's log.

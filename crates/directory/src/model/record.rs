@@ -106,7 +106,7 @@ pub enum Change {
     },
     /// Brings deleted entries back.
     Undelete(Undelete),
-    /// Removes the tombstones up to one of them.
+    /// Removes the tombstones up to this one.
     Purge {
         /// Position of the delete of the last one.
         position: u64,

@@ -329,7 +329,7 @@ pub struct RequestControls {
     pub explain: bool,
     /// The client understands the password policy response (draft-behera-ldap-password-policy section 6.1).
     pub password_policy: bool,
-    /// True if each entry comes with whether its password can be used to bind.
+    /// Whether each result includes whether its password can be used to bind.
     pub account_usability: bool,
     /// The request runs as another identity, which its value names: see
     /// [`proxied_identity`](crate::identity::proxied_identity).

@@ -81,7 +81,7 @@ pub struct NewPasswordRules {
     pub former: Vec<Vec<u8>>,
     /// Whether they must not be on the server's lists of weak passwords.
     pub checks_lists: bool,
-    /// Keys to make of them.
+    /// SASL keys to create from the passwords.
     pub keys: SaslKeyRules,
 }
 

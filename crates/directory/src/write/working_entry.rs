@@ -55,7 +55,7 @@ struct WorkingAttribute {
 enum Before {
     /// No values.
     Absent,
-    /// These values.
+    /// The values themselves.
     Inline(Vec<Vec<u8>>),
     /// This many values, one row each.
     Rows(RowKind, usize),

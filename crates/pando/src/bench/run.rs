@@ -221,7 +221,7 @@ fn measure_data(
 /// A running server.
 struct Served<'a> {
     uris: &'a [String],
-    /// Its process, if it is on this machine and given.
+    /// Process of the server, if it runs on this machine and is given.
     process: Option<u32>,
 }
 

@@ -23,7 +23,7 @@ fn ldapmodify_gets_the_entry_before_and_after() {
     let (before, after) = (changed.stdout.find("sn: A").unwrap(), changed.stdout.find("sn: B").unwrap());
     assert!(before < after && changed.stdout.contains("modifiersName: "), "{changed}");
 
-    // A password is changed by a Modify that the server writes: what goes with that alone does not go with it.
+    // The password operation does not take controls that fit only a modify.
     let options = ["-e", "!preread=sn", "-s", "other", &anna];
     run("ldappasswd", &options, "", 1).expect_output("Critical extension is unavailable");
     assert!(pando.connect().bind(&anna, "secret").unwrap().is_success(), "it is the one of before");

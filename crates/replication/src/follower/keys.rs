@@ -122,7 +122,7 @@ impl Follower {
         &self.keys
     }
 
-    /// Replaces the keys by a ring with more of them.
+    /// Replaces the key ring by one that has further keys.
     pub fn set_keys(&mut self, keys: KeyRing) {
         self.keys = keys;
     }

@@ -29,7 +29,7 @@ pub(super) struct Keys {
     /// Ticket of its rotation message.
     pub(super) rotation: Option<u64>,
     offered_since: u64,
-    /// Times at which each message was last sent.
+    /// Time at which the offer was last sent.
     offered_at: Option<u64>,
     announced_at: Option<u64>,
     requested_at: Option<u64>,

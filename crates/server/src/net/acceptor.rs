@@ -42,7 +42,7 @@ pub(crate) struct AcceptorControl {
     connections_possible: AtomicUsize,
     /// Connections accepted since start.
     pub(crate) accepted: AtomicU64,
-    /// Those of them over a Unix socket.
+    /// Accepted connections over a Unix socket.
     pub(crate) accepted_local: AtomicU64,
     /// Connections refused because too many were open.
     pub(crate) refused: AtomicU64,

@@ -22,9 +22,9 @@ use crate::limits::{DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_DIVISOR, DESCRIPT
 pub(crate) struct DescriptorLimits {
     /// Most that the process may have.
     pub(crate) open_max: u64,
-    /// Those that connections may not take.
+    /// Descriptors that connections may not use.
     pub(crate) reserved: u64,
-    /// Those of the reserve that the administrator's connections may take.
+    /// Reserved descriptors that the administrator's connections may use.
     for_trusted: u64,
 }
 

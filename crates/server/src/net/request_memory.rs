@@ -90,7 +90,7 @@ pub(crate) struct Account {
 /// Decision about a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is accepted.
+    /// The request is accepted.
     Admitted,
     /// It waits in its socket, because its holder is at its bound. More memory for a message begun is refused.
     MustWait,

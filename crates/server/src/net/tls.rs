@@ -37,9 +37,9 @@ pub(crate) struct TlsSession {
 pub(crate) enum Incoming {
     /// Number of octets, and whether more may be available at once.
     Octets(usize, bool),
-    /// None until the socket is readable again.
+    /// No octets until the socket is readable again.
     Nothing,
-    /// None any more.
+    /// No further octets.
     End,
 }
 

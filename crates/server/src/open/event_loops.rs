@@ -20,7 +20,7 @@ use crate::telemetry::counters::Counters;
 pub(super) struct Listening {
     acceptor: Acceptor,
     polls: Vec<Poll>,
-    /// One of each event loop, as are the counters.
+    /// Mailbox of each event loop.
     pub(super) mailboxes: Arc<[Mailbox]>,
     pub(super) counters: Arc<[Arc<Counters>]>,
 }

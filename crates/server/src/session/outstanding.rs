@@ -44,7 +44,7 @@ pub(super) struct RequestHead {
     pub(super) verifies_credentials: bool,
     /// Whether the controls of the credentials ask for the password policy response control.
     pub(super) wants_policy_of_credentials: bool,
-    /// That position, if it differs from that of the loop's snapshot.
+    /// Position of the answer, if it differs from that of the loop's snapshot.
     pub(super) shown: Option<u64>,
     /// Whether the client asked for the authorization identity after its bind (RFC 3829).
     wants_identity: bool,
@@ -155,7 +155,7 @@ pub(super) struct SettledChange {
 pub(super) struct Outstanding {
     pub(super) ticket: u64,
     pub(super) head: RequestHead,
-    /// The client abandoned it, so its response is dropped.
+    /// Whether the client abandoned the operation; the response is then dropped.
     pub(super) abandoned: bool,
     pub(super) work: Work,
     /// Claim on the hash pool's result. Dropping it with the operation makes the pool skip the job.

@@ -59,9 +59,9 @@ pub(super) struct Attempt {
 pub(super) enum SecondFactor {
     /// The account requires none.
     NotNeeded,
-    /// It is missing, wrong, or already used.
+    /// The code is missing, wrong, or already used.
     Wrong,
-    /// It is the code of this time step.
+    /// The code belongs to this time step.
     Step(i64),
 }
 

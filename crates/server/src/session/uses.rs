@@ -15,9 +15,9 @@ use crate::session::context::Context;
 
 /// Decision about a request.
 enum Use {
-    /// It is carried out unchanged.
+    /// The request is carried out unchanged.
     Whole,
-    /// It is carried out without some of its controls.
+    /// The request is carried out without some of its controls.
     Without(ControlsBuf),
     Refused(Outcome),
 }

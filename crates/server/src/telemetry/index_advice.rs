@@ -44,7 +44,7 @@ pub struct SearchCosts {
     pub returned: u64,
     /// Microseconds of processor time that they took, apart from their first slices.
     pub micros: u64,
-    /// Most candidates of one of them.
+    /// Largest number of candidates of one search.
     pub candidates: u64,
 }
 

@@ -73,9 +73,9 @@ pub(crate) fn target_of<'a>(request: &Request<'a>) -> &'a str {
 pub(crate) enum TypeNamed {
     /// The schema does not know it: it may be a value in the wrong place.
     Unknown,
-    /// Its values may be shown.
+    /// Values may be shown.
     Open,
-    /// Its values are secrets.
+    /// Values are secrets.
     Secret,
 }
 

@@ -90,7 +90,7 @@ struct LaneQueue<J> {
 #[derive(Debug)]
 struct Class<J> {
     sources: HashMap<Source, SourceJobs<J>>,
-    /// Those with jobs, each once, in the order of their turns.
+    /// Sources with jobs, each once, in the order of their turns.
     turns: VecDeque<Source>,
 }
 

@@ -126,7 +126,7 @@ impl Planned {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     All,
-    /// None in a large directory.
+    /// No check in a large directory.
     Bounded,
 }
 

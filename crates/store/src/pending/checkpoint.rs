@@ -36,7 +36,7 @@ pub(crate) trait Pace {
     fn rest(&mut self);
 }
 
-/// Full speed.
+/// Writes at full speed, without pauses.
 impl Pace for () {
     fn maybe_yield(&mut self) {}
 

@@ -52,7 +52,7 @@ pub(crate) struct Marked {
     pub(crate) count: u64,
     /// Sequence of the last group that is known to be durable.
     pub(crate) last: u64,
-    /// The active segment is the last of them.
+    /// Segments by number; the active segment is the last.
     pub(crate) segments: Vec<Listed>,
 }
 

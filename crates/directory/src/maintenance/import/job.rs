@@ -81,7 +81,7 @@ pub enum ImportError {
         /// DN of the naming context.
         dn: String,
     },
-    /// It is not clear which naming context is to be replaced.
+    /// The naming context to replace is ambiguous.
     #[error("use --suffix to choose which of these is to be replaced: {known}")]
     WhichSuffix {
         /// Existing naming contexts.

@@ -88,11 +88,11 @@ pub enum Refusal {
     Malformed,
     /// The entry is invalid, or the kind of record is not supported.
     Bad,
-    /// It lies outside of the loaded naming contexts.
+    /// The entry lies outside of the loaded naming contexts.
     Outside,
     /// An earlier entry has the same name.
     Duplicate,
-    /// Its superior does not exist or was refused as well.
+    /// The superior of the entry does not exist or was refused as well.
     Orphan,
     /// An earlier entry has the same entryUUID.
     SameUuid,

@@ -153,7 +153,7 @@ struct CurrentName {
     key: Vec<u8>,
     /// The first entry with this name.
     first: Option<EntryId>,
-    /// That entry, if it has a place.
+    /// Owner of the name: the first entry, if it has a place.
     owner: Option<EntryId>,
     /// The previous link value.
     last_link: Option<(AttrId, EntryId)>,

@@ -68,7 +68,7 @@ pub struct DecisionChange {
     pub is_gained: bool,
     /// Number of operations with this change.
     pub count: u64,
-    /// Time of the last of them.
+    /// Time of the last operation.
     pub last_micros: u64,
     /// Present reason for the decision.
     pub before: String,
@@ -81,7 +81,7 @@ pub struct DecisionChange {
 pub struct RecordedTally {
     /// Operations that were decided.
     pub decided: u64,
-    /// Times of the first and the last of them.
+    /// Times of the first and the last operation.
     pub times: Option<(u64, u64)>,
     /// Operations with a changed decision.
     pub changed: u64,

@@ -42,7 +42,7 @@ pub(crate) struct Selection {
     pub(super) unknown: Vec<String>,
     /// The attribute numbers that `named` includes.
     low: LowNumbers,
-    /// Those of them from [`LOW_END`] on, ascending.
+    /// Numbers from [`LOW_END`] on, ascending.
     high: Vec<AttrId>,
     /// Number of attributes of the catalog when they were computed.
     attribute_count: usize,

@@ -77,7 +77,7 @@ pub(super) struct Tally {
     pub(super) entries_sent: u64,
     /// Candidates examined.
     pub(super) examined_count: u64,
-    /// Those of them that did not pass.
+    /// Number of examined candidates that did not match.
     rejected_count: u64,
 }
 

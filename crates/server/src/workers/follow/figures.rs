@@ -22,7 +22,7 @@ pub(crate) enum FollowStage {
 }
 
 impl FollowStage {
-    /// Returns a word for it.
+    /// Returns the name of the stage, as the monitor shows it.
     pub(crate) fn word(self) -> &'static str {
         match self {
             FollowStage::Disconnected => "disconnected",

@@ -306,7 +306,7 @@ impl<'f> Session<'f> {
     /// have to be placed below the names that the entry had in between.
     fn push(&mut self, change: Arc<SourceChange>) {
         if self.refresh.is_some() {
-            // Those that wait are made after it.
+            // Waiting changes of the entry are made after this one.
             self.waiting.remove(change.uuid());
         }
         self.with_links.remove(change.uuid());

@@ -270,7 +270,7 @@ fn ask(
         control.check(reading)?;
         match connection.reply(id) {
             Ok(reply) => break reply,
-            // A large answer on a slow line takes several of these.
+            // A large answer over a slow connection takes several timeouts.
             Err(ClientError::TimedOut) if since.elapsed() < REPLICA_SILENCE => {}
             Err(error) => return Err(error.into()),
         }

@@ -14,9 +14,9 @@ pub(crate) enum ReplicaStage {
     Disconnected,
     /// Records arrive as the supplier commits them.
     Following,
-    /// It cannot go on by itself: it needs a copy, or the histories differ.
+    /// The replica cannot continue by itself: it needs a copy, or the histories differ.
     Halted,
-    /// It was promoted, and decides changes.
+    /// The replica was promoted, and decides changes.
     Promoted,
 }
 

@@ -39,7 +39,7 @@ pub(crate) struct GroupEnd {
 pub(crate) struct Leftovers {
     /// Whether an entry was renamed.
     pub(crate) has_renames: bool,
-    /// They need another change first.
+    /// Changes that need another change first.
     pub(crate) waiting: Vec<usize>,
     /// The directory refuses them.
     pub(crate) refused: Vec<(usize, Outcome)>,
@@ -127,7 +127,7 @@ impl GroupEnd {
     ) -> Result<(), Outcome> {
         if has_renames || self.has_renames {
             for change in &self.with_links {
-                // One that is refused was refused before.
+                // A change that is refused now was refused before.
                 let outcome = make(batch, change, random, &mut false);
                 if outcome.fault.is_some() {
                     return Err(outcome);

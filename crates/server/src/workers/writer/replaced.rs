@@ -17,7 +17,7 @@ pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
     }
 }
 
-/// Returns true if a change of the batch is such a request.
+/// Returns true if the batch contains a request to write no more.
 pub(super) fn has_fence(batch: &[WriteRequest]) -> bool {
     batch.iter().any(|request| matches!(request.change, ToWrite::Fence(_)))
 }

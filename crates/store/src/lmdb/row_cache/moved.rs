@@ -75,7 +75,7 @@ impl Moved {
 
     /// Records that the commit `txn_id` changes the set of a key. Call it before the commit.
     pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
-        // Others are not remembered.
+        // Other keys are not remembered.
         if let Some(words) = key_words(map, key) {
             self.keys[key_place(hash(&self.hasher, &words))].store(self.stamp(txn_id), Ordering::Relaxed);
         }

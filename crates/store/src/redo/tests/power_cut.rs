@@ -193,7 +193,7 @@ struct Trial {
     data: PathBuf,
     /// The attempts that were acknowledged, by sequence.
     acknowledged: BTreeMap<u64, u64>,
-    /// Those that were refused.
+    /// Attempts that were refused.
     refused: Vec<(u64, u64)>,
 }
 

@@ -250,7 +250,7 @@ fn returns_every_group_without_a_data_file() {
     assert_eq!(detached(&scratch, &findings), model);
     assert!(whole(&scratch, &findings).is_empty() && !findings.is_whole());
     assert!(findings.missing.is_empty() && findings.troubles.is_empty());
-    // A header that is damaged is made up for by those that are not.
+    // Intact frames replace a damaged header.
     writable(&scratch.segment(1)).write_all_at(b"x", 0).unwrap();
     let findings = Findings::without_data(&scratch.0, &room(&scratch.0)).unwrap();
     assert_eq!(detached(&scratch, &findings), model);

@@ -315,7 +315,7 @@ fn with_change(size_limit: u32, change: impl FnOnce(&mut TestDirectory)) -> Foun
     }
     change(&mut directory);
     while search.run(&directory.snapshot, &mut out, &budget) == Step::More {}
-    // Each is counted once, however often it was examined.
+    // Each entry is counted once, however often it was examined.
     assert_eq!(search.entries_examined(), 4);
     received(&out)
 }
