@@ -68,7 +68,7 @@ impl SettingsWriter {
             self.under_way = None;
             match outcome.code {
                 ResultCode::SUCCESS => self.acknowledged = next,
-                // It is stopping.
+                // The server is stopping.
                 ResultCode::UNAVAILABLE | ResultCode::UNWILLING_TO_PERFORM => return Ok(()),
                 _ => panic!("{next:?}: {outcome:?}"),
             }

@@ -212,7 +212,7 @@ impl Walk {
         {
             let place = self.place(number, None, 0, 0);
             self.damage(place, Damage::MissingSegments { from: last + 1, to: number - 1 });
-            // What follows cannot link to what is not there.
+            // The next block cannot link to a missing one.
             self.links.clear();
             self.next_number = None;
         }

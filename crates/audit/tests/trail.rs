@@ -249,7 +249,7 @@ fn a_torn_end_is_noted_and_the_chain_goes_on() {
         let report = folder.verify();
         assert_eq!((report.damage.as_slice(), report.torn.len()), (&[][..], 1), "{length}");
         assert_eq!(targets(&folder.trail()), ["cn=kept"]);
-        // What was torn is evidence: it may not change either.
+        // Torn bytes are evidence, and must not change either.
         fs::write(folder.segment(1), &bytes[..length as usize - 1]).unwrap();
         assert_eq!(folder.verify().damage[0].1, Damage::TornChanged);
     }
@@ -348,7 +348,7 @@ fn segments_end_by_size_and_age_and_go_by_retention() {
     assert_eq!(report.damage, []);
     assert!(report.segments.unwrap().1 > 5, "{report:?}");
     assert_eq!(targets(&folder.trail()).len(), 40);
-    // By age: of the segment, then of what is kept.
+    // By age: new segments, then removal of old ones.
     let aged = Options { segment_micros: 10 * SECOND, keep_micros: 30 * SECOND, ..folder.options() };
     let now =
         || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_micros() as u64;

@@ -96,7 +96,7 @@ fn check_stall(clients: usize, outstanding: usize) {
     let (result, report) = run(Faults { stall: Some(stall), ..Faults::default() }, options);
     let totals = &result.operations[&OperationKind::Search];
     assert_eq!((totals.errors, totals.wrong_answers, report.stalls.len()), (0, 0, 1));
-    // What could not be sent has waited longer than all others.
+    // Unsent requests have waited longer than all others.
     let mut measured = totals.latency.clone();
     (0..result.unanswered).for_each(|_| measured.record(Duration::MAX));
     let mut given = Latency::new();

@@ -10,7 +10,7 @@
 //! IDENTIFIER and every other type that LDAP carries as text. Deciding how much of a message to accept is the
 //! caller's: this crate only guarantees that it never looks past the slice it was given.
 #![forbid(unsafe_code)]
-// What a peer sends reaches all of this: no cast may lose bits, no index may panic.
+// Octets of peers reach all of this crate: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod error;

@@ -184,7 +184,7 @@ impl Export<'_> {
         for top in tops {
             self.put_waiting(top)?;
         }
-        // What is left stands in a circle, as entries that are moved meanwhile may for a search.
+        // The remaining entries form a circle, as a search may see entries that are moved meanwhile.
         while let Some(top) = self.waiting.keys().next().copied() {
             self.put_waiting(top)?;
         }

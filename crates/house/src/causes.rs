@@ -598,7 +598,7 @@ mod tests {
         );
         let unused = format!("{items}- `h`: do.\n");
         assert_eq!(of(good(), &unused), "docs/reference/errors.md: nothing says `h` any more");
-        // An entry of the list is of one place, and of one that is there.
+        // Each entry of the list matches exactly one existing place.
         let twice = of([good(), vec![cause("f", &[])]].concat(), items);
         assert!(
             twice.starts_with("crates/a.rs:1: the text of unwillingToPerform in f is not seen"),

@@ -76,7 +76,7 @@ pub enum HistoryFate {
 /// SEQUENCE OF OCTET STRING }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HistoryValues {
-    /// Effect on them.
+    /// Effect on the values.
     pub fate: HistoryFate,
     /// The attribute, or the key of a setting.
     pub attribute: String,

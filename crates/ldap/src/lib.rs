@@ -12,7 +12,7 @@
 //! Out of scope: sockets, the schema (a DN here is a series of names and values that may not exist, and two spellings
 //! of a name are two names), and the meaning of operations.
 #![forbid(unsafe_code)]
-// What a peer sends reaches all of this: no cast may lose bits, no index may panic.
+// Octets of peers reach all of this crate: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod access_values;

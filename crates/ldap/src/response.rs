@@ -324,7 +324,7 @@ pub fn correct_search_entry(
         [envelope_len(id, content_len, 0), content_len, lens.attributes_len]
     };
     let (before, after) = (lengths(guessed), lengths(lens));
-    // What stands between one of the headers and the next.
+    // Octets between one header and the next.
     let between = [id_len, dn_len, 0];
     if before.map(header_len) == after.map(header_len) {
         let mut place = start;

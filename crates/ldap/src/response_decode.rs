@@ -119,7 +119,7 @@ impl<'a> Uris<'a> {
         std::iter::from_fn(move || reader.octet_string().ok().map(checked_text))
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no attributes.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }

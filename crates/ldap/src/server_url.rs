@@ -145,7 +145,7 @@ fn local(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
             Ok(ServerUrl::local(std::ffi::OsString::from_vec(path)))
         }
         decoded => {
-            // What was meant is plain when only the encoding is missing.
+            // If only the encoding is missing, the intended path is clear.
             let meant = decoded.filter(|path| path.len() > 1 && !path.contains(&0));
             let meant = meant.unwrap_or_else(|| b"/run/pando/ldapi".to_vec());
             let example = ServerUrl::local(std::ffi::OsString::from_vec(meant)).to_string();

@@ -123,7 +123,7 @@ impl Found {
         if self.definitions.len() > before {
             let mut builder = SchemaBuilder::shipped();
             builder.add_text("definitions", &self.definitions_text());
-            // What is wrong in them is reported when the settings are planned.
+            // `pando plan` reports the faults in the definitions.
             if let Ok(schema) = builder.build() {
                 self.schema = schema;
             }

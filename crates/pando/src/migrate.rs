@@ -118,7 +118,7 @@ fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
 fn include(name: &str) -> Included {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "schema") {
-        // Those that OpenLDAP brings are part of Pando.
+        // OpenLDAP's own schema files are part of Pando.
         return Included::Schema;
     }
     match fs::read(path) {

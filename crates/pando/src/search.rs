@@ -71,7 +71,7 @@ pub(crate) struct SearchArguments {
 
 /// End of a search that did not fail.
 enum End {
-    /// All entries were printed, or as many as wanted.
+    /// All entries were printed, or as many as requested.
     Complete,
     /// A limit of the server ended it.
     Limited(Outcome),

@@ -230,7 +230,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     for _ in 0..DISCONNECTED {
         drop(send(pando.address(), &bind));
         drop(send(pando.address(), &with_unbind));
-        // These stay open on this side.
+        // These connections stay open on this side.
         open.push(send(pando.address(), &with_unbind));
         let half_closed = send(pando.address(), &bind);
         half_closed.shutdown(Shutdown::Write).unwrap();

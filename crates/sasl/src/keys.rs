@@ -122,7 +122,7 @@ impl std::fmt::Debug for ScramKeys {
 impl ScramKeys {
     /// Derives the keys of a password. Takes `iterations` rounds: some milliseconds for 4,096.
     pub fn derive(hash: Hash, password: &str, salt: &[u8], iterations: u32) -> ScramKeys {
-        // Who has one of these two binds.
+        // A client that has one of these two keys can bind.
         let salted = Zeroizing::new(hash.salted(password, salt, iterations));
         let client_key = Zeroizing::new(hash.hmac(&salted, b"Client Key"));
         ScramKeys {

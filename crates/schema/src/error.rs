@@ -202,7 +202,7 @@ pub enum SchemaErrorKind {
     /// A word that the definition's grammar does not have.
     #[error("{term} is not a term of {definition}")]
     UnknownTerm {
-        /// The word.
+        /// The unknown word.
         term: String,
         /// Kind of definition.
         definition: &'static str,

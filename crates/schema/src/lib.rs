@@ -15,7 +15,7 @@
 //! Left out on purpose: this crate reads no file by itself, knows no entry and no index, and checks no entry against
 //! its classes (the directory does). Keys are stored on disk, so any change to them raises [`NORMALISATION_VERSION`].
 #![forbid(unsafe_code)]
-// What a peer sends reaches most of this: no cast may lose bits, no index may panic.
+// Octets of peers reach most of this crate: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing))]
 #![cfg_attr(not(test), warn(clippy::string_slice, clippy::expect_used))]
 

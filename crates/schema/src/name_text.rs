@@ -78,7 +78,7 @@ mod tests {
             ("cn=a=b,cn= =b", "cn=a=b,cn==b"),
             ("cn=,o=\"\"", "cn=,o="),
             ("ou=Käse;o=x", "ou=Käse,o=x"),
-            // What is no name.
+            // Texts that are not names.
             ("no dn; at all", "no dn; at all"),
             ("cn=a;", "cn=a;"),
         ] {

@@ -366,7 +366,7 @@ fn whole_schema_of_389_ds_loads() {
     let notices = notices(text);
     assert!(notices[0].starts_with("2: \"mailAlternateAddress\": has the OID"), "{notices:?}");
     assert!(notices[1].starts_with("4: \"dynamicGroup\": stays as shipped: OID "), "{notices:?}");
-    // What is published can be read again.
+    // A published definition can be read again.
     let published = format!("attributeTypes: {}\n", own.definition);
     assert_eq!(with("again", &published).attribute_type("mailAlternateAddress").unwrap().oid, own.oid);
     // Under another name, the OID is still taken.

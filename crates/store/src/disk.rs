@@ -216,7 +216,7 @@ pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
         Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
     }
     match write_owner(&file) {
-        // It is for messages only, and a directory without room can still be read.
+        // The process id is for messages only; a full directory can still be read.
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
         outcome => outcome.map_err(failed("write"))?,
     }

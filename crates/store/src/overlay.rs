@@ -475,7 +475,7 @@ impl Filter {
 
     fn add(&self, map: usize, key: &[u8]) {
         let (word, bits) = self.place(map, key);
-        // Who reads a layer has it from a lock that its writer held after this.
+        // A reader gets the layer through a lock that the writer releases after this.
         word.fetch_or(bits, Relaxed);
     }
 

@@ -406,7 +406,7 @@ impl Pending {
                     if std::mem::take(&mut has_failed) {
                         self.notice(&Event::CheckpointRecovered);
                     }
-                    // What stays is only not used again yet.
+                    // A remaining segment is merely not reused yet.
                     for outcome in [self.redo.trim(checkpointed), self.redo.prepare_spare()] {
                         self.notice_segment(outcome);
                     }

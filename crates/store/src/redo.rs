@@ -198,7 +198,7 @@ impl RedoLog {
         let written = chain.write_mark().map_err(failed);
         match written {
             Ok(()) => {}
-            // What the old one demands is there, and stays until the next one is written.
+            // The old mark's requirements are met, and stay so until the next mark.
             Err(StoreError::DiskFull { .. }) if marked.is_some() => {}
             Err(StoreError::DiskFull { .. }) => chain.mark = None,
             Err(error) => return Err(error),

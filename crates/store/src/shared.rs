@@ -95,7 +95,7 @@ impl Drop for Shared {
         // Its panic has been reported by stopping the writes.
         let _ = checkpointer.take().map(JoinHandle::join);
         if pending.is_checkpointed() {
-            // What is left over is found to be checkpointed by the next open.
+            // The next open removes segments that are checkpointed.
             let _ = pending.remove_redo_log();
         }
     }

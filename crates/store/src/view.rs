@@ -92,7 +92,7 @@ impl View {
             }
             drop(published);
             self.move_snapshot()?;
-            // What is published is to be read after the root of the data file was, by processors that reorder, too.
+            // Read the publication after the root of the data file, also on processors that reorder.
             fence(Ordering::SeqCst);
         }
     }

@@ -212,7 +212,7 @@ fn refuses_rows_out_of_order_and_accepts_the_others() {
     bulk.start_log_at(5).unwrap();
     assert_eq!(bulk.append_record(b"r"), Ok(5));
     refused(bulk.start_log_at(9), "store.log");
-    // What is wrong in itself is refused too.
+    // Invalid rows are refused too.
     assert_eq!(bulk.append(ROWS, b"", b""), Err(StoreError::EmptyKey { map: "rows" }));
     let too_long = StoreError::KeyTooLong { map: "rows", length: 512 };
     assert_eq!(bulk.append(ROWS, &[255; 512], b""), Err(too_long));

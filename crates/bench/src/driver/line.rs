@@ -279,7 +279,7 @@ fn read_secured(
             return Ok((count, ReadEnd::Drained));
         }
         match tls.read_tls(&mut socket) {
-            // What was read before the end is still to be taken.
+            // Octets read before the end are still unhandled.
             Ok(0) if count > 0 => return Ok((count, ReadEnd::Closed)),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok((count, ReadEnd::Drained)),

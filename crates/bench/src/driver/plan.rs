@@ -178,7 +178,7 @@ fn plan_job(
     columns: &mut ColumnNames,
 ) -> At<PlannedJob> {
     let job = &workload.jobs[index];
-    // What the command line says is of the first job; the others keep their proportion to it.
+    // The command line sets the first job; the others keep their proportion to it.
     let first = &workload.jobs[0];
     let scaled = |given: Option<usize>, own: usize, first: usize| match given {
         Some(given) => (given * own).div_ceil(first).max(1),

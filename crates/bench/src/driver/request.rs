@@ -37,7 +37,7 @@ impl RequestTemplate {
         let mut message = Vec::new();
         Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
         let mut steps = Vec::new();
-        // What we have just encoded is a SEQUENCE of the id and the operation.
+        // The encoded message is a SEQUENCE of the id and the operation.
         if let Ok(envelope) = Reader::new(&message).element(Tag::SEQUENCE) {
             let mut envelope = Reader::new(envelope);
             if envelope.integer().is_ok() {

@@ -155,7 +155,7 @@ pub fn description(peer: &dyn Peer, setup: &Setup, data: &Data) -> ServerDescrip
     server
 }
 
-/// Returns a load for the result.
+/// Returns the figures of a bulk load, as a result contains them.
 pub fn load_result(load: &BulkLoad, export: Option<(Cost, u64)>, data: &Data) -> result::BulkLoad {
     result::BulkLoad {
         loader: load.command.clone(),

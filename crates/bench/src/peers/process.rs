@@ -133,7 +133,7 @@ fn tree(id: u32) -> Vec<u32> {
 /// Kills a process and its descendants: a loader is often a shell script around the program.
 fn end_tree(id: u32) {
     for pid in tree(id).into_iter().filter_map(|id| Pid::from_raw(i32::try_from(id).ok()?)) {
-        // It may have ended meanwhile.
+        // The process may have ended meanwhile.
         let _ = kill_process(pid, Signal::KILL);
     }
 }

@@ -77,7 +77,7 @@ impl WriteBatch<'_> {
             changes.push(ChangeOperation::Add, state.catalog.schema.type_by_id(rule.member).name(), [&dn]);
             let request = ModifyRequest { object: &rule.group.0, changes: changes.as_changes() };
             match self.add_member(&Request::Modify(request), stamp) {
-                // It joined by itself before.
+                // The entry was a member before.
                 Err(OperationError::Refused { code: ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, .. }) => {}
                 Err(OperationError::Refused { code, .. }) if code != ResultCode::BUSY => {
                     // The diagnostic text would describe a group that the client may not see.

@@ -83,7 +83,7 @@ impl<R: BufRead> LdifReader<R> {
 
     /// Reads the lines up to the next empty one that has a record before it, joins folded ones and drops comments.
     fn read_lines(&mut self) -> Result<(), LdifError> {
-        // What a continuation line continues: nothing yet, a line to keep, or a comment.
+        // Subject of a continuation line: nothing yet, a line to keep, or a comment.
         #[derive(PartialEq)]
         enum Last {
             None,

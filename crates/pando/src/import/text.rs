@@ -168,7 +168,7 @@ impl<R: Read> ChangedText<R> {
         };
         let mut out = format!("{description}:: ").into_bytes();
         let encoded = STANDARD.encode(value);
-        // The last digits are for the other lines, one for each.
+        // Each further line takes one of the last digits.
         let (first, rest) = encoded.split_at_checked(encoded.len().checked_sub(lines.len() - 1)?)?;
         out.extend_from_slice(first.as_bytes());
         for digit in rest.bytes() {

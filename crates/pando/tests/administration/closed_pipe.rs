@@ -75,7 +75,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
         (&["bench", "list", "oid-search-random"], 0),
         (&["ldif", "count", good], 0),
         (&["ldif", "check", good], 0),
-        // What should have been written and is not whole is no success; nor do these find nothing.
+        // An incomplete output is no success, and these commands have findings.
         (&["ldif", "check", bad], 1),
         (&["ldif", "diff", good, bad], 1),
         (&["generate", "oid", "--entries", "1000"], 1),

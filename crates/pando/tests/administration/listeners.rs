@@ -71,7 +71,7 @@ fn one_listener_wants_tls_for_everything() {
     assert_eq!(bind_code(&mut plain), ResultCode::CONFIDENTIALITY_REQUIRED);
     let who = plain.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
     assert_eq!(who.outcome.code, ResultCode::CONFIDENTIALITY_REQUIRED);
-    // What says how to go on is there.
+    // The root DSE lists the extension with which a client continues.
     let root = plain.entry("", &["supportedExtension"]).unwrap().unwrap();
     assert!(root.texts("supportedExtension").contains(&ldap::oids::START_TLS.to_owned()));
     let below = plain.search("", Scope::WholeSubtree, "(objectClass=*)", &[]).unwrap();

@@ -198,7 +198,7 @@ fn idle_clients_keep_no_probe_out() {
                 (1, false) => &begun[..7],
                 (_, false) => &begun,
             };
-            // One that has lost its place already may not write.
+            // A connection that has lost its place cannot write.
             let _ = stream.write_all(octets);
             idle.push(stream);
             if number % 30 == 0 {

@@ -104,7 +104,7 @@ fn users_add_and_remove_passwords_of_applications() {
     let controls = ControlsBuf::from_iter([proxied]);
     let reply = administrator.request(request, controls.as_controls()).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::STRONGER_AUTH_REQUIRED);
-    // What the server sends to its writer is no operation of clients.
+    // Clients cannot send the server's internal operations.
     let made = ldap::GeneratedApplication { name: "own", stored: b"{SSHA}x", days: None }.encode();
     let reply = anna.extended(directory::virtual_entries::STORE_APPLICATION, Some(&made)).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);

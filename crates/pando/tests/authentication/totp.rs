@@ -153,7 +153,7 @@ fn applications_have_passwords_of_their_own() {
     let after = pando.administrator().entry(&anna, &["pwdChangedTime", "userPassword"]).unwrap().unwrap();
     assert_eq!(before.values("userPassword"), after.values("userPassword"));
     assert_eq!(before.values("pwdChangedTime"), after.values("pwdChangedTime"));
-    // What is on record is there after a restart.
+    // Recorded codes stay recorded after a restart.
     assert!(pando.stop().success());
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", ADMIN_DN]).ready();
     let listed = account(&["app-list", &anna]).expect_code(0);
@@ -253,7 +253,7 @@ fn the_secret_is_never_returned() {
     let compared = administrator.compare(&bert, "pandoTotpSecret", &text).unwrap();
     assert_eq!(compared.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert!(!pando.log().contains(&text));
-    // What is too short for a secret, or none, is refused.
+    // A missing or too short secret is refused.
     let short = secret_text(b"123456789");
     let arguments = arguments.map(|argument| if argument == text { short.as_str() } else { argument });
     let refused = unboundid_jar_tool("unboundidds.tools.ManageAccount", &arguments, "");

@@ -188,7 +188,7 @@ fn a_coordinator_without_the_token_gets_nothing() {
     let scratch = Scratch::new("agents-token");
     let agent = AgentProcess::start(&scratch);
     let addresses = [agent.address.clone()];
-    // One who says nothing does not keep others away.
+    // A silent client does not keep others out.
     let _silent = TcpStream::connect(&agent.address).unwrap();
     let wrong = Machines::connect(&addresses, &Token::new("another secret, long enough").unwrap());
     assert!(wrong.err().unwrap().to_string().contains("the token is not this agent's"));

@@ -78,7 +78,7 @@ fn a_suite_is_measured_once_and_judged() {
     assert!(one.stdout.contains("| reached |") && one.stdout.contains("| NOT MEASURED |"), "{}", one.stdout);
     assert!(one.stdout.contains("two/people-compare/pando: the step has no result"), "{}", one.stdout);
 
-    // What is there is not measured again, by the same command.
+    // The same command does not repeat steps that have results.
     let both = suite(&scratch, &file, &["--set", "entries=50"])
         .expect_code(7)
         .expect_error("pando: one: is measured")

@@ -94,6 +94,6 @@ fn pando_bench_counts_what_the_server_counts() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let counted = searches(&mut administrator) - before - 1;
     let said = RunResult::read(&output).unwrap().workloads[0].operations_total();
-    // What was in flight when the window ended is answered, and counted by the server alone.
+    // Only the server counts requests that were in flight at the end of the window.
     assert!(said > 0 && said <= counted && counted - said <= IN_FLIGHT_MAX + 64, "{said} of {counted}");
 }

@@ -57,7 +57,7 @@ fn indexes_are_built_changed_and_removed() {
     assert_eq!(browser.post("/indexes", &remove).status, 303);
     assert_eq!(kinds("description"), None);
 
-    // What is refused shows the form again, with the reason.
+    // A refusal shows the form again, with the reason.
     for (fields, status) in [
         (&[("attribute", "no-such<b>"), ("kind", "equality")][..], 422),
         (&[("attribute", "description")], 422),

@@ -177,7 +177,7 @@ fn a_copy_follows_slapd_through_kills() {
         equal(&scratch, slapd.address(), &copy, &not_compared);
         assert_eq!(figure(&copy, "Rejected"), "0", "round {round}");
     }
-    // What does not fit the schema here is counted and named, and copied once it fits.
+    // An entry that does not fit the schema is counted and named, and copied when it fits.
     let mut theirs = changes.connection;
     let shoes = format!("uid=shoes,{SUFFIX}");
     let attributes = [

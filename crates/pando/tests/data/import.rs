@@ -287,7 +287,7 @@ fn passwords_that_cannot_be_verified_are_counted_by_form() {
         "{PBKDF2}10:x",
         "{SSHA}x",
         "{CRYPT}$6$rounds=99999999$salt$x",
-        // Those of "Sesame-7" in forms of OpenLDAP, 389 DS and OpenDJ.
+        // Hashes of "Sesame-7" in forms of OpenLDAP, 389 DS and OpenDJ.
         "{CRYPT}abuNfKiTDWHdA",
         "{crypt}$1$saltsalt$4DISc72CpJcFEGDm5BCn1.",
         "{PBKDF2-HMAC-SHA256}10000:A1c6/Yu7rnV/OkssKQCZ7EX6pxxOKsjve71dMEq2kc38tfr823JdHsuGBtVcXxLT",

@@ -84,7 +84,7 @@ fn a_stop_during_the_first_copy_is_prompt_and_continues_later() {
     let mut place = Place::new("replica-stopped", relay.address());
     let mut child = place.to_start().spawn();
     relay.wait_for_hold();
-    // What the relay has passed may still be on its way.
+    // Octets that the relay has passed may still be in transit.
     let parts = Pando::data(&place.scratch).join("copy-being-received");
     until("a part of the copy", || {
         let files = std::fs::read_dir(&parts).ok()?.flatten();

@@ -372,7 +372,7 @@ fn aliases_in_circles_end() {
             ("aliasedObjectName", target.as_str()),
         ];
         let added = administrator.add(&alias(name), &attributes).unwrap();
-        // One that names itself may be refused.
+        // An alias that names itself may be refused.
         assert!(added.is_success() || name == "itself", "{name}: {added:?}");
     }
     let filter = FilterBuf::parse("(objectClass=*)").unwrap();

@@ -127,7 +127,7 @@ fn the_end_of_input_ends_what_listens() {
     for id in ids.into_iter().chain([third]) {
         assert_eq!(receive_change(&mut full, id), Err(ResultCode::CANCELED));
     }
-    // One that just goes.
+    // A client that closes its connection without a word.
     let (gone, _) = begin(1, &mut admin);
     drop(gone);
     until_listening(&mut admin, 0);

@@ -53,7 +53,7 @@ fn answers_have_their_position_and_requests_wait_for_one() {
     let plain = one.search(&there, Scope::BaseObject, "(objectClass=*)", &["1.1"]).unwrap();
     assert_eq!(plain.position(), None, "no one asked");
 
-    // What is not there yet: after the wait, busy, with how far it is.
+    // A future position is busy after the wait; the text has the missing number.
     for (ahead, wait_ms) in [(1, 0), (7, 50)] {
         let reply = read(&mut one, &there, at_least(second, ahead, wait_ms));
         assert_eq!((reply.outcome.code, reply.entries.len()), (ResultCode::BUSY, 0), "{reply:?}");

@@ -136,7 +136,7 @@ fn a_killed_first_apply_leaves_nothing_or_a_directory() {
         PowerCut::new(&data, &scratch.join("journal")).kill_at(random.u64(1..20)).apply(&mut apply);
         apply.stdout(Stdio::null()).stderr(Stdio::null());
         apply.status().unwrap();
-        // What was left is a directory, or nothing that would be in the way of one.
+        // The remains are a directory, or do not prevent a new one.
         let planned = command(&["plan", settings[0].to_str().unwrap()], Some(&data)).expect_code(0);
         if planned.stdout.starts_with("no change") {
             assert_eq!(is_whole(&data, &expected), 0);

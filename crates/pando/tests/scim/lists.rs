@@ -124,7 +124,7 @@ fn the_service_describes_itself() {
     anonymous("/Nothing").expect(404, None);
     scim.ask("PUT", "/Users", &Value::Null).expect(405, None);
     scim.get("/Me/x").expect(404, None);
-    // What the mapping does not keep is left out, and unknown names are refused.
+    // Attributes without a mapping are left out, and unknown names are refused.
     let body = json!({ "schemas": [USER], "userName": "a", "nickName": "b", "ims": [{ "value": "c" }] });
     let user = scim.create("/Users", &body);
     assert_eq!((user.get("nickName"), user.get("ims")), (None, None));

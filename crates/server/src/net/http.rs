@@ -495,7 +495,7 @@ mod tests {
             if round % 16 == 0 {
                 expect(sample.ask("/live"), "live\n");
             }
-            // One that has lost its place may not write any more.
+            // A connection that has lost its place cannot write any more.
             let _ = idle[round / 2].write_all(b"x");
         }
         expect(sample.ask("/live"), "live\n");

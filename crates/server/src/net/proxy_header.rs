@@ -82,7 +82,7 @@ fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeader
     let line = line.ok_or(Broken("the line is no text"))?;
     let mut words = line.split(' ').skip(1);
     let header = match words.next() {
-        // What follows has no meaning.
+        // The rest of the line has no meaning.
         Some("UNKNOWN") => ProxyHeader::Own,
         Some("TCP4") => ProxyHeader::Client(client_of_line::<Ipv4Addr>(words)?),
         Some("TCP6") => ProxyHeader::Client(client_of_line::<Ipv6Addr>(words)?),

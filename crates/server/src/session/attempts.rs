@@ -143,7 +143,7 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
 /// Begins an attempt with a SASL proof instead of a password. It covers the password only, without a code.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
     let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
-    // It was read when the exchange began, maybe many commits ago.
+    // The state was read when the exchange began, possibly many commits ago.
     Box::new(Attempt { commits: None, ..*attempt(context, account, second) })
 }
 
@@ -220,7 +220,7 @@ impl Session {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         let is_own = app.is_none();
-        // It may have changed while the password was verified.
+        // The state may have changed while the password was verified.
         let mut state = AttemptState::now(context, attempt.account, attempt.commits, now);
         let is_refused = attempt.is_refused || state.account.is_locked(now);
         let is_right = is_right && second != SecondFactor::Wrong;

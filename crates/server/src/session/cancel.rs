@@ -58,7 +58,7 @@ impl Session {
             }
         }
         self.remove_deferred(ticket);
-        // Its claim goes too, so the hash pool skips its password.
+        // The operation's claim is dropped too, so the hash pool skips its password.
         let canceled = self.outstanding.remove(index);
         self.submit_ready(context, out);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");

@@ -217,7 +217,7 @@ impl Session {
     ) {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
-            // Other jobs evicted it from the full queue.
+            // Other jobs evicted this one from the full queue.
             HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {

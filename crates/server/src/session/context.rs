@@ -96,7 +96,7 @@ pub(crate) struct Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Its thread would keep the directory open.
+        // The thread of the log reader would keep the directory open.
         self.log_reader.stop();
     }
 }

@@ -233,7 +233,7 @@ impl Session {
             None | Some(Ok(_)) => return ControlFlow::Continue(None),
         };
         if joined {
-            // It goes to the writer with the transaction.
+            // The change goes to the writer with its transaction.
             let reservation = Reservation::none(&context.shared.writes);
             return ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation }));
         }

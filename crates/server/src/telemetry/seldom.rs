@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use crate::limits::WARNING_INTERVAL;
 
-/// One kind of warning.
+/// State of one kind of warning.
 #[derive(Debug, Default)]
 pub(crate) struct Seldom {
     count: AtomicU64,

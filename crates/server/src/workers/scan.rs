@@ -30,7 +30,7 @@ pub(crate) struct Scan {
     pub(crate) owner: ScanOwner,
     /// Whether the time of each piece is measured.
     pub(crate) is_measured: bool,
-    /// Its search is over. Threads check this before they begin a piece.
+    /// Whether the search is over. Threads check this before they begin a piece.
     cancelled: AtomicBool,
     progress: Mutex<Progress>,
 }

@@ -147,7 +147,7 @@ fn a_user_that_scans_all_the_time_gets_a_share_of_it() {
         assert!(refused.diagnostic.contains(part), "{}", refused.diagnostic);
     }
     assert!(monitored(&mut admin, "Refused") > 0);
-    // What has an index is answered, and so are those who have not used their share.
+    // Indexed searches are answered, and so are clients below their share.
     let indexed = search(&mut greedy, "(uid=p7)");
     assert_eq!((indexed.outcome.code, indexed.entries.len()), (ResultCode::SUCCESS, 1));
     for connection in [&mut bound("v"), &mut admin] {

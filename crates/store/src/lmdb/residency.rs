@@ -168,7 +168,7 @@ impl Residency {
             self.absent_count += 1;
             return false;
         }
-        // It is about to be read, which keeps it in memory.
+        // The page is about to be read, which keeps it in memory.
         self.see(page);
         true
     }

@@ -220,7 +220,7 @@ impl Derivation<'_, '_, '_> {
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
                 Some(Some(row)) => at = row.parent,
-                // It is reported when it is found.
+                // The entry is reported when the check reaches it.
                 Some(None) => break,
                 None => {
                     self.report.lost_nodes = true;

@@ -137,7 +137,7 @@ mod tests {
         );
         ok(directory.modify_dn("uid=boss,ou=c,dc=example,dc=com", "uid=chief", true, None));
         ok(directory.modify_dn("uid=two,ou=b,dc=example,dc=com", "uid=three", true, None));
-        // What is left is read by the next check.
+        // The next check reads the remaining entries.
         assert_eq!(doubted(&directory, 1).1, position + 1);
         assert_eq!(doubted(&directory, 10).1, position + 3);
     }

@@ -123,7 +123,7 @@ fn refreshes_are_refused_as_the_rfc_says() {
         }
         directory.requester = administrator;
     }
-    // Who adds an entry may refresh it, also after the rules are gone.
+    // The creator of an entry may refresh it, also without rules.
     directory.requester = identify(&directory.snapshot, &format!("dn:{PERSON}")).unwrap().unwrap().requester;
     let own = format!("cn=own,{MEETINGS}");
     ok(add_dynamic(&mut directory, &own));

@@ -261,7 +261,7 @@ impl Pair {
                 self.ask(place, sent, dice, done);
             }
         }
-        // What comes next of a search in pages.
+        // Next page of a paged search.
         let mut paged: Option<TestRequest> = requests
             .into_iter()
             .rev()
@@ -330,7 +330,7 @@ impl Pair {
         let first = dice.request(ControlContext::Search, Kind::Reads);
         let context = if dice.rng.bool() { ControlContext::Unanswered } else { ControlContext::Extended };
         let mut last = dice.request(context, Kind::OfConnection);
-        // What changes the connection has to be known to have done so.
+        // The result of a request that changes the connection must be known.
         last.controls.retain(|asked| !asked.oid.is_empty());
         let made = [first, last];
         let mut shown = [String::new(), String::new()];

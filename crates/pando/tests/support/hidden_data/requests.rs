@@ -102,7 +102,7 @@ pub struct TestRequest {
 }
 
 impl TestRequest {
-    /// Its octets to one of the servers.
+    /// Encodes the request for one of the servers.
     pub fn encode(&self, id: i32, side: usize, out: &mut Vec<u8>) {
         let mut controls = ControlsBuf::new();
         for AccessRequest { oid, critical, value } in &self.controls {
@@ -188,7 +188,7 @@ impl Dice<'_> {
         let mut controls = self.controls(context);
         let taken_in = self.taken_in(&operation);
         if taken_in.is_some() {
-            // What would be there in one alone is not made.
+            // Leave out controls that would exist on one server only.
             controls.retain(|asked| {
                 ![oids::NO_OPERATION, oids::NO_OPERATION_UNBOUNDID].contains(&asked.oid.as_str())
             });

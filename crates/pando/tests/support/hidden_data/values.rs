@@ -33,7 +33,7 @@ pub type Maker = fn(&mut Dice<'_>) -> Values;
 pub enum Kind {
     Reads,
     Writes,
-    /// It changes the connection.
+    /// The request changes the connection.
     OfConnection,
 }
 

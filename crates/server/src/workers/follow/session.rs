@@ -104,7 +104,7 @@ impl<'f> Session<'f> {
     pub(super) fn run(&mut self) -> Result<()> {
         let stored = self.follow.directory.follow_state(self.follow.settings.base())?;
         let state = stored.and_then(|bytes| CopyState::decode(&bytes, &self.follow.settings));
-        // What was refused may be possible now.
+        // An entry that was refused may be accepted now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
         self.sent_cookie = usable.map(|state| state.cookie);
         let mut connection = source::connect(&self.follow.settings)?;

@@ -65,7 +65,7 @@ fn only_the_last_group_may_be_torn() {
         assert!(scratch.try_open(0).is_err());
         flip(blocks);
     }
-    // What is checkpointed need not be whole.
+    // Checkpointed groups need not be whole.
     flip(&[2, 4, 5]);
     assert!(scratch.read(3).unwrap().is_empty());
     flip(&[2, 4]);
@@ -205,7 +205,7 @@ fn reports_what_the_mark_requires_and_the_log_lacks() {
         assert!(matches!(damage, RedoDamage::LastMissing { last: found, .. } if found == last), "{damage:?}");
     });
     assert_eq!(look(0).unwrap(), model);
-    // What is checkpointed, and not written to, need not be there.
+    // A checkpointed segment that is not active may be missing.
     fs::remove_file(scratch.segment(1)).unwrap();
     assert_eq!(only(0).0, scratch.segment(1));
     let (log, _) =

@@ -134,7 +134,7 @@ fn write(log: &RedoLog, directory: &Path) {
 fn write_on_a_failing_disk(directory: &Path) {
     for _ in 0..2 {
         let Ok((log, groups)) = open(directory) else { continue };
-        // What is there after opening counts as acknowledged.
+        // Groups found at an open count as acknowledged.
         if let Some((sequence, payload)) = groups.last() {
             println!("acknowledged {sequence} {}", attempt_of(*sequence, payload).unwrap());
         }

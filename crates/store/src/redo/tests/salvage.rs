@@ -123,7 +123,7 @@ fn a_damaged_group_ends_what_is_whole() {
             assert_eq!(findings.missing, missing);
             assert_eq!(findings.in_doubt, is_last.then_some(sequence));
             assert!(!findings.is_whole());
-            // What is checkpointed is not missed.
+            // Checkpointed groups may be missing.
             assert!(with_bytes(&file, at, &[0xA5], || scratch.findings(sequence)).is_whole());
         }
     }

@@ -40,7 +40,7 @@ fn rows(mut cursor: Cursor<'_>, from: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let mut rows = Vec::new();
     let mut row = cursor.at_or_after(from).unwrap();
     while let Some((key, value)) = row {
-        // That of a set is its lowest value for both.
+        // The value of a set is its lowest one in both readers.
         rows.push([key, value].concat());
         row = cursor.step(Step::NextKey).unwrap();
     }
