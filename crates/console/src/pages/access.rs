@@ -2,6 +2,8 @@
 
 pub(super) mod rehearse;
 
+use std::sync::Arc;
+
 use axum::response::Response;
 use client::Connection;
 use ldap::{AccessQuestion, oids};
@@ -17,26 +19,65 @@ const RIGHTS: [&str; 12] = [
     "explain",
 ];
 
+/// Rights of the entry as a whole: the others are of an attribute.
+const OF_ENTRY: [&str; 6] = ["browse", "add", "delete", "rename", "reset", "explain"];
+
+/// Attribute of `cn=config` with the access rules.
+const RULE: &str = "pandoAccessRule";
+
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
-    let model = signed.talk(move |connection| model(connection, &fields)).await;
-    signed.answer(model.map(|model| Page::new("access.html", "access.title", model)))
+    let fields = Arc::new(fields);
+    let (own, manages) = (Arc::clone(&fields), signed.session.manages);
+    let page = |model| Page::new("access.html", "access.title", model);
+    match signed.talk(move |connection| model(connection, &own, manages)).await {
+        // The question stays in the form.
+        Err(trouble @ (Trouble::Refused(..) | Trouble::Request(..))) => {
+            let mut model = form(&fields);
+            model["error"] = signed.said(&trouble);
+            signed.show(Page { status: trouble.status(), ..page(model) })
+        }
+        model => signed.answer(model.map(page)),
+    }
 }
 
-fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
-    let who = fields.text("who").trim();
-    let right = RIGHTS.iter().find(|right| **right == fields.text("right")).unwrap_or(&RIGHTS[0]);
-    let answer = match fields.given("dn") {
-        Some(entry) => Some(ask(connection, who, right, entry, fields.given("attribute"))?),
-        None => None,
-    };
-    Ok(json!({
-        "who": who,
-        "right": right,
+fn right(fields: &Fields) -> &'static str {
+    RIGHTS.into_iter().find(|right| *right == fields.text("right")).unwrap_or(RIGHTS[0])
+}
+
+/// Returns the model without an answer.
+fn form(fields: &Fields) -> Value {
+    json!({
+        "who": fields.text("who").trim(),
+        "right": right(fields),
         "rights": RIGHTS,
         "dn": fields.text("dn"),
         "attribute": fields.text("attribute"),
-        "answer": answer,
-    }))
+        "needs_attribute": false,
+        "answer": null,
+        "in_force": [],
+        "error": null,
+    })
+}
+
+fn model(connection: &mut Connection, fields: &Fields, manages: bool) -> Result<Value, Trouble> {
+    let (who, right) = (fields.text("who").trim(), right(fields));
+    let (entry, attribute) = (fields.given("dn"), fields.given("attribute"));
+    let mut model = form(fields);
+    // A link from an entry names no attribute.
+    model["needs_attribute"] = json!(entry.is_some() && attribute.is_none() && !OF_ENTRY.contains(&right));
+    if let Some(entry) = entry.filter(|_| model["needs_attribute"] == false) {
+        model["answer"] = ask(connection, who, right, entry, attribute)?;
+    }
+    if manages {
+        // Readers of the monitor may not read the settings.
+        let config = connection.entry("cn=config", &[RULE])?;
+        let mentions =
+            |rule: &str| attribute.is_some_and(|name| rule.to_lowercase().contains(&name.to_lowercase()));
+        let rules = config.map(|config| config.texts(RULE)).unwrap_or_default();
+        let rules = rules.iter().map(|rule| json!({ "text": rule, "mentions": mentions(rule) }));
+        model["in_force"] = json!(rules.collect::<Vec<_>>());
+    }
+    Ok(model)
 }
 
 fn ask(

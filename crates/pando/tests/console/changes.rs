@@ -293,7 +293,20 @@ fn deleted_entries_come_back_and_access_is_explained() {
     assert_eq!(asked(&browser, "bea", "read", "mail"), "allowed");
     assert_eq!(asked(&browser, "bea", "write", "mail"), "denied");
     assert_eq!(asked(&browser, "", "read", "mail"), "denied");
-    assert_eq!(browser.get("/access").status, 200);
+    // The link from an entry names no attribute; what is refused leaves the question in the form.
+    let linked = browser.get(&format!("/access?right=read&dn={}", quoted(&anna)));
+    assert_eq!(linked.status, 200, "{}", linked.text());
+    assert!(linked.text().contains("Name an attribute"), "{}", linked.text());
+    let wrong = browser.get(&format!("/access?right=read&attribute=no-such&dn={}", quoted(&anna)));
+    assert!(wrong.status >= 400 && wrong.text().contains("value=\"no-such\""), "{}", wrong.text());
+    replace(
+        &mut administrator,
+        "cn=config",
+        "pandoAccessRule",
+        &["pay: allow read of mail to authenticated"],
+    );
+    let rules = browser.json("/access?attribute=MAIL")["in_force"].clone();
+    assert_eq!((rules.as_array().map(Vec::len), &rules[0]["mentions"]), (Some(1), &true.into()));
     let page = browser.get(&format!("/access?who=bea&right=write&attribute=mail&dn={}", quoted(&anna)));
     assert_eq!(page.status, 200);
     let refused = own.get(&format!("/access?who=anna&right=write&attribute=mail&dn={}", quoted(&anna)));
