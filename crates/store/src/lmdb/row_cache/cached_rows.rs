@@ -75,7 +75,7 @@ impl RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         RowCache {
-            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher, last: (0, 0) },
+            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher, ahead: ([0; 6], 0), last: (0, 0) },
             rows: CachedRows { places: Growing::new(bytes_max / 4) },
             moved,
             txn_id,
@@ -173,8 +173,9 @@ impl RowCache {
         if self.stands
             && let Some(words) = key_words(map, key)
         {
-            let number = (hash(&self.ids.hasher, &words) >> 32) as usize;
-            system::prefetch(self.ids.places.table.place(number));
+            let hash = hash(&self.ids.hasher, &words);
+            self.ids.ahead = (words, hash);
+            system::prefetch(self.ids.places.table.place((hash >> 32) as usize));
         }
     }
 
@@ -225,6 +226,8 @@ impl RowCache {
 struct CachedIds {
     places: Growing<8>,
     hasher: RandomState,
+    /// The key that was prefetched last, and its hash.
+    ahead: (KeyWords, u64),
     /// The slot that was found last, and its id.
     last: (usize, u64),
 }
@@ -261,7 +264,9 @@ impl CachedIds {
         key: &[u8],
     ) -> Option<Result<u64, NewKey>> {
         let words = key_words(map, key)?;
-        let key = NewKey { hash: hash(&self.hasher, &words), words };
+        let (ahead, known) = &self.ahead;
+        let hash = if *ahead == words { *known } else { hash(&self.hasher, &words) };
+        let key = NewKey { hash, words };
         if let Some((id, number)) = id_in(&mut self.places.table, moment, moved, &key) {
             self.last = (number, id);
             return Some(Ok(id));
