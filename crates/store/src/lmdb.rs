@@ -240,7 +240,7 @@ impl Txn {
     }
 
     /// Returns the bytes at a location of the data file that belongs to the current state.
-    #[inline]
+    #[inline(always)]
     fn bytes_at(&self, (offset, len): ValueLocation) -> Option<&[u8]> {
         self.pages().ok()??.bytes(offset, len)
     }

@@ -187,7 +187,7 @@ impl RowCache {
     }
 
     /// Keeps the location of a row with the id that was found last, for [`hint`](RowCache::hint).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn keep_hint(&mut self, map: usize, id: u64, value: ValueLocation) {
         if let Some(hint) = self.ids.hint(map, id)
             && let Some(packed) = pack(value)
@@ -283,7 +283,7 @@ impl CachedIds {
     }
 
     /// Returns the word for the location of the row of the id that was found last.
-    #[inline]
+    #[inline(always)]
     fn hint(&mut self, map: usize, id: u64) -> Option<&mut u64> {
         let (number, last) = self.last;
         if last != id {
