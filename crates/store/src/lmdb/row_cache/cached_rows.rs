@@ -75,7 +75,12 @@ impl RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
         RowCache {
-            ids: CachedIds { places: Growing::new(bytes_max / 4 * 3), hasher, ahead: ([0; 6], 0), last: (0, 0) },
+            ids: CachedIds {
+                places: Growing::new(bytes_max / 4 * 3),
+                hasher,
+                ahead: ([0; 6], 0),
+                last: (0, 0),
+            },
             rows: CachedRows { places: Growing::new(bytes_max / 4) },
             moved,
             txn_id,
