@@ -297,7 +297,10 @@ impl Planner<'_> {
             let Test::AtLeast(rule, low_key) = &low.test else { continue };
             for (high_place, high) in items() {
                 let Test::AtMost(_, high_key) = &high.test else { continue };
-                if *low.attributes != *high.attributes || !self.has_single_value(low) {
+                if *low.attributes != *high.attributes
+                    || !self.has_single_value(low)
+                    || low.asks_collective(self.state)
+                {
                     continue;
                 }
                 let limit = best.as_ref().map_or(limit, |best| best.narrowed.count);
