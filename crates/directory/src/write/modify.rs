@@ -25,10 +25,12 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::record::{self, Modify, Record, Value};
 use crate::model::rows::{EntryId, LINKS, link_key};
+use crate::model::value_end::EndingValue;
 use crate::model::value_list::{KeyedValue, ValueList};
 use crate::read::bind::is_administrator;
 use crate::read::search::{check_assertion, check_no_assertion};
 use crate::tree::target::{Target, check_not_virtual, locate_name};
+use crate::tree::value_ends::of_value;
 use crate::tree::{TreeState, damaged_row};
 use crate::write::add::naming_values;
 use crate::write::collective;
@@ -208,28 +210,40 @@ impl Rules<'_> {
     /// Refuses a change that is not allowed, as far as the request alone shows.
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
-            true if !self.may_only_join(change) || !self.is_joined(change)? => Ok(()),
-            true => self
-                .refuse(change, ": the right to join does not cover the end of a value that the entry has"),
+            true if !self.is_of_own_name(change) || !self.changes_end(change)? => Ok(()),
+            true => self.refuse(
+                change,
+                ": the right to join or leave does not cover the end of a value that the entry has",
+            ),
             false => self.refuse(change, ""),
         }
     }
 
-    /// Returns true if a change gives an end to the requester's own name, and only the right to join permits it.
-    fn may_only_join(&self, change: &ReadChange<'_>) -> bool {
+    /// Returns true if only the right to join or to leave permits a change.
+    fn is_of_own_name(&self, change: &ReadChange<'_>) -> bool {
         let type_id = change.description.type_id;
-        change.operation == ChangeOperation::Add
-            && change.until.is_some()
+        !is_user_password(&self.state.catalog.schema, type_id)
             && !self.at.may_write(type_id)
             && self.at.over_values(WRITE, type_id).is_none()
     }
 
-    /// Returns true if the entry has the requester's own name as a value of the attribute.
-    fn is_joined(&self, change: &ReadChange<'_>) -> Result<bool> {
-        let ReadChange { description, .. } = change;
-        let number = self.state.catalog.attribute_id(description.type_id, &description.options);
-        let (Some(number), Some(own)) = (number, self.rights.own()) else { return Ok(false) };
-        Ok(self.state.read.contains_id(LINKS, &link_key(self.id, number), own.0)?)
+    /// Returns true if the requester's own name, as a value of the entry, would lose its end or get another one: by an
+    /// add, also with other options, or by a delete after which the requester may join again.
+    fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
+        let type_id = change.description.type_id;
+        let Some(own) = self.rights.own() else { return Ok(false) };
+        if change.operation == ChangeOperation::Delete && !self.at.may_join(type_id) {
+            return Ok(false);
+        }
+        let gives_end = change.operation == ChangeOperation::Add && change.until.is_some();
+        for number in self.state.catalog.stored_attributes_of_type(type_id).iter().copied() {
+            let is_joined = || self.state.read.contains_id(LINKS, &link_key(self.id, number), own.0);
+            let end = of_value(self.state.read, (self.id, number), EndingValue::Link(own))?;
+            if end > 0 || (gives_end && is_joined()?) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn refuse(&self, change: &ReadChange<'_>, why: &str) -> Result<()> {
