@@ -14,6 +14,7 @@
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
 
 pub(crate) mod ends;
+pub(crate) mod forms;
 
 use schema::Schema;
 use store::{Batch, Read};

@@ -11,6 +11,7 @@ use crate::catalog::{
     META_SUFFIX, meta_key, schema_of,
 };
 use crate::index::{maintenance, sort_orders};
+use crate::links::forms;
 use crate::model::csn::Csn;
 use crate::model::outcome::OperationError;
 use crate::model::rows::META;
@@ -47,8 +48,9 @@ pub(crate) fn apply_schema(
     }
     changed.settings.schema = Arc::new(texts.clone());
     batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
-    *catalog = Arc::new(changed);
-    let changed: Vec<_> = numbers.attributes.iter().map(|allocation| allocation.id).collect();
+    let before = std::mem::replace(catalog, Arc::new(changed));
+    let mut changed: Vec<_> = numbers.attributes.iter().map(|allocation| allocation.id).collect();
+    changed.extend(forms::follow_schema(batch, &before, catalog)?);
     maintenance::follow_schema(batch, catalog, &changed)
 }
 

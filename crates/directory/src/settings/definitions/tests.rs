@@ -227,3 +227,44 @@ fn a_deleted_entry_keeps_its_definitions_until_it_is_purged() {
     directory.undelete(&name("a"), None).unwrap();
     assert_eq!(found(&mut directory, "(badge=1)"), 1);
 }
+
+/// Regression test: a definition that was added later gave values that contain its name another form, under which
+/// their rows were not found, so that such a value could only be removed with all others of its attribute.
+#[test]
+fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
+    let mut directory = TestDirectory::with_suffix_entry();
+    let boss = "attributetype ( 1.3.6.1.4.1.32473.3 NAME 'boss' EQUALITY distinguishedNameMatch \
+                SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )\n\
+                objectclass ( 1.3.6.1.4.1.32473.4 NAME 'bossed' AUXILIARY MAY boss )\n";
+    set(&mut directory, boss).unwrap();
+    directory.define_index("boss", "equality");
+    directory.finish_indexes();
+    let red = format!("badge=Red  7,{SUFFIX}");
+    let (plain, twin) = (format!("badge=x,{SUFFIX}"), format!("1.3.6.1.4.1.32473.1=red 7,{SUFFIX}"));
+    let until = "member;x-until-20270101000000Z";
+    let group = [("objectClass", &["groupOfNames"][..]), ("member", &[SUFFIX, &plain]), (until, &[&red])];
+    ok(directory.add(&name("g"), &group));
+    ok(directory.modify(&name("g"), &[(Add, "member", &[&twin])]));
+    ok(directory.add(&name("d"), &[("objectClass", &["device", "bossed"]), ("boss", &[&red])]));
+    check(&directory);
+
+    set(&mut directory, &format!("{boss}{}", definition(15, IGNORE))).unwrap();
+    check(&directory);
+    // Two texts that are equal by now are one value.
+    assert_eq!(directory.read(&name("g")).unwrap().texts("member").len(), 3);
+    let other = format!("(boss=badge=RED 7,{SUFFIX})");
+    assert_eq!(found(&mut directory, &other), 1);
+    directory.finish_indexes();
+    assert_eq!(found(&mut directory, &other), 1);
+    check(&directory);
+    ok(directory.modify(&name("g"), &[(Delete, "member", &[&format!("badge=RED 7,{SUFFIX}")])]));
+    ok(directory.modify(&name("d"), &[(Delete, "boss", &[&red])]));
+    check(&directory);
+    // The other one becomes a link when an entry has the name.
+    let class: &[&str] = &["device", "badgeHolder"];
+    ok(directory.add(&plain, &[("objectClass", class), ("cn", &["x"]), ("badge", &["x"])]));
+    assert_eq!(found(&mut directory, &format!("(memberOf={})", name("g"))), 2);
+    check(&directory);
+    directory = directory.reopen();
+    check(&directory);
+}

@@ -1,0 +1,134 @@
+//! Forms of stored values under a schema with more definitions.
+//!
+//! Rows of texts and of values of large attributes are found by the values' normal forms. A value that contains the
+//! name or the OID of a type or class has another form once that is defined: then its rows move, so that it can be
+//! named alone again. If two values become equal, one stays.
+
+use std::ops::Bound;
+
+use store::{Batch, Direction};
+
+use super::ends;
+use crate::catalog::{Catalog, normal_value};
+use crate::model::entry::{Content, EntryRow};
+use crate::model::name::name_in;
+use crate::model::outcome::OperationError;
+use crate::model::rows::{
+    AttrId, DANGLING, ENTRIES, EntryId, VALUES, dangling_key, split_link_key, value_counter, value_hash,
+    value_key,
+};
+use crate::model::value_end::EndingValue;
+use crate::tree::damaged_row;
+use crate::tree::stored_values::{inline_values, of_content};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// A row of `values` whose key is not that of its value under the new schema.
+struct StaleRow {
+    source: EntryId,
+    attribute: AttrId,
+    /// The old form, as the key contains it.
+    old: Vec<u8>,
+    text: Vec<u8>,
+}
+
+/// Moves the rows of values that have other forms under a schema that has more definitions than `before`. Returns the
+/// indexed attributes whose index has rows of old forms.
+pub(crate) fn follow_schema(batch: &mut Batch<'_>, before: &Catalog, now: &Catalog) -> Result<Vec<AttrId>> {
+    if !has_new_names(before, now) {
+        return Ok(Vec::new());
+    }
+    let mut stale = Vec::new();
+    for row in batch.scan(VALUES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+        let (key, text) = row?;
+        let (source, attribute) = split_link_key(key).ok_or_else(|| damaged_row("values", EntryId::ROOT))?;
+        let old = key.get(12..).unwrap_or_default();
+        let def = now.attribute(attribute);
+        if !reads_definitions(now, attribute) || old == value_hash(text) {
+            // Large values of small attributes are found by their hash.
+            continue;
+        }
+        if key != value_key(source, attribute, &normal_value(&now.schema, def, text)) {
+            stale.push(StaleRow { source, attribute, old: old.to_vec(), text: text.to_vec() });
+        }
+    }
+    stale.iter().try_for_each(|row| row.follow(batch, before, now))?;
+    stale_indexes(batch, before, now)
+}
+
+impl StaleRow {
+    fn follow(&self, batch: &mut Batch<'_>, before: &Catalog, now: &Catalog) -> Result<()> {
+        let StaleRow { source, attribute, old, text } = self;
+        let (source, attribute, def) = (*source, *attribute, now.attribute(*attribute));
+        let new = normal_value(&now.schema, def, text);
+        let until = ends::take(batch, (source, attribute), EndingValue::Text(old))?;
+        batch.delete(VALUES, &value_key(source, attribute, old))?;
+        let key = value_key(source, attribute, &new);
+        if batch.get(VALUES, &key)?.is_some() {
+            batch.bump(&value_counter(source, attribute), -1)?;
+            ends::join(batch, (source, attribute), EndingValue::Text(&new), until)?;
+        } else {
+            batch.put(VALUES, &key, text)?;
+            ends::set(batch, (source, attribute), EndingValue::Text(&new), until)?;
+        }
+        if def.is_link {
+            if let Some(name) = name_in(&before.schema, text) {
+                batch.remove_id(DANGLING, &dangling_key(attribute, &name.key), source.0)?;
+            }
+            if let Some(name) = name_in(&now.schema, text) {
+                batch.insert_id(DANGLING, &dangling_key(attribute, &name.key), source.0)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns true if a type or class has a name or an OID that the schema did not have.
+fn has_new_names(before: &Catalog, now: &Catalog) -> bool {
+    let types = now.schema.attribute_types().iter();
+    let mut types = types.flat_map(|of| of.names.iter().chain([&of.oid]));
+    let classes = now.schema.object_classes().iter();
+    let mut classes = classes.flat_map(|of| of.names.iter().chain([&of.oid]));
+    types.any(|name| before.schema.attribute_type(name).is_none())
+        || classes.any(|name| before.schema.object_class(name).is_none())
+}
+
+fn reads_definitions(catalog: &Catalog, attribute: AttrId) -> bool {
+    let def = catalog.attribute(attribute);
+    def.retired.is_none() && def.equality.is_some_and(schema::MatchingRule::reads_definitions)
+}
+
+/// Returns the indexed attributes of which an entry has a value with another form. Entries are read only if an
+/// attribute whose values contain names of definitions is indexed.
+fn stale_indexes(batch: &Batch<'_>, before: &Catalog, now: &Catalog) -> Result<Vec<AttrId>> {
+    let is_indexed = |id: AttrId| {
+        let base = now.attribute(id).base;
+        !now.attribute(base).index.is_nothing() && reads_definitions(now, id)
+    };
+    let mut found: Vec<AttrId> = Vec::new();
+    if !now.attributes().iter().any(|def| is_indexed(def.id)) {
+        return Ok(found);
+    }
+    for row in batch.scan(ENTRIES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+        let (key, row) = row?;
+        let id = crate::index::slice::key_id(key)?;
+        let row = EntryRow::decode(row).ok_or_else(|| damaged_row("entries", id))?;
+        for attribute in row.attributes().filter(|attribute| is_indexed(attribute.id)) {
+            let (base, old) = (now.attribute(attribute.id).base, before.attribute(attribute.id));
+            if found.contains(&base) {
+                continue;
+            }
+            let keeps_form = |value: &[u8]| {
+                normal_value(&now.schema, old, value) == normal_value(&before.schema, old, value)
+            };
+            let values = match attribute.content {
+                Content::Inline(values) => inline_values(batch, id, attribute.id, values)?,
+                other => of_content(batch, id, attribute.id, Some(other))?,
+            };
+            if !values.iter().all(|value| keeps_form(value)) {
+                found.push(base);
+            }
+        }
+    }
+    Ok(found)
+}
