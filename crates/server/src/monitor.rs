@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use data_encoding::HEXLOWER;
 use directory::Directory;
 use directory::index::Phase;
+use directory::rows::EntryId;
 use directory::search::MissingIndex;
 use directory::virtual_entries::{MonitorSource, VirtualEntry};
 
@@ -216,6 +217,7 @@ impl Monitor {
             policies(&sources.directory),
             dynamic_groups(&sources.directory),
             collective_attributes(&sources.directory),
+            automatic_members(&sources.directory),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
             listening(&sources.listening),
@@ -371,6 +373,32 @@ fn collective_attributes(directory: &Weak<Directory>) -> Group {
     group.add("Failing", "What does not hold of such subentries as it is written", first_of(notices));
     group
 }
+
+/// Returns the progress of rules by which existing entries join groups.
+fn automatic_members(directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Automatic Members");
+    let pending =
+        directory.upgrade().map_or_else(|| Ok((Vec::new(), EntryId::ROOT)), |of| of.pending_joins());
+    let (pending, newest) = match pending {
+        Ok(pending) => pending,
+        Err(error) => {
+            group.add("Failing", AUTO_MEMBERS_FAILING, Value::Fault(Err(error.to_string())));
+            return group;
+        }
+    };
+    let (refused, active): (Vec<_>, Vec<_>) = pending.into_iter().partition(|join| !join.refusal.is_empty());
+    group.level("Pending", "Rules by which existing entries have yet to join a group", active.len() as u64);
+    let refused = refused.into_iter().map(|join| format!("{:?}: {}", join.rule, join.refusal));
+    group.add("Failing", AUTO_MEMBERS_FAILING, first_of(refused.collect()));
+    for (number, join) in (1..).zip(active) {
+        let (after, joined, rule) = (join.after.0, join.joined, &join.rule);
+        let text = format!("{joined} entries joined, up to entry {after} of {}: {rule}", newest.0);
+        group.text(format!("Rule {number}"), "A rule that is pending, and its progress", text);
+    }
+    group
+}
+
+const AUTO_MEMBERS_FAILING: &str = "Why existing entries do not join the group of a rule";
 
 /// Returns the first notice about what does not work as written.
 fn first_of(notices: Vec<String>) -> Value {

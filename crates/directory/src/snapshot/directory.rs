@@ -1,21 +1,25 @@
 //! An open data directory as its threads share it: the store, catalogue, settings, and queries about the whole.
 
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arc_swap::ArcSwap;
 use schema::Schema;
-use store::{Store, StoreError};
+use store::{Direction, Store, StoreError};
 
 use super::page_key::PageKey;
 use crate::catalog::Catalog;
+use crate::catalog::auto_members::pending_joins;
 use crate::index::maintenance::{self, IndexProgress};
+use crate::index::slice::key_id;
 use crate::model::copy_states::CopyStates;
 use crate::model::index_definition::IndexKinds;
 use crate::model::name::NormalName;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
-use crate::model::rows::NODES;
+use crate::model::pending_join::PendingJoin;
+use crate::model::rows::{EntryId, NODES};
 use crate::model::settings::{NodeSettings, Settings};
 use crate::model::virtual_entries::MonitorSource;
 use crate::settings::DirectorySettings;
@@ -118,6 +122,25 @@ impl Directory {
     pub fn collective_subentries(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         catalog.collective.as_ref().map_or_else(Default::default, |all| (all.len(), all.notices()))
+    }
+
+    /// Returns the rules of `auto_members` by which existing entries have yet to join a group, and the id of the newest
+    /// entry, up to which they are examined.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn pending_joins(&self) -> Result<(Vec<PendingJoin>, EntryId), OperationError> {
+        let view = self.store.view()?;
+        let pending = pending_joins(&view)?.list;
+        let last = match pending.is_empty() {
+            true => None,
+            false => view.scan(NODES, (Bound::Unbounded, Bound::Unbounded), Direction::Backward).next(),
+        };
+        let newest = match last {
+            Some(row) => key_id(row?.0)?,
+            None => EntryId::ROOT,
+        };
+        Ok((pending, newest))
     }
 
     /// Returns true if the administrator can bind: the node or the data directory has a password.

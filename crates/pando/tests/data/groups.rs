@@ -79,4 +79,19 @@ fn entries_join_groups_by_rules_of_the_settings() {
     let bert = person_dn("bert");
     let has_joined = |admin: &mut Connection| values(admin, &group, "member").contains(&bert);
     until("an existing entry joins", || has_joined(&mut admin).then_some(()));
+
+    // The monitor has the progress of rules that wait, and the reason of those that a group refuses.
+    let missing = format!("waits: into 'cn=none,{SUFFIX}' matching '(title=boss)'");
+    let wrong = format!("wrong: into 'ou=groups,{SUFFIX}' in 'ou=people,{SUFFIX}'");
+    replace(&mut admin, "cn=config", "pandoAutoMember", &[&missing, &wrong]);
+    let of_monitor = |admin: &mut Connection, name: &str| {
+        let dn = format!("cn={name},cn=Automatic Members,cn=monitor");
+        let entry = admin.entry(&dn, &["monitoredInfo", "monitorCounter"]).unwrap().unwrap();
+        entry.text("monitoredInfo").or_else(|| entry.text("monitorCounter")).unwrap()
+    };
+    let refused = |admin: &mut Connection| of_monitor(admin, "Failing").contains("wrong: into").then_some(());
+    until("the group refuses an entry", || refused(&mut admin));
+    assert_eq!(of_monitor(&mut admin, "Pending"), "1");
+    let rule = of_monitor(&mut admin, "Rule 1");
+    assert!(rule.starts_with("0 entries joined, up to entry 0 of ") && rule.ends_with(&missing), "{rule}");
 }
