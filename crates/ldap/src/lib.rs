@@ -115,4 +115,4 @@ pub use sorting::{SortKey, SortResult};
 pub use trail_values::{TrailAnswer, TrailPiece, TrailPosition, TrailRequest};
 pub use transaction::{EndTransaction, EndTransactionResult};
 pub use url::{LdapUrl, LdapUrlError, LdapUrlErrorKind, UrlExtension, UrlScheme};
-pub use verify_credentials::VerifyCredentials;
+pub use verify_credentials::{VerifiedCredentials, VerifyCredentials};

@@ -5,8 +5,9 @@ use ber::{Reader, Tag, Writer};
 
 use crate::{Authentication, BindRequest, Controls, ResultCode};
 
-/// State of an exchange of several steps, which the server would have returned.
+/// State of an exchange of several steps, which the server has returned.
 const COOKIE: Tag = Tag::context(0);
+const SERVER_CREDENTIALS: Tag = Tag::context(1);
 const CONTROLS: Tag = Tag::context_constructed(2);
 
 /// Value of a Verify Credentials request.
@@ -16,23 +17,38 @@ pub struct VerifyCredentials<'a> {
     pub bind: BindRequest<'a>,
     /// Controls of the bind.
     pub controls: Controls<'a>,
+    /// Cookie of the answer before, if the request continues an exchange.
+    pub cookie: Option<&'a [u8]>,
+}
+
+/// Value of a Verify Credentials response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifiedCredentials<'a> {
+    /// Result of the bind.
+    pub code: ResultCode,
+    /// Diagnostic text of the bind.
+    pub diagnostic: &'a str,
+    /// Cookie with which the next request continues the exchange.
+    pub cookie: Option<&'a [u8]>,
+    /// The server's part of the SASL exchange.
+    pub server_credentials: Option<&'a [u8]>,
+    /// Controls of the bind's response.
+    pub controls: Controls<'a>,
 }
 
 impl<'a> VerifyCredentials<'a> {
-    /// Decodes a request value; returns `None` if it is malformed, or continues an exchange.
+    /// Decodes a request value; returns `None` if it is malformed.
     pub fn decode(value: Option<&'a [u8]>) -> Option<VerifyCredentials<'a>> {
         let mut reader = Reader::new(value?);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
-        if fields.peek_tag() == Some(COOKIE) {
-            return None;
-        }
+        let cookie = fields.optional(COOKIE).ok()?;
         let (name, authentication) = BindRequest::decode_credentials(&mut fields).ok()?;
         let controls = match fields.optional(CONTROLS).ok()? {
             Some(controls) => Controls::from_bytes(controls)?,
             None => Controls::NONE,
         };
         let bind = BindRequest { version: 3, name, authentication };
-        (reader.is_empty() && fields.is_empty()).then_some(VerifyCredentials { bind, controls })
+        (reader.is_empty() && fields.is_empty()).then_some(VerifyCredentials { bind, controls, cookie })
     }
 
     /// Returns the value of a request with a name and a password.
@@ -49,18 +65,60 @@ impl<'a> VerifyCredentials<'a> {
         out
     }
 
-    /// Returns the value of a response: the result of the bind, its diagnostic text and its controls.
-    pub fn encode_result(code: ResultCode, diagnostic: &str, controls: Controls<'_>) -> Vec<u8> {
+    /// Returns the value of a request with a message of a SASL exchange.
+    pub fn encode_sasl(cookie: Option<&[u8]>, mechanism: &str, credentials: Option<&[u8]>) -> Vec<u8> {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         let whole = writer.begin(Tag::SEQUENCE);
-        writer.integer(code.0.into());
-        writer.octet_string(diagnostic.as_bytes());
-        if !controls.is_empty() {
-            writer.element(CONTROLS, controls.as_bytes());
+        if let Some(cookie) = cookie {
+            writer.element(COOKIE, cookie);
+        }
+        writer.octet_string(b"");
+        let sasl = writer.begin(BindRequest::SASL);
+        writer.octet_string(mechanism.as_bytes());
+        if let Some(credentials) = credentials {
+            writer.octet_string(credentials);
+        }
+        writer.end(sasl);
+        writer.end(whole);
+        out
+    }
+}
+
+impl<'a> VerifiedCredentials<'a> {
+    /// Returns the encoded value.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        let mut writer = Writer::new(&mut out);
+        let whole = writer.begin(Tag::SEQUENCE);
+        writer.integer(self.code.0.into());
+        writer.octet_string(self.diagnostic.as_bytes());
+        for (tag, octets) in [(COOKIE, self.cookie), (SERVER_CREDENTIALS, self.server_credentials)] {
+            if let Some(octets) = octets {
+                writer.element(tag, octets);
+            }
+        }
+        if !self.controls.is_empty() {
+            writer.element(CONTROLS, self.controls.as_bytes());
         }
         writer.end(whole);
         out
+    }
+
+    /// Decodes a value; returns `None` if it is malformed.
+    pub fn decode(value: &'a [u8]) -> Option<VerifiedCredentials<'a>> {
+        let mut reader = Reader::new(value);
+        let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
+        let code = ResultCode(u32::try_from(fields.integer().ok()?).ok()?);
+        let diagnostic = std::str::from_utf8(fields.octet_string().ok()?).ok()?;
+        let cookie = fields.optional(COOKIE).ok()?;
+        let server_credentials = fields.optional(SERVER_CREDENTIALS).ok()?;
+        let controls = match fields.optional(CONTROLS).ok()? {
+            Some(controls) => Controls::from_bytes(controls)?,
+            None => Controls::NONE,
+        };
+        let whole = VerifiedCredentials { code, diagnostic, cookie, server_credentials, controls };
+        (reader.is_empty() && fields.is_empty()).then_some(whole)
     }
 }
 
@@ -96,10 +154,36 @@ mod tests {
         for end in 0..with_control.len() {
             assert!(VerifyCredentials::decode(with_control.get(..end)).is_none(), "{end}");
         }
-        let result = VerifyCredentials::encode_result(ResultCode::INVALID_CREDENTIALS, "no", Controls::NONE);
-        assert_eq!(result, b"\x30\x07\x02\x01\x31\x04\x02no");
+        let continued = VerifyCredentials::encode_sasl(Some(b"1"), "PLAIN", Some(b"x"));
+        assert_eq!(continued, b"\x30\x11\x80\x011\x04\x00\xa3\x0a\x04\x05PLAIN\x04\x01x");
+        let asked = VerifyCredentials::decode(Some(&continued)).unwrap();
+        assert_eq!(asked.cookie, Some(&b"1"[..]));
+        assert_eq!(
+            asked.bind.authentication,
+            Authentication::Sasl { mechanism: "PLAIN", credentials: Some(b"x") }
+        );
+        let refused = VerifiedCredentials {
+            code: ResultCode::INVALID_CREDENTIALS,
+            diagnostic: "no",
+            cookie: None,
+            server_credentials: None,
+            controls: Controls::NONE,
+        };
         let controls = Controls::from_bytes(b"\x30\x05\x04\x031.2").unwrap();
-        let result = VerifyCredentials::encode_result(ResultCode::SUCCESS, "", controls);
-        assert_eq!(result, b"\x30\x0e\x02\x01\0\x04\x00\xa2\x07\x30\x05\x04\x031.2");
+        let right = VerifiedCredentials { code: ResultCode::SUCCESS, diagnostic: "", controls, ..refused };
+        let (cookie, server_credentials) = (Some(&b"7"[..]), Some(&b"r=x"[..]));
+        let code = ResultCode::SASL_BIND_IN_PROGRESS;
+        let challenge = VerifiedCredentials { code, diagnostic: "", cookie, server_credentials, ..refused };
+        for (result, octets) in [
+            (refused, &b"\x30\x07\x02\x01\x31\x04\x02no"[..]),
+            (right, b"\x30\x0e\x02\x01\0\x04\x00\xa2\x07\x30\x05\x04\x031.2"),
+            (challenge, b"\x30\x0d\x02\x01\x0e\x04\x00\x80\x017\x81\x03r=x"),
+        ] {
+            assert_eq!(result.encode(), octets);
+            assert_eq!(VerifiedCredentials::decode(octets), Some(result));
+            for end in 0..octets.len() {
+                assert_eq!(VerifiedCredentials::decode(&octets[..end]), None);
+            }
+        }
     }
 }

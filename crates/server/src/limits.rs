@@ -458,6 +458,10 @@ pub const KERBEROS_EXCHANGES_MAX: usize = 4_096;
 /// about as much.
 pub const SASL_EXCHANGE_BYTES: usize = 8 << 10;
 
+/// Most SASL exchanges of a connection that verify credentials (Verify Credentials) and wait for the client's next
+/// message. A further one replaces the oldest.
+pub const VERIFYING_MAX: usize = 16;
+
 /// Most tokens of one Kerberos exchange: Kerberos has one, SPNEGO at most a few.
 pub const KERBEROS_TOKENS_MAX: u8 = 8;
 

@@ -82,6 +82,7 @@ use proof::Proof;
 use start_tls::Protection;
 use transactions::Transaction;
 use turn_budget::TurnBudget;
+use verify_credentials::Verifying;
 
 /// One client's session.
 pub(crate) struct Session {
@@ -101,6 +102,8 @@ pub(crate) struct Session {
     proved: Option<Box<(EntryId, Instant)>>,
     /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
     sasl: Option<Box<SaslExchange>>,
+    /// Exchanges of SASL that verify the credentials of users. Boxed: most sessions verify none.
+    verifying: Option<Box<Verifying>>,
     source: Source,
     /// Whether the settings trust clients of this address not to guess passwords.
     is_trusted: bool,
@@ -209,6 +212,7 @@ impl Session {
             must_change: false,
             proved: None,
             sasl: None,
+            verifying: None,
             source: Source::from(peer),
             is_trusted,
             has_ended_input: false,
@@ -455,7 +459,8 @@ impl Session {
     #[inline]
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
-        let exchange = if self.sasl.is_some() { SASL_EXCHANGE_BYTES } else { 0 };
+        let verifying = self.verifying.as_ref().map_or(0, |verifying| verifying.bytes());
+        let exchange = verifying + if self.sasl.is_some() { SASL_EXCHANGE_BYTES } else { 0 };
         let transaction = self.transaction.as_ref().map_or(0, |open| open.bytes());
         let bytes = self.outstanding.bytes() + buffer_bytes + exchange + transaction;
         context.released += self.account.set(&context.shared.request_memory, key, bytes);
@@ -522,7 +527,12 @@ impl Session {
 
     /// Appends the final response of an operation, and counts and logs it.
     fn answer(&self, context: &mut Context, head: &RequestHead, outcome: &Outcome, out: &mut Vec<u8>) {
-        self.answer_with(context, head, outcome, None, out);
+        let is_of_credentials =
+            [ResultCode::SASL_BIND_IN_PROGRESS, ResultCode::INVALID_CREDENTIALS].contains(&outcome.code);
+        match head.verifies_credentials && is_of_credentials {
+            true => self.credentials_verified(context, head, outcome, out),
+            false => self.answer_with(context, head, outcome, None, out),
+        }
     }
 
     /// Like [`answer`](Session::answer), with the value of an extended response.
@@ -562,7 +572,7 @@ impl Session {
             .filter(|_| [ResultCode::SUCCESS, ResultCode::SASL_BIND_IN_PROGRESS].contains(code))
             .or(head.sasl_error.map(str::as_bytes));
         match value {
-            None if sasl_credentials.is_some() => {
+            None if sasl_credentials.is_some() && !is_extended => {
                 response::encode_bind_response(
                     out,
                     head.id,

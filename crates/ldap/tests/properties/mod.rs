@@ -103,11 +103,15 @@ pub(crate) fn operation_values(bytes: &[u8]) {
 fn credentials(bytes: &[u8]) {
     if let Some(asked) = ldap::VerifyCredentials::decode(Some(bytes)) {
         walk_controls(asked.controls.iter());
-        if let ldap::Authentication::Simple(password) = asked.bind.authentication {
+        if let (ldap::Authentication::Simple(password), None) = (asked.bind.authentication, asked.cookie) {
             let (bind, controls) = (asked.bind, asked.controls);
             let again = ldap::VerifyCredentials::encode_simple(bind.name, password, controls);
             assert_eq!(ldap::VerifyCredentials::decode(Some(&again)), Some(asked));
         }
+    }
+    if let Some(verified) = ldap::VerifiedCredentials::decode(bytes) {
+        walk_controls(verified.controls.iter());
+        assert_eq!(ldap::VerifiedCredentials::decode(&verified.encode()), Some(verified));
     }
 }
 

@@ -1,7 +1,9 @@
 //! Verify Credentials: the outcome of a bind, on a connection that keeps its identity.
 
 use client::Connection;
-use ldap::{Control, Controls, ControlsBuf, ResultCode, VerifyCredentials, oids};
+use ldap::{Control, ControlsBuf, ResultCode, VerifiedCredentials, VerifyCredentials, oids};
+use sasl::Hash;
+use sasl::scram::Client;
 
 use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
 use crate::support::{Pando, Scratch};
@@ -41,8 +43,7 @@ fn credentials_are_verified_as_by_a_bind() {
     }
     let administrator = identity(&mut admin);
     let is_result = |value: Option<Vec<u8>>, code: ResultCode| {
-        let text = VerifyCredentials::encode_result(code, "", Controls::NONE);
-        assert_eq!(value.unwrap()[2..5], text[2..5], "{code}");
+        assert_eq!(VerifiedCredentials::decode(&value.unwrap()).unwrap().code, code);
     };
     let (code, value) = verify(&mut admin, &bert, "bert-secret");
     assert_eq!(code, DONE);
@@ -61,7 +62,9 @@ fn credentials_are_verified_as_by_a_bind() {
     for (value, expected) in [
         (None, ResultCode::PROTOCOL_ERROR),
         (Some(&b"\x30\x00"[..]), ResultCode::PROTOCOL_ERROR),
-        (Some(b"\x30\x0b\x04\x00\xa3\x07\x04\x05PLAIN"), ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        (Some(b"\x30\x0e\x04\x00\xa3\x0a\x04\x08EXTERNAL"), ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        (Some(b"\x30\x0c\x04\x00\xa3\x08\x04\x06GSSAPI"), ResultCode::AUTH_METHOD_NOT_SUPPORTED),
+        (Some(b"\x30\x08\x80\x01x\x04\x00\x80\x01x"), ResultCode::AUTH_METHOD_NOT_SUPPORTED),
         (
             Some(b"\x30\x11\x04\x00\x80\x01x\xa2\x0a\x30\x08\x04\x031.2\x01\x01\xff"),
             ResultCode::UNAVAILABLE_CRITICAL_EXTENSION,
@@ -92,4 +95,89 @@ fn credentials_are_verified_as_by_a_bind() {
     assert_eq!(identity(&mut user), format!("dn:{anna}"));
     let root = admin.entry("", &["supportedExtension"]).unwrap().unwrap();
     assert!(root.texts("supportedExtension").contains(&oids::VERIFY_CREDENTIALS.to_owned()));
+}
+
+/// Sends a message of a SASL exchange. Returns the result, the cookie, and the server's message.
+fn verify_sasl(
+    connection: &mut Connection,
+    cookie: Option<&[u8]>,
+    mechanism: &str,
+    credentials: Option<&[u8]>,
+) -> (ResultCode, Option<Vec<u8>>, String) {
+    let value = VerifyCredentials::encode_sasl(cookie, mechanism, credentials);
+    let reply = connection.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
+    let value = reply.extended.value.unwrap_or_else(|| panic!("{:?}", reply.outcome));
+    let verified = VerifiedCredentials::decode(&value).unwrap();
+    assert_eq!(verified.code, reply.outcome.code);
+    let said = String::from_utf8(verified.server_credentials.unwrap_or_default().to_vec()).unwrap();
+    (verified.code, verified.cookie.map(<[u8]>::to_vec), said)
+}
+
+#[test]
+fn sasl_exchanges_are_verified_next_to_each_other() {
+    const GOES_ON: ResultCode = ResultCode::SASL_BIND_IN_PROGRESS;
+    let scratch = Scratch::new("verify-sasl");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let mechanisms = ["PLAIN", "SCRAM-SHA-256", "EXTERNAL"];
+    let policy = [
+        ("objectClass", "pandoPwdPolicy"),
+        ("pandoPwdScramMechanism", "SCRAM-SHA-256"),
+        ("pwdLockout", "TRUE"),
+        ("pwdMaxFailure", "2"),
+    ];
+    plant_policy(&mut admin, &policy);
+    replace(&mut admin, "cn=config", "pandoSaslMechanism", &mechanisms);
+    for name in ["anna", "bert"] {
+        set_password(&mut admin, name, &format!("{name}-secret"));
+    }
+    let administrator = identity(&mut admin);
+    let scram = "SCRAM-SHA-256";
+    let (hash, _) = Hash::of_mechanism(scram).unwrap();
+    let begin = |admin: &mut Connection, name: &str| {
+        let (client, first) = Client::begin(hash, name, "a-nonce-of-the-test", None);
+        let (code, cookie, challenge) = verify_sasl(admin, None, scram, Some(first.as_bytes()));
+        assert_eq!(code, GOES_ON);
+        (client, cookie.unwrap(), challenge)
+    };
+    // Two users at once.
+    let (anna, bert) = (begin(&mut admin, "anna"), begin(&mut admin, "bert"));
+    for ((client, cookie, challenge), name) in [(anna, "anna"), (bert, "bert")] {
+        let (last, expected) = client.finish(&challenge, &format!("{name}-secret"), &mut None).unwrap();
+        let done = verify_sasl(&mut admin, Some(&cookie), scram, Some(last.as_bytes()));
+        assert_eq!(done, (DONE, None, expected));
+        // The exchange is over.
+        let value = VerifyCredentials::encode_sasl(Some(&cookie), scram, Some(last.as_bytes()));
+        let again = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
+        assert_eq!((again.outcome.code, again.extended.value), (ResultCode::PROTOCOL_ERROR, None));
+    }
+    // A message that does not come with the first request.
+    let (code, cookie, said) = verify_sasl(&mut admin, None, "PLAIN", None);
+    assert_eq!((code, said.as_str()), (GOES_ON, ""));
+    let message = Some(&b"\0anna\0anna-secret"[..]);
+    assert_eq!(verify_sasl(&mut admin, cookie.as_deref(), "PLAIN", message), (DONE, None, String::new()));
+    // Failures count as those of binds, and the connection keeps its identity.
+    for _ in 0..2 {
+        let (client, cookie, challenge) = begin(&mut admin, "bert");
+        let (last, _) = client.finish(&challenge, "wrong", &mut None).unwrap();
+        let failed = verify_sasl(&mut admin, Some(&cookie), scram, Some(last.as_bytes()));
+        assert_eq!(failed, (WRONG, None, String::new()));
+    }
+    assert_eq!(bind(&pando, "bert", "bert-secret"), WRONG);
+    assert_eq!(verify_sasl(&mut admin, None, "PLAIN", Some(b"\0anna\0wrong")).0, WRONG);
+    assert_eq!(identity(&mut admin), administrator);
+    // The connection's own bind is another exchange. Those that wait are limited.
+    let first = begin(&mut admin, "anna");
+    (0..16).for_each(|_| drop(begin(&mut admin, "anna")));
+    let (last, _) = first.0.finish(&first.2, "anna-secret", &mut None).unwrap();
+    let value = VerifyCredentials::encode_sasl(Some(&first.1), scram, Some(last.as_bytes()));
+    let reply = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
+    assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    // A user without the right learns nothing.
+    let mut user = pando.connect();
+    let value = VerifyCredentials::encode_sasl(None, "PLAIN", Some(b"\0anna\0anna-secret"));
+    let reply = user.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
+    let expected = (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, None);
+    assert_eq!((reply.outcome.code, reply.extended.value), expected);
 }

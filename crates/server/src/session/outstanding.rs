@@ -42,6 +42,8 @@ pub(super) struct RequestHead {
     pub(super) wants_position: bool,
     /// Whether it is a Verify Credentials: the outcome of a bind is its answer, and the session stays as it is.
     pub(super) verifies_credentials: bool,
+    /// Number of the SASL exchange that verifies credentials.
+    pub(super) exchange: u64,
     /// Whether the controls of the credentials ask for the password policy response control.
     pub(super) wants_policy_of_credentials: bool,
     /// Position of the answer, if it differs from that of the loop's snapshot.
@@ -74,6 +76,7 @@ impl RequestHead {
             wants_policy: wants(PASSWORD_POLICY),
             wants_position: wants(POSITION),
             verifies_credentials: false,
+            exchange: 0,
             wants_policy_of_credentials: false,
             shown: None,
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),

@@ -1,18 +1,56 @@
-//! Verify Credentials: the outcome of a simple bind, without the bind. The connection keeps its identity; the check
-//! itself is that of a bind, with its policies, throttles, records and pools.
+//! Verify Credentials: the outcome of a bind, without the bind. The connection keeps its identity; the check itself is
+//! that of a bind, with its policies, throttles, records and pools.
+//!
+//! An exchange of SASL waits for the client's next message in the session, next to others: the cookie is its number. The
+//! mechanisms are those that the connection offers, without those that are about the connection itself: EXTERNAL,
+//! ANONYMOUS, channel binding, Kerberos.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 
 use directory::Outcome;
+use directory::bind::{CRAM_MD5, DIGEST_MD5, OAUTHBEARER, PLAIN};
 use ldap::oids::{PASSWORD_POLICY, VERIFY_CREDENTIALS};
 use ldap::{
     Authentication, Control, ControlsBuf, ExtendedRequest, PolicyResponse, Request, ResultCode,
-    VerifyCredentials,
+    VerifiedCredentials, VerifyCredentials,
 };
 
 use super::outstanding::RequestHead;
+use super::sasl::SaslExchange;
 use super::{Next, Session};
+use crate::limits::{SASL_EXCHANGE_BYTES, VERIFYING_MAX};
 use crate::session::context::Context;
+
+/// Exchanges of SASL that verify credentials, and wait for their client's next message.
+#[derive(Default)]
+pub(super) struct Verifying {
+    /// Number of the next exchange.
+    next: u64,
+    waiting: VecDeque<(u64, Box<SaslExchange>)>,
+}
+
+impl Verifying {
+    /// Returns the bytes charged for them.
+    pub(super) fn bytes(&self) -> usize {
+        self.waiting.len() * SASL_EXCHANGE_BYTES
+    }
+
+    /// Removes the exchange with a cookie; `None` if it is over, or was never begun.
+    fn take(&mut self, cookie: &[u8]) -> Option<Box<SaslExchange>> {
+        let number = u64::from_be_bytes(cookie.try_into().ok()?);
+        let place = self.waiting.iter().position(|(of, _)| *of == number)?;
+        self.waiting.remove(place).map(|(_, exchange)| exchange)
+    }
+
+    /// Adds an exchange, in place of the oldest if there are too many.
+    fn add(&mut self, number: u64, exchange: Box<SaslExchange>) {
+        if self.waiting.len() >= VERIFYING_MAX {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back((number, exchange));
+    }
+}
 
 /// Whether a request has a password to verify.
 pub(super) fn has_credentials(request: &Request<'_>) -> bool {
@@ -31,15 +69,40 @@ impl Session {
         request: &ExtendedRequest<'_>,
         out: &mut Vec<u8>,
     ) -> ControlFlow<Next> {
-        match self.credentials(context, request) {
-            Ok((asked, password)) => {
-                head.verifies_credentials = true;
-                head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
-                self.simple_bind(context, head, &asked.bind, password, out);
+        let asked = match self.credentials(context, request) {
+            Ok(asked) => asked,
+            Err(outcome) => {
+                self.answer(context, &head, &outcome, out);
+                return ControlFlow::Continue(());
             }
-            Err(outcome) => self.answer(context, &head, &outcome, out),
+        };
+        head.verifies_credentials = true;
+        head.wants_policy_of_credentials = asked.controls.find(PASSWORD_POLICY).is_some();
+        match asked.bind.authentication {
+            Authentication::Simple(password) => self.simple_bind(context, head, &asked.bind, password, out),
+            _ => self.verify_sasl(context, head, &asked, out),
         }
         ControlFlow::Continue(())
+    }
+
+    /// Takes a message of a SASL exchange. The session's own exchange is over by now, as a request other than a bind
+    /// ends it, so its place is free for this one.
+    fn verify_sasl(
+        &mut self,
+        context: &mut Context,
+        mut head: RequestHead,
+        asked: &VerifyCredentials<'_>,
+        out: &mut Vec<u8>,
+    ) {
+        let verifying = self.verifying.get_or_insert_default();
+        let number = verifying.next;
+        verifying.next += 1;
+        self.sasl = asked.cookie.and_then(|cookie| verifying.take(cookie));
+        head.exchange = number;
+        self.sasl_bind(context, head, &asked.bind, out);
+        if let (Some(exchange), Some(verifying)) = (self.sasl.take(), &mut self.verifying) {
+            verifying.add(number, exchange);
+        }
     }
 
     /// Returns the credentials in a request.
@@ -47,7 +110,7 @@ impl Session {
         &self,
         context: &Context,
         request: &ExtendedRequest<'r>,
-    ) -> Result<(VerifyCredentials<'r>, &'r [u8]), Outcome> {
+    ) -> Result<VerifyCredentials<'r>, Outcome> {
         if !context.snapshot.may_use(&self.request_context(context), request.name)? {
             let text = "only the administrator, or a requester that a rule allows it, may verify credentials";
             return Err(Outcome::new(ResultCode::INSUFFICIENT_ACCESS_RIGHTS, text));
@@ -61,13 +124,16 @@ impl Session {
                 format!("critical control {:?} of the credentials is not known", ldap::Excerpt(control.oid));
             return Err(Outcome::new(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text));
         }
-        match asked.bind.authentication {
-            Authentication::Simple(password) => Ok((asked, password)),
-            Authentication::Sasl { .. } | Authentication::Unrecognized(_) => {
-                let text = "only names with passwords can be verified";
-                Err(Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text))
-            }
-        }
+        let is_possible = match asked.bind.authentication {
+            Authentication::Simple(_) => asked.cookie.is_none(),
+            Authentication::Sasl { mechanism, .. } => is_of_user(mechanism),
+            Authentication::Unrecognized(_) => false,
+        };
+        is_possible.then_some(asked).ok_or_else(|| {
+            let text =
+                "credentials are a password, or a SASL mechanism that is not about the connection itself";
+            Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text)
+        })
     }
 
     /// Answers with the outcome that a bind would have had.
@@ -83,8 +149,23 @@ impl Session {
         if head.wants_policy_of_credentials && policy != PolicyResponse::default() {
             controls.push(Control { oid: PASSWORD_POLICY, critical: false, value: Some(&policy.encode()) });
         }
-        let (code, controls) = (outcome.code, controls.as_controls());
-        let value = VerifyCredentials::encode_result(code, &outcome.diagnostic, controls);
+        let goes_on = outcome.code == ResultCode::SASL_BIND_IN_PROGRESS;
+        let says_more = goes_on || outcome.code == ResultCode::SUCCESS;
+        let cookie = head.exchange.to_be_bytes();
+        let value = VerifiedCredentials {
+            code: outcome.code,
+            diagnostic: &outcome.diagnostic,
+            cookie: goes_on.then_some(&cookie),
+            server_credentials: head.sasl_credentials.as_deref().filter(|_| says_more),
+            controls: controls.as_controls(),
+        };
+        let value = value.encode();
         self.answer_with(context, head, outcome, Some(&value), out);
     }
+}
+
+/// Returns true if a mechanism is about a user alone, and not about the connection.
+fn is_of_user(mechanism: &str) -> bool {
+    let is = |known: &&str| known.eq_ignore_ascii_case(mechanism);
+    [PLAIN, CRAM_MD5, DIGEST_MD5, OAUTHBEARER, "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"].iter().any(is)
 }
