@@ -88,6 +88,8 @@ pub const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
 pub const SEARCH_OPTIONS: &str = "1.2.840.113556.1.4.1340";
 /// Domain scope: no continuation references (Active Directory).
 pub const DOMAIN_SCOPE: &str = "1.2.840.113556.1.4.1339";
+/// Control "show deleted" of Active Directory (MS-ADTS section 3.1.1.3.4.1.14).
+pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
 /// Persistent search (draft-ietf-ldapext-psearch).
 pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
 /// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).

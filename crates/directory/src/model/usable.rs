@@ -59,7 +59,7 @@ const USABLE: [(&str, &[&str]); 45] = [
     ("own-credentials", &[OWN_CREDENTIALS]),
     ("verify-credentials", &[oids::VERIFY_CREDENTIALS]),
     ("relax-rules", &[oids::RELAX_RULES]),
-    (UNDELETE_WORD, &[UNDELETE, LIST_DELETED]),
+    (UNDELETE_WORD, &[UNDELETE, LIST_DELETED, oids::SHOW_DELETED]),
     (READ_AUDIT_WORD, &[READ_AUDIT, READ_HISTORY]),
     (REPLICATION_WORD, &[READ_LOG, FORWARD, COPY_DATA]),
 ];

@@ -187,6 +187,10 @@ pub static SUPPORTED_CONTROLS: &[SupportedControl] = &[
     control(oids::DOMAIN_SCOPE, "domain scope", SEARCH, |read, control| {
         read_flag(&mut read.seldom().domain_scope, control)
     }),
+    control(oids::SHOW_DELETED, "show deleted", SEARCH, |read, control| {
+        read.seldom().shows_deleted = Some(control.critical);
+        no_value(control)
+    }),
     control(SUBENTRIES, "subentries", SEARCH, read_subentries),
     control(oids::SUBENTRIES_DRAFT, "subentries, as drafted", SEARCH, read_subentries_draft),
     of_tree(control(oids::REAL_ATTRIBUTES_ONLY, "real attributes only", SEARCH, |read, control| {
@@ -290,6 +294,8 @@ pub struct SeldomControls {
     pub in_transaction: bool,
     /// A search returns no referrals (Active Directory).
     pub domain_scope: bool,
+    /// The search also returns deleted entries (Active Directory), and whether it must fail if that is not allowed.
+    pub shows_deleted: Option<bool>,
     /// The search or compare must not be answered from a copy (RFC 6171).
     pub needs_original: bool,
     /// The search counts its results and returns none.
@@ -416,6 +422,12 @@ impl RequestControls {
     /// Returns true if a search returns no referrals.
     pub(crate) fn domain_scope(&self) -> bool {
         self.seldom.as_ref().is_some_and(|seldom| seldom.domain_scope)
+    }
+
+    /// Returns the criticality of the control "show deleted"; `None` without it.
+    #[inline]
+    pub(crate) fn shows_deleted(&self) -> Option<bool> {
+        self.seldom.as_ref()?.shows_deleted
     }
 
     /// Returns true if the request must not be answered from a copy.

@@ -1,4 +1,6 @@
-//! The list of deleted entries that are kept.
+//! Deleted entries that are kept: their list, and what searches show of them.
+
+mod shown;
 
 use std::ops::Bound;
 
@@ -9,8 +11,9 @@ use crate::model::limits::TOMBSTONES_LISTED_MAX;
 use crate::model::name::{NormalName, name_in, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{DELETED, EntryId};
-use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace};
+use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, uuid_prefix};
 use crate::tree::{TreeState, damaged_row};
+pub(crate) use shown::Deleted;
 
 /// Returns a part of the list, the newest first. It examines a bounded number of tombstones; the caller has checked
 /// that the requester may use the operation.
@@ -50,6 +53,28 @@ pub fn list(state: TreeState<'_>, request: &DeletedRequest<'_>) -> Result<Delete
         }
     }
     Ok(answer)
+}
+
+/// Returns the place of the newest tombstone with an entryUUID.
+///
+/// # Errors
+/// The store failed.
+pub(crate) fn newest(
+    state: TreeState<'_>,
+    uuid: &[u8; 16],
+) -> Result<Option<TombstonePlace>, OperationError> {
+    let mut found = None;
+    for row in state.read.scan_below(DELETED, &uuid_prefix(uuid)) {
+        let (key, id) = row?;
+        let position = key
+            .last_chunk()
+            .map(|position| u64::from_be_bytes(*position))
+            .ok_or_else(|| damaged_row("deleted", EntryId::ROOT))?;
+        let id =
+            EntryId(u64::from_be_bytes(id.try_into().map_err(|_| damaged_row("deleted", EntryId::ROOT))?));
+        found = Some(TombstonePlace { position, id });
+    }
+    Ok(found)
 }
 
 /// Returns true if a tombstone is older than the setting allows.

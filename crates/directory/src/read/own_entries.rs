@@ -4,6 +4,7 @@
 //! They are searched in memory with the same filters and selections as other entries. The root DSE lists only supported
 //! features (RFC 4512 section 5.1); its controls come from the table by which requests are read.
 
+use ldap::oids;
 use schema::Schema;
 
 use crate::access::Offered;
@@ -19,13 +20,16 @@ use crate::snapshot::Snapshot;
 pub(crate) fn root_dse(snapshot: &Snapshot, offered: Offered) -> VirtualEntry {
     let suffixes = snapshot.state().catalog.suffixes.iter().map(|suffix| suffix.dn.as_str());
     let position = snapshot.position().ok().map(|position| position.to_string());
+    let keeps_deleted = snapshot.state().settings.general.keep_deleted_seconds > 0;
+    let controls =
+        SUPPORTED_CONTROLS.iter().filter(|control| keeps_deleted || control.oid != oids::SHOW_DELETED);
     let entry = VirtualEntry::new("")
         .with("objectClass", ["top", "extensibleObject"])
         .with("namingContexts", suffixes.clone())
         .with("defaultNamingContext", suffixes.take(1))
         .with("lastUSN", position)
         .with("supportedLDAPVersion", ["3"])
-        .with("supportedControl", SUPPORTED_CONTROLS.iter().map(|control| control.oid))
+        .with("supportedControl", controls.map(|control| control.oid))
         .with("supportedExtension", SUPPORTED_EXTENSIONS.iter().map(|(oid, _)| *oid))
         .with("supportedFeatures", SUPPORTED_FEATURES.iter().map(|(oid, _)| *oid))
         .with("supportedCapabilities", snapshot.state().settings.general.supported_capabilities.clone())

@@ -22,7 +22,8 @@
 //! `sorting` holds results until they can be sent in order, or `ordered` finds them in a sort order. `usability`
 //! reports for each result whether its password can be used, `paging` returns one page at a time, `parts` lets several
 //! threads scan, `explain` describes the plan, `again` compares the entries that access rules show, `sync` reports
-//! changes since an earlier search, and `feed` those that occur later. `end` writes the searchResDone.
+//! changes since an earlier search, and `feed` those that occur later. `deleted` adds deleted entries. `end` writes the
+//! searchResDone.
 
 mod again;
 mod assertion;
@@ -32,6 +33,7 @@ mod budget;
 mod candidates;
 mod change_set;
 mod count;
+mod deleted;
 mod dereference;
 mod effective;
 mod end;
@@ -74,10 +76,11 @@ use crate::read::controls::RequestControls;
 use crate::snapshot::Snapshot;
 pub(crate) use again::{Extent, SearchAgain, Shift, Sight};
 pub(crate) use assertion::{check_assertion, check_assertion_in_memory, check_no_assertion};
-use base::{Base, find_base};
+use base::Base;
 pub use budget::{Budget, Clock, Step};
 pub use change_set::ChangeSet;
 use count::Count;
+use deleted::DeletedSearch;
 pub(crate) use entry_copy::copy_of_entry;
 pub use explain::{CandidateSource, ExplainedTerm, Explanation, MissingIndex, StepTimes};
 pub use feed::{Advance, Feed, ListenerKey, Woken};
@@ -123,6 +126,8 @@ pub struct Search {
     position: Option<Box<PositionToken>>,
     /// Count of the results, if the search returns none.
     count: Option<Box<Count>>,
+    /// Search of the deleted entries, if the search returns those too.
+    deleted: Option<Box<DeletedSearch>>,
 }
 
 /// Limits in the request, 0 for none. They decide whose limit an error names.
@@ -170,12 +175,13 @@ impl Search {
         let inputs = SearchInputs { snapshot, context, rights, id, request, controls };
         // Refused before the base is looked for, so that the refusal reveals nothing.
         let count = Count::of(controls)?;
+        let shows_deleted = inputs.shows_deleted()?;
         let paging = match controls.page() {
             None => None,
             Some(page) => Some(Box::new(Paging::begin(&snapshot.directory().page_key, &inputs, page)?)),
         };
         let filter = inputs.filter_ahead();
-        let (base, mut work) = match find_base(&inputs)? {
+        let (base, mut work) = match inputs.base(shows_deleted)? {
             Base::Tree(base) => {
                 if controls.assertion().is_some() {
                     inputs.check_assertion(base)?;
@@ -200,9 +206,17 @@ impl Search {
                 Some(Box::new(order))
             }
         };
+        let deleted = match &work {
+            Work::Tree(_) if shows_deleted => DeletedSearch::begin(&inputs, paging.as_deref())?,
+            _ => None,
+        };
         if let Some(page) = paging.as_deref() {
             // The setting limits each page. Over all pages a client receives as many entries as it requests.
-            work.turn_to(page, rights.size_limit(page.room()), snapshot)?;
+            let room = rights.size_limit(page.room());
+            match &deleted {
+                Some(deleted) if deleted.has_begun && !page.is_abandoned() => work.turn_to_deleted(room),
+                _ => work.turn_to(page, room, snapshot)?,
+            }
         }
         if order.is_some()
             && let Work::Tree(search) = &mut work
@@ -226,6 +240,7 @@ impl Search {
             order,
             position: context.position.map(Box::new),
             count,
+            deleted,
         })
     }
 
@@ -238,7 +253,10 @@ impl Search {
                 Some(refusal) => Err(refusal),
                 None => Ok(Some(results.send(out))),
             },
-            Work::Tree(search) => search.run_measured(snapshot, out, budget),
+            Work::Tree(search) => match self.deleted.as_deref_mut() {
+                None => search.run_measured(snapshot, out, budget),
+                Some(deleted) => deleted.run_after(search, snapshot, out, budget),
+            },
         };
         if let Some(count) = &mut self.count {
             count.take(out, start);
@@ -252,6 +270,7 @@ impl Search {
     pub fn split(&mut self) -> Option<(PartScanner, u64)> {
         match &mut self.work {
             Work::Made(_) => None,
+            Work::Tree(_) if self.deleted.is_some() => None,
             Work::Tree(search) => search.split(),
         }
     }
@@ -261,6 +280,7 @@ impl Search {
     pub fn candidates_left(&self) -> Option<u64> {
         match &self.work {
             Work::Made(_) => None,
+            Work::Tree(_) if self.deleted.is_some() => None,
             Work::Tree(search) => search.candidates_left(),
         }
     }
@@ -406,7 +426,8 @@ impl Search {
             Work::Tree(search) => size_of::<TreeSearch>() + search.heap_bytes(),
         };
         let order = self.order.as_ref().map_or(0, |_| size_of::<Order>());
-        size_of::<Search>() + work + order + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
+        let deleted = self.deleted.as_ref().map_or(0, |deleted| deleted.memory_bytes());
+        size_of::<Search>() + work + order + deleted + self.paging.as_ref().map_or(0, |_| size_of::<Paging>())
     }
 
     /// Returns the bytes of memory that each [`PartScanner`] of this search holds, without its results.

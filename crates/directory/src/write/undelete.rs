@@ -15,9 +15,10 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::record::{Add, Change, Record, Undelete, Value, ValueChange, ValueChangeKind};
 use crate::model::rows::{DELETED, EntryId};
-use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, delete_prefix, uuid_prefix};
+use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, delete_prefix};
 use crate::model::usable::Uses;
 use crate::model::virtual_entries::UNDELETE;
+use crate::read::deleted;
 use crate::tree::entry_rows::normal_rdn;
 use crate::tree::target::{entry_dn, locate_name};
 use crate::tree::{TreeState, damaged_row};
@@ -40,7 +41,7 @@ pub(crate) fn decide(
             "only the administrator, or a requester that a rule allows it, may undelete entries",
         ));
     }
-    let place = newest(state, &request.uuid)?.ok_or_else(|| {
+    let place = deleted::newest(state, &request.uuid)?.ok_or_else(|| {
         let uuid = uuid::Uuid::from_bytes(request.uuid);
         OperationError::refused(
             ResultCode::NO_SUCH_OBJECT,
@@ -116,21 +117,6 @@ fn check_rules(
 
 fn damaged(id: EntryId) -> OperationError {
     damaged_row("deleted", id)
-}
-
-/// Returns the place of the newest tombstone with an entryUUID.
-fn newest(state: TreeState<'_>, uuid: &[u8; 16]) -> Result<Option<TombstonePlace>> {
-    let mut found = None;
-    for row in state.read.scan_below(DELETED, &uuid_prefix(uuid)) {
-        let (key, id) = row?;
-        let position = key
-            .last_chunk()
-            .map(|position| u64::from_be_bytes(*position))
-            .ok_or_else(|| damaged(EntryId::ROOT))?;
-        let id = EntryId(u64::from_be_bytes(id.try_into().map_err(|_| damaged(EntryId::ROOT))?));
-        found = Some(TombstonePlace { position, id });
-    }
-    Ok(found)
 }
 
 /// Returns the entries that a delete removed and that are still kept, without their values.

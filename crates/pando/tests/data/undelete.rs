@@ -7,7 +7,7 @@ use client::Connection;
 use ldap::{ResultCode, Scope};
 use support::clients::Run;
 use support::pando::command;
-use support::tree::{add_person, person_dn, plant};
+use support::tree::{add_person, person_dn, plant, set_password};
 use support::{Pando, SUFFIX, Scratch};
 
 fn undelete(scratch: &Scratch, arguments: &[&str]) -> Run {
@@ -86,4 +86,59 @@ fn deleted_entries_come_back_with_their_groups() {
     drop(admin);
     pando.stop();
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
+}
+
+/// The control of Active Directory, as ldapsearch and ldap3 send it: for the administrator with values, for a user with
+/// the right to undelete without them, for others not at all.
+#[test]
+fn searches_show_deleted_entries_to_those_who_may_undelete() {
+    let scratch = Scratch::new("show-deleted");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    for name in ["anna", "bert"] {
+        set_password(&mut admin, name, &format!("{name}-secret"));
+    }
+    let (anna, bert) = (person_dn("anna"), person_dn("bert"));
+    let control = format!("!{}", ldap::oids::SHOW_DELETED);
+    let supported = |admin: &mut Connection| {
+        let root = admin.entry("", &["supportedControl"]).unwrap().unwrap();
+        root.texts("supportedControl").contains(&ldap::oids::SHOW_DELETED.to_owned())
+    };
+    let search = |(name, password): (&str, &str), options: &[&str]| {
+        let url = format!("ldap://{}", pando.address());
+        let fixed = ["-LLL", "-x", "-H", &url, "-D", name, "-w", password, "-E", &control, "-b", SUFFIX];
+        support::clients::run("ldapsearch", &[&fixed[..], options].concat(), "")
+    };
+    let administrator = (support::ADMIN_DN, support::ADMIN_PASSWORD);
+    // Nothing is kept yet.
+    assert!(!supported(&mut admin));
+    search(administrator, &["(uid=anna)"]).expect_code(12);
+    keep_for(&mut admin, "3600");
+    assert!(supported(&mut admin));
+    let carl = person_dn("carl");
+    add_person(&mut admin, "carl");
+    let uuid = admin.entry(&carl, &["entryUUID"]).unwrap().unwrap().text("entryUUID").unwrap();
+    assert!(admin.delete(&carl).unwrap().is_success());
+    let found = search(administrator, &["(objectClass=person)", "uid", "isDeleted", "lastKnownParent"]);
+    let found = found.expect_code(0).stdout.replace("\n ", "");
+    let parent = carl.split_once(',').unwrap().1;
+    let deleted = format!("dn: entryUUID={uuid},{carl}\nisDeleted: TRUE\nlastKnownParent: {parent}\n");
+    assert!(found.contains(&deleted) && found.contains("\nuid: carl\n"), "{found}");
+    assert!(found.contains(&format!("dn: {anna}\n")), "{found}");
+    let paged = search(administrator, &["-E", "pr=1/noprompt", "(isDeleted=TRUE)", "uid"]);
+    paged.expect_code(0).expect_output("uid: carl");
+    // Others.
+    search((&bert, "bert-secret"), &["(uid=carl)"]).expect_code(12);
+    let rules = [
+        "all: allow read to authenticated".to_owned(),
+        format!("helpdesk: allow use of undelete to user '{anna}'"),
+    ];
+    support::tree::replace(&mut admin, "cn=config", "pandoAccessRule", &rules.each_ref().map(String::as_str));
+    search((&bert, "bert-secret"), &["(uid=carl)"]).expect_code(12);
+    let listed = search((&anna, "anna-secret"), &["(isDeleted=TRUE)", "*", "+"]).expect_code(0).stdout;
+    let listed = listed.replace("\n ", "");
+    assert!(listed.contains(&uuid) && !listed.contains("\nsn:") && !listed.contains("\nuid:"), "{listed}");
+    let by_value = search((&anna, "anna-secret"), &["(&(isDeleted=TRUE)(uid=carl))"]).expect_code(0);
+    assert_eq!(by_value.stdout.trim(), "");
 }

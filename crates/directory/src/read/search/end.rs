@@ -103,6 +103,9 @@ impl Search {
 
     /// Returns the position of the first entry that did not fit into the page.
     fn next(&self) -> NextPage<'_> {
+        if let Some(deleted) = self.deleted.as_deref().filter(|deleted| deleted.has_begun) {
+            return NextPage::Behind(deleted.last());
+        }
         match &self.work {
             Work::Made(results) => NextPage::From(results.next(), false),
             Work::Tree(search) => match search.last_key() {

@@ -73,6 +73,9 @@ impl PageKey {
             u8::from(controls.manage_dsa_it),
             subentries,
         ]);
+        if controls.shows_deleted().is_some() {
+            put(b"deleted");
+        }
         if let Some(origin) = controls.origin() {
             put(&[origin as u8]);
         }

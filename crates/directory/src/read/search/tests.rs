@@ -6,6 +6,7 @@ mod bounds;
 mod chains;
 mod collective;
 mod collective_model;
+mod deleted;
 mod dereference;
 mod dynamic_groups;
 mod explained;

@@ -195,6 +195,11 @@ impl TreeSearch {
         Ok(())
     }
 
+    /// Limits the number of results.
+    pub(super) fn limit_to(&mut self, size_limit: u32) {
+        self.tally.size_limit = size_limit;
+    }
+
     /// Limits the search to a page of up to `room` entries, which begins at the id `from`. The first page includes the
     /// references to other servers.
     pub(super) fn turn_to(

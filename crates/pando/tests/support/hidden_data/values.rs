@@ -45,6 +45,7 @@ const WITHOUT_VALUE: &[&str] = &[
     oids::NO_OPERATION,
     oids::NO_OPERATION_UNBOUNDID,
     oids::DOMAIN_SCOPE,
+    oids::SHOW_DELETED,
     oids::RELAX_RULES,
     oids::SUBENTRIES_DRAFT,
     oids::REAL_ATTRIBUTES_ONLY,

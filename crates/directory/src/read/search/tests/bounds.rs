@@ -42,6 +42,8 @@ const BOUNDS: &[(&str, &[(Exceeds, ResultCode)])] = &[
     (oids::TRANSACTION_SPECIFICATION, &[]),
     (oids::RELAX_RULES, &[]),
     (oids::DOMAIN_SCOPE, &[]),
+    // Its bounds: `deleted.rs`.
+    (oids::SHOW_DELETED, &[]),
     (SUBENTRIES, &[]),
     (oids::SUBENTRIES_DRAFT, &[]),
     (oids::REAL_ATTRIBUTES_ONLY, &[]),

@@ -1,0 +1,91 @@
+//! Deleted entries as results of searches.
+
+use ldap::Dn;
+use uuid::Uuid;
+
+use crate::model::limits::TOMBSTONE_SHOWN_MAX;
+use crate::model::outcome::OperationError;
+use crate::model::record::Value;
+use crate::model::rows::{DELETED, EntryId};
+use crate::model::tombstone::{Tombstone, TombstonePlace};
+use crate::model::virtual_entries::VirtualEntry;
+use crate::tree::{TreeState, damaged_row};
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// A deleted entry, with the name that it would have if it had not been deleted.
+pub(crate) struct Deleted<'s> {
+    /// Its tombstone without the values.
+    pub(crate) head: Tombstone,
+    /// Its name: below the present name of its superior, if that exists and the whole entry is shown.
+    pub(crate) former_dn: String,
+    place: TombstonePlace,
+    row: &'s [u8],
+    is_whole: bool,
+}
+
+impl<'s> Deleted<'s> {
+    /// Reads a row. Unless `is_whole`, the entry has only what the list of deleted entries has: its name as it was
+    /// stored, and no values.
+    pub(crate) fn of(
+        state: TreeState<'s>,
+        (place, row): (TombstonePlace, &'s [u8]),
+        is_whole: bool,
+    ) -> Result<Deleted<'s>> {
+        let head = Tombstone::decode_head(row).ok_or_else(|| damaged_row("deleted", place.id))?;
+        let above = match is_whole && head.parent != EntryId::ROOT {
+            true => state.dn(head.parent)?,
+            false => None,
+        };
+        let former_dn = above.map_or_else(|| head.dn.clone(), |above| format!("{},{above}", head.rdn));
+        Ok(Deleted { head, former_dn, place, row, is_whole })
+    }
+
+    /// Returns the entry that results contain. A row of more than [`TOMBSTONE_SHOWN_MAX`] octets is shown without
+    /// values.
+    pub(crate) fn entry(&self, state: TreeState<'_>) -> Result<VirtualEntry> {
+        let uuid = Uuid::from_bytes(self.head.uuid).to_string();
+        let above = Dn::parse(&self.former_dn).ok().and_then(|dn| {
+            let rdns: Vec<&str> = dn.rdns().skip(dn_depth(&self.head.rdn)).map(|rdn| rdn.text).collect();
+            (!rdns.is_empty()).then(|| rdns.join(","))
+        });
+        let mut entry = VirtualEntry::new(format!("entryUUID={uuid},{}", self.former_dn))
+            .with("isDeleted", ["TRUE"])
+            .with("lastKnownParent", above);
+        if !self.is_whole || self.row.len() > TOMBSTONE_SHOWN_MAX {
+            return Ok(entry.with("entryUUID", [uuid]).with_operational());
+        }
+        let whole = Tombstone::decode(self.row).ok_or_else(|| damaged_row("deleted", self.place.id))?;
+        for (attribute, values) in &whole.values {
+            let def = state.catalog.attribute(*attribute);
+            let mut texts = Vec::with_capacity(values.len());
+            for value in values {
+                match value {
+                    Value::Bytes(text) => {
+                        texts.push(def.value_text(&state.catalog.schema, text).into_owned());
+                    }
+                    Value::Link(target) => texts.extend(self.target(state, *target)?),
+                }
+            }
+            entry = entry.with(&def.name, texts);
+        }
+        Ok(entry.with_operational())
+    }
+
+    /// Returns the name of an entry that a value names: its present one, or that which it had when it was deleted by
+    /// the same request; `None` for an entry that is gone.
+    fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
+        if let Some(dn) = state.dn(id)? {
+            return Ok(Some(dn.into_bytes()));
+        }
+        let place = TombstonePlace { position: self.place.position, id };
+        let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
+        let head = Tombstone::decode_head(row).ok_or_else(|| damaged_row("deleted", id))?;
+        Ok(Some(head.dn.into_bytes()))
+    }
+}
+
+/// Returns the number of RDNs in a tombstone's RDN: more than one for some suffix entries.
+fn dn_depth(rdn: &str) -> usize {
+    Dn::parse(rdn).map_or(1, |dn| dn.len())
+}

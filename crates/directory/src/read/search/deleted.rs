@@ -1,0 +1,245 @@
+//! Deleted entries among the results of a search (control "show deleted" of Active Directory, MS-ADTS section
+//! 3.1.1.3.4.1.14).
+//!
+//! After the entries of the tree, the search examines the tombstones in the order of the deletes. A deleted entry is in
+//! scope if it would be there had it not been deleted. Its DN is its entryUUID, followed by the name that it would
+//! have: no other entry has it, and a search with this base finds it. For the administrator a deleted entry has its
+//! values. Other requesters, whom a rule allows the use of `undelete`, get what the list of deleted entries has,
+//! because access rules are about entries in the tree.
+
+use std::borrow::Cow;
+use std::ops::Bound;
+
+use ldap::{Dn, ResultCode, Scope, oids};
+use store::Direction;
+use uuid::Uuid;
+
+use super::base::{Base, find_base};
+use super::budget::Budget;
+use super::outside::Named;
+use super::paging::Paging;
+use super::result::resolved;
+use super::scanner::{Scanner, Sink as _};
+use super::tree_search::TreeSearch;
+use super::{SearchInputs, Work};
+use crate::filter::{InMemory, Matcher, Truth};
+use crate::model::name::{NormalName, name_in, parse_dn};
+use crate::model::outcome::OperationError;
+use crate::model::rows::{DELETED, EntryId};
+use crate::model::tombstone::{KIND_ENTRY, TombstonePlace};
+use crate::model::usable::Uses;
+use crate::model::virtual_entries::VirtualEntry;
+use crate::read::deleted::{Deleted, newest};
+use crate::snapshot::Snapshot;
+use crate::tree::damaged_row;
+
+type Result<T> = std::result::Result<T, OperationError>;
+
+/// Search of the deleted entries, after that of the tree.
+pub(super) struct DeletedSearch {
+    base: NormalName,
+    scope: Scope,
+    subentries: Option<bool>,
+    /// Key of the last tombstone examined, or one before the first.
+    last: Box<[u8]>,
+    /// Whether the entries of the tree have been sent.
+    pub(super) has_begun: bool,
+}
+
+impl SearchInputs<'_> {
+    /// Returns true if the search returns deleted entries.
+    ///
+    /// # Errors
+    /// unavailableCriticalExtension if the control is critical and not allowed; unwillingToPerform with controls that
+    /// order the results, or continue with changes.
+    pub(super) fn shows_deleted(&self) -> Result<bool> {
+        let Some(is_critical) = self.controls.shows_deleted() else { return Ok(false) };
+        let refused = |code, text: &str| Err(OperationError::refused(code, text));
+        let are_kept = self.snapshot.state().settings.general.keep_deleted_seconds > 0;
+        if !are_kept || !self.rights.may_use(Uses::of_oid(oids::SHOW_DELETED)) {
+            let text = match are_kept {
+                true => {
+                    "deleted entries are for the administrator, and for requesters that a rule allows the use of \
+                         undelete"
+                }
+                false => "deleted entries are not kept (keep_deleted_seconds)",
+            };
+            return match is_critical {
+                true => refused(ResultCode::UNAVAILABLE_CRITICAL_EXTENSION, text),
+                false => Ok(false),
+            };
+        }
+        let controls = self.controls;
+        if controls.sort().is_some()
+            || controls.window().is_some()
+            || controls.sync().is_some()
+            || controls.listens()
+        {
+            let text = "results with deleted entries have no order, no list view, and no later changes";
+            return refused(ResultCode::UNWILLING_TO_PERFORM, text);
+        }
+        Ok(true)
+    }
+
+    /// Finds the base, which may be a deleted entry.
+    pub(super) fn base(&self, shows_deleted: bool) -> Result<Base<'_>> {
+        match if shows_deleted { self.deleted_base()? } else { None } {
+            Some(deleted) => Ok(Base::Outside(vec![deleted])),
+            None => find_base(self),
+        }
+    }
+
+    /// Returns the deleted entry that the base names, with its normal name; `None` if it names none.
+    fn deleted_base(&self) -> Result<Option<Named<'static>>> {
+        let state = self.snapshot.state();
+        let dn = parse_dn(self.request.base_object)?;
+        let uuid = dn.rdns().next().and_then(|rdn| uuid_in(rdn.text));
+        let Some(uuid) = uuid else { return Ok(None) };
+        let Some(place) = newest(state, &uuid)? else { return Ok(None) };
+        let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
+        let deleted = Deleted::of(state, (place, row), self.rights.is_administrator())?;
+        let entry = deleted.entry(state)?;
+        let [asked, own] =
+            [&dn, &parse_dn(&entry.dn)?].map(|dn: &Dn<'_>| NormalName::of(dn, &state.catalog.schema));
+        Ok((asked.failure.is_none() && asked.key == own.key).then_some((own.key, Cow::Owned(entry))))
+    }
+}
+
+/// Returns the UUID in an RDN of entryUUID alone.
+fn uuid_in(rdn: &str) -> Option<[u8; 16]> {
+    let (name, value) = rdn.split_once('=')?;
+    let uuid = Uuid::try_parse(value.trim()).ok()?;
+    name.trim().eq_ignore_ascii_case("entryUUID").then(|| uuid.into_bytes())
+}
+
+impl DeletedSearch {
+    /// Begins a search of deleted entries, at the place where the former page ended. Returns `None` if the scope has
+    /// none, because the base is the only entry in it.
+    pub(super) fn begin(
+        inputs: &SearchInputs<'_>,
+        page: Option<&Paging>,
+    ) -> Result<Option<Box<DeletedSearch>>> {
+        let SearchInputs { snapshot, request, controls, .. } = *inputs;
+        if request.scope == Scope::BaseObject {
+            return Ok(None);
+        }
+        let after = page.and_then(|page| page.after.as_deref());
+        let before_all = TombstonePlace { position: 0, id: EntryId::ROOT }.key();
+        let base = NormalName::of(&parse_dn(request.base_object)?, &snapshot.state().catalog.schema);
+        Ok(Some(Box::new(DeletedSearch {
+            base,
+            scope: request.scope,
+            subentries: controls.subentries,
+            last: after.unwrap_or(&before_all).into(),
+            has_begun: after.is_some(),
+        })))
+    }
+
+    /// Returns the key after which the next page begins.
+    pub(super) fn last(&self) -> &[u8] {
+        &self.last
+    }
+
+    /// Returns the bytes of memory that it holds, itself included.
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of::<DeletedSearch>() + self.base.heap_bytes() + self.last.len()
+    }
+
+    /// Runs one slice of the search of the tree, and after its end of this one. Returns the result code if it was the
+    /// last.
+    pub(super) fn run_after(
+        &mut self,
+        search: &mut TreeSearch,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>> {
+        if self.has_begun {
+            return self.run(search, snapshot, out, budget);
+        }
+        let code = search.run_measured(snapshot, out, budget)?;
+        self.has_begun = code == Some(ResultCode::SUCCESS);
+        Ok(code.filter(|_| !self.has_begun))
+    }
+
+    /// Runs one slice, with the filter, the attributes and the limits of the search of the tree. Returns the result
+    /// code if it was the last.
+    fn run(
+        &mut self,
+        search: &mut TreeSearch,
+        snapshot: &Snapshot,
+        out: &mut Vec<u8>,
+        budget: &Budget,
+    ) -> Result<Option<ResultCode>> {
+        let state = snapshot.state();
+        search.scanner.catch_up(snapshot)?;
+        let TreeSearch { scanner, tally, .. } = search;
+        let mut matcher = Matcher::new(scanner.rights.shown());
+        let matched = scanner.entry_controls.as_ref().and_then(|controls| controls.matched.as_ref());
+        let start = out.len();
+        let (last, end) = (std::mem::take(&mut self.last), [KIND_ENTRY + 1]);
+        let range = (Bound::Excluded(&last[..]), Bound::Excluded(&end[..]));
+        self.last = last.clone();
+        for (examined, row) in (0..).zip(state.read.scan(DELETED, range, Direction::Forward)) {
+            if examined >= budget.entries_examined_max.max(1) || out.len() - start >= budget.out_bytes_max {
+                return Ok(None);
+            }
+            let (key, value) = row?;
+            let place = TombstonePlace::of_key(key).ok_or_else(|| damaged_row("deleted", EntryId::ROOT))?;
+            let deleted = Deleted::of(state, (place, value), scanner.rights.is_administrator())?;
+            tally.examined();
+            match self.result(snapshot, &deleted, (scanner, &mut matcher))? {
+                None => tally.rejected(state, &scanner.filter)?,
+                Some(_) if !tally.accepts() => return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED)),
+                Some(entry) => {
+                    let shown: Cow<'_, VirtualEntry> = match matched {
+                        Some(matched) => Cow::Owned(matched.of_virtual(state.catalog, &entry)),
+                        None => Cow::Borrowed(&entry),
+                    };
+                    scanner.writer.put_virtual(out, state.catalog, &shown);
+                    tally.written(place.id, out.len());
+                }
+            }
+            self.last = key.into();
+        }
+        Ok(Some(ResultCode::SUCCESS))
+    }
+
+    /// Returns the entry if it is in scope and passes the filter.
+    fn result(
+        &self,
+        snapshot: &Snapshot,
+        deleted: &Deleted<'_>,
+        (scanner, matcher): (&Scanner, &mut Matcher),
+    ) -> Result<Option<VirtualEntry>> {
+        if !self.contains(snapshot, deleted) {
+            return Ok(None);
+        }
+        let state = snapshot.state();
+        let (entry, catalog) = (deleted.entry(state)?, state.catalog);
+        let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, &entry) };
+        let truth = matcher.truth_in_memory(&scanner.filter, catalog, &in_memory);
+        Ok((truth == Truth::True).then_some(entry))
+    }
+
+    /// Returns true if a deleted entry is in scope.
+    fn contains(&self, snapshot: &Snapshot, deleted: &Deleted<'_>) -> bool {
+        let is_subentry = deleted.head.flags.is_subentry();
+        let name = name_in(&snapshot.state().catalog.schema, deleted.former_dn.as_bytes());
+        let (base, is_single) = (&self.base, self.scope == Scope::SingleLevel);
+        is_subentry == (self.subentries == Some(true))
+            && name.is_some_and(|name| {
+                let levels = name.depth().saturating_sub(base.depth());
+                name.key.starts_with(&base.key) && if is_single { levels == 1 } else { levels > 0 }
+            })
+    }
+}
+
+impl Work {
+    /// Continues with the deleted entries on a later page.
+    pub(super) fn turn_to_deleted(&mut self, room: u32) {
+        if let Work::Tree(search) = self {
+            search.limit_to(room);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The control "show deleted": deleted entries among the results, for whom and with which values.
+
+use ldap::{ChangeOperation, ResultCode, Scope};
+
+use super::Question;
+use crate::model::limits::TOMBSTONE_SHOWN_MAX;
+use crate::read::controls::{RequestControls, SeldomControls};
+use crate::testing::{Found, SUFFIX, TestDirectory, deleted_uuid, ok};
+
+const PEOPLE: &str = "ou=people,dc=example,dc=com";
+const EVERYTHING: &[&str] = &["*", "+"];
+
+fn show_deleted(is_critical: bool) -> RequestControls {
+    let seldom = SeldomControls { shows_deleted: Some(is_critical), ..SeldomControls::default() };
+    RequestControls { seldom: Some(Box::new(seldom)), ..RequestControls::default() }
+}
+
+fn showing<'a>(base: &'a str, scope: Scope, filter: &'a str) -> Question<'a> {
+    Question { controls: show_deleted(true), ..Question::new(base, scope, filter).attributes(EVERYTHING) }
+}
+
+/// A directory that keeps deleted entries, with ten people and a group of them; the first three are deleted.
+fn keeping() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 3_600);
+    ok(directory.add(PEOPLE, &[("objectClass", &["organizationalUnit"])]));
+    for number in 0..10 {
+        let mail = format!("p{number}@example.com");
+        let attributes = [("objectClass", &["inetOrgPerson"][..]), ("sn", &["x"]), ("mail", &[&mail])];
+        ok(directory.add(&person(number), &attributes));
+    }
+    let (first, last) = (person(0), person(9));
+    let team = [("objectClass", &["groupOfNames"][..]), ("member", &[&first, &last])];
+    ok(directory.add(&format!("cn=team,{PEOPLE}"), &team));
+    (0..3).for_each(|number| ok(directory.delete(&person(number))));
+    directory
+}
+
+fn person(number: u32) -> String {
+    format!("cn=p{number},{PEOPLE}")
+}
+
+/// Returns the name of a deleted entry in results.
+fn deleted_name(directory: &TestDirectory, dn: &str, present: &str) -> String {
+    let uuid = uuid::Uuid::from_bytes(deleted_uuid(directory.snapshot.state(), dn));
+    format!("entryUUID={uuid},{present}")
+}
+
+fn sorted_dns(found: &Found) -> Vec<String> {
+    let mut dns: Vec<String> = found.dns().into_iter().map(str::to_owned).collect();
+    dns.sort();
+    dns
+}
+
+#[test]
+fn results_mix_live_and_deleted_entries() {
+    let mut directory = keeping();
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)").ask(&directory);
+    assert_eq!(found.dns().len(), 10);
+    let only = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    let names: Vec<String> =
+        (0..3).map(|number| deleted_name(&directory, &person(number), &person(number))).collect();
+    assert_eq!(only.dns(), names);
+    assert_eq!(only.entries[0].texts("lastKnownParent"), [PEOPLE]);
+    assert_eq!(only.entries[0].texts("mail"), ["p0@example.com"]);
+    assert_eq!(only.entries[0].texts("objectClass"), ["inetOrgPerson"]);
+    let one =
+        showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(mail=p1@example.com))").ask(&directory);
+    assert_eq!(one.dns(), &names[1..2]);
+    // The scopes, and the name of the deleted entry as base.
+    for (base, scope, count) in [
+        (SUFFIX, Scope::SingleLevel, 0),
+        (PEOPLE, Scope::SingleLevel, 3),
+        (PEOPLE, Scope::Subordinate, 3),
+        (PEOPLE, Scope::BaseObject, 0),
+        ("", Scope::WholeSubtree, 3),
+        (&person(9), Scope::WholeSubtree, 0),
+        (&names[2], Scope::BaseObject, 1),
+        (&names[2], Scope::WholeSubtree, 1),
+    ] {
+        let found = showing(base, scope, "(isDeleted=TRUE)").ask(&directory);
+        assert_eq!((found.code, found.dns().len()), (ResultCode::SUCCESS, count), "{base} {scope:?}");
+    }
+    // Without the control there is nothing.
+    let plain = Question::everywhere("(|(isDeleted=*)(mail=p0@example.com))").ask(&directory);
+    assert!(plain.dns().is_empty());
+    assert_eq!(Question::new(&names[0], Scope::BaseObject, "(cn=*)").ask(&directory).code.0, 32);
+    // The name follows the superior; an entry that comes back is one again.
+    ok(directory.modify_dn(PEOPLE, "ou=staff", true, None));
+    let moved = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=p0))").ask(&directory);
+    let now = deleted_name(&directory, &person(0), &format!("cn=p0,ou=staff,{SUFFIX}"));
+    assert_eq!(moved.dns(), [now]);
+    directory.undelete(&person(0), None).unwrap();
+    let left = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    assert_eq!(left.dns().len(), 2);
+}
+
+#[test]
+fn values_that_name_entries_are_shown_by_name() {
+    let mut directory = keeping();
+    let team = format!("cn=team,{PEOPLE}");
+    ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&person(5)])]));
+    ok(directory.delete_tree(PEOPLE));
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(&(isDeleted=TRUE)(cn=team))").ask(&directory);
+    let mut members = found.entries[0].texts("member");
+    members.sort();
+    assert!(members.contains(&person(5)) && members.contains(&person(9)), "{members:?}");
+    let by_member = format!("(member={})", person(9));
+    assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).ask(&directory).dns(), found.dns());
+    // All entries below it have it as superior, by the name it had.
+    let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).ask(&directory);
+    assert_eq!(below.dns().len(), 11);
+}
+
+#[test]
+fn large_deleted_entries_are_shown_without_values() {
+    let mut directory = keeping();
+    let long = "x".repeat(TOMBSTONE_SHOWN_MAX);
+    ok(directory.modify(&person(4), &[(ChangeOperation::Replace, "description", &[&long])]));
+    ok(directory.delete(&person(4)));
+    let found = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);
+    let shown: Vec<usize> = found.entries.iter().map(|entry| entry.texts("mail").len()).collect();
+    assert_eq!(shown, [1, 1, 1, 0]);
+    assert_eq!(found.entries[3].texts("entryUUID").len(), 1);
+}
+
+#[test]
+fn pages_go_on_from_live_to_deleted_entries() {
+    let mut directory = keeping();
+    for size in 1..12 {
+        let question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+        let pages = question.pages(&mut directory, size, false);
+        assert!(pages.iter().all(|page| page.found.code == ResultCode::SUCCESS));
+        let dns: Vec<&str> = pages.iter().flat_map(|page| page.found.dns()).collect();
+        assert_eq!(dns, question.ask(&directory).dns(), "pages of {size}");
+        // The cookie is for the search with the control.
+        if let Some(cookie) = pages.first().map(|page| &page.cookie).filter(|cookie| !cookie.is_empty()) {
+            let plain = Question { controls: RequestControls::default(), ..question };
+            assert_eq!(
+                plain.page(&directory, size, cookie, false).found.code,
+                ResultCode::UNWILLING_TO_PERFORM
+            );
+        }
+    }
+}
+
+#[test]
+fn limits_count_deleted_entries_and_orders_are_refused() {
+    let mut directory = keeping();
+    let limited = Question { size_limit: 8, ..showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)") };
+    let found = limited.ask(&directory);
+    assert_eq!((found.code, found.dns().len()), (ResultCode::SIZE_LIMIT_EXCEEDED, 8));
+    let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+    question.controls.seldom.as_mut().unwrap().sort =
+        Some(crate::read::controls::SortOptions { is_critical: false, keys: Vec::new() });
+    assert_eq!(question.ask(&directory).code, ResultCode::UNWILLING_TO_PERFORM);
+    // Nothing is kept: the control is not available.
+    directory.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
+    let mut question = showing(SUFFIX, Scope::WholeSubtree, "(objectClass=person)");
+    assert_eq!(question.ask(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
+    question.controls = show_deleted(false);
+    assert_eq!(sorted_dns(&question.ask(&directory)).len(), 7);
+}
