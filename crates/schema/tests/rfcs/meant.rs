@@ -285,7 +285,7 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
          uTCTimeOrderingMatch",
         "X.520, by way of RFC 2252 and RFC 3698",
     ),
-    ("integerBitAndMatch integerBitOrMatch", "Active Directory"),
+    ("integerBitAndMatch integerBitOrMatch isDeleted lastKnownParent", "Active Directory"),
     ("inchainMatch", "Active Directory, with the name of 389 DS"),
     ("hasSubordinates", "X.501 section 13.4.8"),
     ("numSubordinates isMemberOf rfc822MailMember nisMailAlias", "Sun"),
