@@ -122,13 +122,6 @@ impl<'a> VerifiedCredentials<'a> {
     }
 }
 
-impl Authentication<'_> {
-    /// Whether it has a password in clear.
-    pub fn is_password(&self) -> bool {
-        matches!(self, Authentication::Simple(password) if !password.is_empty())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -7,12 +7,14 @@ use std::sync::Arc;
 use directory::bind::{BindStrength, ExternalIdentity, OAUTHBEARER, PLAIN};
 use directory::passwords::has_password;
 use directory::{BindMethod, ClientLink, Outcome, Requester, WeekTime};
-use ldap::oids::START_TLS;
-use ldap::{Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, response};
+use ldap::oids::{START_TLS, VERIFY_CREDENTIALS};
+use ldap::{
+    Authentication, Controls, ExtendedRequest, LdapResult, Request, ResultCode, Scope, VerifyCredentials,
+    response,
+};
 
 use super::audit::Ending;
 use super::password_modify::is_password_modify;
-use super::verify_credentials::has_credentials;
 use super::{Next, RequestHead, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
@@ -252,14 +254,22 @@ fn is_always_allowed(request: &Request<'_>) -> bool {
 /// Whether a request carries a password or a token in the clear.
 fn sends_password(request: &Request<'_>, context: &Context) -> bool {
     match request {
-        Request::Bind(bind) => match bind.authentication {
-            Authentication::Simple(password) => !password.is_empty(),
-            Authentication::Sasl { mechanism, .. } => {
-                [PLAIN, OAUTHBEARER].iter().any(|clear| mechanism.eq_ignore_ascii_case(clear))
-            }
-            Authentication::Unrecognized(_) => false,
-        },
-        request if is_password_modify(request) || has_credentials(request) => true,
+        Request::Bind(bind) => is_clear(bind.authentication),
+        Request::Extended(request) if request.name == VERIFY_CREDENTIALS => {
+            VerifyCredentials::decode(request.value).is_some_and(|asked| is_clear(asked.bind.authentication))
+        }
+        request if is_password_modify(request) => true,
         request => has_password(request, &context.snapshot),
+    }
+}
+
+/// Whether credentials are a password or a token in the clear.
+fn is_clear(authentication: Authentication<'_>) -> bool {
+    match authentication {
+        Authentication::Simple(password) => !password.is_empty(),
+        Authentication::Sasl { mechanism, .. } => {
+            [PLAIN, OAUTHBEARER].iter().any(|clear| mechanism.eq_ignore_ascii_case(clear))
+        }
+        Authentication::Unrecognized(_) => false,
     }
 }

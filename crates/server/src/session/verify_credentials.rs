@@ -10,10 +10,10 @@ use std::ops::ControlFlow;
 
 use directory::Outcome;
 use directory::bind::{CRAM_MD5, DIGEST_MD5, OAUTHBEARER, PLAIN};
-use ldap::oids::{PASSWORD_POLICY, VERIFY_CREDENTIALS};
+use ldap::oids::PASSWORD_POLICY;
 use ldap::{
-    Authentication, Control, ControlsBuf, ExtendedRequest, PolicyResponse, Request, ResultCode,
-    VerifiedCredentials, VerifyCredentials,
+    Authentication, Control, ControlsBuf, ExtendedRequest, PolicyResponse, ResultCode, VerifiedCredentials,
+    VerifyCredentials,
 };
 
 use super::outstanding::RequestHead;
@@ -50,14 +50,6 @@ impl Verifying {
         }
         self.waiting.push_back((number, exchange));
     }
-}
-
-/// Whether a request has a password to verify.
-pub(super) fn has_credentials(request: &Request<'_>) -> bool {
-    let Request::Extended(request) = request else { return false };
-    request.name == VERIFY_CREDENTIALS
-        && VerifyCredentials::decode(request.value)
-            .is_some_and(|asked| asked.bind.authentication.is_password())
 }
 
 impl Session {
