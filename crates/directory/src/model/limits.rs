@@ -298,7 +298,7 @@ pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 
 /// Maximum length of a deleted entry that a search returns with its values, in octets.
-pub const TOMBSTONE_SHOWN_MAX: usize = if cfg!(test) { 2_000 } else { 256 << 10 };
+pub const TOMBSTONE_RESULT_MAX: usize = if cfg!(test) { 2_000 } else { 256 << 10 };
 
 /// Maximum number of dynamic entries that are deleted in one batch because their time has come.
 pub const EXPIRED_AT_ONCE_MAX: usize = 256;

@@ -1,6 +1,6 @@
 //! Deleted entries that are kept: their list, and what searches show of them.
 
-mod shown;
+mod entry;
 
 use std::ops::Bound;
 
@@ -13,7 +13,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{DELETED, EntryId};
 use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, uuid_prefix};
 use crate::tree::{TreeState, damaged_row};
-pub(crate) use shown::Deleted;
+pub(crate) use entry::Deleted;
 
 /// Returns a part of the list, the newest first. It examines a bounded number of tombstones; the caller has checked
 /// that the requester may use the operation.

@@ -1,9 +1,9 @@
 //! Verify Credentials: the outcome of a bind, without the bind. The connection keeps its identity; the check itself is
 //! that of a bind, with its policies, throttles, records and pools.
 //!
-//! An exchange of SASL waits for the client's next message in the session, next to others: the cookie is its number. The
-//! mechanisms are those that the connection offers, without those that are about the connection itself: EXTERNAL,
-//! ANONYMOUS, channel binding, Kerberos.
+//! An exchange of SASL waits for the next message of its client in the session, next to others: the cookie is its
+//! number. The mechanisms are those that the connection offers, without those that are about the connection itself:
+//! EXTERNAL, ANONYMOUS, channel binding, Kerberos.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;

@@ -3,7 +3,7 @@
 use ldap::{ChangeOperation, ResultCode, Scope};
 
 use super::Question;
-use crate::model::limits::TOMBSTONE_SHOWN_MAX;
+use crate::model::limits::TOMBSTONE_RESULT_MAX;
 use crate::read::controls::{RequestControls, SeldomControls};
 use crate::testing::{Found, SUFFIX, TestDirectory, deleted_uuid, ok};
 
@@ -96,7 +96,7 @@ fn results_mix_live_and_deleted_entries() {
 }
 
 #[test]
-fn values_that_name_entries_are_shown_by_name() {
+fn values_that_name_entries_are_returned_by_name() {
     let mut directory = keeping();
     let team = format!("cn=team,{PEOPLE}");
     ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&person(5)])]));
@@ -113,9 +113,9 @@ fn values_that_name_entries_are_shown_by_name() {
 }
 
 #[test]
-fn large_deleted_entries_are_shown_without_values() {
+fn large_deleted_entries_are_returned_without_values() {
     let mut directory = keeping();
-    let long = "x".repeat(TOMBSTONE_SHOWN_MAX);
+    let long = "x".repeat(TOMBSTONE_RESULT_MAX);
     ok(directory.modify(&person(4), &[(ChangeOperation::Replace, "description", &[&long])]));
     ok(directory.delete(&person(4)));
     let found = showing(SUFFIX, Scope::WholeSubtree, "(isDeleted=TRUE)").ask(&directory);

@@ -3,7 +3,7 @@
 use ldap::Dn;
 use uuid::Uuid;
 
-use crate::model::limits::TOMBSTONE_SHOWN_MAX;
+use crate::model::limits::TOMBSTONE_RESULT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::{DELETED, EntryId};
@@ -41,7 +41,7 @@ impl<'s> Deleted<'s> {
         Ok(Deleted { head, former_dn, place, row, is_whole })
     }
 
-    /// Returns the entry that results contain. A row of more than [`TOMBSTONE_SHOWN_MAX`] octets is shown without
+    /// Returns the entry that results contain. A row of more than [`TOMBSTONE_RESULT_MAX`] octets is shown without
     /// values.
     pub(crate) fn entry(&self, state: TreeState<'_>) -> Result<VirtualEntry> {
         let uuid = Uuid::from_bytes(self.head.uuid).to_string();
@@ -52,7 +52,7 @@ impl<'s> Deleted<'s> {
         let mut entry = VirtualEntry::new(format!("entryUUID={uuid},{}", self.former_dn))
             .with("isDeleted", ["TRUE"])
             .with("lastKnownParent", above);
-        if !self.is_whole || self.row.len() > TOMBSTONE_SHOWN_MAX {
+        if !self.is_whole || self.row.len() > TOMBSTONE_RESULT_MAX {
             return Ok(entry.with("entryUUID", [uuid]).with_operational());
         }
         let whole = Tombstone::decode(self.row).ok_or_else(|| damaged_row("deleted", self.place.id))?;
