@@ -3,7 +3,7 @@
 
 use ber::{Reader, Tag, Writer};
 
-use crate::{Authentication, BindRequest, Controls, ResultCode};
+use crate::{BindRequest, Controls, ResultCode};
 
 /// State of an exchange of several steps, which the server has returned.
 const COOKIE: Tag = Tag::context(0);
@@ -125,6 +125,7 @@ impl<'a> VerifiedCredentials<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Authentication;
 
     #[test]
     fn values_are_those_of_ldapvc() {
