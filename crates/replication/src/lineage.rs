@@ -112,6 +112,9 @@ impl Lineage {
 }
 
 #[cfg(test)]
+mod model;
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -155,74 +158,5 @@ mod tests {
         // Two promotions from the same past.
         check(&[(1, 9)], 20, &[(2, 12)], 11, diverged(9));
         check(&[(1, 9), (2, 15)], 20, &[(1, 9)], 14, Relation::Continues);
-    }
-
-    /// A server of the model: its records, its lineage, and whether it writes.
-    #[derive(Clone, Default)]
-    struct Server {
-        records: Vec<u32>,
-        lineage: Lineage,
-        writes: bool,
-    }
-
-    /// Servers write, follow each other, and are promoted in any order, also while an old writer still writes. A
-    /// consumer that continues always has a prefix of its supplier's records, and a replaced supplier stops.
-    #[test]
-    fn a_consumer_that_continues_has_a_part_of_its_suppliers_records() {
-        let seed = std::env::var("PANDO_TEST_SEED").ok().and_then(|seed| seed.parse().ok());
-        let seed = seed.unwrap_or_else(|| fastrand::u64(..));
-        println!("PANDO_TEST_SEED={seed}");
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let (mut continued, mut diverged, mut replaced) = (0, 0, 0);
-        for _ in 0..300 {
-            let mut servers = vec![Server::default(); 4];
-            servers[0].writes = true;
-            for step in 0..200_u32 {
-                let (one, other) = (rng.usize(..4), rng.usize(..4));
-                match rng.u32(..20) {
-                    0..8 if servers[one].writes => servers[one].records.push(step),
-                    0..19 if one != other => {
-                        let supplier = servers[other].clone();
-                        let consumer = &mut servers[one];
-                        let (at, position) = (supplier.records.len() as u64, consumer.records.len() as u64);
-                        if consumer.writes {
-                            continue;
-                        }
-                        match supplier.lineage.judge(at, &consumer.lineage, position) {
-                            Relation::Continues => {
-                                let known = consumer.records.len();
-                                assert_eq!(consumer.records, supplier.records[..known], "step {step}");
-                                let more = rng.usize(..4).min(supplier.records.len() - known);
-                                consumer.records = supplier.records[..known + more].to_vec();
-                                consumer.lineage = supplier.lineage.up_to((known + more) as u64);
-                                continued += 1;
-                            }
-                            Relation::Diverged { since } => {
-                                let agree = supplier.records.iter().zip(&consumer.records);
-                                let agree = agree.take_while(|(own, other)| own == other).count() as u64;
-                                assert!(
-                                    since <= agree + 1,
-                                    "step {step}: {since}, but they agree up to {agree}"
-                                );
-                                diverged += 1;
-                            }
-                            Relation::SupplierReplaced => {
-                                servers[other].writes = false;
-                                replaced += 1;
-                            }
-                        }
-                    }
-                    19 => {
-                        let server = &mut servers[one];
-                        let position = server.records.len() as u64;
-                        server.lineage =
-                            server.lineage.promoted(position, rng.u128(..).to_be_bytes()).unwrap();
-                        server.writes = true;
-                    }
-                    _ => {}
-                }
-            }
-        }
-        assert!(continued > 1_000 && diverged > 100 && replaced > 100, "{continued} {diverged} {replaced}");
     }
 }
