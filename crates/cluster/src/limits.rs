@@ -45,9 +45,6 @@ pub const DIGEST_INTERVAL: Duration = Duration::from_secs(3_600);
 /// Default size of a slice, in bytes of rows.
 pub const DIGEST_SLICE_BYTES: u64 = 1 << 30;
 
-/// Rate at which a node reads a slice, in bytes a second, because clients use the same disk and page cache.
-pub const DIGEST_BYTES_PER_SECOND: u64 = 64 << 20;
-
 /// Niceness of the threads that read slices and copy data, because no client waits for them.
 pub const BACKGROUND_NICENESS: i32 = 19;
 

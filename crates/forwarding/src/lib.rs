@@ -1,8 +1,11 @@
 //! Changes of clients on their way to the server that decides them: between the nodes of a cluster, and from a replica
 //! to its supplier. Converts the types of the directory to those of the messages (`replication::forward`) and back.
+//! [`row_digests`] computes what the two compare.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
+
+pub mod row_digests;
 
 use directory::account_update::AccountUpdate;
 use directory::rows::EntryId;

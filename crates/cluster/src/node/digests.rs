@@ -8,27 +8,24 @@
 //! A barrier names a slice of the rows. The node that sets it plans the slice first: it reads its own rows from the
 //! end of the last slice until they reach the most bytes of a slice. So the cost of a barrier is bounded on every
 //! node, however large the data is. The thread has the lowest priority and reads no faster than
-//! [`DIGEST_BYTES_PER_SECOND`].
+//! [`DIGEST_BYTES_PER_SECOND`](forwarding::row_digests::DIGEST_BYTES_PER_SECOND).
 
 use std::collections::{BTreeMap, VecDeque};
-use std::ops::ControlFlow;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Instant;
 
 use data_encoding::HEXLOWER;
-use directory::{Snapshot, digest};
+use directory::Snapshot;
+use forwarding::row_digests::{digests, plan};
 use replication::digest::{Comparison, Divergence, Parts, RollingDigest};
 use replication::limits::COMPARISONS_KEPT;
 use replication::{PlannedSlice, Role, Slice};
-use system::{RateLimit, lower_priority};
+use system::lower_priority;
 
 use super::Node;
 use crate::environment::Runtime;
 use crate::event::NodeEvent;
-use crate::limits::{BACKGROUND_NICENESS, DIGEST_BYTES_PER_SECOND, DIGEST_PATIENCE};
-
-/// Bytes of rows between two checks of the clock.
-const PACE_BYTES: u64 = 1 << 20;
+use crate::limits::{BACKGROUND_NICENESS, DIGEST_PATIENCE};
 
 /// Most slices that are kept because nodes differ in them.
 const DISPUTES_MAX: usize = 16;
@@ -260,83 +257,6 @@ fn in_background(runtime: &mut dyn Runtime, work: impl FnOnce() + Send + 'static
         work();
     };
     runtime.spawn("pando-digest", Box::new(work)).map_err(|error| error.to_string())
-}
-
-/// Limit on the rate of reading rows. It ends with the node.
-struct Pace {
-    begun: Instant,
-    limit: RateLimit,
-    bytes: u64,
-    looked_at: u64,
-    alive: Weak<()>,
-}
-
-impl Pace {
-    fn new(alive: Weak<()>) -> Pace {
-        Pace {
-            begun: Instant::now(),
-            limit: RateLimit::new(DIGEST_BYTES_PER_SECOND),
-            bytes: 0,
-            looked_at: 0,
-            alive,
-        }
-    }
-
-    /// Accounts for bytes to be read. Returns whether to continue.
-    fn step(&mut self, bytes: u64) -> ControlFlow<()> {
-        self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes - self.looked_at < PACE_BYTES {
-            return ControlFlow::Continue(());
-        }
-        self.looked_at = self.bytes;
-        self.limit.wait(self.bytes);
-        match self.alive.strong_count() {
-            0 => ControlFlow::Break(()),
-            _ => ControlFlow::Continue(()),
-        }
-    }
-}
-
-/// Error of a thread that ends with its node. It reaches no reader.
-const ENDED: &str = "the node ends";
-
-/// Plans the slice that begins at a point, from the present rows of this node.
-fn plan(snapshot: &Snapshot, from: Vec<u8>, bytes_max: u64, alive: Weak<()>) -> Result<PlannedSlice, String> {
-    let mut pace = Pace::new(alive);
-    let planned = digest::plan(snapshot, &from, bytes_max, &mut |bytes| pace.step(bytes));
-    let (to, bytes) = planned.map_err(|error| error.to_string())?.ok_or(ENDED)?;
-    Ok(PlannedSlice { slice: Slice { from, to }, bytes })
-}
-
-/// Computes the digests of the rows of a slice, by part.
-fn digests(snapshot: &Snapshot, slice: &Slice, alive: Weak<()>) -> Result<Parts, String> {
-    let (mut pace, mut rows) = (Pace::new(alive), 0_u64);
-    let mut parts = Parts::new();
-    // Most rows belong to the same part as the row before.
-    let mut last: (String, RollingDigest) = Default::default();
-    let mut add = |part: &str, key: &[u8], value: &[u8]| {
-        if last.0 != part {
-            let next = parts.remove(part).unwrap_or_default();
-            let (name, digest) = std::mem::replace(&mut last, (part.to_owned(), next));
-            parts.insert(name, digest);
-        }
-        last.1.add(key, value);
-        rows += 1;
-        pace.step(digest::row_cost(key, value))
-    };
-    let rows_wanted = digest::RowSlice { from: &slice.from, to: &slice.to };
-    if digest::each_row(snapshot, rows_wanted, &mut add).map_err(|error| error.to_string())?.is_break() {
-        return Err(ENDED.to_owned());
-    }
-    tracing::debug!(
-        rows,
-        bytes = pace.bytes,
-        millis = pace.begun.elapsed().as_millis(),
-        "a slice is summed up"
-    );
-    parts.insert(last.0, last.1);
-    parts.remove("");
-    Ok(parts)
 }
 
 /// Returns one digest of all parts, with which people compare nodes.
