@@ -58,7 +58,12 @@ impl Pace {
 ///
 /// # Errors
 /// The store failed, or the owner ended.
-pub fn plan(snapshot: &Snapshot, from: Vec<u8>, bytes_max: u64, alive: Weak<()>) -> Result<PlannedSlice, String> {
+pub fn plan(
+    snapshot: &Snapshot,
+    from: Vec<u8>,
+    bytes_max: u64,
+    alive: Weak<()>,
+) -> Result<PlannedSlice, String> {
     let mut pace = Pace::new(alive);
     let planned = digest::plan(snapshot, &from, bytes_max, &mut |bytes| pace.step(bytes));
     let (to, bytes) = planned.map_err(|error| error.to_string())?.ok_or(ENDED)?;

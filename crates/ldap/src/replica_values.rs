@@ -3,15 +3,17 @@
 //!
 //! ```text
 //! SEQUENCE { generation OCTET STRING (SIZE (16)), position INTEGER, digest OCTET STRING, lineage OCTET STRING,
-//!            waitMs INTEGER, bytesMax INTEGER, name UTF8String }
+//!            waitMs INTEGER, bytesMax INTEGER, name UTF8String, comparison OCTET STRING }
 //! SEQUENCE { newest INTEGER, lineage OCTET STRING, part CHOICE {
 //!            records [0] SEQUENCE { first INTEGER, SEQUENCE OF OCTET STRING },
-//!            trimmed [1] INTEGER, diverged [2] INTEGER, replaced [3] NULL, otherData [4] NULL } }
+//!            trimmed [1] INTEGER, diverged [2] INTEGER, replaced [3] NULL, otherData [4] NULL },
+//!            comparison OCTET STRING }
 //! ```
 //!
 //! `generation` and `position` are those of the root DSE, `pandoGeneration` and `pandoPosition`: the data that the
 //! replica has, and its last record. `digest` is empty, or the first 16 octets of the SHA-256 of that record. `newest`
-//! is the supplier's last position; `records` begin with the next position, `first`.
+//! is the supplier's last position; `records` begin with the next position, `first`. `comparison` is empty, a report or
+//! a notice: see `crates/replication/src/comparison.rs`.
 
 use ber::{Reader, Tag, Writer};
 
@@ -43,6 +45,8 @@ pub struct LogRequest<'a> {
     pub bytes_max: u32,
     /// Name of the consumer for the supplier's figures.
     pub name: &'a str,
+    /// Digests of the consumer's rows at a mark, opaque bytes here; empty if there are none.
+    pub comparison: &'a [u8],
 }
 
 /// Answer to a [`LogRequest`].
@@ -54,6 +58,8 @@ pub struct LogAnswer<'a> {
     pub lineage: &'a [u8],
     /// Records, or the reason for which there are none.
     pub part: LogPart<'a>,
+    /// Mark, and result of a comparison, opaque bytes here; empty if there are none.
+    pub comparison: &'a [u8],
 }
 
 /// Content of a [`LogAnswer`].
@@ -89,6 +95,7 @@ impl<'a> LogRequest<'a> {
             wait_ms: u32::try_from(fields.integer().ok()?).ok().filter(|wait| *wait <= WAIT_MAX)?,
             bytes_max: u32::try_from(fields.integer().ok()?).ok()?,
             name: std::str::from_utf8(fields.octet_string().ok()?).ok()?,
+            comparison: fields.octet_string().ok()?,
         };
         (reader.is_empty() && fields.is_empty()).then_some(request)
     }
@@ -103,6 +110,7 @@ impl<'a> LogRequest<'a> {
             writer.integer(self.wait_ms.min(WAIT_MAX).into());
             writer.integer(self.bytes_max.into());
             writer.octet_string(self.name.as_bytes());
+            writer.octet_string(self.comparison);
         })
     }
 }
@@ -132,7 +140,8 @@ impl<'a> LogAnswer<'a> {
             (OTHER_DATA, []) => LogPart::OtherData,
             _ => return None,
         };
-        (reader.is_empty() && fields.is_empty()).then_some(LogAnswer { newest, lineage, part })
+        let comparison = fields.octet_string().ok()?;
+        (reader.is_empty() && fields.is_empty()).then_some(LogAnswer { newest, lineage, part, comparison })
     }
 
     /// Returns the response value.
@@ -151,6 +160,7 @@ impl<'a> LogAnswer<'a> {
                 LogPart::Replaced => writer.element(REPLACED, b""),
                 LogPart::OtherData => writer.element(OTHER_DATA, b""),
             }
+            writer.octet_string(self.comparison);
         })
     }
 }
@@ -171,11 +181,12 @@ impl LogRecords {
     }
 
     /// Returns the response value with these records, the first of which has the position `first`.
-    pub fn answer(&self, newest: u64, lineage: &[u8], first: u64) -> Vec<u8> {
+    pub fn answer(&self, newest: u64, lineage: &[u8], first: u64, comparison: &[u8]) -> Vec<u8> {
         sequence(|writer| {
             put_number(writer, newest);
             writer.octet_string(lineage);
             self.put(writer, first);
+            writer.octet_string(comparison);
         })
     }
 
@@ -216,6 +227,7 @@ mod tests {
             wait_ms: 500,
             bytes_max: u32::MAX,
             name: "west",
+            comparison: b"digests",
         };
         let bytes = request.encode();
         assert_eq!(LogRequest::decode(&bytes), Some(request));
@@ -237,7 +249,7 @@ mod tests {
             LogPart::OtherData,
         ];
         for part in parts {
-            let answer = LogAnswer { newest: 99, lineage: b"lineage", part };
+            let answer = LogAnswer { newest: 99, lineage: b"lineage", part, comparison: b"mark" };
             let bytes = answer.encode();
             assert_eq!(LogAnswer::decode(&bytes), Some(answer.clone()));
             for end in 0..bytes.len() {
@@ -246,10 +258,10 @@ mod tests {
         }
         let mut shared = LogRecords::default();
         shared.push(b"one");
-        let answer =
-            LogAnswer { newest: 9, lineage: b"", part: LogPart::Records { first: 9, records: vec![b"one"] } };
-        assert_eq!(shared.answer(9, b"", 9), answer.encode());
+        let part = LogPart::Records { first: 9, records: vec![b"one"] };
+        let answer = LogAnswer { newest: 9, lineage: b"", part, comparison: b"mark" };
+        assert_eq!(shared.answer(9, b"", 9, b"mark"), answer.encode());
         // A negative position.
-        assert_eq!(LogAnswer::decode(b"\x30\x08\x02\x01\x01\x04\x00\x81\x01\xff"), None);
+        assert_eq!(LogAnswer::decode(b"\x30\x0a\x02\x01\x01\x04\x00\x81\x01\xff\x04\x00"), None);
     }
 }

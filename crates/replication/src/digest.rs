@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use sha2::{Digest as _, Sha256};
 
-use crate::codec::Reader;
-use crate::limits::COMPARISONS_KEPT;
+use crate::codec::{Reader, put_length};
+use crate::limits::{COMPARISONS_KEPT, DIGEST_PARTS_MAX};
 use crate::operation::NodeId;
 
 /// Digest of a set of rows, updated as rows are added and removed, in any order. It is the sum of the rows' hashes,
@@ -54,6 +54,28 @@ impl RollingDigest {
 
 /// Digests of a node at one position, by part of the data, such as a subtree.
 pub type Parts = BTreeMap<String, RollingDigest>;
+
+/// Encodes digests. Parts beyond the limit are left out.
+pub(crate) fn put_parts(out: &mut Vec<u8>, parts: &Parts) {
+    put_length(out, parts.len().min(DIGEST_PARTS_MAX));
+    for (name, digest) in parts.iter().take(DIGEST_PARTS_MAX) {
+        put_length(out, name.len());
+        out.extend(name.as_bytes());
+        out.extend(digest.to_bytes());
+    }
+}
+
+/// Decodes the digests that the rest of a message has.
+pub(crate) fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
+    let count = usize::try_from(reader.u32()?).ok().filter(|count| *count <= DIGEST_PARTS_MAX)?;
+    let mut parts = Parts::new();
+    for _ in 0..count {
+        let name = std::str::from_utf8(reader.bytes()?).ok()?.to_owned();
+        parts.insert(name, RollingDigest::of_bytes(reader.array()?));
+    }
+    reader.end()?;
+    (parts.len() == count).then_some(parts)
+}
 
 /// Result of comparing the digests at one position.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

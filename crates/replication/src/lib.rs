@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+pub mod comparison;
 pub mod digest;
 mod follower;
 pub mod forward;

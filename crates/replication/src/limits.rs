@@ -52,6 +52,9 @@ pub const DIGEST_PARTS_MAX: usize = 1024;
 /// Number of comparisons that are kept, the latest ones.
 pub const COMPARISONS_KEPT: usize = 4;
 
+/// Most slices of a replica's data that are kept because they differ from the supplier's.
+pub const DIFFERENCES_MAX: usize = 16;
+
 /// Number of a node's applied operation ids that are kept. A node has fewer requests outstanding than this, so that
 /// the id of a retry is always known. This crate's own tests use few, so that ids are dropped.
 pub const IDS_PER_NODE: usize = if cfg!(test) { 4 } else { 1024 };

@@ -39,10 +39,10 @@ mod records;
 
 use std::borrow::Cow;
 
-use crate::codec::{Reader, put_length};
-use crate::digest::{Parts, RollingDigest};
+use crate::codec::Reader;
+use crate::digest::{Parts, put_parts, read_parts};
 use crate::key::{ClusterKey, KeyRing, Tag};
-use crate::limits::{DIGEST_PARTS_MAX, KEYS_LEVEL, MESSAGE_BYTES_MAX, SLICES_LEVEL};
+use crate::limits::{KEYS_LEVEL, MESSAGE_BYTES_MAX, SLICES_LEVEL};
 use crate::operation::NodeId;
 pub use crate::round::SliceMark;
 pub use keys::{KeyHolder, KeyOffer, KeyRotation};
@@ -204,17 +204,6 @@ impl<'m> Digests<'m> {
     pub fn parts(&self) -> Parts {
         read_parts(&mut Reader(self.parts)).unwrap_or_default()
     }
-}
-
-fn read_parts(reader: &mut Reader<'_>) -> Option<Parts> {
-    let count = usize::try_from(reader.u32()?).ok().filter(|count| *count <= DIGEST_PARTS_MAX)?;
-    let mut parts = Parts::new();
-    for _ in 0..count {
-        let name = std::str::from_utf8(reader.bytes()?).ok()?.to_owned();
-        parts.insert(name, RollingDigest::of_bytes(reader.array()?));
-    }
-    reader.end()?;
-    (parts.len() == count).then_some(parts)
 }
 
 /// Reason why bytes are not a valid message.
@@ -406,12 +395,7 @@ pub(crate) fn encode_digests(
     let mut out = head(key, KIND_DIGESTS, generation);
     out.extend(node.0.to_be_bytes());
     out.extend(mark.to_be_bytes());
-    put_length(&mut out, parts.len().min(DIGEST_PARTS_MAX));
-    for (name, digest) in parts.iter().take(DIGEST_PARTS_MAX) {
-        put_length(&mut out, name.len());
-        out.extend(name.as_bytes());
-        out.extend(digest.to_bytes());
-    }
+    put_parts(&mut out, parts);
     sealed(keys, key, out).0
 }
 
@@ -468,6 +452,7 @@ fn sealed(keys: &KeyRing, key: u32, mut out: Vec<u8>) -> (Vec<u8>, Tag) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::digest::RollingDigest;
     use crate::key::Fingerprint;
     use crate::operation::OperationId;
     use crate::round::{PlannedSlice, Slice};

@@ -75,16 +75,14 @@ impl Slice {
 impl SliceMark {
     pub(crate) fn decode(reader: &mut Reader<'_>) -> Option<SliceMark> {
         let (node, round, at, bytes) = (NodeId(reader.u32()?), reader.u64()?, reader.u64()?, reader.u64()?);
-        let slice = Slice { from: point(reader)?, to: point(reader)? };
-        let is_forward = slice.to.is_empty() || slice.from < slice.to;
-        is_forward.then_some(SliceMark { node, round, at, planned: PlannedSlice { slice, bytes } })
+        let slice = read_slice(reader)?;
+        Some(SliceMark { node, round, at, planned: PlannedSlice { slice, bytes } })
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         out.extend(self.node.0.to_be_bytes());
         [self.round, self.at, self.planned.bytes].iter().for_each(|number| out.extend(number.to_be_bytes()));
-        put_point(out, &self.planned.slice.from);
-        put_point(out, &self.planned.slice.to);
+        put_slice(out, &self.planned.slice);
     }
 }
 
@@ -125,6 +123,16 @@ impl Round {
         let (began_at, bytes) = (reader.u64()?, reader.u64()?);
         Some(Round { ended, ended_at, ended_bytes, began_at, bytes, next: point(reader)? })
     }
+}
+
+pub(crate) fn put_slice(out: &mut Vec<u8>, slice: &Slice) {
+    put_point(out, &slice.from);
+    put_point(out, &slice.to);
+}
+
+pub(crate) fn read_slice(reader: &mut Reader<'_>) -> Option<Slice> {
+    let slice = Slice { from: point(reader)?, to: point(reader)? };
+    (slice.to.is_empty() || slice.from < slice.to).then_some(slice)
 }
 
 fn point(reader: &mut Reader<'_>) -> Option<Vec<u8>> {

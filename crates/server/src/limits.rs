@@ -631,6 +631,18 @@ pub const LOG_WAIT_MAX: Duration = Duration::from_secs(2);
 /// Number of blocks of records that are kept because other replicas may ask for them.
 pub const LOG_BLOCKS_KEPT: usize = 16;
 
+/// Interval between comparisons of a slice of the data with that of replicas.
+pub const COMPARE_INTERVAL: Duration = Duration::from_secs(600);
+
+/// Most bytes of rows in such a slice.
+pub const COMPARE_SLICE_BYTES: u64 = 256 << 20;
+
+/// Niceness of the thread that reads a slice, because no client waits for it.
+pub const DIGEST_NICENESS: i32 = 19;
+
+/// Most parts that a message about differing data lists.
+pub const DIFFERING_PARTS_LOGGED: usize = 20;
+
 /// Time after its last request for which a replica is shown.
 pub const CONSUMER_KEPT: Duration = Duration::from_secs(10);
 

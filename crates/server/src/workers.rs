@@ -11,6 +11,7 @@ pub(crate) mod changed_passwords;
 pub(crate) mod copies;
 pub(crate) mod copy_state;
 pub(crate) mod delays;
+pub(crate) mod digest_thread;
 pub(crate) mod due_changes;
 pub(crate) mod follow;
 pub(crate) mod guesses;

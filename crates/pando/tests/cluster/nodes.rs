@@ -1,7 +1,6 @@
 //! Guarantees of a cluster's nodes to each other and to clients, on one broker.
 
-use std::path::Path;
-
+use crate::support::altered_rows::alter_row;
 use crate::support::clients::{ldap_utility, run};
 use crate::support::cluster::{Cluster, add_unit, figure, read as entry, try_add, unit, until};
 use crate::support::pando::{Start, command};
@@ -213,7 +212,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     assert_eq!(figure(&third, "Level"), LEVEL_MAX.to_string());
 
     assert!(third.stop().success());
-    plant(&cluster.data(3), b"leaf");
+    alter_row(&cluster.data(3), b"leaf");
     let mut third = cluster.start(3);
     let status = third.exit();
     assert!(!status.success(), "{status:?}");
@@ -234,23 +233,6 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     until("it follows", || entry(&mut third.administrator(), &unit("unmoved")));
     cluster.expect_equal(&[(1, first), (2, second), (3, &third)]);
     third
-}
-
-/// Alters the row of an entry that has this text.
-pub(crate) fn plant(data: &Path, text: &[u8]) {
-    let (_store, mut writer) =
-        store::Store::open(data, directory::rows::MAPS, &store::Options::default()).unwrap();
-    let mut batch = writer.begin().unwrap();
-    let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
-    let rows = batch.scan(directory::rows::ENTRIES, all, store::Direction::Forward).map(Result::unwrap);
-    let (key, mut value) = rows
-        .filter(|(_, value)| value.windows(text.len()).any(|part| part == text))
-        .map(|(key, value)| (key.to_vec(), value.to_vec()))
-        .next()
-        .unwrap();
-    *value.last_mut().unwrap() ^= 1;
-    batch.put(directory::rows::ENTRIES, &key, &value).unwrap();
-    batch.commit().unwrap();
 }
 
 /// Gives a node the data of the first, over the listener of the cluster.

@@ -1,6 +1,7 @@
 //! Nodes that compare their data a slice at a time.
 
-use super::nodes::{plant, reseed};
+use super::nodes::reseed;
+use crate::support::altered_rows::alter_row;
 use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 use crate::support::{Pando, SUFFIX};
 use ldap::ResultCode;
@@ -30,7 +31,7 @@ fn a_slice_of_a_round_finds_what_was_altered() {
     }
     until("node 3 has them", || read(&mut third.administrator(), &unit("unit-49")));
     assert!(third.stop().success());
-    plant(&cluster.data(3), b"unit-37");
+    alter_row(&cluster.data(3), b"unit-37");
     let mut third = cluster.start(3);
 
     let mut is_under_way = false;
@@ -68,7 +69,7 @@ fn a_dispute_stands_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, m
     let before = figure(first, "Alarms");
     until("node 2 has it", || read(&mut second.administrator(), &unit("unmoved")));
     assert!(second.stop().success());
-    plant(&cluster.data(2), b"unit-12");
+    alter_row(&cluster.data(2), b"unit-12");
     second = cluster.start(2);
     let is_disputed = || figure(first, "Alarms") != before;
     for _ in 0..STARTS_MAX {

@@ -20,6 +20,7 @@ mod indexes;
 mod migrate;
 mod online;
 mod replica;
+mod replica_compare;
 mod replica_faults;
 mod replicas;
 mod round_trip;

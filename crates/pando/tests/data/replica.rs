@@ -27,6 +27,7 @@ fn request(generation: [u8; 16], position: u64) -> LogRequest<'static> {
         wait_ms: 0,
         bytes_max: 1 << 20,
         name: "test",
+        comparison: &[],
     }
 }
 

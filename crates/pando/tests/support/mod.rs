@@ -4,6 +4,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test binary uses its own part")]
 
 pub mod access_requests;
+pub mod altered_rows;
 pub mod changes;
 pub mod clients;
 pub mod cluster;

@@ -8,7 +8,7 @@ use super::{Lineage, Relation};
 const SERVERS: usize = 5;
 const STEPS: u32 = 300;
 
-/// Records are numbers that occur once; in the log, the position and time of a record tell it from others.
+/// Records are numbers that occur once; in the log, position and time make a record unique.
 #[derive(Clone, Default)]
 struct Server {
     records: Vec<u32>,
@@ -28,7 +28,7 @@ enum Role {
     Replaced([u8; 16]),
 }
 
-/// How often each case arose.
+/// Number of times that each case arose.
 #[derive(Debug, Default)]
 struct Counts {
     continued: u32,

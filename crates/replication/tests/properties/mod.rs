@@ -1,5 +1,6 @@
 //! Properties that hold for any bytes. The fuzz target and `corpus_replay.rs` (on stable) call this.
 
+use replication::comparison::{Notice, Report};
 use replication::forward::{decode_answers, decode_requests, encode_answers, encode_requests};
 use replication::message::{Body, Generation, Message, encode_generation};
 use replication::{ClusterKey, Follower, KeyRing, Verdict};
@@ -8,6 +9,7 @@ use replication::{ClusterKey, Follower, KeyRing, Verdict};
 /// decoded values encode to the same octets, and a follower continues.
 pub(crate) fn cluster(bytes: &[u8]) {
     frames(bytes);
+    comparisons(bytes);
     rows(bytes);
     let keys = KeyRing::new(1, ClusterKey::new(&[1; 32]));
     assert!(Message::decode(bytes, &keys, 1).is_err(), "a tag without the key");
@@ -38,6 +40,15 @@ fn frames(bytes: &[u8]) {
     }
     if let Some(answers) = decode_answers(bytes) {
         assert!(encode_answers(&answers) == bytes);
+    }
+}
+
+fn comparisons(bytes: &[u8]) {
+    if let Some(report) = Report::decode(bytes) {
+        assert_eq!(Report::decode(&report.encode()), Some(report));
+    }
+    if let Some(notice) = Notice::decode(bytes) {
+        assert_eq!(Notice::decode(&notice.encode()), Some(notice));
     }
 }
 

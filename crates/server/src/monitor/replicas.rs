@@ -23,9 +23,17 @@ pub(super) fn own(figures: &ReplicaFigures) -> Group {
     group.count("Connections", "Connections to read the supplier's log", state.connections);
     group.count("Forwarded", "Changes passed on to the supplier and answered", state.forwarded);
     group.level("Waiting Changes", "Changes of this server's clients without an answer", state.waiting);
+    let differing = state.differing().map_or(Ok("no"), Err);
     group.add("Failing", "Why it does not follow", Value::Fault(state.error.map_or(Ok("no"), Err)));
     let apply = state.apply_error.map_or(Ok("no"), Err);
     group.add("Apply", "Why records are not applied", Value::Fault(apply));
+    group.count(
+        "Comparisons",
+        "Slices of the data compared with the supplier's",
+        state.findings.comparisons(),
+    );
+    group.count("Rounds", "How often all of the data was equal to the supplier's", state.findings.rounds());
+    group.add("Differing", "Subtrees whose data differs from the supplier's", Value::Fault(differing));
     group
 }
 
@@ -40,6 +48,8 @@ pub(super) fn group(reader: &LogReader, newest: u64) -> Option<Group> {
     group.level("Current", "Replicas that read the log of this server", consumers.len() as u64);
     let most = consumers.iter().map(|(_, consumer)| lag(consumer.position)).max().unwrap_or(0);
     group.level("Most Lag", "Changes that the slowest of them lacks", most);
+    let help = "Comparisons that found other data at a replica";
+    group.count("Differences", help, reader.differences());
     for (connection, consumer) in &consumers {
         let (name, who, position) = (&consumer.name, &consumer.who, consumer.position);
         let text = format!("{name:?} as {who}: position {position}, lacks {} changes", lag(position));

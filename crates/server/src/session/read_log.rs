@@ -6,6 +6,7 @@ use std::ops::ControlFlow;
 use directory::virtual_entries::{COPY_DATA, READ_LOG};
 use directory::{OperationError, Outcome};
 use ldap::{CopyRequest, ExtendedRequest, LogRequest, ResultCode};
+use replication::comparison::Report;
 use replication::{Lineage, Relation};
 
 use super::start_tls::Protection;
@@ -75,6 +76,10 @@ impl Session {
             generation: asked.generation,
             position: asked.position,
             digest,
+            report: match asked.comparison {
+                [] => None,
+                report => Some(Report::decode(report).ok_or_else(malformed)?),
+            },
             lineage: Lineage::decode(asked.lineage).ok_or_else(malformed)?,
             bytes_max,
             until: wait_until(context.now, asked.wait_ms),

@@ -7,6 +7,7 @@
 //! The thread starts with the first request.
 
 mod blocks;
+mod comparison;
 mod consumers;
 
 use std::io;
@@ -17,10 +18,12 @@ use std::time::{Duration, Instant};
 
 use directory::{Directory, OperationError, Outcome, Snapshot};
 use ldap::{LogAnswer, LogPart, ResultCode};
+use replication::comparison::Report;
 use replication::{Lineage, Relation};
 use sha2::{Digest, Sha256};
 
 use self::blocks::Blocks;
+use self::comparison::Comparisons;
 pub(crate) use self::consumers::{Consumer, Consumers};
 use crate::limits::{LOG_READS_MAX, LOG_WAIT_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
@@ -41,6 +44,8 @@ pub(crate) struct LogRead {
     /// End of the wait for records.
     pub(crate) until: Instant,
     pub(crate) consumer: Consumer,
+    /// Digests of the replica's data at a mark.
+    pub(crate) report: Option<Report>,
 }
 
 /// The thread and its requests. Dropping it ends the thread.
@@ -59,6 +64,7 @@ struct Inner {
     /// Whether the thread must be woken by the next commit.
     wants_commit: AtomicBool,
     consumers: Consumers,
+    comparisons: Comparisons,
 }
 
 #[derive(Default)]
@@ -94,6 +100,7 @@ impl LogReader {
             arrived: Condvar::new(),
             wants_commit: AtomicBool::new(false),
             consumers: Consumers::default(),
+            comparisons: Comparisons::default(),
         };
         LogReader { inner: Arc::new(inner), thread: Mutex::default() }
     }
@@ -122,7 +129,7 @@ impl LogReader {
         Ok(())
     }
 
-    /// Ends the thread, which shares the directory through its snapshot.
+    /// Ends the threads, which share the directory through their snapshots.
     pub(crate) fn stop(&self) {
         self.inner.lock().is_closed = true;
         self.inner.arrived.notify_all();
@@ -131,6 +138,7 @@ impl LogReader {
             // The thread returns no result.
             let _ = thread.join();
         }
+        self.inner.comparisons.stop();
     }
 
     /// Announces a commit. Costs one load if no replica waits.
@@ -144,6 +152,11 @@ impl LogReader {
     /// Returns the replicas that have read lately.
     pub(crate) fn consumers(&self) -> Vec<(u64, Consumer)> {
         self.inner.consumers.all(Instant::now())
+    }
+
+    /// Returns how many comparisons with replicas found a difference.
+    pub(crate) fn differences(&self) -> u64 {
+        self.inner.comparisons.differences()
     }
 }
 
@@ -217,12 +230,13 @@ impl Inner {
         reads: &mut Vec<LogRead>,
         blocks: &mut Blocks,
     ) -> Result<(), OperationError> {
+        let directory = self.directory.upgrade();
         let snapshot = match snapshot {
             Some(snapshot) => {
                 snapshot.renew()?;
                 snapshot
             }
-            None => match self.directory.upgrade() {
+            None => match &directory {
                 Some(directory) => snapshot.insert(directory.snapshot()?),
                 // The server has stopped, and no client waits any more.
                 None => {
@@ -232,11 +246,15 @@ impl Inner {
             },
         };
         let (newest, now) = (snapshot.position()?, Instant::now());
+        if let Some(directory) = directory.filter(|_| !reads.is_empty()) {
+            self.comparisons.go_on(now, || Ok(directory.snapshot()?))?;
+        }
         let supplier = Supplier {
             snapshot,
             newest,
             generation: self.generation,
             lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
+            comparisons: &self.comparisons,
         };
         let mut answers = Vec::new();
         let mut later = Vec::with_capacity(reads.len());
@@ -283,6 +301,7 @@ struct Supplier<'s> {
     newest: u64,
     generation: [u8; 16],
     lineage: Lineage,
+    comparisons: &'s Comparisons,
 }
 
 impl Supplier<'_> {
@@ -295,18 +314,20 @@ impl Supplier<'_> {
     ) -> Result<Option<(Vec<u8>, bool)>, OperationError> {
         let first = read.position + 1;
         if let Some(refusal) = self.refusal(read)? {
-            return Ok(Some((self.without_records(refusal), false)));
+            return Ok(Some((self.without_records(refusal, &[]), false)));
         }
         if self.newest >= first {
             let records = blocks.read(self.snapshot, first, self.newest, read.bytes_max)?;
-            return Ok(Some((records.answer(self.newest, &self.lineage.encode(), first), true)));
+            let notice = self.comparisons.notice(read);
+            return Ok(Some((records.answer(self.newest, &self.lineage.encode(), first, &notice), true)));
         }
-        let nothing = || self.without_records(LogPart::Records { first, records: Vec::new() });
+        let none = || LogPart::Records { first, records: Vec::new() };
+        let nothing = || self.without_records(none(), &self.comparisons.notice(read));
         Ok((read.until <= now).then(|| (nothing(), true)))
     }
 
-    fn without_records(&self, part: LogPart<'_>) -> Vec<u8> {
-        LogAnswer { newest: self.newest, lineage: &self.lineage.encode(), part }.encode()
+    fn without_records(&self, part: LogPart<'_>, comparison: &[u8]) -> Vec<u8> {
+        LogAnswer { newest: self.newest, lineage: &self.lineage.encode(), part, comparison }.encode()
     }
 
     /// Returns the reason for which the replica gets no records.

@@ -7,6 +7,7 @@
 //! may have been made.
 
 mod apply;
+mod compare;
 pub(crate) mod copy;
 mod fetch;
 pub(crate) mod figures;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use directory::{Directory, Outcome, Writer};
 use replication::Lineage;
 
+use self::compare::Reports;
 use self::fetch::{Block, Fetcher, Source};
 use self::figures::ReplicaFigures;
 use self::forward::{Answers, Forwarder};
@@ -31,6 +33,7 @@ use crate::limits::{BLOCKS_WAITING_MAX, REPLICA_STOP, REPLICA_TICK};
 use crate::net::mailbox::Address;
 use crate::stamp::now_micros;
 use crate::telemetry::health::Health;
+use crate::workers::digest_thread::DigestThread;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
 use crate::workers::writer::replaced::promote;
@@ -79,6 +82,9 @@ struct Replica {
     epoch: Option<[u8; 16]>,
     /// Client that waits for the promotion, which is due.
     promoting: Option<Address>,
+    /// Computes digests of the data.
+    digests: DigestThread,
+    reports: Arc<Reports>,
 }
 
 /// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer.
@@ -112,7 +118,9 @@ impl Replica {
             let mut figures = parts.figures.lock();
             (figures.position, figures.newest, figures.epoch) = (position, position, lineage.number());
         }
+        let reports = Arc::<Reports>::default();
         let source = Source {
+            reports: Arc::clone(&reports),
             settings: parts.settings.clone(),
             directory: Arc::clone(&parts.directory),
             queue: Arc::clone(queue),
@@ -140,6 +148,8 @@ impl Replica {
             closing: None,
             epoch: None,
             promoting: None,
+            digests: DigestThread::default(),
+            reports,
             parts,
         })
     }

@@ -30,12 +30,23 @@ pub(super) fn own(figures: &Figures) -> Option<Finding> {
     );
     let reason = figures.text("Failing,Replica").filter(|reason| *reason != "no").unwrap_or_default();
     let apply = figures.text("Apply,Replica").filter(|reason| *reason != "no");
+    let differing = figures.text("Differing,Replica").filter(|parts| *parts != "no");
     let last = format!("it last had all changes {seconds} seconds ago");
     Some(match (state, apply) {
         ("promoted", _) => Finding::warning(REPLICA, "it was promoted: remove the table [replica]"),
         ("halted", _) => Finding::problem(REPLICA, format!("it does not go on, and {last}: {reason}")),
         (_, Some(apply)) => {
             Finding::problem(REPLICA, format!("it cannot apply records, and lacks {records}: {apply}"))
+        }
+        ("following", None) if differing.is_some() => {
+            let parts = differing.unwrap_or_default();
+            Finding::problem(
+                REPLICA,
+                format!(
+                    "its data differs from its supplier's, in: {parts}. `pando verify` on both may show which is \
+                     damaged; copy the data again"
+                ),
+            )
         }
         ("following", None) if records > 0 && seconds > LAG_WARNING_SECONDS => {
             Finding::warning(REPLICA, format!("it follows {supplier} and lacks {records} records; {last}"))
@@ -71,8 +82,12 @@ pub(super) fn supplier(config: &Config, now: u64) -> Option<Finding> {
 pub(super) fn readers(figures: &Figures) -> Option<Finding> {
     let count = figures.number("Current,Replicas")?;
     let lag = figures.number("Most Lag,Replicas").unwrap_or(0);
+    let differences = figures.number("Differences,Replicas").unwrap_or(0);
     let text = format!("{count} read the log of this server; the slowest lacks {lag} changes");
-    Some(if lag > LAG_WARNING_CHANGES {
+    Some(if differences > 0 {
+        let text = format!("{text}; comparisons found other data there, which this server's log names");
+        Finding::problem("replicas", text)
+    } else if lag > LAG_WARNING_CHANGES {
         Finding::warning("replicas", text)
     } else {
         Finding::fine("replicas", text)
@@ -111,8 +126,17 @@ mod tests {
             assert_eq!(found.weight, Weight::Problem);
             assert!(found.text.contains(reason) && found.text.contains("70 seconds ago"), "{found:?}");
         }
-        let readers =
-            |lag| readers(&figures(&[("Current,Replicas", "2"), ("Most Lag,Replicas", lag)])).unwrap();
-        assert_eq!((readers("9").weight, readers("20000").weight), (Weight::Fine, Weight::Warning));
+        let differing = figures(&[("State,Replica", "following"), ("Differing,Replica", "o=a")]);
+        assert_eq!(own(&differing).unwrap().weight, Weight::Problem);
+        let readers = |lag, differences| {
+            let pairs = [
+                ("Current,Replicas", "2"),
+                ("Most Lag,Replicas", lag),
+                ("Differences,Replicas", differences),
+            ];
+            readers(&figures(&pairs)).unwrap().weight
+        };
+        assert_eq!((readers("9", "0"), readers("20000", "0")), (Weight::Fine, Weight::Warning));
+        assert_eq!(readers("9", "1"), Weight::Problem);
     }
 }

@@ -16,8 +16,9 @@ use ldap::{
     VerifyCredentials, encode_cancel, encode_matched_values, encode_password_state, oids,
 };
 
+use replication::comparison::{Mark, Report};
 use replication::forward::{self, ForwardedRequester, encode_requests};
-use replication::{NodeId, OperationId};
+use replication::{NodeId, OperationId, Slice};
 
 use super::requests::{Dice, filter};
 use super::world::pick;
@@ -336,8 +337,16 @@ fn forwarded_change(dice: &mut Dice<'_>) -> Values {
 fn log_request(dice: &mut Dice<'_>) -> Values {
     let (position, bytes_max) = (dice.rng.u64(..1_000), dice.rng.u32(..100_000));
     let (digest, lineage) = (&[][..], &[][..]);
+    let slice = Slice { from: vec![b'e', dice.rng.u8(..)], to: Vec::new() };
+    let report = Report { mark: Mark { position, slice }, parts: Default::default() }.encode();
+    let comparison = match dice.rng.u8(..3) {
+        0 => &[][..],
+        1 => &report,
+        _ => &report[1..],
+    };
+    let (generation, name) = ([0; 16], "any");
     same(
-        LogRequest { generation: [0; 16], position, digest, lineage, wait_ms: 0, bytes_max, name: "any" }
+        LogRequest { generation, position, digest, lineage, wait_ms: 0, bytes_max, name, comparison }
             .encode(),
     )
 }

@@ -21,20 +21,22 @@ impl Replica {
         if self.apply_after.is_some_and(|after| after > Instant::now()) {
             return false;
         }
-        let (mut blocks, mut bytes) = (Vec::new(), 0);
+        let (mut blocks, mut bytes, mut mark) = (Vec::new(), 0, None);
         self.has_more_blocks = false;
-        while bytes < APPLY_BYTES_MAX {
+        // The data is compared as of the end of this commit.
+        while bytes < APPLY_BYTES_MAX && mark.is_none() {
             match self.blocks.try_recv() {
                 Ok(block) if block.reading <= self.unwanted => {}
-                Ok(block) => {
+                Ok(mut block) => {
                     bytes += block.records.iter().map(Vec::len).sum::<usize>();
+                    mark = block.mark.take();
                     blocks.push(block);
                 }
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
             self.fetcher.has_room();
         }
-        self.has_more_blocks = bytes >= APPLY_BYTES_MAX;
+        self.has_more_blocks = bytes >= APPLY_BYTES_MAX || mark.is_some();
         let Some(last) = blocks.last() else { return false };
         let reading = last.reading;
         // After a new connection the records begin again at an earlier position.
@@ -42,7 +44,12 @@ impl Replica {
         let (older, newer) = blocks.split_at(first);
         let applied = self.apply(writer, older).and_then(|()| self.apply(writer, newer));
         match applied {
-            Ok(()) => self.apply_after = None,
+            Ok(()) => {
+                self.apply_after = None;
+                if let Some(mark) = mark {
+                    self.compare(mark);
+                }
+            }
             Err(error) => self.not_applied(reading, &error),
         }
         true

@@ -11,8 +11,10 @@ use client::{ClientError, Connection};
 use directory::{Directory, OperationError};
 use ldap::{LogAnswer, LogPart, LogRequest, ResultCode, oids};
 use replication::Lineage;
+use replication::comparison::{Mark, Notice};
 use store::StoreError;
 
+use super::compare::Reports;
 use super::figures::{ReplicaFigures, ReplicaStage};
 use crate::config::ReplicaSettings;
 use crate::limits::{
@@ -36,6 +38,8 @@ pub(super) struct Block {
     pub(super) asked: Instant,
     /// Lineage of the supplier.
     pub(super) lineage: Lineage,
+    /// The data is compared with the supplier's after these records.
+    pub(super) mark: Option<Mark>,
 }
 
 /// State that the thread shares with its owner.
@@ -86,6 +90,7 @@ pub(super) struct Source {
     pub(super) queue: Arc<WriteQueue>,
     pub(super) figures: Arc<ReplicaFigures>,
     pub(super) blocks: SyncSender<Block>,
+    pub(super) reports: Arc<Reports>,
 }
 
 impl Fetcher {
@@ -173,11 +178,13 @@ impl Source {
             source_connection::connect("replica", supplier, authorities.as_ref(), identity, REPLICA_CONNECT)?;
         connection.set_timeout(REPLICA_LOOK)?;
         self.figures.lock().connections += 1;
-        let mut from = Place::of(&self.directory)?;
+        let (mut from, mut marks) = (Place::of(&self.directory)?, MarksRead::default());
         let generation = self.directory.generation()?;
         let bytes_max = u32::try_from(LOG_BLOCK_BYTES).unwrap_or(u32::MAX);
         loop {
             let lineage = from.lineage.encode();
+            let report = self.reports.next();
+            let comparison = report.as_ref().map(|report| report.encode()).unwrap_or_default();
             let request = LogRequest {
                 generation,
                 position: from.position,
@@ -186,20 +193,29 @@ impl Source {
                 wait_ms: u32::try_from(REPLICA_LOOK.as_millis()).unwrap_or(u32::MAX),
                 bytes_max,
                 name,
+                comparison: &comparison,
             };
             let asked = Instant::now();
             let value = ask(control, reading, &mut connection, &request.encode())?;
             let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
             let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
+            let notice = Notice::decode(answer.comparison).ok_or(FetchError::Malformed)?;
             let (first, records) = records_of(&from, &answer, &theirs)?;
             *has_read = true;
             self.figures.heard(answer.newest);
+            if let (Some(report), Some(verdict)) = (&report, notice.verdict) {
+                self.reports.judged(report, verdict, &self.figures);
+            }
             from.position += records.len() as u64;
             from.lineage = theirs.up_to(from.position);
             from.digest.clear();
             let records = records.into_iter().map(<[u8]>::to_vec).collect();
-            let block = Block { reading, first, records, newest: answer.newest, asked, lineage: theirs };
-            self.pass_on(control, block)?;
+            let mark = marks.due(notice.mark, first, from.position);
+            let block =
+                Block { reading, first, records, newest: answer.newest, asked, lineage: theirs, mark: None };
+            for block in block.ending_at(mark) {
+                self.pass_on(control, block)?;
+            }
         }
     }
 
@@ -221,6 +237,40 @@ impl Source {
                 }
             }
         }
+    }
+}
+
+impl Block {
+    /// Splits the records at a mark, so that the data can be read as of it.
+    fn ending_at(mut self, mark: Option<Mark>) -> impl Iterator<Item = Block> {
+        let Some(mark) = mark else { return [Some(self), None].into_iter().flatten() };
+        let before = usize::try_from((mark.position + 1).saturating_sub(self.first)).unwrap_or(usize::MAX);
+        let records = self.records.split_off(before.min(self.records.len()));
+        self.mark = Some(mark);
+        let first = self.first + self.records.len() as u64;
+        let (lineage, mark) = (self.lineage.clone(), None);
+        let rest = (!records.is_empty()).then_some(Block { first, records, lineage, mark, ..self });
+        [Some(self), rest].into_iter().flatten()
+    }
+}
+
+/// Marks of the supplier on one connection.
+#[derive(Default)]
+struct MarksRead {
+    last: Option<Mark>,
+    /// The last one, until its records have arrived.
+    waiting: Option<Mark>,
+}
+
+impl MarksRead {
+    /// Takes the mark of an answer, which the supplier repeats. Returns the mark that lies within the records of the
+    /// answer, which begin at `first` and end at `last`.
+    fn due(&mut self, received: Option<Mark>, first: u64, last: u64) -> Option<Mark> {
+        if received.is_some() && received != self.last {
+            self.last.clone_from(&received);
+            self.waiting = received;
+        }
+        self.waiting.take_if(|mark| mark.position <= last).filter(|mark| mark.position + 1 >= first)
     }
 }
 
@@ -311,5 +361,49 @@ fn records_of<'a>(
              directory away and start again)"
                 .to_owned(),
         ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mark(position: u64) -> Mark {
+        Mark { position, slice: Default::default() }
+    }
+
+    #[test]
+    fn a_mark_is_due_once_when_its_records_have_arrived() {
+        let mut marks = MarksRead::default();
+        assert_eq!(marks.due(Some(mark(12)), 5, 9), None, "its records are still to come");
+        assert_eq!(marks.due(None, 10, 14), Some(mark(12)));
+        assert_eq!(marks.due(Some(mark(12)), 15, 14), None, "the supplier repeats it");
+        // At the last record that the replica has.
+        assert_eq!(marks.due(Some(mark(14)), 15, 14), Some(mark(14)));
+        // A mark takes the place of an earlier one; one that was passed is dropped.
+        assert_eq!(marks.due(Some(mark(30)), 15, 20), None);
+        assert_eq!(marks.due(Some(mark(31)), 21, 40), Some(mark(31)));
+        assert_eq!((marks.due(Some(mark(3)), 41, 50), marks.due(None, 51, 60)), (None, None));
+    }
+
+    #[test]
+    fn records_are_split_at_a_mark() {
+        let block = || Block {
+            reading: 1,
+            first: 5,
+            records: vec![vec![5], vec![6], vec![7]],
+            newest: 9,
+            asked: Instant::now(),
+            lineage: Lineage::default(),
+            mark: None,
+        };
+        let split = |at: Option<u64>| -> Vec<_> {
+            let blocks = block().ending_at(at.map(mark));
+            blocks.map(|block| (block.first, block.records.concat(), block.mark.is_some())).collect()
+        };
+        assert_eq!(split(None), [(5, vec![5, 6, 7], false)]);
+        assert_eq!(split(Some(4)), [(5, vec![], true), (5, vec![5, 6, 7], false)]);
+        assert_eq!(split(Some(5)), [(5, vec![5], true), (6, vec![6, 7], false)]);
+        assert_eq!(split(Some(7)), [(5, vec![5, 6, 7], true)]);
     }
 }

@@ -3,6 +3,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use replication::comparison::Findings;
+
+use crate::limits::DIFFERING_PARTS_LOGGED;
+
 /// State of the replica.
 #[derive(Debug)]
 pub(crate) struct ReplicaFigures(Mutex<ReplicaState>);
@@ -55,6 +59,8 @@ pub(crate) struct ReplicaState {
     pub(crate) connections: u64,
     pub(crate) forwarded: u64,
     pub(crate) waiting: u64,
+    /// Results of comparisons with the supplier.
+    pub(crate) findings: Findings,
 }
 
 impl ReplicaState {
@@ -67,6 +73,13 @@ impl ReplicaState {
     pub(crate) fn not_ready(&self) -> Option<String> {
         let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Halted)?;
         Some(format!("this replica does not follow its supplier, and its data grows old: {error}"))
+    }
+
+    /// Returns the parts of the data that differ from the supplier's, if any do.
+    pub(crate) fn differing(&self) -> Option<String> {
+        let parts = self.findings.parts();
+        let listed = parts.iter().take(DIFFERING_PARTS_LOGGED).copied().collect::<Vec<_>>().join("; ");
+        (!parts.is_empty()).then_some(listed)
     }
 
     /// Returns the reason to send changes to another server.
@@ -92,6 +105,7 @@ impl ReplicaFigures {
             connections: 0,
             forwarded: 0,
             waiting: 0,
+            findings: Findings::default(),
         }))
     }
 
@@ -118,6 +132,7 @@ impl ReplicaFigures {
         let mut state = self.lock();
         (state.stage, state.error, state.apply_error, state.epoch) =
             (ReplicaStage::Promoted, None, None, epoch);
+        state.findings = Findings::default();
     }
 
     /// Notes an answer of the supplier with records.

@@ -1,0 +1,345 @@
+//! Comparison of replicas with their supplier, without a shared log: a slice at a time, as nodes of a cluster do.
+//!
+//! The supplier sets a [`Mark`]: a slice of the rows, and its newest position. No replica has a record beyond that
+//! position yet, so each can stop at it and read the slice as it is there. Replicas receive the mark with records, and
+//! send their digests with a later request for records. The supplier computes its own digests once for all of them.
+//!
+//! Encodings, with integers as in the rest of this crate and texts after their length (4):
+//!
+//! - report: position (8), begin and end of the slice, number of parts (4), and for each part its name and digest (32);
+//! - notice: flags (1): 1 for a mark, position (8), begin and end; 2 for a verdict (1), 0 for pending, 1 for unknown, 2
+//!   with the number (4) and names of the parts that differ.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use crate::codec::{Reader, put_length};
+use crate::digest::{self, Parts, put_parts, read_parts};
+use crate::limits::{COMPARISONS_KEPT, DIFFERENCES_MAX, DIGEST_PARTS_MAX};
+use crate::operation::NodeId;
+use crate::round::{Slice, put_slice, read_slice};
+
+const HAS_MARK: u8 = 1;
+const HAS_VERDICT: u8 = 2;
+
+/// Slice that supplier and replicas compare at one position.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Position of the last record that the rows contain.
+    pub position: u64,
+    /// The slice.
+    pub slice: Slice,
+}
+
+/// Digests of a replica at a mark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The mark.
+    pub mark: Mark,
+    /// Digests by part of the data.
+    pub parts: Parts,
+}
+
+/// Answer to a [`Report`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The supplier has not computed its digests yet: send the report again.
+    Pending,
+    /// The supplier does not know the mark any longer.
+    Unknown,
+    /// Parts that differ; none if the slices are equal.
+    Compared(BTreeSet<String>),
+}
+
+/// The part of an answer to a replica that is about comparisons.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notice {
+    /// The current mark, if the replica has not passed it.
+    pub mark: Option<Mark>,
+    /// Answer to the report of the request.
+    pub verdict: Option<Verdict>,
+}
+
+/// Marks of a supplier, the latest ones.
+#[derive(Debug, Default)]
+pub struct Marks {
+    /// Point at which the next slice begins. Empty: the next slice begins a round.
+    next: Vec<u8>,
+    set: VecDeque<(Mark, Option<Parts>)>,
+}
+
+/// Results of the comparisons of a replica.
+#[derive(Clone, Debug, Default)]
+pub struct Findings {
+    /// Slices that differ, and the parts in which they do.
+    differing: Vec<(Slice, BTreeSet<String>)>,
+    /// End of the slices that were equal, one after the other, since the beginning of a round.
+    equal_up_to: Option<Vec<u8>>,
+    comparisons: u64,
+    rounds: u64,
+}
+
+impl Mark {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend(self.position.to_be_bytes());
+        put_slice(out, &self.slice);
+    }
+
+    fn read(reader: &mut Reader<'_>) -> Option<Mark> {
+        Some(Mark { position: reader.u64()?, slice: read_slice(reader)? })
+    }
+}
+
+impl Report {
+    /// Decodes a report; returns `None` if it is malformed.
+    pub fn decode(bytes: &[u8]) -> Option<Report> {
+        let mut reader = Reader(bytes);
+        Some(Report { mark: Mark::read(&mut reader)?, parts: read_parts(&mut reader)? })
+    }
+
+    /// Encodes the report.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        self.mark.put(&mut out);
+        put_parts(&mut out, &self.parts);
+        out
+    }
+}
+
+impl Notice {
+    /// Decodes a notice; returns `None` if it is malformed.
+    pub fn decode(bytes: &[u8]) -> Option<Notice> {
+        let mut reader = Reader(bytes);
+        if bytes.is_empty() {
+            return Some(Notice::default());
+        }
+        let flags = reader.u8().filter(|flags| *flags <= HAS_MARK | HAS_VERDICT)?;
+        let mark = match flags & HAS_MARK {
+            0 => None,
+            _ => Some(Mark::read(&mut reader)?),
+        };
+        let verdict = match flags & HAS_VERDICT {
+            0 => None,
+            _ => Some(read_verdict(&mut reader)?),
+        };
+        reader.end()?;
+        Some(Notice { mark, verdict })
+    }
+
+    /// Encodes the notice. An empty one has no bytes.
+    pub fn encode(&self) -> Vec<u8> {
+        let Notice { mark, verdict } = self;
+        if mark.is_none() && verdict.is_none() {
+            return Vec::new();
+        }
+        let flag = |is_there, flag| if is_there { flag } else { 0 };
+        let mut out = vec![flag(mark.is_some(), HAS_MARK) | flag(verdict.is_some(), HAS_VERDICT)];
+        if let Some(mark) = mark {
+            mark.put(&mut out);
+        }
+        match verdict {
+            None => {}
+            Some(Verdict::Pending) => out.push(0),
+            Some(Verdict::Unknown) => out.push(1),
+            Some(Verdict::Compared(parts)) => {
+                out.push(2);
+                put_length(&mut out, parts.len());
+                for part in parts {
+                    put_length(&mut out, part.len());
+                    out.extend(part.as_bytes());
+                }
+            }
+        }
+        out
+    }
+}
+
+fn read_verdict(reader: &mut Reader<'_>) -> Option<Verdict> {
+    match reader.u8()? {
+        0 => Some(Verdict::Pending),
+        1 => Some(Verdict::Unknown),
+        2 => {
+            let count = usize::try_from(reader.u32()?).ok().filter(|count| *count <= DIGEST_PARTS_MAX)?;
+            let mut part = || Some(std::str::from_utf8(reader.bytes()?).ok()?.to_owned());
+            Some(Verdict::Compared((0..count).map(|_| part()).collect::<Option<_>>()?))
+        }
+        _ => None,
+    }
+}
+
+impl Marks {
+    /// Returns the point at which the next slice begins.
+    pub fn next(&self) -> &[u8] {
+        &self.next
+    }
+
+    /// Sets the mark of the next slice. The caller has served no record beyond its position.
+    pub fn set(&mut self, mark: Mark) {
+        self.next.clone_from(&mark.slice.to);
+        self.set.push_back((mark, None));
+        while self.set.len() > COMPARISONS_KEPT {
+            self.set.pop_front();
+        }
+    }
+
+    /// Takes the supplier's own digests at a mark.
+    pub fn summed(&mut self, mark: &Mark, parts: Parts) {
+        if let Some((_, own)) = self.set.iter_mut().find(|(of, _)| of == mark) {
+            *own = Some(parts);
+        }
+    }
+
+    /// Returns the current mark for a replica that has the records up to this position.
+    pub fn for_replica(&self, position: u64) -> Option<&Mark> {
+        self.set.back().map(|(mark, _)| mark).filter(|mark| position <= mark.position)
+    }
+
+    /// Compares the digests of a replica with those of the supplier.
+    pub fn judge(&self, report: &Report) -> Verdict {
+        match self.set.iter().find(|(mark, _)| *mark == report.mark) {
+            None => Verdict::Unknown,
+            Some((_, None)) => Verdict::Pending,
+            Some((_, Some(own))) => Verdict::Compared(differing(own, &report.parts)),
+        }
+    }
+}
+
+/// Returns the parts in which two servers differ.
+fn differing(own: &Parts, theirs: &Parts) -> BTreeSet<String> {
+    let both = [NodeId(1), NodeId(2)];
+    let reported = BTreeMap::from([(both[0], own.clone()), (both[1], theirs.clone())]);
+    // Of two servers no majority says which is right.
+    digest::compare(&BTreeSet::from(both), &reported).disputed
+}
+
+impl Findings {
+    /// Takes the result for a slice. Returns true if a part differs that was equal before.
+    ///
+    /// A difference stands until its slice is equal, or all slices of one round are: their ends move as rows are added.
+    pub fn take(&mut self, slice: Slice, parts: BTreeSet<String>) -> bool {
+        self.comparisons += 1;
+        let is_new = {
+            let known = self.parts();
+            parts.iter().any(|part| !known.contains(part.as_str()))
+        };
+        self.differing.retain(|(of, _)| !slice.covers(of));
+        if !parts.is_empty() {
+            self.equal_up_to = None;
+            self.differing.truncate(DIFFERENCES_MAX - 1);
+            self.differing.push((slice, parts));
+            return is_new;
+        }
+        let continues = slice.from.is_empty() || self.equal_up_to.as_ref() == Some(&slice.from);
+        self.equal_up_to = (continues && !slice.to.is_empty()).then(|| slice.to.clone());
+        if continues && slice.to.is_empty() {
+            self.rounds += 1;
+            self.differing.clear();
+        }
+        false
+    }
+
+    /// Returns the parts that differ.
+    pub fn parts(&self) -> BTreeSet<&str> {
+        self.differing.iter().flat_map(|(_, parts)| parts.iter().map(String::as_str)).collect()
+    }
+
+    /// Returns the number of slices that were compared.
+    pub fn comparisons(&self) -> u64 {
+        self.comparisons
+    }
+
+    /// Returns how often all of the data was compared and equal.
+    pub fn rounds(&self) -> u64 {
+        self.rounds
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::digest::RollingDigest;
+
+    fn slice(from: &[u8], to: &[u8]) -> Slice {
+        Slice { from: from.to_vec(), to: to.to_vec() }
+    }
+
+    fn parts(rows: &[(&str, &[u8])]) -> Parts {
+        let mut parts = Parts::new();
+        rows.iter().for_each(|(part, row)| parts.entry((*part).to_owned()).or_default().add(b"key", row));
+        parts
+    }
+
+    fn names(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn messages_are_read_back_and_cut_ones_are_refused() {
+        let mark = Mark { position: 7, slice: slice(b"e1", b"") };
+        let report = Report { mark: mark.clone(), parts: parts(&[("o=a", b"1"), ("o=b", b"2")]) };
+        let bytes = report.encode();
+        assert_eq!(Report::decode(&bytes), Some(report));
+        assert!((0..bytes.len()).all(|end| Report::decode(&bytes[..end]).is_none()));
+        let verdicts = [Verdict::Pending, Verdict::Unknown, Verdict::Compared(names(&["o=a", "o=b"]))];
+        for verdict in verdicts.map(Some).into_iter().chain([None]) {
+            for mark in [None, Some(mark.clone())] {
+                let notice = Notice { mark, verdict: verdict.clone() };
+                let bytes = notice.encode();
+                assert_eq!(Notice::decode(&bytes), Some(notice));
+                // Without any bytes there is no notice.
+                assert!((1..bytes.len()).all(|end| Notice::decode(&bytes[..end]).is_none()));
+            }
+        }
+        // A slice that ends before it begins, and an unknown flag.
+        let backwards = Mark { position: 7, slice: slice(b"e2", b"e1") };
+        assert_eq!(Notice::decode(&Notice { mark: Some(backwards), verdict: None }.encode()), None);
+        assert_eq!(Notice::decode(&[4]), None);
+    }
+
+    #[test]
+    fn a_supplier_compares_what_replicas_report_at_its_marks() {
+        let mut marks = Marks::default();
+        assert_eq!((marks.next(), marks.for_replica(0)), (&b""[..], None));
+        let first = Mark { position: 10, slice: slice(b"", b"e5") };
+        marks.set(first.clone());
+        assert_eq!(marks.next(), b"e5");
+        // A replica that has passed the position cannot read the rows of that position any longer.
+        assert_eq!((marks.for_replica(10), marks.for_replica(11)), (Some(&first), None));
+        let own = parts(&[("o=a", b"1"), ("o=b", b"2")]);
+        let report = |mark: &Mark, parts| Report { mark: mark.clone(), parts };
+        assert_eq!(marks.judge(&report(&first, own.clone())), Verdict::Pending);
+        marks.summed(&first, own.clone());
+        assert_eq!(marks.judge(&report(&first, own.clone())), Verdict::Compared(names(&[])));
+        let other = parts(&[("o=a", b"1"), ("o=b", b"3"), ("o=c", b"4")]);
+        assert_eq!(marks.judge(&report(&first, other)), Verdict::Compared(names(&["o=b", "o=c"])));
+        let unset = Mark { position: 9, ..first.clone() };
+        assert_eq!(marks.judge(&report(&unset, own.clone())), Verdict::Unknown);
+        for position in 11..11 + COMPARISONS_KEPT as u64 {
+            marks.set(Mark { position, slice: slice(b"e5", b"") });
+        }
+        assert_eq!(marks.judge(&report(&first, own)), Verdict::Unknown, "it is forgotten");
+        assert_eq!(RollingDigest::default(), RollingDigest::of_bytes([0; 32]));
+    }
+
+    #[test]
+    fn a_difference_stands_until_its_slice_or_a_whole_round_is_equal() {
+        let mut found = Findings::default();
+        let none = || names(&[]);
+        assert!(!found.take(slice(b"", b"e5"), none()));
+        assert!(found.take(slice(b"e5", b""), names(&["o=a"])));
+        assert!(!found.take(slice(b"e5", b""), names(&["o=a"])), "it is known");
+        assert_eq!((found.rounds(), found.parts()), (0, BTreeSet::from(["o=a"])));
+        // Another slice is equal; then the same one.
+        found.take(slice(b"", b"e6"), none());
+        assert_eq!(found.parts().len(), 1);
+        found.take(slice(b"e4", b""), none());
+        assert_eq!((found.rounds(), found.parts().len()), (0, 0));
+        // A round with other ends.
+        assert!(found.take(slice(b"e2", b"e5"), names(&["o=b"])));
+        for (from, to) in [(&b"e3"[..], &b""[..]), (b"", b"e3"), (b"e4", b""), (b"", b"e3")] {
+            found.take(slice(from, to), none());
+        }
+        assert_eq!((found.rounds(), found.parts().len()), (0, 1), "no round was complete");
+        found.take(slice(b"e3", b""), none());
+        assert_eq!((found.rounds(), found.parts().len()), (1, 0));
+    }
+}

@@ -1,0 +1,47 @@
+//! A thread that reads rows for a comparison of this server with another.
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::thread::JoinHandle;
+
+use system::lower_priority;
+
+use crate::limits::DIGEST_NICENESS;
+
+/// The thread. Dropping it ends the thread, which shares the directory through its snapshot.
+#[derive(Default)]
+pub(crate) struct DigestThread {
+    alive: Arc<()>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl DigestThread {
+    /// Returns true if the thread is reading.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Starts the work, which ends when its argument is no longer alive. The last work is done.
+    ///
+    /// # Errors
+    /// The system gives no thread.
+    pub(crate) fn start(&mut self, work: impl FnOnce(Weak<()>) + Send + 'static) -> io::Result<()> {
+        let alive = Arc::downgrade(&self.alive);
+        let run = move || {
+            lower_priority(DIGEST_NICENESS, "comparing data with other servers has no low priority");
+            work(alive);
+        };
+        self.thread = Some(std::thread::Builder::new().name("pando-digest".to_owned()).spawn(run)?);
+        Ok(())
+    }
+}
+
+impl Drop for DigestThread {
+    fn drop(&mut self) {
+        self.alive = Arc::default();
+        if let Some(thread) = self.thread.take() {
+            // The thread returns no result.
+            let _ = thread.join();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Comparison of this replica's data with the supplier's, at the marks that arrive with records.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use forwarding::row_digests::digests;
+use replication::comparison::{Mark, Report, Verdict};
+
+use super::Replica;
+use super::figures::ReplicaFigures;
+
+/// Digests at the last mark, until the supplier has compared them.
+#[derive(Default)]
+pub(super) struct Reports(Mutex<Option<Report>>);
+
+impl Reports {
+    /// Returns the digests to send with the next request.
+    pub(super) fn next(&self) -> Option<Report> {
+        self.lock().clone()
+    }
+
+    /// Takes the supplier's answer to digests.
+    pub(super) fn judged(&self, report: &Report, verdict: Verdict, figures: &ReplicaFigures) {
+        if verdict == Verdict::Pending {
+            return;
+        }
+        // Those of a later mark may have arrived meanwhile.
+        drop(self.lock().take_if(|next| next == report));
+        let Verdict::Compared(parts) = verdict else { return };
+        let position = report.mark.position;
+        let mut state = figures.lock();
+        if state.findings.take(report.mark.slice.clone(), parts) {
+            let parts = state.differing().unwrap_or_default();
+            tracing::error!(
+                "the data of this replica differs from the supplier's at position {position}, in: {parts}. `pando \
+                 verify` on both may show which is damaged; to copy the data again, move the data directory away and \
+                 start again"
+            );
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<Report>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Replica {
+    /// Computes the digests of the slice of a mark, if the data is at its position.
+    pub(super) fn compare(&mut self, mark: Mark) {
+        if self.position != mark.position || self.digests.is_busy() {
+            return;
+        }
+        let snapshot = match self.parts.directory.snapshot() {
+            Ok(snapshot) if snapshot.position().is_ok_and(|position| position == mark.position) => snapshot,
+            Ok(_) => return,
+            Err(error) => return tracing::warn!(%error, "the data is not compared with the supplier's"),
+        };
+        let reports = Arc::clone(&self.reports);
+        let started = self.digests.start(move |alive| match digests(&snapshot, &mark.slice, alive) {
+            Ok(parts) => *reports.lock() = Some(Report { mark, parts }),
+            Err(error) => tracing::error!("the data cannot be compared with the supplier's: {error}"),
+        });
+        if let Err(error) = started {
+            tracing::warn!("the data is not compared with the supplier's: {error}");
+        }
+    }
+}
