@@ -20,10 +20,10 @@ import os
 import pathlib
 import secrets
 import shutil
-import socket
 import subprocess
 import sys
-import time
+
+from shared import free_port, listening
 
 PANDO = "target/release/pando"
 SUFFIX = "dc=example,dc=com"
@@ -54,34 +54,11 @@ def options():
     return parser.parse_args()
 
 
-@contextlib.contextmanager
-def listening(words, scheme, log, cpu):
-    """A command of Pando that listens on a free port, on a processor, until it is done with: address and process id."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"127.0.0.1:{port}"
-    command = ["taskset", "-c", cpu, PANDO, *words, "--listen", scheme + address]
+def serving(words, scheme, log, cpu):
+    """A command of Pando that listens on a free port, on a processor, until it is done with: port and process id."""
+    port = free_port()
     environment = dict(os.environ, PANDO_ADMIN_PASSWORD=PASSWORD)
-    with open(log, "ab") as said:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment)
-    try:
-        deadline = time.monotonic() + 60
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"{words[0]} does not listen: see {log}")
-            time.sleep(0.05)
-        yield address, process.pid
-    finally:
-        process.terminate()
-        try:
-            process.wait(60)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+    return listening([PANDO, *words, "--listen", f"{scheme}127.0.0.1:{port}"], port, log, cpu, environment)
 
 
 def run(server, clients, targets, agents, arguments, how):
@@ -90,10 +67,10 @@ def run(server, clients, targets, agents, arguments, how):
     command = [PANDO, "bench", "run", "people-search", "--no-limit", "--no-check", "-D", ADMIN]
     command += ["-y", str(arguments.folder / "password"), "--entries", str(arguments.entries)]
     command += ["--clients", str(clients), "--warmup", "3s", "-o", str(output)]
-    command += ["--agents", ",".join(address for address, _ in agents)]
+    command += ["--agents", ",".join(f"127.0.0.1:{port}" for port, _ in agents)]
     command += ["--token-file", str(arguments.folder / "token")]
-    for address, process in targets:
-        command += ["--target", f"ldap://{address}", "--server-pid", str(process)]
+    for port, process in targets:
+        command += ["--target", f"ldap://127.0.0.1:{port}", "--server-pid", str(process)]
     finished = subprocess.run(command + how, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if finished.returncode != (7 if server == "null" else 0):
         sys.exit(f"{clients} connections: {finished.stdout[-2000:]} {finished.stderr[-2000:]}")
@@ -113,8 +90,8 @@ def measure(server, clients, arguments):
 
     with contextlib.ExitStack() as running:
         scheme = "" if server == "null" else "ldap://"
-        targets = [running.enter_context(listening(command(number), scheme, log, "0")) for number in numbers]
-        agents = [running.enter_context(listening(token, "", log, "1")) for _ in numbers]
+        targets = [running.enter_context(serving(command(number), scheme, log, "0")) for number in numbers]
+        agents = [running.enter_context(serving(token, "", log, "1")) for _ in numbers]
         idle = run(server, clients, targets, agents, arguments, ["--rate", "1000", "--duration", "3s"])
         busy = run(server, clients, targets, agents, arguments, ["--duration", f"{arguments.seconds}s"])
     # The null responder's answers are none of people-search's, so they count as wrong.

@@ -29,6 +29,8 @@ import subprocess
 import sys
 import time
 
+from shared import bind_request, cpu_seconds, element, finish, free_port, head, listening
+
 SUFFIX = "dc=example,dc=com"
 ADMIN = f"cn=admin,{SUFFIX}"
 PASSWORD = "data-rules-password"
@@ -95,43 +97,6 @@ def write_groups(path, users, levels, stored):
                 values = "".join(f"member: {name}\n" for name in members.pop((level, number)))
                 out.write(f"dn: {group(level, number)}\nobjectClass: groupOfNames\ncn: l{level}.{number}\n")
                 out.write(values + (member_of(upper) if upper else "") + "\n")
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
-def finish(command, log):
-    """Runs a command, which must succeed."""
-    with open(log, "ab") as said:
-        if subprocess.run(command, stdout=said, stderr=said, check=False).returncode != 0:
-            sys.exit(f"{command[0]} failed: see {log}")
-
-
-@contextlib.contextmanager
-def listening(command, port, log):
-    """A server on processor 0 until it is done with: its port and process id."""
-    with open(log, "ab") as said:
-        process = subprocess.Popen(["taskset", "-c", "0", *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said)
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            with contextlib.suppress(OSError):
-                socket.create_connection(("127.0.0.1", port), 1).close()
-                break
-            if process.poll() is not None or time.monotonic() > deadline:
-                sys.exit(f"{command[0]} does not listen: see {log}")
-            time.sleep(0.05)
-        yield port, process.pid
-    finally:
-        process.terminate()
-        try:
-            process.wait(120)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def pando(arguments, name, ldif, settings):
@@ -449,13 +414,6 @@ def unique(run):
             run.rounds("adds of people", clients, measured)
 
 
-def element(tag, *parts):
-    """An element of BER."""
-    body = b"".join(parts)
-    length = bytes([len(body)]) if len(body) < 128 else b"\x82" + len(body).to_bytes(2, "big")
-    return bytes([tag]) + length + body
-
-
 class Client:
     """A connection that makes ten changes again and again: `way` is one, ten or transaction."""
 
@@ -466,7 +424,7 @@ class Client:
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.way, self.number, self.message, self.received = way, number, 0, b""
         self.turn, self.step, self.awaited, self.groups, self.latencies = 0, 0, 0, 0, []
-        self.send([(element(0x60, b"\x02\x01\x03", element(4, ADMIN.encode()), element(0x80, PASSWORD.encode())), b"")])
+        self.send([(bind_request(ADMIN, PASSWORD), b"")])
         while self.awaited:
             self.receive()
 
@@ -483,14 +441,8 @@ class Client:
         """Reads what there is; returns the last answer if no more is awaited. Every answer must be a success."""
         self.received += self.socket.recv(65536) or sys.exit("the server closed a connection")
         answer = None
-        while len(self.received) > 6:
-            length, head = self.received[1], 2
-            if length & 0x80:
-                head += length & 0x7F
-                length = int.from_bytes(self.received[2:head], "big")
-            if len(self.received) < head + length:
-                break
-            answer, self.received = self.received[head : head + length], self.received[head + length :]
+        while (place := head(self.received)) and place[1] <= len(self.received):
+            answer, self.received = self.received[slice(*place)], self.received[place[1] :]
             self.awaited -= 1
             if b"\x0a\x01\x00" not in answer:
                 sys.exit(f"refused: {answer}")
@@ -525,11 +477,6 @@ class Client:
             changed = [(self.modify(index), element(0xA0, control)) for index in range(10)]
             self.send(changed + [(self.extended(self.END, element(0x30, element(4, name))), b"")])
         self.step += 1
-
-
-def cpu_seconds(process):
-    fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def ten_changes(server, way, clients, seconds):

@@ -23,6 +23,8 @@ import sys
 import threading
 import time
 
+from shared import free_port, start
+
 PASSWORD = "large-password"
 SETTINGS = """suffixes = ["c=BA"]
 anonymous_read = true
@@ -140,22 +142,16 @@ class Run:
         password = self.folder / "password"
         password.write_text(PASSWORD + "\n")
         password.chmod(0o600)
-        start = time.monotonic()
-        log = open(self.folder / f"{step}.log", "wb")
-        process = subprocess.Popen(
-            ["taskset", "-c", "0", self.given.program, "serve", "--data", str(self.data),
-             "--listen", "ldap://127.0.0.1:0", "--admin-password-file", str(password)],
-            stdout=log, stderr=log,
+        begun = time.monotonic()
+        port = free_port()
+        target = f"ldap://127.0.0.1:{port}"
+        process = start(
+            [self.given.program, "serve", "--data", str(self.data), "--listen", target,
+             "--admin-password-file", str(password)],
+            port, self.folder / f"{step}.log", said_when_ready=target,
         )
         self.servers.append(process)
-        target = None
-        while target is None:
-            if process.poll() is not None:
-                sys.exit((self.folder / f"{step}.log").read_text())
-            words = (self.folder / f"{step}.log").read_text().split()
-            target = next((word for word in words if word.startswith("ldap://127.0.0.1:")), None)
-            time.sleep(0.02)
-        self.report(step, seconds_to_listen=round(time.monotonic() - start, 2))
+        self.report(step, seconds_to_listen=round(time.monotonic() - begun, 2))
         return process, target
 
     def measure(self, step, server, target, kind, rest, share=1.0, seconds=None):

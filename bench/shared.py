@@ -1,0 +1,91 @@
+"""What the measurements of this folder share: servers on free ports, what they use, and a few octets of LDAP."""
+
+import contextlib
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import time
+
+
+def free_port():
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def finish(command, log, reader=None):
+    """Runs a command, which must succeed."""
+    with open(log, "ab") as said:
+        done = subprocess.run(command, stdin=reader, stdout=said, stderr=said, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{command[0]} failed: see {log}")
+
+
+def start(command, port, log, cpu="0", environment=None, patience=120, said_when_ready=None):
+    """Starts a server on a processor, and waits until it listens on the port, or its new log has a text."""
+    with open(log, "ab") as said:
+        process = subprocess.Popen(
+            ["taskset", "-c", cpu, *command], stdin=subprocess.DEVNULL, stdout=said, stderr=said, env=environment
+        )
+    deadline = time.monotonic() + patience
+    while True:
+        if said_when_ready and said_when_ready in pathlib.Path(log).read_text(encoding="utf-8", errors="replace"):
+            return process
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 1).close()
+            if not said_when_ready:
+                return process
+        if process.poll() is not None or time.monotonic() > deadline:
+            process.kill()
+            sys.exit(f"{command[0]} does not listen: see {log}")
+        time.sleep(0.02)
+
+
+def end(process):
+    process.terminate()
+    try:
+        process.wait(120)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+@contextlib.contextmanager
+def listening(command, port, log, cpu="0", environment=None):
+    """A server until it is done with: its port and process id."""
+    process = start(command, port, log, cpu, environment)
+    try:
+        yield port, process.pid
+    finally:
+        end(process)
+
+
+def cpu_seconds(process):
+    fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def element(tag, *parts):
+    """An element of BER."""
+    body = b"".join(parts)
+    length = bytes([len(body)]) if len(body) < 128 else b"\x82" + len(body).to_bytes(2, "big")
+    return bytes([tag]) + length + body
+
+
+def bind_request(name, password):
+    return element(0x60, b"\x02\x01\x03", element(4, name.encode()), element(0x80, password.encode()))
+
+
+def head(octets, at=0):
+    """Where the content of the element at a place begins and ends, or None if the octets end before it begins."""
+    if len(octets) < at + 2:
+        return None
+    length, begin = octets[at + 1], at + 2
+    if length & 0x80:
+        begin += length & 0x7F
+        if len(octets) < begin:
+            return None
+        length = int.from_bytes(octets[at + 2 : begin], "big")
+    return begin, begin + length
