@@ -42,6 +42,10 @@ pub const SYNC_REQUEST: &str = "1.3.6.1.4.1.4203.1.9.1.1";
 pub const SYNC_STATE: &str = "1.3.6.1.4.1.4203.1.9.1.2";
 /// Content synchronization, end of a phase (RFC 4533).
 pub const SYNC_DONE: &str = "1.3.6.1.4.1.4203.1.9.1.3";
+/// DirSync: changes since a cookie (Active Directory, MS-ADTS section 3.1.1.3.4.1.3).
+pub const DIR_SYNC: &str = "1.2.840.113556.1.4.841";
+/// Cookie of the external change log (OpenDJ).
+pub const CHANGE_LOG_COOKIE: &str = "1.3.6.1.4.1.26027.1.5.4";
 /// Transaction specification: this update belongs to a transaction (RFC 5805).
 pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Password policy, request and response (draft-behera-ldap-password-policy).
