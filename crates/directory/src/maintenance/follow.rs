@@ -32,7 +32,7 @@ use crate::model::entry::EntryRow;
 use crate::model::name::{NormalName, has_uid, parse_dn};
 use crate::model::name_mapping::NameMapping;
 use crate::model::outcome::{OperationError, Outcome};
-use crate::model::rows::{ENTRIES, EntryId, INDEX, index_key};
+use crate::model::rows::{ENTRIES, EntryId, INDEX, NAMES, id_key, index_key};
 use crate::model::stamp::Stamp;
 use crate::password::{self, StorageScheme, is_hashed};
 use crate::read::bind::stored_passwords;
@@ -193,6 +193,11 @@ impl SourceEntry {
         }
         Ok(())
     }
+}
+
+/// Returns the identifier in a value of entryUUID, nsUniqueId or objectGUID.
+pub fn identifier(value: &[u8]) -> Option<SyncUuid> {
+    super::import::vendor::identifier(value).map(Uuid::into_bytes)
 }
 
 /// Returns the value of entryUUID.
@@ -502,6 +507,33 @@ pub fn others_below(
     Ok(others)
 }
 
+/// Returns true if there is an entry with this entryUUID.
+///
+/// # Errors
+/// The store failed.
+pub fn has_entry(snapshot: &Snapshot, uuid: &SyncUuid) -> Result<bool> {
+    Ok(entry_of(snapshot.state(), uuid)?.is_some())
+}
+
+/// Returns the entryUUIDs of an entry at or below `base` and of those below it, the youngest first.
+///
+/// # Errors
+/// The store failed.
+pub fn at_and_below(snapshot: &Snapshot, base: &str, uuid: &SyncUuid) -> Result<Vec<SyncUuid>> {
+    let state = snapshot.state();
+    let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
+    let (Some(id), Found::Entry(base, _)) = (entry_of(state, uuid)?, state.find(&name)?) else {
+        return Ok(Vec::new());
+    };
+    if !state.is_at_or_below(id, base)? {
+        return Ok(Vec::new());
+    }
+    match state.read.scan_below(NAMES, &id_key(id)).next().is_none() {
+        true => Ok(vec![*uuid]),
+        false => others_below(snapshot, &dn(state, id)?, &|_| false),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -613,6 +645,9 @@ mod tests {
         );
         let others = others_below(&directory.snapshot, SUFFIX, &|uuid| uuid == &[1; 16]).unwrap();
         assert_eq!(others.first(), Some(&[2; 16]));
+        let below = |uuid| at_and_below(&directory.snapshot, SUFFIX, &[uuid; 16]).unwrap();
+        assert_eq!((below(1), below(2), below(3)), (vec![[2; 16], [1; 16]], vec![[2; 16]], vec![]));
+        assert!(has_entry(&directory.snapshot, &[2; 16]).unwrap());
         makes(&mut directory, &SourceChange::Delete([2; 16]));
         makes(&mut directory, &SourceChange::Delete([1; 16]));
         makes(&mut directory, &SourceChange::Delete([1; 16]));

@@ -193,7 +193,7 @@ pub(in crate::maintenance) fn is_disabled(form: Disabled, value: &[u8]) -> bool 
 
 /// Converts an identifier to a UUID: text in the usual forms or in that of nsUniqueId, four groups of eight digits,
 /// or the sixteen octets of a GUID, of which the first three numbers are little-endian.
-pub(super) fn identifier(value: &[u8]) -> Option<Uuid> {
+pub(in crate::maintenance) fn identifier(value: &[u8]) -> Option<Uuid> {
     if let Ok(octets) = <[u8; 16]>::try_from(value) {
         return Some(Uuid::from_bytes_le(octets));
     }
