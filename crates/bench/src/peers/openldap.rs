@@ -161,13 +161,7 @@ impl Peer for OpenLdap {
     }
 
     fn start(&mut self) -> Result<Server, PeerError> {
-        let address = free_address()?;
-        let mut command = Command::new(PROGRAM);
-        // -d keeps it in the foreground; it logs to the standard error output then.
-        let logged = if self.setup.operation_log { "stats" } else { "none" };
-        let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
-        command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
-        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
+        self.start_at(free_address()?)
     }
 
     fn export(&mut self, ldif: &Path) -> Result<Option<process::Cost>, PeerError> {
@@ -178,6 +172,21 @@ impl Peer for OpenLdap {
 
     fn folder(&self) -> &Path {
         &self.folder
+    }
+}
+
+impl OpenLdap {
+    /// Starts it on an address.
+    ///
+    /// # Errors
+    /// It ends, or does not answer.
+    pub fn start_at(&mut self, address: SocketAddr) -> Result<Server, PeerError> {
+        let mut command = Command::new(PROGRAM);
+        // -d keeps it in the foreground; it logs to the standard error output then.
+        let logged = if self.setup.operation_log { "stats" } else { "none" };
+        let secure = self.secure.map(|secure| format!(" ldaps://{secure}")).unwrap_or_default();
+        command.args(["-d", logged, "-h", &format!("ldap://{address}{secure}"), "-f"]).arg(self.file());
+        Server::start(&self.product, &command, &self.log(), address, &self.setup.server_cores)
     }
 }
 

@@ -6,8 +6,9 @@ use std::net::SocketAddr;
 
 /// A running slapd, killed when dropped.
 pub struct Slapd {
-    server: Server,
-    secure_address: Option<SocketAddr>,
+    peer: OpenLdap,
+    server: Option<Server>,
+    address: SocketAddr,
 }
 
 impl Slapd {
@@ -37,7 +38,7 @@ impl Slapd {
             let mut peer = OpenLdap::amended(&folder, &setup, &amendments)
                 .unwrap_or_else(|error| panic!("{error}: run the tests by ./dev test, which installs it"));
             match peer.start() {
-                Ok(server) => return Slapd { server, secure_address: peer.secure_address() },
+                Ok(server) => return Slapd { address: server.address(), server: Some(server), peer },
                 Err(PeerError::Ended { said, .. }) if said.contains("bind(") => {}
                 Err(error) => panic!("{error}"),
             }
@@ -47,11 +48,20 @@ impl Slapd {
 
     /// Returns the address of its listener.
     pub fn address(&self) -> SocketAddr {
-        self.server.address()
+        self.address
+    }
+
+    /// Kills it, and starts it again on the same address.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart(&mut self) {
+        self.server = None;
+        self.server = Some(self.peer.start_at(self.address).unwrap_or_else(|error| panic!("{error}")));
     }
 
     /// Returns the address of its listener for `ldaps://`, if it has one.
     pub fn secure_address(&self) -> SocketAddr {
-        self.secure_address.expect("it listens for ldaps")
+        self.peer.secure_address().expect("it listens for ldaps")
     }
 }

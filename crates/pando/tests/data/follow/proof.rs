@@ -1,0 +1,138 @@
+//! The proof of a live migration: a large copy of a slapd that changes all the time, through kills and cuts on both
+//! sides. `./dev follow` runs it; the environment sets its size.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use support::relay::{Lasts, Relay};
+
+use super::*;
+
+/// Returns a number of the environment.
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().unwrap_or_else(|_| panic!("{name} is a number")))
+}
+
+/// Adds people in units of a thousand, and a group for each unit.
+fn plant_many(connection: &mut Connection, entries: u64) {
+    plant_more(connection);
+    for number in 0..entries {
+        let unit = format!("ou=t{},{SUFFIX}", number / 1_000);
+        if number % 1_000 == 0 {
+            add(connection, &unit, &[("objectClass", "organizationalUnit")]);
+            let group = [("objectClass", "groupOfNames"), ("member", unit.as_str())];
+            add(connection, &format!("cn=all,{unit}"), &group);
+        }
+        let (uid, number) = (format!("uid=n{number},{unit}"), number.to_string());
+        let anna = person_dn("anna");
+        let person = [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", &number), ("manager", &anna)];
+        add(connection, &uid, &person);
+    }
+}
+
+/// Makes changes at a rate, without reading the whole tree before each, until it is told to stop. Returns how many.
+fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool, seed: u64) -> u64 {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let open = || {
+        let mut connection = Connection::open(address).ok()?;
+        connection.bind(ADMIN_DN, ADMIN_PASSWORD).ok()?.is_success().then_some(connection)
+    };
+    let (mut connection, begun, mut made, mut turn) = (None, Instant::now(), 0, 0);
+    while !stop.load(Ordering::Relaxed) {
+        if connection.is_none() {
+            connection = open();
+        }
+        let Some(to) = &mut connection else {
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        turn += 1;
+        let units = entries.div_ceil(1_000).max(1);
+        let (from, other) = (random.u64(..units), random.u64(..units));
+        let (unit, person) = (format!("ou=t{from},{SUFFIX}"), random.u64(..entries));
+        let at = format!("uid=n{person},ou=t{},{SUFFIX}", person / 1_000);
+        let new = format!("uid=x{seed}-{turn},{unit}");
+        let outcome = match random.u8(..16) {
+            0..=3 => {
+                let attributes =
+                    [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "y"), ("manager", &at)];
+                to.add(&new, &attributes)
+            }
+            4 => to.delete(&at),
+            5 => to.modify_dn(&at, &format!("uid=n{person}"), Some(&format!("ou=t{other},{SUFFIX}"))),
+            // A tree and its way back, so that later names still exist.
+            6 => to
+                .modify_dn(&unit, &format!("ou=moved{seed}-{turn}"), Some(&format!("ou=people,{SUFFIX}")))
+                .and_then(|_| {
+                    let moved = format!("ou=moved{seed}-{turn},ou=people,{SUFFIX}");
+                    to.modify_dn(&moved, &format!("ou=t{from}"), Some(SUFFIX))
+                }),
+            7 => to.modify(&format!("cn=all,{unit}"), &[(ChangeOperation::Add, "member", &[&at])]),
+            8 => to.modify(&format!("cn=all,{unit}"), &[(ChangeOperation::Delete, "member", &[&at])]),
+            _ => to.modify(&at, &[(ChangeOperation::Replace, "title", &[&format!("{seed} {turn}")])]),
+        };
+        match outcome {
+            Ok(outcome) => made += u64::from(outcome.is_success()),
+            // The source was killed.
+            Err(_) => connection = None,
+        }
+        let due = begun + Duration::from_micros(1_000_000 * turn / rate.max(1));
+        std::thread::sleep(due.saturating_duration_since(Instant::now()));
+    }
+    made
+}
+
+#[test]
+#[ignore = "./dev follow runs it"]
+fn a_large_copy_equals_slapd_after_kills_and_cuts() {
+    let (entries, rate, faults) = (
+        number("PANDO_FOLLOW_ENTRIES", 100_000),
+        number("PANDO_FOLLOW_RATE", 200),
+        number("PANDO_FOLLOW_FAULTS", 30),
+    );
+    let (scratch, folder) = (Scratch::new("follow-proof"), Scratch::new("follow-proof-source"));
+    let rules = "access to * by * write\noverlay syncprov\nsyncprov-sessionlog 1000\n".to_owned();
+    let amendments = Amendments {
+        global: "moduleload syncprov\n".to_owned(),
+        rules: Some(rules),
+        ..Amendments::default()
+    };
+    let mut slapd = Slapd::amended(&folder, &["entryUUID", "entryCSN"], amendments);
+    let mut theirs = Connection::open(slapd.address()).unwrap();
+    assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    plant_many(&mut theirs, entries);
+    // Each connection of the copy to the source is cut after some megabytes.
+    let random = Arc::new(std::sync::Mutex::new(fastrand::Rng::with_seed(seed())));
+    let cuts = Arc::clone(&random);
+    let relay =
+        Relay::to(slapd.address(), move |_| Lasts::CutAfter(cuts.lock().unwrap().u64(1 << 16..64 << 20)));
+    let begun = Instant::now();
+    let mut copy = follower(&scratch, relay.address());
+    println!("first copy: {} entries in {:?}", entries, begun.elapsed());
+    let stop = Arc::<AtomicBool>::default();
+    let (address, own) = (slapd.address(), Arc::clone(&stop));
+    let seed = seed();
+    let changes = std::thread::spawn(move || change_at(address, (entries, rate), &own, seed));
+    for fault in 0..faults {
+        let pause = random.lock().unwrap().u64(200..3_000);
+        std::thread::sleep(Duration::from_millis(pause));
+        match fault % 2 {
+            0 => {
+                copy.kill();
+                copy = follower(&scratch, relay.address());
+            }
+            _ => slapd.restart(),
+        }
+    }
+    std::thread::sleep(Duration::from_secs(1));
+    stop.store(true, Ordering::Relaxed);
+    let made = changes.join().unwrap();
+    println!("{made} changes in {:?}, {faults} kills", begun.elapsed());
+    let ended = Instant::now();
+    equal(&scratch, slapd.address(), &copy, &["userPassword"]);
+    println!("equal {:?} after the last change", ended.elapsed());
+    assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
+    copy.stop();
+    command(&["verify", "--data", Pando::data(&scratch).to_str().unwrap()], None).expect_code(0);
+}
