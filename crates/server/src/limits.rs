@@ -793,6 +793,20 @@ pub const FOLLOW_RETRY_MIN: Duration = Duration::from_millis(250);
 /// See [`FOLLOW_RETRY_MIN`].
 pub const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
 
+/// Interval between questions for changes to a followed server that does not send them by itself.
+pub const FOLLOW_POLL: Duration = Duration::from_millis(500);
+
+/// Questions without new changes after which entries that wait for others are given up.
+pub const FOLLOW_PATIENCE: u32 = 10;
+
+/// Most changes, and octets of changed attributes, of an answer to such a question.
+pub const FOLLOW_POLL_CHANGES: u32 = 1_000;
+/// See [`FOLLOW_POLL_CHANGES`].
+pub const FOLLOW_POLL_BYTES: u32 = 1 << 20;
+
+/// Entries that such a server sends at a time.
+pub const FOLLOW_PAGE_ENTRIES: u32 = 500;
+
 /// Interval at which a wait for the followed server looks whether the server stops.
 pub const FOLLOW_LOOK: Duration = Duration::from_millis(250);
 

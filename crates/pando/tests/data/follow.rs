@@ -1,6 +1,8 @@
 //! A copy of another server's tree, which is kept up to date: from Debian's slapd, and from Pando.
 
+mod lists;
 mod mapped;
+mod proof;
 mod scripted;
 
 use crate::support;

@@ -1,21 +1,22 @@
 //! First copy of a followed server's tree: all entries are read and imported at once, before clients are served.
 //!
-//! The entries are read by content synchronization without a cookie (RFC 4533), written as LDIF, and pass through the
-//! import. The cookie at their end is stored after the import, and the thread that follows continues there. Without it,
+//! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
+//! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import, and the thread that follows continues there. Without it,
 //! after a crash in between, that thread compares everything. If the source fails, the import changes nothing, and the
 //! thread copies the entries one by one.
 
 use std::io::{self, Read};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use client::{Connection, Received};
-use directory::follow::{is_empty_context, is_left_out, uuid_text};
+use directory::follow::{SourceEntry, is_empty_context, is_left_out, uuid_text};
 use directory::password::StorageScheme;
 use ldap::ldif::put_ldif_line;
-use ldap::{MessageId, Response, ResultCode, SearchEntry, SyncDone, SyncStateValue, oids};
+use ldap::{MessageId, Response, ResultCode, SyncDone, SyncStateValue, oids};
 use schema::Schema;
 use sd_notify::NotifyState;
 
@@ -27,6 +28,7 @@ use crate::open::Opened;
 use crate::telemetry::health::notify;
 use crate::workers::copy_state::CopyState;
 use crate::workers::follow::FollowError;
+use crate::workers::follow::changes::{ChangeList, Exchange};
 use crate::workers::follow::source::{self, connect, search};
 
 /// Octets of text that are passed to the import at a time.
@@ -48,10 +50,13 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
     let as_is = Config { admin_password: None, ..config.clone() };
     let Some((schema, scheme)) = empty_context(&as_is, settings)? else { return Ok(()) };
     let begun = connect(settings).and_then(|mut connection| {
-        let id = search(settings, &mut connection, (false, None))?;
-        Ok((connection, id))
+        let content = match ChangeList::find(&mut connection)? {
+            Some(list) => Content::List(list),
+            None => Content::Sync(search(settings, &mut connection, (false, None))?),
+        };
+        Ok((connection, content))
     });
-    let (connection, id) = match begun {
+    let (connection, content) = match begun {
         Ok(begun) => begun,
         Err(error) => {
             failed(settings, &error);
@@ -60,9 +65,9 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
     };
     let (sender, chunks) = sync_channel(CHUNKS_MAX);
     let (settings_there, noticed) = (settings.clone(), Instant::now());
-    let reader = Reader { connection, id, schema, settings: settings_there, sender, entries: 0, noticed };
+    let reader = Reader { schema, settings: settings_there, sender, entries: 0, noticed };
     let thread = std::thread::Builder::new().name("pando-first-copy".to_owned());
-    let thread = thread.spawn(move || reader.run())?;
+    let thread = thread.spawn(move || reader.run(connection, &content))?;
     let text = Chunks { chunks, chunk: Vec::new(), read: 0 };
     let input = Input { name: settings.url.to_string(), data: InputData::Stream(Box::new(text)) };
     let how = Importing {
@@ -131,10 +136,16 @@ fn join(
     thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
 }
 
+/// How the entries are read.
+enum Content {
+    /// By content synchronization, with the id of the search.
+    Sync(MessageId),
+    /// By plain searches, after a cookie of the list of changes.
+    List(ChangeList),
+}
+
 /// Reads the source's entries on a thread of its own.
 struct Reader {
-    connection: Connection,
-    id: MessageId,
     schema: Arc<Schema>,
     settings: FollowSettings,
     sender: SyncSender<Chunk>,
@@ -144,8 +155,8 @@ struct Reader {
 
 impl Reader {
     /// Passes on all entries, and returns the cookie.
-    fn run(mut self) -> Result<Vec<u8>, FollowError> {
-        let outcome = self.read();
+    fn run(mut self, mut connection: Connection, content: &Content) -> Result<Vec<u8>, FollowError> {
+        let outcome = self.read(&mut connection, content);
         if let Err(error) = &outcome {
             // So that the import changes nothing. It may have ended.
             let _ = self.sender.send(Err(io::Error::other(error.to_string())));
@@ -153,21 +164,56 @@ impl Reader {
         outcome
     }
 
-    fn read(&mut self) -> Result<Vec<u8>, FollowError> {
+    fn read(&mut self, connection: &mut Connection, content: &Content) -> Result<Vec<u8>, FollowError> {
         let mut text = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
+        let cookie = match content {
+            Content::Sync(id) => self.read_content(connection, *id, &mut text)?,
+            Content::List(list) => self.read_list(connection, list, &mut text)?,
+        };
+        self.send(&mut text)?;
+        Ok(cookie)
+    }
+
+    fn read_content(
+        &mut self,
+        connection: &mut Connection,
+        id: MessageId,
+        text: &mut Vec<u8>,
+    ) -> Result<Vec<u8>, FollowError> {
         loop {
-            let received = self.connection.receive_any()?;
-            if received.id() != self.id {
+            let received = connection.receive_any()?;
+            if received.id() != id {
                 continue;
             }
-            if let Some(cookie) = self.take(&received, &mut text)? {
-                self.send(&mut text)?;
+            if let Some(cookie) = self.take(&received, text)? {
                 return Ok(cookie);
             }
-            if text.len() >= CHUNK_BYTES {
-                self.send(&mut text)?;
-            }
+            self.send_if_full(text)?;
         }
+    }
+
+    fn read_list(
+        &mut self,
+        connection: &mut Connection,
+        list: &ChangeList,
+        text: &mut Vec<u8>,
+    ) -> Result<Vec<u8>, FollowError> {
+        let mut exchange = Exchange { connection, is_stopping: &AtomicBool::new(false) };
+        let cookie = list.newest(&mut exchange)?;
+        let settings = self.settings.clone();
+        list.content(&mut exchange, (settings.source_base(), &settings.filter), &mut |entry| {
+            let entry = list.entry(entry)?;
+            if list.is_in_part(&entry) {
+                return Err(FollowError::Source("an entry has too many values to be sent at once"));
+            }
+            self.put(entry, text);
+            self.send_if_full(text)
+        })?;
+        Ok(list.stored(&cookie))
+    }
+
+    fn send_if_full(&mut self, text: &mut Vec<u8>) -> Result<(), FollowError> {
+        if text.len() >= CHUNK_BYTES { self.send(text) } else { Ok(()) }
     }
 
     fn send(&mut self, text: &mut Vec<u8>) -> Result<(), FollowError> {
@@ -190,7 +236,7 @@ impl Reader {
                     let text = "an entry has no sync state: is the source's provider enabled?";
                     return Err(FollowError::Source(text));
                 };
-                self.put(&entry, &state, text);
+                self.put(source::entry(&entry, state.uuid), text);
                 return Ok(None);
             }
             other => other,
@@ -204,9 +250,8 @@ impl Reader {
         Ok(Some(cookie.unwrap_or_default().to_vec()))
     }
 
-    fn put(&mut self, entry: &SearchEntry<'_>, state: &SyncStateValue<'_>, text: &mut Vec<u8>) {
+    fn put(&mut self, mut entry: SourceEntry, text: &mut Vec<u8>) {
         self.entries += 1;
-        let mut entry = source::entry(entry, state.uuid);
         entry.map(&self.schema, &self.settings.mapping, &self.settings.leave_out);
         put_ldif_line(text, "dn", entry.dn.as_bytes());
         put_ldif_line(text, "entryUUID", uuid_text(&entry.uuid).as_bytes());

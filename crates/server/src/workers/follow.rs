@@ -4,6 +4,7 @@
 //! server the copy continues from there: what is sent again changes nothing, because entries are compared by entryUUID.
 //! A cookie belongs to the source and the content; with another one everything is compared again.
 
+pub(crate) mod changes;
 mod cookie;
 mod figures;
 mod latest;
@@ -41,6 +42,11 @@ pub(crate) enum FollowError {
     /// The other server wants a new connection, with the cookie or without.
     #[error("the source asks to begin again")]
     Again,
+    /// The list of changes no longer begins at the cookie.
+    #[error(
+        "the source no longer has all changes since the last one here, so that the whole content is compared"
+    )]
+    CookieRefused,
     #[error(transparent)]
     Connect(#[from] SourceError),
     #[error(transparent)]

@@ -6,6 +6,8 @@
 //! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
 //! made.
 
+mod polls;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,6 +22,7 @@ use ldap::{
     SyncStateValue, SyncUuid, oids,
 };
 
+use super::changes::ChangeList;
 use super::latest::Latest;
 use super::recheck::Recheck;
 use super::refresh::Refresh;
@@ -109,18 +112,19 @@ impl<'f> Session<'f> {
         self.sent_cookie = usable.map(|state| state.cookie);
         let mut connection = source::connect(&self.follow.settings)?;
         connection.set_timeout(FOLLOW_LOOK)?;
-        let search =
-            source::search(&self.follow.settings, &mut connection, (true, self.sent_cookie.as_deref()))?;
+        let list = ChangeList::find(&mut connection)?;
         self.follow.figures.connections.fetch_add(1, Ordering::Relaxed);
         self.follow.figures.set_stage(FollowStage::Refreshing);
+        if let Some(list) = list {
+            return self.follow_list(&mut connection, &list);
+        }
+        // A cookie of a list means nothing to content synchronization.
+        self.sent_cookie.take_if(|cookie| ChangeList::is_cookie(cookie));
+        let search =
+            source::search(&self.follow.settings, &mut connection, (true, self.sent_cookie.as_deref()))?;
         self.heard = Instant::now();
         loop {
-            if self.follow.is_stopping.load(Ordering::Relaxed) {
-                return Err(FollowError::Stopping);
-            }
-            if self.follow.directory.is_promoted(self.follow.settings.base()) {
-                return Err(FollowError::Promoted);
-            }
+            self.check_end()?;
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
                 if self.recheck.is_due() {
@@ -139,6 +143,16 @@ impl<'f> Session<'f> {
                 Err(ClientError::TimedOut) => self.check_silence(&mut connection)?,
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    fn check_end(&self) -> Result<()> {
+        if self.follow.is_stopping.load(Ordering::Relaxed) {
+            return Err(FollowError::Stopping);
+        }
+        match self.follow.directory.is_promoted(self.follow.settings.base()) {
+            true => Err(FollowError::Promoted),
+            false => Ok(()),
         }
     }
 
@@ -250,7 +264,7 @@ impl<'f> Session<'f> {
 
     /// Makes entries equal that the source may have changed without a message.
     fn recheck(&mut self) -> Result<()> {
-        if !cookie::is_openldap(&self.cookie) {
+        if !cookie::is_openldap(&self.cookie) && !ChangeList::rechecks(&self.cookie) {
             return Ok(());
         }
         let entries = self.recheck.begin(self.follow)?;

@@ -1,0 +1,456 @@
+//! Sources without content synchronization: their list of changes names entries, which are then read.
+//!
+//! The list is asked again and again: the external change log of OpenDJ by its cookie, the retro change log of 389 DS
+//! and of Sun's servers by change numbers, and Active Directory by DirSync. What a change did is not repeated from the
+//! list: the entry is read as it is now, so nothing depends on the form in which a server describes changes. An entry
+//! that is no longer found is gone, or has left the content.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use client::{ClientError, Connection, Received};
+use directory::follow::{SourceEntry, identifier, uuid_text};
+use ldap::{
+    Control, Controls, ControlsBuf, DirSyncDone, DirSyncRequest, FilterBuf, PagedResults, Request, Response,
+    ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf, SyncUuid, oids,
+};
+
+use super::{FollowError, source};
+use crate::config::FollowSettings;
+use crate::limits::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
+
+type Result<T> = std::result::Result<T, FollowError>;
+
+/// Kind of a list of changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// External change log of OpenDJ, by cookie.
+    Cookie,
+    /// Retro change log, by number.
+    Number,
+    /// DirSync of Active Directory.
+    DirSync,
+}
+
+/// The list of changes of a source.
+pub(crate) struct ChangeList {
+    kind: Kind,
+    /// The entry at which the list is asked.
+    base: String,
+    /// Cookie of the last change, unless only the list itself names it.
+    newest: Vec<u8>,
+}
+
+/// A change.
+pub(super) struct Change {
+    pub(super) uuid: SyncUuid,
+    /// Whether the entry may have come from elsewhere, with others below it that no change names.
+    pub(super) may_be_moved: bool,
+}
+
+/// An answer to a question for changes.
+#[derive(Default)]
+pub(super) struct Polled {
+    pub(super) changes: Vec<Change>,
+    /// Cookie of the state after them; `None` if it is as before.
+    pub(super) cookie: Option<Vec<u8>>,
+    /// Whether there are more.
+    pub(super) has_more: bool,
+}
+
+/// What ends an exchange early, and where its entries go.
+pub(crate) struct Exchange<'e> {
+    pub(crate) connection: &'e mut Connection,
+    pub(crate) is_stopping: &'e AtomicBool,
+}
+
+type Each<'e> = &'e mut dyn FnMut(&SearchEntry<'_>) -> Result<()>;
+
+impl Kind {
+    /// Word at the beginning of stored cookies, which no cookie of content synchronization begins with.
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Cookie => "opendj ",
+            Kind::Number => "number ",
+            Kind::DirSync => "dirsync ",
+        }
+    }
+
+    /// Attribute with the identifier of an entry.
+    fn identifier(self) -> &'static str {
+        match self {
+            Kind::Cookie => "entryUUID",
+            Kind::Number => "nsUniqueId",
+            Kind::DirSync => "objectGUID",
+        }
+    }
+}
+
+impl ChangeList {
+    /// Returns the list of a source that has no content synchronization; `None` if it has, or has no list either.
+    pub(crate) fn find(connection: &mut Connection) -> Result<Option<ChangeList>> {
+        let names = [
+            "supportedControl",
+            "changelog",
+            "lastExternalChangelogCookie",
+            "lastChangeNumber",
+            "defaultNamingContext",
+        ];
+        let Some(root) = connection.entry("", &names)? else { return Ok(None) };
+        let has = |oid: &str| root.texts("supportedControl").iter().any(|known| known == oid);
+        if has(oids::SYNC_REQUEST) {
+            return Ok(None);
+        }
+        let text = |name: &str| root.text(name);
+        let found = if let (true, Some(base)) = (has(oids::DIR_SYNC), text("defaultNamingContext")) {
+            (Kind::DirSync, base, Vec::new())
+        } else if let (true, Some(base)) = (has(oids::CHANGE_LOG_COOKIE), text("changelog")) {
+            (Kind::Cookie, base, text("lastExternalChangelogCookie").unwrap_or_default().into_bytes())
+        } else if let (Some(base), Some(number)) = (text("changelog"), text("lastChangeNumber")) {
+            (Kind::Number, base, number.into_bytes())
+        } else {
+            return Ok(None);
+        };
+        let (kind, base, newest) = found;
+        Ok(Some(ChangeList { kind, base, newest }))
+    }
+
+    /// Returns true if a stored cookie is one of such a list.
+    pub(super) fn is_cookie(stored: &[u8]) -> bool {
+        [Kind::Cookie, Kind::Number, Kind::DirSync]
+            .iter()
+            .any(|kind| stored.starts_with(kind.word().as_bytes()))
+    }
+
+    /// Returns the cookie to store for one of the list.
+    pub(crate) fn stored(&self, cookie: &[u8]) -> Vec<u8> {
+        [self.kind.word().as_bytes(), cookie].concat()
+    }
+
+    /// Returns the cookie of the list in a stored one.
+    pub(super) fn own<'c>(&self, stored: &'c [u8]) -> Option<&'c [u8]> {
+        stored.strip_prefix(self.kind.word().as_bytes())
+    }
+
+    /// Returns true if entries that another change makes wrong are to be read again, as those of slapd.
+    pub(super) fn rechecks(stored: &[u8]) -> bool {
+        stored.starts_with(Kind::Cookie.word().as_bytes())
+    }
+
+    /// Returns a cookie of the present, to be asked for before the entries are read.
+    pub(crate) fn newest(&self, exchange: &mut Exchange<'_>) -> Result<Vec<u8>> {
+        if self.kind != Kind::DirSync {
+            return Ok(self.newest.clone());
+        }
+        let mut cookie = Vec::new();
+        loop {
+            let polled = self.poll(exchange, &cookie)?;
+            cookie = polled.cookie.unwrap_or(cookie);
+            if !polled.has_more {
+                return Ok(cookie);
+            }
+        }
+    }
+
+    /// Asks for changes after a cookie.
+    pub(super) fn poll(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
+        match self.kind {
+            Kind::Cookie => self.poll_log(exchange, cookie, "(objectClass=changeLogEntry)", Some(cookie)),
+            Kind::Number => {
+                let last: u64 = String::from_utf8_lossy(cookie).trim().parse().unwrap_or(0);
+                let filter = format!("(changeNumber>={})", last.saturating_add(1));
+                self.poll_log(exchange, cookie, &filter, None)
+            }
+            Kind::DirSync => self.poll_objects(exchange, cookie),
+        }
+    }
+
+    fn poll_log(
+        &self,
+        exchange: &mut Exchange<'_>,
+        before: &[u8],
+        filter: &str,
+        control: Option<&[u8]>,
+    ) -> Result<Polled> {
+        let control = control.map(|value| {
+            let value = Some(value);
+            Control { oid: oids::CHANGE_LOG_COOKIE, critical: true, value }
+        });
+        let (uuid, cookie) = match self.kind {
+            Kind::Cookie => ("targetEntryUUID", "changeLogCookie"),
+            _ => ("targetUniqueId", "changeNumber"),
+        };
+        let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(["changeType", uuid, cookie]);
+        let (filter, selection) = (filter.as_filter(), selection.as_selection());
+        let request = SearchRequest {
+            size_limit: FOLLOW_POLL_CHANGES,
+            ..SearchRequest::new(&self.base, Scope::WholeSubtree, filter, selection)
+        };
+        let mut polled = Polled::default();
+        let controls = ControlsBuf::from_iter(control);
+        let last = exchange.search(request, controls.as_controls(), &mut |entry| {
+            let Some(id) = value(entry, uuid).and_then(identifier) else {
+                return match value(entry, cookie) {
+                    // The entry of the list itself.
+                    None => Ok(()),
+                    Some(_) => Err(FollowError::Source(
+                        "a change of the change log names no entry by its identifier: for 389 DS, let the retro change \
+                         log plugin record nsUniqueId as targetUniqueId (nsslapd-attribute)",
+                    )),
+                };
+            };
+            let kind = value(entry, "changeType").unwrap_or_default();
+            let may_be_moved = kind.eq_ignore_ascii_case(b"modrdn") || kind.eq_ignore_ascii_case(b"moddn");
+            polled.changes.push(Change { uuid: id, may_be_moved });
+            polled.cookie = value(entry, cookie).map(<[u8]>::to_vec).or(polled.cookie.take());
+            Ok(())
+        })?;
+        match code(&last) {
+            (ResultCode::SUCCESS, _) => {}
+            (ResultCode::SIZE_LIMIT_EXCEEDED | ResultCode::ADMIN_LIMIT_EXCEEDED, _)
+                if !polled.changes.is_empty() =>
+            {
+                polled.has_more = true;
+            }
+            // A log that was trimmed says so, or has no such change any longer.
+            (ResultCode::UNWILLING_TO_PERFORM | ResultCode::NO_SUCH_OBJECT, _) if !before.is_empty() => {
+                return Err(FollowError::CookieRefused);
+            }
+            (code, diagnostic) => {
+                return Err(FollowError::Refused { what: "the search for changes", code, diagnostic });
+            }
+        }
+        Ok(polled)
+    }
+
+    fn poll_objects(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
+        let sync = DirSyncRequest { bytes_max: FOLLOW_POLL_BYTES, cookie }.encode();
+        let control = Control { oid: oids::DIR_SYNC, critical: true, value: Some(&sync) };
+        let controls = ControlsBuf::from_iter([control]);
+        let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(["*"]);
+        let (filter, selection) = (filter.as_filter(), selection.as_selection());
+        let request = SearchRequest::new(&self.base, Scope::WholeSubtree, filter, selection);
+        let mut polled = Polled::default();
+        let last = exchange.search(request, controls.as_controls(), &mut |entry| {
+            if let Some(uuid) = value(entry, self.kind.identifier()).and_then(identifier) {
+                polled.changes.push(Change { uuid, may_be_moved: true });
+            }
+            Ok(())
+        })?;
+        match code(&last) {
+            (ResultCode::SUCCESS, _) => {}
+            (ResultCode::PROTOCOL_ERROR | ResultCode::UNWILLING_TO_PERFORM, _) if !cookie.is_empty() => {
+                return Err(FollowError::CookieRefused);
+            }
+            (code, diagnostic) => return Err(FollowError::Refused { what: "DirSync", code, diagnostic }),
+        }
+        let control = last.message().controls.find(oids::DIR_SYNC).and_then(|control| control.value);
+        let Some(done) = control.and_then(DirSyncDone::decode) else {
+            return Err(FollowError::Source("the answer to DirSync has no cookie"));
+        };
+        polled.has_more = done.has_more;
+        polled.cookie = Some(done.cookie.to_vec());
+        Ok(polled)
+    }
+
+    /// Returns an entry of the source with its identifier.
+    pub(crate) fn entry(&self, entry: &SearchEntry<'_>) -> Result<SourceEntry> {
+        let text =
+            "an entry has no identifier that this server may read (entryUUID, nsUniqueId or objectGUID)";
+        let uuid = value(entry, self.kind.identifier()).and_then(identifier);
+        Ok(source::entry(entry, uuid.ok_or(FollowError::Source(text))?))
+    }
+
+    /// Returns true if the source has sent only some of the values of an entry that has many.
+    pub(crate) fn is_in_part(&self, entry: &SourceEntry) -> bool {
+        self.kind == Kind::DirSync
+            && entry.attributes.iter().any(|attribute| attribute.description.contains(";range="))
+    }
+
+    /// Reads the entry with an identifier, if it is in the content.
+    pub(super) fn read(
+        &self,
+        exchange: &mut Exchange<'_>,
+        settings: &FollowSettings,
+        uuid: &SyncUuid,
+    ) -> Result<Option<SourceEntry>> {
+        let id = self.kind.identifier();
+        let value = match self.kind {
+            Kind::Cookie => uuid_text(uuid),
+            Kind::Number => in_groups(uuid),
+            Kind::DirSync => little_endian(uuid).iter().map(|octet| format!("\\{octet:02x}")).collect(),
+        };
+        let filter = format!("(&({id}={value}){})", settings.filter);
+        let mut found = None;
+        self.content(exchange, (settings.source_base(), &filter), &mut |entry| {
+            found = Some(self.entry(entry)?);
+            Ok(())
+        })?;
+        if let (Kind::DirSync, Some(entry)) = (self.kind, &mut found) {
+            complete_ranges(exchange, entry)?;
+        }
+        Ok(found)
+    }
+
+    /// Reads the entries at and below one, page by page.
+    pub(crate) fn content(
+        &self,
+        exchange: &mut Exchange<'_>,
+        (base, filter): (&str, &str),
+        each: Each<'_>,
+    ) -> Result<()> {
+        let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
+        let selection = SelectionBuf::from_iter(["*", "+", self.kind.identifier()]);
+        let mut cookie = Vec::new();
+        loop {
+            let page = PagedResults { size: FOLLOW_PAGE_ENTRIES, cookie: &cookie }.encode();
+            let controls = ControlsBuf::from_iter([
+                Control { oid: oids::PAGED_RESULTS, critical: true, value: Some(&page) },
+                Control { oid: oids::MANAGE_DSA_IT, critical: false, value: None },
+            ]);
+            let (filter, selection) = (filter.as_filter(), selection.as_selection());
+            let request = SearchRequest::new(base, Scope::WholeSubtree, filter, selection);
+            let last = exchange.search(request, controls.as_controls(), each)?;
+            match code(&last) {
+                (ResultCode::SUCCESS, _) => {}
+                (ResultCode::NO_SUCH_OBJECT, _) => return Ok(()),
+                (code, diagnostic) => {
+                    return Err(FollowError::Refused { what: "the search for entries", code, diagnostic });
+                }
+            }
+            let control = last.message().controls.find(oids::PAGED_RESULTS).and_then(|control| control.value);
+            cookie =
+                control.and_then(PagedResults::decode).map(|page| page.cookie.to_vec()).unwrap_or_default();
+            if cookie.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// Searches, and passes on each entry. Returns the message that ends the search.
+    fn search(
+        &mut self,
+        request: SearchRequest<'_>,
+        controls: Controls<'_>,
+        each: Each<'_>,
+    ) -> Result<Received> {
+        let id = self.connection.send(Request::Search(request), controls)?;
+        let mut heard = Instant::now();
+        loop {
+            if self.is_stopping.load(Ordering::Relaxed) {
+                return Err(FollowError::Stopping);
+            }
+            let received = match self.connection.receive_any() {
+                Ok(received) => received,
+                Err(ClientError::TimedOut) if heard.elapsed() < FOLLOW_SILENCE => continue,
+                Err(ClientError::TimedOut) => return Err(FollowError::Source("the source is silent")),
+                Err(error) => return Err(error.into()),
+            };
+            heard = Instant::now();
+            if received.id() != id {
+                continue;
+            }
+            match received.message().response {
+                Response::SearchEntry(entry) => each(&entry)?,
+                response if response.result().is_some() => return Ok(received),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Reads the values that Active Directory leaves out of long lists (`member;range=0-1499`).
+fn complete_ranges(exchange: &mut Exchange<'_>, entry: &mut SourceEntry) -> Result<()> {
+    for attribute in &mut entry.attributes {
+        while let Some((name, next)) = rest_of_range(&attribute.description) {
+            let wanted = format!("{name};range={next}-*");
+            let selection = SelectionBuf::from_iter([wanted.as_str()]);
+            let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+            let (filter, selection) = (filter.as_filter(), selection.as_selection());
+            let request = SearchRequest::new(&entry.dn, Scope::BaseObject, filter, selection);
+            let mut more = None;
+            exchange.search(request, Controls::NONE, &mut |found| {
+                let mut found = found.attributes.iter();
+                more = found.next().map(|part| {
+                    (part.description.to_owned(), part.values.iter().map(<[u8]>::to_vec).collect::<Vec<_>>())
+                });
+                Ok(())
+            })?;
+            let Some((description, mut values)) = more.filter(|(_, values)| !values.is_empty()) else {
+                return Err(FollowError::Source(
+                    "the source gives only a part of the values of an attribute",
+                ));
+            };
+            attribute.values.append(&mut values);
+            attribute.description = description;
+        }
+        if let Some((name, _)) = attribute.description.split_once(";range=") {
+            attribute.description = name.to_owned();
+        }
+    }
+    Ok(())
+}
+
+/// Returns the name of an attribute of which only the first values are there, and the number of the next one.
+fn rest_of_range(description: &str) -> Option<(&str, u64)> {
+    let (name, range) = description.split_once(";range=")?;
+    let (_, last) = range.split_once('-')?;
+    Some((name, last.parse::<u64>().ok()?.checked_add(1)?))
+}
+
+/// Returns an nsUniqueId: four groups of hexadecimal digits.
+fn in_groups(uuid: &SyncUuid) -> String {
+    let groups =
+        uuid.chunks(4).map(|group| group.iter().map(|octet| format!("{octet:02x}")).collect::<String>());
+    groups.collect::<Vec<_>>().join("-")
+}
+
+/// Returns the octets of an objectGUID, of which the first three fields are in little-endian order.
+fn little_endian(uuid: &SyncUuid) -> SyncUuid {
+    let mut octets = *uuid;
+    for field in [0..4, 4..6, 6..8] {
+        octets.get_mut(field).unwrap_or_default().reverse();
+    }
+    octets
+}
+
+fn value<'e>(entry: &SearchEntry<'e>, name: &str) -> Option<&'e [u8]> {
+    let mut attributes = entry.attributes.iter();
+    let attribute = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(name))?;
+    attribute.values.iter().next()
+}
+
+fn code(last: &Received) -> (ResultCode, String) {
+    let result = last.outcome();
+    result.map_or_else(|| (ResultCode::OTHER, String::new()), |result| (result.code, result.diagnostic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cookies_name_their_list() {
+        let list = ChangeList { kind: Kind::Number, base: "cn=changelog".to_owned(), newest: b"7".to_vec() };
+        let stored = list.stored(b"7");
+        assert_eq!(list.own(&stored), Some(&b"7"[..]));
+        assert!(ChangeList::is_cookie(&stored) && !ChangeList::rechecks(&stored));
+        assert!(!ChangeList::is_cookie(b"rid=001,csn=20261127090000.000001Z#000000#001#000000"));
+        assert_eq!(list.own(b"opendj x"), None);
+    }
+
+    #[test]
+    fn identifiers_are_asked_for_as_the_source_writes_them() {
+        let uuid = *b"\x4f\x2a\x1c\x01\x0c\x6a\x11\xee\x8a\x0f\xb8\xa1\xc2\xd3\xe4\xf5";
+        assert_eq!(in_groups(&uuid), "4f2a1c01-0c6a11ee-8a0fb8a1-c2d3e4f5");
+        assert_eq!(identifier(in_groups(&uuid).as_bytes()), Some(uuid));
+        assert_eq!(identifier(&little_endian(&uuid)), Some(uuid));
+        assert_eq!(rest_of_range("member;range=0-1499"), Some(("member", 1500)));
+        assert_eq!(rest_of_range("member;range=1500-*"), None);
+        assert_eq!(rest_of_range("member"), None);
+    }
+}

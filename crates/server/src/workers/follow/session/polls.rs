@@ -1,0 +1,159 @@
+//! A connection to a source with a list of changes, which is asked again and again.
+//!
+//! An entry is read as it is when its change is read, which may be after later changes. So it may have a name below a
+//! superior that the list names only later, and that may have another name by then: such entries wait, and are read
+//! again after the next changes. The cookie is stored when none waits, or when the list has had nothing new for a while.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use client::Connection;
+use directory::follow::{at_and_below, has_entry};
+
+use super::*;
+use crate::limits::{FOLLOW_PATIENCE, FOLLOW_POLL};
+use crate::workers::follow::changes::{Change, ChangeList, Exchange};
+
+impl Session<'_> {
+    /// Follows the source until the connection ends.
+    pub(super) fn follow_list(&mut self, connection: &mut Connection, list: &ChangeList) -> Result<()> {
+        let follow = self.follow;
+        let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
+        let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie)).map(<[u8]>::to_vec);
+        let mut cookie = match known {
+            Some(cookie) => {
+                self.resume(list.stored(&cookie));
+                cookie
+            }
+            None => self.read_all(&mut exchange, list)?,
+        };
+        let mut patience = FOLLOW_PATIENCE;
+        loop {
+            self.check_end()?;
+            let polled = match list.poll(&mut exchange, &cookie) {
+                Err(FollowError::CookieRefused) => {
+                    self.forget_cookie()?;
+                    return Err(FollowError::CookieRefused);
+                }
+                polled => polled?,
+            };
+            let mut seen = HashSet::new();
+            for change in polled.changes.iter().filter(|change| seen.insert(change.uuid)) {
+                self.take_change(&mut exchange, list, change)?;
+            }
+            self.flush()?;
+            self.read_waiting(&mut exchange, list)?;
+            let is_quiet = polled.changes.is_empty() && !polled.has_more;
+            cookie = polled.cookie.unwrap_or(cookie);
+            patience = if is_quiet { patience.saturating_sub(1) } else { FOLLOW_PATIENCE };
+            let stored = list.stored(&cookie);
+            if stored != self.cookie && (self.waiting.is_empty() || patience == 0) {
+                (self.cookie, self.has_new_cookie) = (stored, true);
+                self.flush()?;
+            }
+            if is_quiet {
+                if self.recheck.is_due() {
+                    self.recheck()?;
+                }
+                self.pause()?;
+            }
+        }
+    }
+
+    /// Continues after a stored cookie.
+    fn resume(&mut self, cookie: Vec<u8>) {
+        (self.refresh, self.cookie, self.was_complete) = (None, cookie, true);
+        self.follow.figures.set_stage(FollowStage::Following);
+    }
+
+    /// Compares the whole content. Returns a cookie of a time before it was read.
+    fn read_all(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<Vec<u8>> {
+        let settings = &self.follow.settings;
+        let newest = list.newest(exchange)?;
+        let mut in_part = Vec::new();
+        list.content(exchange, (settings.source_base(), &settings.filter), &mut |entry| {
+            let entry = list.entry(entry)?;
+            self.refresh.iter_mut().for_each(|seen| seen.sent(entry.uuid, None));
+            match list.is_in_part(&entry) {
+                true => in_part.push(Change { uuid: entry.uuid, may_be_moved: false }),
+                false => self.push_entry(entry)?,
+            }
+            if self.is_batch_full() { self.flush() } else { Ok(()) }
+        })?;
+        for change in &in_part {
+            self.take_change(exchange, list, change)?;
+        }
+        self.flush()?;
+        self.retry_waiting()?;
+        // Entries that were added or renamed meanwhile.
+        let mut patience = FOLLOW_PATIENCE;
+        while patience > 0 && !self.waiting.is_empty() {
+            for change in list.poll(exchange, &newest)?.changes {
+                self.take_change(exchange, list, &change)?;
+            }
+            self.flush()?;
+            self.read_waiting(exchange, list)?;
+            patience -= 1;
+        }
+        self.delete_others()?;
+        self.finish_refresh(Some(&list.stored(&newest)))?;
+        Ok(newest)
+    }
+
+    /// Reads entries again that wait for others.
+    fn read_waiting(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<()> {
+        for waiting in self.waiting.take() {
+            let change = Change { uuid: *waiting.uuid(), may_be_moved: false };
+            self.take_change(exchange, list, &change)?;
+        }
+        self.flush()
+    }
+
+    /// Makes the entry of a change as it is at the source now.
+    fn take_change(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, change: &Change) -> Result<()> {
+        let (settings, uuid) = (&self.follow.settings, &change.uuid);
+        let found = list.read(exchange, settings, uuid)?;
+        let snapshot = self.follow.directory.snapshot()?;
+        match (&mut self.refresh, &found) {
+            (Some(seen), Some(_)) => seen.sent(*uuid, None),
+            (Some(seen), None) => seen.deleted(uuid),
+            (None, _) => {}
+        }
+        match found {
+            None => {
+                for gone in at_and_below(&snapshot, settings.base(), uuid)? {
+                    self.push(Arc::new(SourceChange::Delete(gone)));
+                }
+            }
+            Some(entry) => {
+                let has_moved = change.may_be_moved && !has_entry(&snapshot, uuid)?;
+                drop(snapshot);
+                let dn = entry.dn.clone();
+                self.push_entry(entry)?;
+                if has_moved {
+                    list.content(exchange, (&dn, &settings.filter), &mut |entry| {
+                        let entry = list.entry(entry)?;
+                        if !list.is_in_part(&entry) {
+                            self.push_entry(entry)?;
+                        }
+                        if self.is_batch_full() { self.flush() } else { Ok(()) }
+                    })?;
+                }
+            }
+        }
+        if self.is_batch_full() { self.flush() } else { Ok(()) }
+    }
+
+    /// Waits until the list is asked again.
+    fn pause(&self) -> Result<()> {
+        let begun = Instant::now();
+        while begun.elapsed() < FOLLOW_POLL {
+            if self.follow.is_stopping.load(Ordering::Relaxed) {
+                return Err(FollowError::Stopping);
+            }
+            std::thread::sleep(FOLLOW_LOOK / 10);
+        }
+        Ok(())
+    }
+}
