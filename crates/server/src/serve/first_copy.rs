@@ -1,9 +1,9 @@
 //! First copy of a followed server's tree: all entries are read and imported at once, before clients are served.
 //!
 //! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
-//! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import, and the thread that follows continues there. Without it,
-//! after a crash in between, that thread compares everything. If the source fails, the import changes nothing, and the
-//! thread copies the entries one by one.
+//! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import,
+//! and the thread that follows continues there. Without it, after a crash in between, that thread compares everything.
+//! If the source fails, the import changes nothing, and the thread copies the entries one by one.
 
 use std::io::{self, Read};
 use std::sync::Arc;

@@ -2,7 +2,8 @@
 //!
 //! An entry is read as it is when its change is read, which may be after later changes. So it may have a name below a
 //! superior that the list names only later, and that may have another name by then: such entries wait, and are read
-//! again after the next changes. The cookie is stored when none waits, or when the list has had nothing new for a while.
+//! again after the next changes. The cookie is stored when none waits, or when the list has had nothing new for a
+//! while.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
