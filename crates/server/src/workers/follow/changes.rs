@@ -206,22 +206,15 @@ impl ChangeList {
             polled.cookie = value(entry, cookie).map(<[u8]>::to_vec).or(polled.cookie.take());
             Ok(())
         })?;
-        match code(&last) {
-            (ResultCode::SUCCESS, _) => {}
-            (ResultCode::SIZE_LIMIT_EXCEEDED | ResultCode::ADMIN_LIMIT_EXCEEDED, _)
-                if !polled.changes.is_empty() =>
-            {
-                polled.has_more = true;
-            }
+        let (code, diagnostic) = code(&last);
+        let is_limit = code == ResultCode::SIZE_LIMIT_EXCEEDED || code == ResultCode::ADMIN_LIMIT_EXCEEDED;
+        polled.has_more = is_limit && !polled.changes.is_empty();
+        match code == ResultCode::SUCCESS || polled.has_more {
+            true => Ok(polled),
             // A log that was trimmed says so, or has no such change any longer.
-            (ResultCode::UNWILLING_TO_PERFORM | ResultCode::NO_SUCH_OBJECT, _) if !before.is_empty() => {
-                return Err(FollowError::CookieRefused);
-            }
-            (code, diagnostic) => {
-                return Err(FollowError::Refused { what: "the search for changes", code, diagnostic });
-            }
+            false if !before.is_empty() && refuses_cookie(code) => Err(FollowError::CookieRefused),
+            false => Err(FollowError::Refused { what: "the search for changes", code, diagnostic }),
         }
-        Ok(polled)
     }
 
     fn poll_objects(&self, exchange: &mut Exchange<'_>, cookie: &[u8]) -> Result<Polled> {
@@ -239,12 +232,11 @@ impl ChangeList {
             }
             Ok(())
         })?;
-        match code(&last) {
-            (ResultCode::SUCCESS, _) => {}
-            (ResultCode::PROTOCOL_ERROR | ResultCode::UNWILLING_TO_PERFORM, _) if !cookie.is_empty() => {
-                return Err(FollowError::CookieRefused);
-            }
-            (code, diagnostic) => return Err(FollowError::Refused { what: "DirSync", code, diagnostic }),
+        let (code, diagnostic) = code(&last);
+        match code == ResultCode::SUCCESS {
+            true => {}
+            false if !cookie.is_empty() && refuses_cookie(code) => return Err(FollowError::CookieRefused),
+            false => return Err(FollowError::Refused { what: "DirSync", code, diagnostic }),
         }
         let control = last.message().controls.find(oids::DIR_SYNC).and_then(|control| control.value);
         let Some(done) = control.and_then(DirSyncDone::decode) else {
@@ -422,6 +414,13 @@ fn value<'e>(entry: &SearchEntry<'e>, name: &str) -> Option<&'e [u8]> {
     let mut attributes = entry.attributes.iter();
     let attribute = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(name))?;
     attribute.values.iter().next()
+}
+
+/// Returns true if a source answers so that a cookie is of no use.
+fn refuses_cookie(code: ResultCode) -> bool {
+    code == ResultCode::UNWILLING_TO_PERFORM
+        || code == ResultCode::NO_SUCH_OBJECT
+        || code == ResultCode::PROTOCOL_ERROR
 }
 
 fn code(last: &Received) -> (ResultCode, String) {
