@@ -31,7 +31,7 @@ fn plant_many(connection: &mut Connection, entries: u64) {
     }
 }
 
-/// Makes changes at a rate, without reading the whole tree before each, until it is told to stop. Returns how many.
+/// Makes changes at a rate, without reading the whole tree before each, until `stop` is set. Returns how many.
 fn change_at(address: SocketAddr, (entries, rate): (u64, u64), stop: &AtomicBool, seed: u64) -> u64 {
     let mut random = fastrand::Rng::with_seed(seed);
     let open = || {

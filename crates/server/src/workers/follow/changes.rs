@@ -58,7 +58,7 @@ pub(super) struct Polled {
     pub(super) has_more: bool,
 }
 
-/// What ends an exchange early, and where its entries go.
+/// A connection for searches that end when the server stops.
 pub(crate) struct Exchange<'e> {
     pub(crate) connection: &'e mut Connection,
     pub(crate) is_stopping: &'e AtomicBool,
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn identifiers_are_asked_for_as_the_source_writes_them() {
+    fn identifiers_have_the_form_of_the_source() {
         let uuid = *b"\x4f\x2a\x1c\x01\x0c\x6a\x11\xee\x8a\x0f\xb8\xa1\xc2\xd3\xe4\xf5";
         assert_eq!(in_groups(&uuid), "4f2a1c01-0c6a11ee-8a0fb8a1-c2d3e4f5");
         assert_eq!(identifier(in_groups(&uuid).as_bytes()), Some(uuid));
