@@ -136,7 +136,7 @@ fn join(
     thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
 }
 
-/// How the entries are read.
+/// Protocol by which the entries are read.
 enum Content {
     /// By content synchronization, with the id of the search.
     Sync(MessageId),
