@@ -296,7 +296,7 @@ impl CachedIds {
         }
         // Another key may have taken the slot.
         let place = self.places.table.place(number);
-        (place[1] == id && is_short(place)).then(|| &mut place[SHORT_WORDS + (map & 1)])
+        if place[1] == id && is_short(place) { place.get_mut(SHORT_WORDS + (map & 1)) } else { None }
     }
 
     fn insert_ahead(&mut self, moment: Moment, key: &NewKey, id: u64) {
