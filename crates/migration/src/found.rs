@@ -10,6 +10,7 @@ use directory::settings::default_indexes;
 use schema::{Schema, SchemaBuilder};
 
 use crate::configuration::{ConfigEntry, ConfigValue};
+use crate::secrets::{MASK, is_secret, masked};
 
 /// Findings, in the words of Pando's settings.
 pub(crate) struct Found {
@@ -70,18 +71,21 @@ impl Default for Found {
 }
 
 impl Found {
+    /// Adds a decision. Secrets in the text of the source are masked.
     pub(crate) fn decide(
         &mut self,
         place: impl Into<String>,
-        what: impl Into<String>,
+        what: impl AsRef<str>,
         advice: impl Into<String>,
     ) {
-        self.decisions.push(Decision { place: place.into(), what: what.into(), advice: advice.into() });
+        let what = masked(what.as_ref());
+        self.decisions.push(Decision { place: place.into(), what, advice: advice.into() });
     }
 
     /// Adds a decision about one value.
     pub(crate) fn decide_value(&mut self, value: &ConfigValue, advice: impl Into<String>) {
-        self.decide(value.place.as_str(), format!("{}: {}", value.name, value.value), advice);
+        let text = if is_secret(&value.name) { MASK } else { &value.value };
+        self.decide(value.place.as_str(), format!("{}: {text}", value.name), advice);
     }
 
     pub(crate) fn has_built_in(&mut self, what: &str, how: &str) {

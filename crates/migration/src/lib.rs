@@ -17,6 +17,7 @@ mod found;
 mod opendj;
 mod openldap;
 mod output;
+mod secrets;
 mod slapd_conf;
 #[cfg(test)]
 mod tests;

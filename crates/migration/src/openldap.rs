@@ -184,10 +184,7 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
         "olcrequires" if text.to_ascii_lowercase().contains("authc") => {
             found.node.insert("weakest_bind", in_toml("password"));
         }
-        "olcsecurity" => {
-            found.node.insert("tls.needed_for", in_toml("everything"));
-            found.decide_value(value, "Proposed as `tls.needed_for = \"everything\"`; there are no strengths here.");
-        }
+        "olcsecurity" => security(value, found),
         "olcpasswordhash" => found.decide_value(
             value,
             "Stored hashes are imported and verified as they are. New passwords get the scheme of the setting \
@@ -213,6 +210,37 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
         "olcmonitoring" => found.has_built_in("olcMonitoring", "cn=monitor counts all operations"),
         name if NEEDLESS.contains(&name) => {}
         _ => found.skip(value),
+    }
+}
+
+/// Reads `olcSecurity: ssf=N tls=N simple_bind=N ...`. A factor of 0 demands nothing (slapd.conf(5)).
+fn security(value: &ConfigValue, found: &mut Found) {
+    let mut need = None;
+    let mut is_whole = true;
+    for word in value.value.split_whitespace() {
+        let (factor, number) = word.split_once('=').unwrap_or((word, ""));
+        match (factor.to_ascii_lowercase().as_str(), number.parse::<u32>()) {
+            (_, Ok(0)) => {}
+            ("ssf" | "tls" | "transport", Ok(_)) => need = Some("everything"),
+            ("simple_bind", Ok(_)) => need = need.or(Some("passwords")),
+            _ => is_whole = false,
+        }
+    }
+    // A database may demand less than the entry above it.
+    let everything = in_toml("everything");
+    if let Some(need) = need.map(in_toml).filter(|_| found.node.get("tls.needed_for") != Some(&everything)) {
+        found.node.insert("tls.needed_for", need);
+    }
+    match need {
+        Some(need) if is_whole => {
+            let advice = format!("Proposed as `tls.needed_for = \"{need}\"`; there are no strengths here.");
+            found.decide_value(value, advice);
+        }
+        _ if !is_whole => found.decide_value(
+            value,
+            "Only ssf, tls, transport and simple_bind have a counterpart: see `tls.needed_for` of the node file.",
+        ),
+        _ => found.has_built_in("olcSecurity", "it demands nothing; Pando still wants TLS for passwords"),
     }
 }
 

@@ -157,8 +157,9 @@ fn logical_lines(text: &str) -> Vec<(usize, String)> {
     lines
 }
 
-/// Returns the words of a directive without quotes that enclose one whole word.
+/// Returns the text in quotes that enclose the whole of a directive, or else the directive as it is.
 fn unquoted(text: &str) -> String {
     let inner = text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
-    inner.filter(|inner| !inner.contains('"')).unwrap_or(text).replace("\\\"", "\"")
+    let inner = inner.filter(|inner| !inner.replace("\\\"", "").contains('"'));
+    inner.map_or_else(|| text.to_owned(), |inner| inner.replace("\\\"", "\""))
 }

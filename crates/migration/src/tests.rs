@@ -298,3 +298,108 @@ fn other_files_are_of_no_product() {
     assert!(propose(&of_ldif("dn: cn=config\nobjectClass: top\n")).is_none());
     assert!(propose(&Configuration::default()).is_none());
 }
+
+/// Strings of slapd.conf(5), slapd-ldap(5), slapd-config(5) and of both other products that contain `s3cr`.
+#[test]
+fn no_file_shows_a_password() {
+    let conf = "\
+database mdb
+suffix dc=a
+rootdn cn=admin,dc=a
+rootpw s3cr1
+syncrepl rid=1 provider=ldap://b binddn=\"cn=a b\" credentials=s3cr2 searchbase=dc=a
+syncrepl rid=2 credentials=\"a s3cr3 \\\" s3cr4\" searchbase=dc=c
+syncrepl rid=3 \"credentials=a s3cr5\" searchbase=dc=d
+  Credentials=s3cr6
+syncrepl rid=5 credentials=\"s3cr14\" s3cr15 s3cr16\" searchbase=dc=e
+syncrepl rid=4 credentials=\"s3cr7 without end
+updateref ldap://b/dc=a????bindname=cn=a,x-bindpw=s3cr8
+limits dn.regex=x password=s3cr9
+overlay chain
+chain-uri ldap://b
+chain-idassert-bind bindmethod=simple binddn=cn=a credentials=s3cr10 mode=self
+overlay constraint
+constraint_attribute mail set password=s3cr11
+database ldap
+suffix dc=o
+idassert-bind bindmethod=simple credentials=s3cr12
+acl-passwd s3cr13
+";
+    let dse = "\
+dn: cn=config
+nsslapd-rootpw: s3cr1
+nsslapd-rootdn: cn=Directory Manager
+
+dn: cn=a,cn=replica,cn=x,cn=mapping tree,cn=config
+objectClass: nsds5ReplicationAgreement
+nsDS5ReplicaCredentials: {AES-1}s3cr2
+
+dn: cn=b,cn=chaining database,cn=plugins,cn=config
+nsFarmServerURL: ldap://b/
+nsMultiplexorCredentials: s3cr3
+";
+    let opendj = "\
+dn: cn=config
+ds-cfg-size-limit: 1
+
+dn: cn=LDAP Pass Through,cn=Password Policies,cn=config
+objectClass: ds-cfg-ldap-pass-through-authentication-policy
+ds-cfg-mapped-search-bind-password: s3cr1
+
+dn: cn=Trust,cn=config
+ds-cfg-trust-store-pin: s3cr2
+";
+    for configuration in [of_conf(conf), of_ldif(dse), of_ldif(opendj)] {
+        let proposal = propose(&configuration).unwrap();
+        let files =
+            [proposal.settings(), proposal.node(), proposal.policies().to_owned(), proposal.page()].concat();
+        assert!(!files.contains("s3cr"), "a password is shown:\n{files}");
+    }
+    let page = propose(&of_conf(conf)).unwrap().page();
+    // All else of the values is shown, including their quotes.
+    for what in [
+        "provider=ldap://b binddn=\"cn=a b\" credentials=*** searchbase=dc=a`",
+        "olcsyncrepl: rid=2 credentials=*** searchbase=dc=c`",
+        "olcsyncrepl: rid=3 \"credentials=***\" searchbase=dc=d Credentials=***`",
+        "olcsyncrepl: rid=5 credentials=*** searchbase=dc=e`",
+        "olcsyncrepl: rid=4 credentials=***`",
+        "olcupdateref: ldap://b/dc=a????bindname=cn=a,x-bindpw=***`",
+        "constraint mail set password=***`",
+    ] {
+        assert!(page.contains(what), "{what:?} is missing in:\n{page}");
+    }
+}
+
+#[test]
+fn attributes_of_secrets_have_names_of_this_kind() {
+    for name in
+        "olcrootpw olcdbaclpasswd olcdbpass olcpseudorootpw nsds5replicacredentials nsmultiplexorcredentials \
+                 nssymmetrickey ds-cfg-bind-password ds-cfg-key-store-pin userpassword"
+            .split_whitespace()
+    {
+        assert!(secrets::is_secret(name), "{name}");
+    }
+    for name in
+        "olcpasswordhash passwordstoragescheme olcsyncrepl olcppolicydefault ds-cfg-key-store-pin-file"
+            .split_whitespace()
+    {
+        assert!(!secrets::is_secret(name), "{name}");
+    }
+}
+
+#[test]
+fn the_strength_of_connections_is_read_as_numbers() {
+    let need = |lines: &str| {
+        let text = format!("{lines}database mdb\nsuffix dc=a\naccess to * by users read\n");
+        let proposal = propose(&of_conf(&text)).unwrap();
+        let need =
+            proposal.node().lines().find_map(|line| line.strip_prefix("needed_for = ").map(str::to_owned));
+        (need.unwrap_or_default(), proposal.decisions())
+    };
+    assert_eq!(need("security ssf=0 simple_bind=0\n"), (String::new(), 0));
+    assert_eq!(need("security simple_bind=128 update_ssf=0\n"), ("\"passwords\"".to_owned(), 1));
+    assert_eq!(need("security ssf=1 simple_bind=64\n"), ("\"everything\"".to_owned(), 1));
+    assert_eq!(need("security tls=1\nsecurity simple_bind=64\n"), ("\"everything\"".to_owned(), 2));
+    // A strength of changes alone has no counterpart.
+    assert_eq!(need("security update_ssf=112\n"), (String::new(), 1));
+}
