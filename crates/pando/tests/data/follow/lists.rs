@@ -1,7 +1,7 @@
 //! Copies of sources with a list of changes in place of content synchronization.
 //!
 //! The exchanges with Active Directory and with the retro change log are written here as MS-ADTS and 389 DS's
-//! documentation describe them: neither server runs in these tests. That with OpenDJ is also tested with a real one.
+//! documentation describe them: neither server runs in these tests. No test has a real OpenDJ.
 
 use std::collections::VecDeque;
 use std::io::{Read, Write};
