@@ -116,6 +116,8 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
                 "a SASL mapping",
                 "Names are looked up in `identity_attributes`: docs/how-to/sasl.md.",
             );
+        } else if !entry.dn.eq_ignore_ascii_case("cn=schema") {
+            entry.values.iter().for_each(|value| other_value(value, found));
         }
     }
     if configuration.data_rules.is_empty() {
@@ -179,6 +181,27 @@ fn global_value(entry: &ConfigEntry, value: &ConfigValue, found: &mut Found) {
             found.decide_value(value, "Policies of subtrees and entries come with the data, if they are subentries.");
         }
         (name, _) if name.starts_with("password") && policy_line(entry, name).is_some() => {}
+        _ => found.skip(value),
+    }
+}
+
+/// Reads a value of a database, of the encryption, or of an entry without a meaning here.
+fn other_value(value: &ConfigValue, found: &mut Found) {
+    match value.name.as_str() {
+        "objectclass" | "cn" | "nsslapd-suffix" => {}
+        "nsslapd-readonly" if value.value.eq_ignore_ascii_case("on") => {
+            found.decide_value(value, "Pando has no read-only suffix: an access rule denies changes.");
+        }
+        "nssslclientauth" if value.value.eq_ignore_ascii_case("required") => {
+            found.node.insert("tls.client_certificates_required", "true".to_owned());
+        }
+        "sslversionmin" if value.value.eq_ignore_ascii_case("TLS1.3") => {
+            found.node.insert("tls.minimum_version", in_toml("1.3"));
+        }
+        "nssslpersonalityssl" => found.decide_value(
+            value,
+            "Export this certificate and its key from the NSS database: `tls.certificate` and `tls.key`.",
+        ),
         _ => found.skip(value),
     }
 }

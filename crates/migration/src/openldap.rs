@@ -12,6 +12,9 @@ use crate::found::{Found, in_toml, quoted, without_number};
 /// Databases that hold data, by type.
 const OF_DATA: [&str; 5] = ["mdb", "hdb", "bdb", "ldif", "wt"];
 
+/// Databases without a suffix that are no part of an overlay.
+const ALONE: [&str; 3] = ["config", "frontend", "monitor"];
+
 /// Attributes that need nothing in Pando: it sizes, names and writes its files by itself.
 const NEEDLESS: [&str; 45] = [
     "createtimestamp",
@@ -61,6 +64,15 @@ const NEEDLESS: [&str; 45] = [
     "olcreverselookup",
 ];
 
+/// Database that the overlays after it belong to.
+enum Place {
+    /// The frontend: its overlays are those of all databases. They stand first in a slapd.conf.
+    All,
+    Data,
+    /// A database whose data are not migrated.
+    Other,
+}
+
 /// Rules of one database.
 struct DatabaseRules {
     suffix: String,
@@ -74,30 +86,45 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     }
     let mut databases: Vec<DatabaseRules> = Vec::new();
     let mut for_all: Vec<String> = Vec::new();
-    let mut is_in_data = false;
+    let mut place = Place::All;
     for entry in configuration.entries.iter().filter(|entry| !is_schema(entry)) {
         let rules =
             || entry.all("olcaccess").map(|rule| without_number(rule).to_owned()).collect::<Vec<String>>();
         let database = entry.first("olcdatabase").map(|name| without_number(name).to_ascii_lowercase());
         if entry.first("olcoverlay").is_some() {
-            if is_in_data {
-                overlays::analyse(entry, databases.last().map_or("", |last| &last.suffix), found);
+            match place {
+                Place::All => overlays::analyse(entry, "", found),
+                Place::Data => {
+                    overlays::analyse(entry, databases.last().map_or("", |last| &last.suffix), found)
+                }
+                Place::Other => {}
             }
             continue;
         }
         match database.as_deref() {
+            // Databases of the overlays chain, pcache and translucent have no suffix.
+            Some(kind) if !ALONE.contains(&kind) && entry.first("olcsuffix").is_none() => {
+                entry
+                    .values
+                    .iter()
+                    .filter(|value| !NEEDLESS.contains(&value.name.as_str()))
+                    .for_each(|value| found.skip(value));
+            }
             None | Some("frontend") => {
+                if database.is_some() {
+                    place = Place::All;
+                }
                 for_all.extend(rules());
                 values(entry, found);
             }
             Some(kind) if OF_DATA.contains(&kind) && !is_of_log(entry) => {
-                is_in_data = true;
+                place = Place::Data;
                 let suffix = entry.first("olcsuffix").unwrap_or_default().to_owned();
                 databases.push(DatabaseRules { suffix, rules: rules() });
                 values(entry, found);
             }
             Some(kind) => {
-                is_in_data = false;
+                place = Place::Other;
                 other_database(entry, kind, found);
             }
         }
@@ -197,6 +224,7 @@ fn value_of(value: &ConfigValue, found: &mut Found) {
             value,
             "Set up replication again: a cluster, or a server that follows another (docs/how-to/follow.md).",
         ),
+        "olcauthzpolicy" if text == "none" => {}
         "olcauthzregexp" | "olcauthidrewrite" | "olcsaslrealm" | "olcsaslhost" | "olcauthzpolicy" => found.decide_value(
             value,
             "Names of SASL are looked up in `identity_attributes`, by default uid: see docs/how-to/sasl.md.",
@@ -231,7 +259,11 @@ fn security(value: &ConfigValue, found: &mut Found) {
     if let Some(need) = need.map(in_toml).filter(|_| found.node.get("tls.needed_for") != Some(&everything)) {
         found.node.insert("tls.needed_for", need);
     }
+    // slapd repeats the factors of the entry above in each database.
+    let is_repeated =
+        found.decisions.iter().any(|known| known.what.strip_prefix("olcsecurity: ") == Some(&value.value));
     match need {
+        _ if is_repeated => {}
         Some(need) if is_whole => {
             let advice = format!("Proposed as `tls.needed_for = \"{need}\"`; there are no strengths here.");
             found.decide_value(value, advice);

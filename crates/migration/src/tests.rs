@@ -403,3 +403,91 @@ fn the_strength_of_connections_is_read_as_numbers() {
     // A strength of changes alone has no counterpart.
     assert_eq!(need("security update_ssf=112\n"), (String::new(), 1));
 }
+
+/// The order of slapd.d, with the attributes that slapd writes by itself.
+#[test]
+fn overlays_of_all_databases_and_after_a_chain_are_read() {
+    let text = "\
+dn: olcDatabase={-1}frontend
+olcDatabase: {-1}frontend
+olcAuthzPolicy: none
+olcSecurity: ssf=128
+
+dn: olcOverlay={0}chain
+olcOverlay: {0}chain
+
+dn: olcDatabase={0}ldap
+olcDatabase: {0}ldap
+olcDbIDAssertBind: mode=self credentials=s3cr
+
+dn: olcOverlay={1}unique
+olcOverlay: {1}unique
+olcUniqueURI: ldap:///?uid?sub
+
+dn: olcDatabase={1}mdb
+olcDatabase: {1}mdb
+olcSuffix: dc=a
+olcSecurity: ssf=128
+
+dn: olcOverlay={0}chain
+olcOverlay: {0}chain
+
+dn: olcDatabase={0}ldap
+olcDatabase: {0}ldap
+
+dn: olcOverlay={1}refint
+olcOverlay: {1}refint
+olcRefintAttribute: manager
+entryUUID: 39c28fce-7eef-1041-8f3c-b76fde62540d
+
+dn: olcOverlay={2}ppolicy
+olcOverlay: {2}ppolicy
+olcPPolicyUseLockout: FALSE
+olcPPolicyForwardUpdates: FALSE
+creatorsName: cn=config
+
+dn: olcOverlay={3}memberof
+olcOverlay: {3}memberof
+olcMemberOfDangling: error
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    has(&proposal.settings(), &["\"unique1: uid\",", "\"manager\",", "\"dc=a\","]);
+    let page = proposal.page();
+    let asked: Vec<&str> = page.lines().filter_map(|line| line.split('`').nth(1)).take(5).collect();
+    let wanted = [
+        "olcsecurity: ssf=128",
+        "overlay chain",
+        "overlay chain",
+        "olcmemberofdangling: error",
+        "there are none: anonymous clients read everything",
+    ];
+    assert_eq!((asked, proposal.decisions()), (wanted.to_vec(), 5), "{page}");
+    assert!(page.contains("`olcdbidassertbind`"), "{page}");
+}
+
+#[test]
+fn no_entry_of_a_dse_ldif_is_silent() {
+    let text = "\
+dn: cn=config
+nsslapd-rootdn: cn=Directory Manager
+
+dn: cn=userRoot,cn=ldbm database,cn=plugins,cn=config
+objectClass: nsBackendInstance
+nsslapd-suffix: dc=a
+nsslapd-readonly: on
+nsslapd-cachesize: 1
+
+dn: cn=encryption,cn=config
+nsSSLClientAuth: required
+sslVersionMin: TLS1.3
+
+dn: cn=RSA,cn=encryption,cn=config
+nsSSLPersonalitySSL: Server-Cert
+";
+    let proposal = propose(&of_ldif(text)).unwrap();
+    has(&proposal.node(), &["client_certificates_required = true", "minimum_version = \"1.3\""]);
+    let page = proposal.page();
+    for what in ["nsslapd-readonly: on", "nssslpersonalityssl: Server-Cert", "`nsslapd-cachesize`"] {
+        assert!(page.contains(what), "{what:?} is missing in:\n{page}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use ldap::LdapUrl;
 
-use super::{quoted, words_of};
+use super::{NEEDLESS, quoted, words_of};
 use crate::configuration::{ConfigEntry, ConfigValue};
 use crate::found::{Found, in_toml, without_number};
 
@@ -39,10 +39,10 @@ const ADVICE: [(&str, &str); 14] = [
     ("autogroup", "groupOfURLs are evaluated by the server; its static members are not updated."),
 ];
 
-/// Reads one overlay of the database with this suffix.
+/// Reads one overlay of the database with this suffix, which is empty for an overlay of all databases.
 pub(super) fn analyse(entry: &ConfigEntry, suffix: &str, found: &mut Found) {
     let name = without_number(entry.first("olcoverlay").unwrap_or_default()).to_ascii_lowercase();
-    let own = |value: &&ConfigValue| !["objectclass", "olcoverlay"].contains(&value.name.as_str());
+    let own = |value: &&ConfigValue| !NEEDLESS.contains(&value.name.as_str());
     match name.as_str() {
         "ppolicy" => entry.values.iter().filter(own).for_each(|value| password_policy(value, found)),
         "refint" => {
@@ -85,12 +85,14 @@ fn password_policy(value: &ConfigValue, found: &mut Found) {
         "olcppolicyhashcleartext" => {
             found.has_built_in("ppolicy_hash_cleartext", "clear passwords are always hashed")
         }
-        "olcppolicyuselockout" => {
+        "olcppolicyuselockout" if !value.value.eq_ignore_ascii_case("false") => {
             found.decide_value(
                 value,
                 "`pandoPwdTellLock` of a policy: whether a bind reports that the account is locked.",
             );
         }
+        // slapd writes the switches that are off into its configuration.
+        _ if value.value.eq_ignore_ascii_case("false") => {}
         _ => found
             .decide_value(value, "Policies have no such switch here: see docs/how-to/password-policies.md."),
     }
@@ -102,7 +104,13 @@ fn member_of(value: &ConfigValue, found: &mut Found) {
         "olcmemberofgroupoc" => value.value.eq_ignore_ascii_case("groupOfNames"),
         "olcmemberofmemberad" => value.value.eq_ignore_ascii_case("member"),
         "olcmemberofmemberofad" => value.value.eq_ignore_ascii_case("memberOf"),
-        "olcmemberofrefint" | "olcmemberofdangling" | "olcmemberofdn" => true,
+        "olcmemberofdangling" => {
+            if !value.value.eq_ignore_ascii_case("ignore") {
+                found.decide_value(value, "A group may name members that do not exist here.");
+            }
+            return;
+        }
+        "olcmemberofrefint" | "olcmemberofdn" => true,
         _ => {
             found.skip(value);
             return;
