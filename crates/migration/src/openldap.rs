@@ -16,7 +16,7 @@ const OF_DATA: [&str; 5] = ["mdb", "hdb", "bdb", "ldif", "wt"];
 const ALONE: [&str; 3] = ["config", "frontend", "monitor"];
 
 /// Attributes that need nothing in Pando: it sizes, names and writes its files by itself.
-const NEEDLESS: [&str; 45] = [
+const NEEDLESS: [&str; 49] = [
     "createtimestamp",
     "creatorsname",
     "modifiersname",
@@ -62,6 +62,11 @@ const NEEDLESS: [&str; 45] = [
     "olcmaxderefdepth",
     "olcsaslsecprops",
     "olcreverselookup",
+    // Read before all else.
+    "olcobjectidentifier",
+    "olcldapsyntaxes",
+    "olcattributetypes",
+    "olcobjectclasses",
 ];
 
 /// Database that the overlays after it belong to.
@@ -81,7 +86,8 @@ struct DatabaseRules {
 
 /// Reads the configuration of a slapd.
 pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
-    for entry in configuration.entries.iter().filter(|entry| is_schema(entry)) {
+    // slapd puts those of the slapd.conf itself into `cn=config`.
+    for entry in configuration.entries.iter().filter(|entry| !has_definitions_of_slapd(entry)) {
         found.add_definitions(entry);
     }
     let mut databases: Vec<DatabaseRules> = Vec::new();
@@ -132,7 +138,12 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
     access(&databases, &for_all, found);
 }
 
-/// Whether an entry has definitions of the schema. slapd's own, in the entry above, are shipped with Pando.
+/// Whether an entry has the definitions that are part of slapd: those of users are in others.
+fn has_definitions_of_slapd(entry: &ConfigEntry) -> bool {
+    ["cn=schema", "cn=schema,cn=config"].iter().any(|name| entry.dn.eq_ignore_ascii_case(name))
+}
+
+/// Whether an entry has definitions of the schema alone.
 fn is_schema(entry: &ConfigEntry) -> bool {
     let is_numbered = entry.dn.to_ascii_lowercase().starts_with("cn={");
     is_numbered

@@ -16,7 +16,7 @@ pub enum Included {
 const INCLUDE_DEPTH_MAX: usize = 16;
 
 /// Directives whose names in `cn=config` do not follow from their own.
-const RENAMED: [(&str, &str); 12] = [
+const RENAMED: [(&str, &str); 18] = [
     ("access", "olcaccess"),
     ("index", "olcdbindex"),
     ("directory", "olcdbdirectory"),
@@ -29,6 +29,12 @@ const RENAMED: [(&str, &str); 12] = [
     ("require", "olcrequires"),
     ("limits", "olclimits"),
     ("pidfile", "olcpidfile"),
+    ("objectidentifier", "olcobjectidentifier"),
+    ("ldapsyntax", "olcldapsyntaxes"),
+    ("attributetype", "olcattributetypes"),
+    ("attribute", "olcattributetypes"),
+    ("objectclass", "olcobjectclasses"),
+    ("sasl-regexp", "olcauthzregexp"),
 ];
 
 /// Directives of overlays, with their names in `cn=config`.
@@ -117,7 +123,9 @@ fn add_value(configuration: &mut Configuration, directive: &str, value: ConfigVa
     let last = configuration.entries.last();
     let is_of_overlay = of_overlay.is_some()
         || last.is_some_and(|entry| entry.says("olcoverlay", prefix) && prefix != directive);
-    let name = of_overlay.or_else(|| named(&RENAMED)).unwrap_or_else(|| format!("olc{directive}"));
+    let name = of_overlay
+        .or_else(|| named(&RENAMED))
+        .unwrap_or_else(|| format!("olc{}", directive.replace(['-', '_'], "")));
     let plain = if name == "olcaccess" { value.value.clone() } else { unquoted(&value.value) };
     let value = ConfigValue { name, value: plain, ..value };
     let entries = configuration.entries.iter_mut().rev();

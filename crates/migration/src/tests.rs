@@ -491,3 +491,30 @@ nsSSLPersonalitySSL: Server-Cert
         assert!(page.contains(what), "{what:?} is missing in:\n{page}");
     }
 }
+
+#[test]
+fn directives_with_hyphens_and_definitions_in_a_slapd_conf_are_read() {
+    let conf = "\
+objectidentifier my 1.3.6.1.4.1.32473.9
+attributetype ( my:1 NAME 'badgeNumber' EQUALITY integerMatch
+  SYNTAX 1.3.6.1.4.1.1466.115.121.1.27 SINGLE-VALUE )
+objectclass ( my:2 NAME 'badged' SUP top AUXILIARY MAY badgeNumber )
+password-hash {SSHA512}
+authz-regexp uid=(.*) cn=$1
+sockbuf_max_incoming_auth 100000
+database mdb
+suffix dc=a
+index badgeNumber eq
+overlay memberof
+memberof-dangling drop
+";
+    let proposal = propose(&of_conf(conf)).unwrap();
+    has(&proposal.settings(), &["badgeNumber = [\"equality\"]", "\"schema.ldif\","]);
+    has(&proposal.node(), &["message_size = 100000"]);
+    assert!(proposal.schema().contains("olcobjectclasses: ( my:2 NAME 'badged'"), "{}", proposal.schema());
+    let page = proposal.page();
+    for what in ["olcpasswordhash: {SSHA512}", "olcauthzregexp: uid=(.*)", "olcmemberofdangling: drop"] {
+        assert!(page.contains(what), "{what:?} is missing in:\n{page}");
+    }
+    assert!(!page.contains("Without a counterpart"), "{page}");
+}
