@@ -10,9 +10,9 @@
 //! Under access rules, a link counts only if the requester sees the entry that has the value, and may use the
 //! attribute there in the way of the operation, as for memberOf.
 
-use std::cmp::Reverse;
 mod onward;
 
+use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use foldhash::fast::RandomState;

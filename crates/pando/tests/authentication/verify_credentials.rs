@@ -1,12 +1,12 @@
 //! Verify Credentials: the outcome of a bind, on a connection that keeps its identity.
 
-use client::Connection;
+use client::{Connection, Tls};
 use ldap::{Control, ControlsBuf, ResultCode, VerifiedCredentials, VerifyCredentials, oids};
 use sasl::Hash;
 use sasl::scram::Client;
 
 use crate::support::tree::{bind, person_dn, plant, plant_policy, replace, set_password};
-use crate::support::{Pando, Scratch};
+use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
 const DONE: ResultCode = ResultCode::SUCCESS;
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
@@ -174,10 +174,24 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
     let value = VerifyCredentials::encode_sasl(Some(&first.1), scram, Some(last.as_bytes()));
     let reply = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
+    user_has_a_channel_of_its_own(&pando);
     // A user without the right learns nothing.
     let mut user = pando.connect();
     let value = VerifyCredentials::encode_sasl(None, "PLAIN", Some(b"\0anna\0anna-secret"));
     let reply = user.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
     let expected = (ResultCode::INSUFFICIENT_ACCESS_RIGHTS, None);
     assert_eq!((reply.outcome.code, reply.extended.value), expected);
+}
+
+/// Over TLS, a client of the application may say that the application offered no channel binding (RFC 5802 section 6).
+fn user_has_a_channel_of_its_own(pando: &Pando) {
+    let mut admin = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
+    assert_eq!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().code, DONE);
+    let first = |flag: &str| format!("{flag},,n=anna,r=a-nonce").into_bytes();
+    let (code, cookie, challenge) = verify_sasl(&mut admin, None, "SCRAM-SHA-256", Some(&first("y")));
+    assert_eq!((code, cookie.is_some()), (ResultCode::SASL_BIND_IN_PROGRESS, true));
+    assert!(challenge.starts_with("r=a-nonce"), "{challenge}");
+    let value = VerifyCredentials::encode_sasl(None, "SCRAM-SHA-256", Some(&first("p=tls-exporter")));
+    let bound = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
+    assert_eq!(bound.outcome.code, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
 }

@@ -233,6 +233,11 @@ impl Session {
         })?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let channel = match first.binding {
+            // A user whose credentials are verified has another connection, with the application.
+            Binding::Type(_) if head.verifies_credentials => {
+                let text = "credentials that are verified have no channel binding here";
+                return Err(refusal(SaslError::NotOffered(text)));
+            }
             // Cyrus SASL omits -PLUS from the name although it uses channel binding.
             Binding::Type(kind) => {
                 let text = "the channel bindings here are tls-exporter and tls-server-end-point, over TLS";
@@ -240,7 +245,9 @@ impl Session {
                 data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
             // An attacker on the path has hidden that it is offered (RFC 5802 section 6).
-            Binding::NotOffered if offered.contains(&hash.mechanism_plus()) => {
+            Binding::NotOffered
+                if !head.verifies_credentials && offered.contains(&hash.mechanism_plus()) =>
+            {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
             Binding::None | Binding::NotOffered if !has_binding => Vec::new(),
