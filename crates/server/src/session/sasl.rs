@@ -245,9 +245,7 @@ impl Session {
                 data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
             // An attacker on the path has hidden that it is offered (RFC 5802 section 6).
-            Binding::NotOffered
-                if !head.verifies_credentials && offered.contains(&hash.mechanism_plus()) =>
-            {
+            Binding::NotOffered if !head.verifies_credentials && offered.contains(&hash.mechanism_plus()) => {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
             Binding::None | Binding::NotOffered if !has_binding => Vec::new(),
