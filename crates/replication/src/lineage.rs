@@ -84,7 +84,7 @@ impl Lineage {
     /// Judges a consumer that has applied the records up to `consumer_position`. This lineage and `position` are those
     /// of the supplier.
     pub fn judge(&self, position: u64, consumer: &Lineage, consumer_position: u64) -> Relation {
-        let common = self.0.iter().zip(&consumer.0).take_while(|(own, other)| own == other).count();
+        let common = self.common(consumer);
         match (self.0.get(common), consumer.0.get(common)) {
             (None, None) if consumer_position <= position => Relation::Continues,
             // The supplier has lost records, for example because an older copy of its data was put back.
@@ -94,6 +94,16 @@ impl Lineage {
             (None, Some(_)) => Relation::SupplierReplaced,
             (Some(own), Some(other)) => Relation::Diverged { since: own.from.min(other.from) },
         }
+    }
+
+    /// Returns how many epochs both lineages begin with.
+    fn common(&self, other: &Lineage) -> usize {
+        self.0.iter().zip(&other.0).take_while(|(own, other)| own == other).count()
+    }
+
+    /// Returns true if this lineage has an epoch that `other` lacks: a promotion that the other server does not know.
+    pub fn has_further_epoch(&self, other: &Lineage) -> bool {
+        self.common(other) < self.0.len()
     }
 
     /// Returns the part of this lineage of a supplier that a consumer adopts when it has the records up to `position`.
@@ -137,6 +147,15 @@ mod tests {
             most = most.promoted(7, [1; 16]).unwrap();
         }
         assert_eq!(most.promoted(7, [1; 16]), None);
+    }
+
+    #[test]
+    fn a_further_epoch_is_one_that_the_other_lineage_lacks() {
+        let check = |own: &[(u8, u64)], other: &[(u8, u64)]| lineage(own).has_further_epoch(&lineage(other));
+        assert!(!check(&[], &[(1, 9)]), "the former supplier, which knows of no promotion");
+        assert!(!check(&[(1, 9)], &[(1, 9)]), "it follows the promoted server");
+        assert!(check(&[(1, 9), (2, 9)], &[(1, 9)]), "it was promoted later");
+        assert!(check(&[(3, 4)], &[(1, 9)]), "both were promoted from one past");
     }
 
     #[test]

@@ -25,6 +25,7 @@ use self::console::ConsoleListener;
 use self::event_loops::{EventLoops, Listening};
 pub use self::handle::{Handle, Reloaded};
 use self::metrics::MetricsListener;
+use self::replica::Part;
 pub(crate) use self::replica::copy_supplier;
 pub use self::server::Server;
 use self::settings::initial_settings;
@@ -64,9 +65,10 @@ impl Opened {
     /// Schema files, settings or the data directory are not usable.
     pub fn open(config: Config) -> Result<Opened, ServeError> {
         let is_clustered = config.cluster.is_some();
-        let becomes_replica = replica::is_one(&config)?;
-        let mut opened = Opened::open_to(config, is_clustered || becomes_replica, becomes_replica)?;
-        if is_clustered || becomes_replica {
+        let part = replica::part(&config)?;
+        let follows_log = is_clustered || part != Part::Alone;
+        let mut opened = Opened::open_to(config, follows_log, part == Part::Replica)?;
+        if follows_log {
             // The password comes from the log, and only the log may write.
             return Ok(opened);
         }
@@ -206,7 +208,7 @@ impl Opened {
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
         let follow: Vec<(&FollowSettings, Arc<FollowFigures>)> =
             config.follow.iter().map(|settings| (settings, Arc::default())).collect();
-        let replica = replica::parts(&config, &shared)?;
+        let replica = replica::parts(&config, &shared);
         let (urls, addresses) = listening.addresses();
         let readiness =
             (metrics.as_ref()).map(|_| Arc::new(Readiness::new(listening.mailboxes.len(), Instant::now())));

@@ -50,7 +50,8 @@ pub struct OpenOptions {
     /// Time and random bits for initializing a new directory.
     pub stamp: Stamp,
     /// Whether the caller follows the log that the directory comes from, if it is a node of a cluster or a replica.
-    /// Other callers can only read it.
+    /// Other callers can only read it. One that was promoted is opened without a change then: the caller asks first
+    /// whether it still writes.
     pub follows_log: bool,
     /// Whether the directory becomes a replica, if it is none. There must be data.
     pub becomes_replica: bool,
@@ -69,11 +70,13 @@ impl Directory {
         loaded.policies = Arc::new(read_policies(&view, &loaded)?);
         loaded.dynamic_groups = Arc::new(read_dynamic_groups(&view, &loaded)?);
         loaded.collective = read_collective(&view, &loaded)?;
+        let is_promoted = matches!(role::role(&view)?, ReplicationRole::Promoted { .. });
         drop(view);
         check_node(&options.node, &loaded.schema)?;
         let mut catalog = Arc::new(loaded);
         match options.becomes_replica {
             true => become_replica(&mut store_writer, is_new)?,
+            false if options.follows_log && is_promoted => {}
             false => prepare(&mut store_writer, &mut catalog, &options, is_new)?,
         }
         let view = store.view()?;

@@ -149,6 +149,18 @@ impl Writer {
         batch.put_role(&ReplicationRole::Promoted { supplier: supplier.to_owned() })?;
         batch.commit()
     }
+
+    /// Gives this directory, which was the writer's, another role. Durable on return; it decides no changes any longer.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn resign(&mut self, role: &ReplicationRole) -> Result<(), OperationError> {
+        let mut batch = self.begin()?;
+        batch.put_role(role)?;
+        batch.commit()?;
+        self.is_of_supplier();
+        Ok(())
+    }
 }
 
 impl WriteBatch<'_> {

@@ -101,6 +101,10 @@ impl Writer {
         (self.may_change, self.is_node) = (true, false);
     }
 
+    pub(super) fn is_of_supplier(&mut self) {
+        self.is_node = true;
+    }
+
     fn check_may_change(&self) -> Result<(), OperationError> {
         if self.may_change {
             return Ok(());

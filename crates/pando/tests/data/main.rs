@@ -21,6 +21,7 @@ mod migrate;
 mod online;
 mod replica;
 mod replica_compare;
+mod replica_doubt;
 mod replica_faults;
 mod replicas;
 mod round_trip;

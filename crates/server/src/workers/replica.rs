@@ -13,6 +13,7 @@ mod fetch;
 pub(crate) mod figures;
 mod forward;
 mod requests;
+mod undecided;
 
 use std::collections::VecDeque;
 use std::io;
@@ -28,6 +29,7 @@ use self::fetch::{Block, Fetcher, Source};
 use self::figures::ReplicaFigures;
 use self::forward::{Answers, Forwarder};
 use self::requests::{Decided, Pending};
+use self::undecided::Decision;
 use crate::config::ReplicaSettings;
 use crate::limits::{BLOCKS_WAITING_MAX, REPLICA_STOP, REPLICA_TICK};
 use crate::net::mailbox::Address;
@@ -36,7 +38,7 @@ use crate::telemetry::health::Health;
 use crate::workers::digest_thread::DigestThread;
 use crate::workers::index_upkeep::Upkeep;
 use crate::workers::read_age::ReadAge;
-use crate::workers::writer::replaced::promote;
+use crate::workers::writer::replaced::{self, promote};
 use crate::workers::writer::{self, Fetched, WriteQueue};
 
 /// A replica that does not run yet.
@@ -87,22 +89,34 @@ struct Replica {
     reports: Arc<Reports>,
 }
 
-/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer.
+/// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. A server that was
+/// promoted before asks its former supplier first which of both writes.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
-    let promoted = match Replica::start(parts, queue) {
-        Ok(mut replica) => replica.run(&mut writer, health),
-        Err(error) => {
-            health.stop_changes(&format!("the replica cannot start: {error}"));
-            None
-        }
+    let decided = match writer.replication_role() {
+        Ok(role) if role.may_write() => undecided::run(&parts, &mut writer, queue),
+        _ => Ok(Decision::Follows),
     };
-    match promoted {
-        Some(address) => {
+    let ended = decided.and_then(|decision| match decision {
+        Decision::Follows => {
+            let promoted = Replica::start(parts, queue)?.run(&mut writer, health);
+            Ok(promoted.map_or(Decision::Ends, |address| Decision::Writes(Some(address))))
+        }
+        other => Ok(other),
+    });
+    match ended {
+        Ok(Decision::Writes(promoter)) => {
             queue.committed();
-            queue.answer(address, Outcome::success().into());
+            if let Some(address) = promoter {
+                queue.answer(address, Outcome::success().into());
+            }
             writer::run(writer, queue, health);
         }
-        None => queue.refuse_all(),
+        Ok(Decision::Replaced) => replaced::run(writer, queue, health, Vec::new()),
+        Ok(Decision::Follows | Decision::Ends) => queue.refuse_all(),
+        Err(error) => {
+            health.stop_changes(&format!("the replica cannot start: {error}"));
+            queue.refuse_all();
+        }
     }
 }
 

@@ -34,6 +34,10 @@ pub(super) fn own(figures: &Figures) -> Option<Finding> {
     let last = format!("it last had all changes {seconds} seconds ago");
     Some(match (state, apply) {
         ("promoted", _) => Finding::warning(REPLICA, "it was promoted: remove the table [replica]"),
+        ("undecided", _) => {
+            let text = format!("it was promoted, and makes no change until {supplier} answers: {reason}");
+            Finding::problem(REPLICA, text)
+        }
         ("halted", _) => Finding::problem(REPLICA, format!("it does not go on, and {last}: {reason}")),
         (_, Some(apply)) => {
             Finding::problem(REPLICA, format!("it cannot apply records, and lacks {records}: {apply}"))
@@ -121,6 +125,8 @@ mod tests {
         assert_eq!(of("following", "no", "no", "0", "61").weight, Weight::Fine);
         assert_eq!(of("following", "no", "the disk is full", "3", "1").weight, Weight::Problem);
         assert_eq!(of("promoted", "no", "no", "0", "0").weight, Weight::Warning);
+        let undecided = of("undecided", "refused", "no", "0", "0");
+        assert!(undecided.weight == Weight::Problem && undecided.text.contains("refused"), "{undecided:?}");
         for (state, reason) in [("halted", "the histories differ"), ("disconnected", "refused")] {
             let found = of(state, reason, "no", "3", "70");
             assert_eq!(found.weight, Weight::Problem);

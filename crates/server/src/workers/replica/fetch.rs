@@ -44,7 +44,7 @@ pub(super) struct Block {
 
 /// State that the thread shares with its owner.
 #[derive(Default)]
-struct Control {
+pub(super) struct Control {
     is_stopping: AtomicBool,
     /// The last connection whose records are not wanted.
     unwanted: AtomicU64,
@@ -58,7 +58,7 @@ pub(super) struct Fetcher {
 
 /// Reason for which a connection ended.
 #[derive(Debug, thiserror::Error)]
-enum FetchError {
+pub(super) enum FetchError {
     #[error("this server stops")]
     Stopping,
     #[error("the records are read again")]
@@ -95,9 +95,14 @@ pub(super) struct Source {
 
 impl Fetcher {
     pub(super) fn start(source: Source) -> io::Result<Fetcher> {
+        Fetcher::spawn(move |control| source.run(control))
+    }
+
+    /// Starts a thread that ends when the control says so.
+    pub(super) fn spawn(run: impl FnOnce(&Control) + Send + 'static) -> io::Result<Fetcher> {
         let control = Arc::<Control>::default();
         let own = Arc::clone(&control);
-        let run = move || source.run(&own);
+        let run = move || run(&own);
         let thread = std::thread::Builder::new().name("pando-fetch".to_owned()).spawn(run)?;
         Ok(Fetcher { control, thread: Some(thread) })
     }
@@ -128,7 +133,7 @@ impl Control {
     }
 
     /// Waits, unless the thread is to end.
-    fn pause(&self, pause: Duration) {
+    pub(super) fn pause(&self, pause: Duration) {
         let until = Instant::now() + pause;
         while !self.is_stopping.load(Ordering::Acquire) {
             let left = until.saturating_duration_since(Instant::now());
@@ -304,6 +309,39 @@ impl Place {
             lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
         })
     }
+}
+
+/// Asks a supplier once whether a server was promoted that this directory does not know.
+pub(super) fn has_further_epoch(
+    control: &Control,
+    settings: &ReplicaSettings,
+    directory: &Arc<Directory>,
+) -> Result<bool, FetchError> {
+    // The number of the connection is for records.
+    let reading = u64::MAX;
+    control.check(reading)?;
+    let ReplicaSettings { supplier, authorities, identity, name, .. } = settings;
+    let mut connection =
+        source_connection::connect("replica", supplier, authorities.as_ref(), identity, REPLICA_CONNECT)?;
+    connection.set_timeout(REPLICA_LOOK)?;
+    let from = Place::of(directory)?;
+    let request = LogRequest {
+        generation: directory.generation()?,
+        position: from.position,
+        digest: &from.digest,
+        lineage: &from.lineage.encode(),
+        wait_ms: 0,
+        bytes_max: 1,
+        name,
+        comparison: &[],
+    };
+    let value = ask(control, reading, &mut connection, &request.encode())?;
+    let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
+    if answer.part == LogPart::OtherData {
+        return Err(FetchError::Halted("it has other data, for example after an import".to_owned()));
+    }
+    let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
+    Ok(theirs.has_further_epoch(&from.lineage))
 }
 
 /// Sends a request, and returns the value of its answer.

@@ -22,6 +22,8 @@ pub(crate) enum ReplicaStage {
     Halted,
     /// The replica was promoted, and decides changes.
     Promoted,
+    /// It was promoted, and does not know yet whether its former supplier was promoted after it.
+    Undecided,
 }
 
 impl ReplicaStage {
@@ -32,6 +34,7 @@ impl ReplicaStage {
             ReplicaStage::Following => "following",
             ReplicaStage::Halted => "halted",
             ReplicaStage::Promoted => "promoted",
+            ReplicaStage::Undecided => "undecided",
         }
     }
 }
@@ -75,6 +78,16 @@ impl ReplicaState {
         Some(format!("this replica does not follow its supplier, and its data grows old: {error}"))
     }
 
+    /// Returns why a server that was promoted makes no change yet.
+    pub(super) fn undecided(&self) -> String {
+        let supplier = &self.supplier;
+        let error = self.error.as_deref().unwrap_or("no answer yet");
+        format!(
+            "this server was promoted, and its former supplier {supplier}, which the table [replica] names, has not \
+             said whether it was promoted later ({error}): if this server is to write, remove the table and restart it"
+        )
+    }
+
     /// Returns the parts of the data that differ from the supplier's, if any do.
     pub(crate) fn differing(&self) -> Option<String> {
         let parts = self.findings.parts();
@@ -84,6 +97,9 @@ impl ReplicaState {
 
     /// Returns the reason to send changes to another server.
     pub(crate) fn refusal(&self) -> Option<String> {
+        if self.stage == ReplicaStage::Undecided {
+            return Some(self.undecided());
+        }
         let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Disconnected)?;
         Some(format!("this replica cannot reach its supplier: {error}"))
     }
@@ -125,6 +141,12 @@ impl ReplicaFigures {
             (state.stage, state.error) = (stage, Some(text.to_owned()));
         }
         is_new
+    }
+
+    /// Notes that this server begins to follow its supplier, or to ask which of both writes.
+    pub(super) fn begins(&self, stage: ReplicaStage) {
+        let mut state = self.lock();
+        (state.stage, state.error) = (stage, None);
     }
 
     /// Notes that this server writes now, in the epoch of this number.

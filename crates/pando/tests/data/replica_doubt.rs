@@ -1,0 +1,144 @@
+//! Restarts of promoted servers whose settings still name the supplier that they had. There must never be two writers.
+
+use crate::replicas::{equal, figure};
+use crate::support;
+
+use std::path::PathBuf;
+
+use ldap::ResultCode;
+use support::cluster::until;
+use support::metrics;
+use support::pando::{Start, command};
+use support::tree::{person_dn, plant};
+use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
+
+const LOST: [&str; 3] = ["replica", "promote", "--without-supplier"];
+
+/// One of two servers, each with the other as its supplier.
+struct Twin {
+    scratch: Scratch,
+    node: PathBuf,
+}
+
+impl Twin {
+    /// The socket in the supplier's data directory keeps its name, so the node file is right after each restart.
+    fn of(scratch: Scratch, supplier: &Scratch) -> Twin {
+        let password = scratch.write("password", ADMIN_PASSWORD);
+        let socket = Pando::data(supplier).join("pando.sock").display().to_string().replace('/', "%2F");
+        let table = format!(
+            "[replica]\nsupplier = \"ldapi://{socket}\"\nbind_dn = \"{ADMIN_DN}\"\npassword_file = {password:?}\n{}",
+            metrics::NODE_FILE
+        );
+        let node = scratch.write("node.toml", table);
+        Twin { scratch, node }
+    }
+
+    fn start(&self) -> Pando {
+        Start::new(&self.scratch).arguments(&["--node", self.node.to_str().unwrap()]).ready()
+    }
+
+    fn promote(&self, verb: &[&str]) -> support::clients::Run {
+        command(verb, Some(&Pando::data(&self.scratch)))
+    }
+}
+
+fn add_code(pando: &Pando, name: &str) -> (ResultCode, String) {
+    let attributes = [("objectClass", "inetOrgPerson"), ("cn", name), ("sn", name)];
+    let outcome = pando.administrator().add(&person_dn(name), &attributes).unwrap();
+    (outcome.code, outcome.diagnostic)
+}
+
+fn has(pando: &Pando, name: &str) -> bool {
+    pando.administrator().entry(&person_dn(name), &["1.1"]).unwrap().is_some()
+}
+
+/// Returns a writer and its former supplier, which is fenced and stopped. The writer has stopped too.
+fn promoted_pair(name: &str) -> (Twin, Twin) {
+    let scratches = ["a", "b"].map(|end| Scratch::new(&format!("{name}-{end}")));
+    let first = Pando::start(&scratches[0]);
+    plant(&mut first.administrator());
+    let [a, b] = scratches;
+    let b = Twin::of(b, &a);
+    let a = Twin::of(a, &b.scratch);
+    let second = b.start();
+    equal(&b.scratch, &first, &second);
+    b.promote(&["replica", "promote"]).expect_code(0);
+    assert!(second.stop().success());
+    // The first has no other promotion: the first change after a start waits for its answer, and is made.
+    let second = b.start();
+    assert_eq!(add_code(&second, "kept").0, ResultCode::SUCCESS);
+    assert_eq!(figure(&second, "State"), "promoted");
+    assert!(second.log().contains("remove the table [replica]"), "{}", second.log());
+    assert_eq!(add_code(&first, "late").0, ResultCode::UNAVAILABLE);
+    assert!(second.stop().success());
+    assert!(first.stop().success());
+    (a, b)
+}
+
+/// While the former supplier does not answer, no change is made.
+#[test]
+fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
+    let (a, b) = promoted_pair("doubt-alone");
+    let second = b.start();
+    let (code, text) = add_code(&second, "doubted");
+    assert_eq!(code, ResultCode::UNAVAILABLE);
+    assert!(text.contains("remove the table and restart it"), "{text}");
+    assert!(has(&second, "kept"), "reads are answered");
+    let ready = metrics::wait_for_ready(&second, 503);
+    assert!(ready.contains("has not said whether it was promoted later"), "{ready}");
+    assert_eq!(figure(&second, "State"), "undecided");
+    b.promote(&["replica", "promote"]).expect_code(1).expect_error("--without-supplier");
+    // It asks again. The former supplier, which follows it, has no further epoch.
+    let first = a.start();
+    until("a change", || (add_code(&second, "known").0 == ResultCode::SUCCESS).then_some(()));
+    equal(&a.scratch, &first, &second);
+    metrics::wait_for_ready(&second, 200);
+    assert_eq!(figure(&first, "State"), "following");
+    assert!(first.stop().success());
+    assert!(second.stop().success());
+    // The administrator says that the former supplier is lost, and then that it is the writer.
+    let second = b.start();
+    b.promote(&LOST).expect_code(0);
+    assert_eq!(add_code(&second, "promoted").0, ResultCode::SUCCESS);
+    assert!(second.stop().success());
+    let second = Pando::start(&b.scratch);
+    assert_eq!(add_code(&second, "without").0, ResultCode::SUCCESS, "the table is removed");
+    assert!(second.stop().success());
+}
+
+/// Bug: after A, B and A again, B came back with A as its supplier, and both were writers.
+#[test]
+fn two_promotions_leave_one_writer() {
+    let (a, b) = promoted_pair("doubt-back");
+    let (second, first) = (b.start(), a.start());
+    equal(&a.scratch, &first, &second);
+    second.kill();
+    a.promote(&LOST).expect_code(0);
+    assert_eq!(add_code(&first, "again").0, ResultCode::SUCCESS);
+    let second = b.start();
+    equal(&a.scratch, &first, &second);
+    assert_eq!((&*figure(&second, "State"), &*figure(&second, "Epoch")), ("following", "3"));
+    assert_eq!(add_code(&second, "forwarded").0, ResultCode::SUCCESS);
+    assert!(has(&first, "forwarded"));
+    // Each names the other. The one with the last epoch is the writer, whichever starts first.
+    assert!(first.stop().success());
+    assert!(second.stop().success());
+    let first = a.start();
+    assert_eq!(add_code(&first, "doubted").0, ResultCode::UNAVAILABLE);
+    let second = b.start();
+    until("a change", || (add_code(&first, "known").0 == ResultCode::SUCCESS).then_some(()));
+    equal(&a.scratch, &first, &second);
+    // The second is promoted again, and makes a change that the first never gets.
+    b.promote(&["replica", "promote"]).expect_code(0);
+    assert!(first.stop().success());
+    assert_eq!(add_code(&second, "lost").0, ResultCode::SUCCESS);
+    second.kill();
+    let first = a.start();
+    a.promote(&LOST).expect_code(0);
+    assert_eq!(add_code(&first, "last").0, ResultCode::SUCCESS);
+    let second = b.start();
+    until("the reason", || figure(&second, "Failing").contains("histories differ").then_some(()));
+    assert!(has(&second, "lost") && !has(&first, "lost"), "nothing is merged");
+    assert!(second.stop().success());
+    assert!(first.stop().success());
+}

@@ -1,0 +1,185 @@
+//! A server that was promoted and starts with its former supplier as the supplier of its settings.
+//!
+//! The node file may be older than the promotion, or its former supplier may have been promoted in turn while this
+//! server was away. Two writers would have histories that nothing merges. So it makes no change before the supplier has
+//! told its lineage: only an epoch that this server lacks makes it a replica.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use directory::replica::ReplicationRole;
+use directory::{Outcome, Writer};
+use ldap::ResultCode;
+
+use super::ReplicaParts;
+use super::fetch::{Control, FetchError, Fetcher, has_further_epoch};
+use super::figures::{ReplicaFigures, ReplicaStage};
+use crate::limits::{REPLICA_CONNECT, REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
+use crate::net::mailbox::Address;
+use crate::stamp::{Random, no_random_numbers};
+use crate::workers::writer::replaced::promote;
+use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
+
+/// Part that the server takes from now on.
+pub(super) enum Decision {
+    /// It decides changes. A client may wait for the promotion.
+    Writes(Option<Address>),
+    /// It follows its supplier.
+    Follows,
+    /// Another server writes, which has said so itself.
+    Replaced,
+    /// The server stops.
+    Ends,
+}
+
+/// Asks the supplier, and answers clients until it is known which server writes.
+///
+/// # Errors
+/// The system gives no thread, or the store failed.
+pub(super) fn run(
+    parts: &ReplicaParts,
+    writer: &mut Writer,
+    queue: &Arc<WriteQueue>,
+) -> io::Result<Decision> {
+    parts.figures.begins(ReplicaStage::Undecided);
+    let (told, answers) = channel();
+    let asking = Asking {
+        settings: parts.settings.clone(),
+        directory: Arc::clone(&parts.directory),
+        figures: Arc::clone(&parts.figures),
+        queue: Arc::clone(queue),
+        told,
+    };
+    let _thread = Fetcher::spawn(move |control| asking.run(control))?;
+    // Changes wait for the first answer: usually it arrives at once.
+    let mut is_later = answers.recv_timeout(REPLICA_CONNECT).ok().flatten();
+    let mut requests = Vec::new();
+    loop {
+        if let Some(is_later) = is_later {
+            queue.submit(&mut requests);
+            return decide(parts, writer, queue, is_later);
+        }
+        if queue.fetch(&mut requests, None) == Fetched::Closed {
+            return Ok(Decision::Ends);
+        }
+        is_later = newest(&answers);
+        if is_later.is_some() {
+            continue;
+        }
+        let mut taken = std::mem::take(&mut requests).into_iter();
+        while let Some(request) = taken.next() {
+            if let Some(decision) = take(request, parts, writer, queue) {
+                queue.submit(&mut taken.collect());
+                return Ok(decision);
+            }
+        }
+    }
+}
+
+/// Returns the supplier's answer if it has arrived.
+fn newest(answers: &Receiver<Option<bool>>) -> Option<bool> {
+    answers.try_iter().flatten().next()
+}
+
+fn decide(
+    parts: &ReplicaParts,
+    writer: &mut Writer,
+    queue: &WriteQueue,
+    is_later: bool,
+) -> io::Result<Decision> {
+    let supplier = &parts.settings.supplier;
+    if is_later {
+        writer.resign(&ReplicationRole::Replica).map_err(io::Error::other)?;
+        queue.committed();
+        parts.figures.begins(ReplicaStage::Disconnected);
+        tracing::warn!(%supplier, "the supplier was promoted after this server, which becomes its replica");
+        return Ok(Decision::Follows);
+    }
+    tracing::warn!(
+        "this server was promoted and is no replica of {supplier} any longer: remove the table [replica]"
+    );
+    let (_, lineage) = writer.place_in_lineage().map_err(io::Error::other)?;
+    parts.figures.promoted(replication::Lineage::decode(&lineage).unwrap_or_default().number());
+    Ok(Decision::Writes(None))
+}
+
+/// Answers a request while nothing is known. Returns the decision that it makes, if it makes one.
+fn take(
+    request: WriteRequest,
+    parts: &ReplicaParts,
+    writer: &mut Writer,
+    queue: &WriteQueue,
+) -> Option<Decision> {
+    let text = parts.figures.get().undecided();
+    let outcome = match request.change {
+        ToWrite::Promote { without_supplier: true } => match promote_again(parts, writer) {
+            Ok(()) => return Some(Decision::Writes(Some(request.address))),
+            Err(outcome) => outcome,
+        },
+        ToWrite::Promote { .. } => Outcome::new(
+            ResultCode::UNWILLING_TO_PERFORM,
+            "this server was promoted before, and asks its former supplier: if that is lost, use --without-supplier",
+        ),
+        ToWrite::Fence(epoch) => match writer.resign(&ReplicationRole::Replaced { epoch }) {
+            Ok(()) => {
+                queue.committed();
+                queue.answer(request.address, Outcome::success().into());
+                return Some(Decision::Replaced);
+            }
+            Err(error) => error.into(),
+        },
+        ToWrite::Account { id, .. } => {
+            queue.settle_account(id, false);
+            Outcome::new(ResultCode::UNAVAILABLE, text)
+        }
+        _ => Outcome::new(ResultCode::UNAVAILABLE, text),
+    };
+    queue.answer(request.address, outcome.into());
+    None
+}
+
+/// Begins another epoch, so that the former supplier is fenced when it is met.
+fn promote_again(parts: &ReplicaParts, writer: &mut Writer) -> Result<(), Outcome> {
+    let epoch = Random::default().bytes().map_err(no_random_numbers)?;
+    let number = promote(writer, epoch, &parts.settings.supplier.to_string())?;
+    parts.figures.promoted(number);
+    Ok(())
+}
+
+/// Parts of the thread that asks.
+struct Asking {
+    settings: crate::config::ReplicaSettings,
+    directory: Arc<directory::Directory>,
+    figures: Arc<ReplicaFigures>,
+    queue: Arc<WriteQueue>,
+    /// Whether the supplier was promoted later; `None` if it does not answer.
+    told: Sender<Option<bool>>,
+}
+
+impl Asking {
+    /// Asks until there is an answer.
+    fn run(&self, control: &Control) {
+        let mut pause = REPLICA_RETRY_MIN;
+        loop {
+            let answer = match has_further_epoch(control, &self.settings, &self.directory) {
+                Ok(is_later) => Some(is_later),
+                Err(FetchError::Stopping) => return,
+                Err(error) => {
+                    if self.figures.failed(ReplicaStage::Undecided, &error.to_string()) {
+                        tracing::error!("no change is made: {}", self.figures.get().undecided());
+                    }
+                    None
+                }
+            };
+            // The owner ends only after this thread.
+            let _ = self.told.send(answer);
+            self.queue.poke();
+            if answer.is_some() {
+                return;
+            }
+            control.pause(pause);
+            pause = (pause * 2).min(REPLICA_RETRY_MAX);
+        }
+    }
+}
