@@ -2,13 +2,13 @@
 //!
 //! Rows of texts and of values of large attributes are found by the values' normal forms. A value that contains the
 //! name or the OID of a type or class has another form once that is defined: then its rows move, so that it can be
-//! named alone again. If two values become equal, one stays.
+//! named alone again. If two values become equal, one stays. A text that names an entry by now becomes a link.
 
 use std::ops::Bound;
 
 use store::{Batch, Direction};
 
-use super::ends;
+use super::{attach_attribute, ends};
 use crate::catalog::{Catalog, normal_value};
 use crate::model::entry::{Content, EntryRow};
 use crate::model::name::name_in;
@@ -18,8 +18,8 @@ use crate::model::rows::{
     value_key,
 };
 use crate::model::value_end::EndingValue;
-use crate::tree::damaged_row;
 use crate::tree::stored_values::{inline_values, of_content};
+use crate::tree::{Found, damaged_row, find};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -32,9 +32,14 @@ struct StaleRow {
     text: Vec<u8>,
 }
 
-/// Moves the rows of values that have other forms under a schema that has more definitions than `before`. Returns the
-/// indexed attributes whose index has rows of old forms.
-pub(crate) fn follow_schema(batch: &mut Batch<'_>, before: &Catalog, now: &Catalog) -> Result<Vec<AttrId>> {
+/// Moves the rows of values that have other forms under a schema that has more definitions than `before`; `position` is
+/// that of the record. Returns the indexed attributes whose index has rows of old forms.
+pub(crate) fn follow_schema(
+    batch: &mut Batch<'_>,
+    before: &Catalog,
+    now: &Catalog,
+    position: u64,
+) -> Result<Vec<AttrId>> {
     if !has_new_names(before, now) {
         return Ok(Vec::new());
     }
@@ -52,12 +57,19 @@ pub(crate) fn follow_schema(batch: &mut Batch<'_>, before: &Catalog, now: &Catal
             stale.push(StaleRow { source, attribute, old: old.to_vec(), text: text.to_vec() });
         }
     }
-    stale.iter().try_for_each(|row| row.follow(batch, before, now))?;
-    stale_indexes(batch, before, now)
+    // Before texts become links, which have the new form.
+    let indexes = stale_indexes(batch, before, now)?;
+    stale.iter().try_for_each(|row| row.follow(batch, (before, now), position))?;
+    Ok(indexes)
 }
 
 impl StaleRow {
-    fn follow(&self, batch: &mut Batch<'_>, before: &Catalog, now: &Catalog) -> Result<()> {
+    fn follow(
+        &self,
+        batch: &mut Batch<'_>,
+        (before, now): (&Catalog, &Catalog),
+        position: u64,
+    ) -> Result<()> {
         let StaleRow { source, attribute, old, text } = self;
         let (source, attribute, def) = (*source, *attribute, now.attribute(*attribute));
         let new = normal_value(&now.schema, def, text);
@@ -77,6 +89,9 @@ impl StaleRow {
             }
             if let Some(name) = name_in(&now.schema, text) {
                 batch.insert_id(DANGLING, &dangling_key(attribute, &name.key), source.0)?;
+                if let Found::Entry(target, _) = find(batch, now, &name)? {
+                    attach_attribute(batch, now, position, attribute, target, &name.key)?;
+                }
             }
         }
         Ok(())

@@ -28,6 +28,7 @@ pub(crate) fn apply_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
     record: &SettingsRecord,
+    position: u64,
 ) -> Result<()> {
     let Some(texts) = &record.schema else { return Ok(()) };
     let damaged = |error: String| OperationError::Damaged(format!("schema of a settings record: {error}"));
@@ -50,7 +51,7 @@ pub(crate) fn apply_schema(
     batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
     let before = std::mem::replace(catalog, Arc::new(changed));
     let mut changed: Vec<_> = numbers.attributes.iter().map(|allocation| allocation.id).collect();
-    changed.extend(forms::follow_schema(batch, &before, catalog)?);
+    changed.extend(forms::follow_schema(batch, &before, catalog, position)?);
     maintenance::follow_schema(batch, catalog, &changed)
 }
 

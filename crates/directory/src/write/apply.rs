@@ -56,7 +56,7 @@ pub fn apply(
         if position <= catalog.settings.position {
             return stamp(batch, catalog, record);
         }
-        apply_schema(batch, catalog, settings)?;
+        apply_schema(batch, catalog, settings, position)?;
         if settings.schema.is_some() {
             sort_orders::rebuild_all(batch, catalog)?;
         }

@@ -268,3 +268,28 @@ fn values_that_name_a_definition_before_it_exists_can_be_named_alone() {
     directory = directory.reopen();
     check(&directory);
 }
+
+/// Regression test: a member by a name that a type got later stayed text, although an entry had the name.
+#[test]
+fn values_that_name_an_entry_by_a_later_name_become_links() {
+    let mut directory = directory(&["1"], &["2"]);
+    let (named, stray) = (format!("badge=1,{SUFFIX}"), format!("tag=1,{SUFFIX}"));
+    ok(directory.add(&named, &[("objectClass", &["device", "badgeHolder"]), ("cn", &["x"])]));
+    let class = ("objectClass", &["groupOfNames"][..]);
+    let until = "member;x-until-20270101000000Z";
+    ok(directory.add(&name("g"), &[class, ("member", &[SUFFIX]), (until, &[&stray])]));
+    ok(directory.add(&name("h"), &[class, ("member", &[SUFFIX, &stray, &named])]));
+    set(&mut directory, &definition(15, IGNORE).replace("'badge'", "( 'badge' 'tag' )")).unwrap();
+    check(&directory);
+    for (group, spelling) in [("g", &stray), ("h", &named)] {
+        let entry = directory.read(&name(group)).unwrap();
+        assert!(entry.texts("member").contains(&named), "{group}");
+        assert_eq!(entry.texts("member").len(), 2, "{group}");
+        assert_eq!(found(&mut directory, &format!("(&(memberOf={})(badge=1))", name(group))), 1);
+        ok(directory.modify(&name(group), &[(Delete, "member", &[spelling])]));
+        assert_eq!(found(&mut directory, &format!("(&(memberOf={})(badge=1))", name(group))), 0);
+    }
+    check(&directory);
+    directory = directory.reopen();
+    check(&directory);
+}
