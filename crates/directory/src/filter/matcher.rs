@@ -467,6 +467,18 @@ impl Matcher {
     }
 }
 
+impl Term {
+    /// Returns true if the term tests values of an attribute of an entry outside the tree.
+    pub(crate) fn tests(&self, schema: &Schema, description: &AttributeDescription) -> bool {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
+            Term::And(terms) | Term::Or(terms) => terms.iter().any(|term| term.tests(schema, description)),
+            Term::Not(term) => term.tests(schema, description),
+            Term::Item(item) => in_memory_subject(item, schema, description),
+        }
+    }
+}
+
 /// An entry outside the tree, with resolved attributes.
 pub(crate) struct InMemory<'e> {
     pub(crate) dn: &'e str,

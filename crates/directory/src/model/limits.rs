@@ -297,6 +297,10 @@ pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 /// Maximum number of existing entries that join a group by one record.
 pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 
+/// Octets of deleted entries after which a slice of a search ends: an octet may be a third of a link, which costs a
+/// look-up.
+pub const TOMBSTONES_SLICE_BYTES: usize = if cfg!(test) { 4_000 } else { 64 << 10 };
+
 /// Maximum length of a deleted entry that a search returns with its values, in octets.
 pub const TOMBSTONE_RESULT_MAX: usize = if cfg!(test) { 2_000 } else { 256 << 10 };
 

@@ -207,7 +207,7 @@ impl Search {
             }
         };
         let deleted = match &work {
-            Work::Tree(_) if shows_deleted => DeletedSearch::begin(&inputs, paging.as_deref())?,
+            Work::Tree(_) if shows_deleted => DeletedSearch::begin(&inputs, base, paging.as_deref())?,
             _ => None,
         };
         if let Some(page) = paging.as_deref() {

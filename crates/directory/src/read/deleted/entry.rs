@@ -3,6 +3,7 @@
 use ldap::Dn;
 use uuid::Uuid;
 
+use crate::catalog::AttributeDef;
 use crate::model::limits::TOMBSTONE_RESULT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
@@ -41,9 +42,18 @@ impl<'s> Deleted<'s> {
         Ok(Deleted { head, former_dn, place, row, is_whole })
     }
 
+    /// Returns the octets of the row that are decoded to show it.
+    pub(crate) fn cost(&self) -> usize {
+        if self.is_whole { self.row.len().min(TOMBSTONE_RESULT_MAX) } else { self.former_dn.len() }
+    }
+
     /// Returns the entry that results contain. A row of more than [`TOMBSTONE_RESULT_MAX`] octets is shown without
-    /// values.
-    pub(crate) fn entry(&self, state: TreeState<'_>) -> Result<VirtualEntry> {
+    /// values. Each value of a link attribute costs a look-up: the entry has only those that are `wanted`.
+    pub(crate) fn entry(
+        &self,
+        state: TreeState<'_>,
+        wanted: impl Fn(&AttributeDef) -> bool,
+    ) -> Result<VirtualEntry> {
         let uuid = Uuid::from_bytes(self.head.uuid).to_string();
         let above = Dn::parse(&self.former_dn).ok().and_then(|dn| {
             let rdns: Vec<&str> = dn.rdns().skip(dn_depth(&self.head.rdn)).map(|rdn| rdn.text).collect();
@@ -58,6 +68,9 @@ impl<'s> Deleted<'s> {
         let whole = Tombstone::decode(self.row).ok_or_else(|| damaged_row("deleted", self.place.id))?;
         for (attribute, values) in &whole.values {
             let def = state.catalog.attribute(*attribute);
+            if def.is_link && !wanted(def) {
+                continue;
+            }
             let mut texts = Vec::with_capacity(values.len());
             for value in values {
                 match value {

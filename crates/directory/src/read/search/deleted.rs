@@ -22,7 +22,9 @@ use super::result::resolved;
 use super::scanner::{Scanner, Sink as _};
 use super::tree_search::TreeSearch;
 use super::{SearchInputs, Work};
-use crate::filter::{InMemory, Matcher, Truth};
+use crate::catalog::AttributeDef;
+use crate::filter::{InMemory, Matcher, Term, Truth};
+use crate::model::limits::TOMBSTONES_SLICE_BYTES;
 use crate::model::name::{NormalName, name_in, parse_dn};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{DELETED, EntryId};
@@ -98,7 +100,7 @@ impl SearchInputs<'_> {
         let Some(place) = newest(state, &uuid)? else { return Ok(None) };
         let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
         let deleted = Deleted::of(state, (place, row), self.rights.is_administrator())?;
-        let entry = deleted.entry(state)?;
+        let entry = deleted.entry(state, |_| true)?;
         let [asked, own] =
             [&dn, &parse_dn(&entry.dn)?].map(|dn: &Dn<'_>| NormalName::of(dn, &state.catalog.schema));
         Ok((asked.failure.is_none() && asked.key == own.key).then_some((own.key, Cow::Owned(entry))))
@@ -113,19 +115,24 @@ fn uuid_in(rdn: &str) -> Option<[u8; 16]> {
 }
 
 impl DeletedSearch {
-    /// Begins a search of deleted entries, at the place where the former page ended. Returns `None` if the scope has
-    /// none, because the base is the only entry in it.
+    /// Begins a search of deleted entries below the base that was found, at the place where the former page ended.
+    /// Returns `None` if the scope has none, because the base is the only entry in it.
     pub(super) fn begin(
         inputs: &SearchInputs<'_>,
+        base: EntryId,
         page: Option<&Paging>,
     ) -> Result<Option<Box<DeletedSearch>>> {
         let SearchInputs { snapshot, request, controls, .. } = *inputs;
+        let state = snapshot.state();
         if request.scope == Scope::BaseObject {
             return Ok(None);
         }
         let after = page.and_then(|page| page.after.as_deref());
         let before_all = TombstonePlace { position: 0, id: EntryId::ROOT }.key();
-        let base = NormalName::of(&parse_dn(request.base_object)?, &snapshot.state().catalog.schema);
+        // An alias in the request has another name.
+        let name = if base == EntryId::ROOT { Some(String::new()) } else { state.dn(base)? };
+        let name = name.ok_or_else(|| damaged_row("nodes", base))?;
+        let base = NormalName::of(&parse_dn(&name)?, &state.catalog.schema);
         Ok(Some(Box::new(DeletedSearch {
             base,
             scope: request.scope,
@@ -180,13 +187,18 @@ impl DeletedSearch {
         let (last, end) = (std::mem::take(&mut self.last), [KIND_ENTRY + 1]);
         let range = (Bound::Excluded(&last[..]), Bound::Excluded(&end[..]));
         self.last = last.clone();
+        let mut cost = 0;
         for (examined, row) in (0..).zip(state.read.scan(DELETED, range, Direction::Forward)) {
-            if examined >= budget.entries_examined_max.max(1) || out.len() - start >= budget.out_bytes_max {
+            if examined >= budget.entries_examined_max.max(1)
+                || cost >= TOMBSTONES_SLICE_BYTES
+                || out.len() - start >= budget.out_bytes_max
+            {
                 return Ok(None);
             }
             let (key, value) = row?;
             let place = TombstonePlace::of_key(key).ok_or_else(|| damaged_row("deleted", EntryId::ROOT))?;
             let deleted = Deleted::of(state, (place, value), scanner.rights.is_administrator())?;
+            cost += deleted.cost();
             tally.examined();
             match self.result(snapshot, &deleted, (scanner, &mut matcher))? {
                 None => tally.rejected(state, &scanner.filter)?,
@@ -205,7 +217,8 @@ impl DeletedSearch {
         Ok(Some(ResultCode::SUCCESS))
     }
 
-    /// Returns the entry if it is in scope and passes the filter.
+    /// Returns the entry if it is in scope and passes the filter. Links are resolved only for the filter and the result,
+    /// after the parts of the filter that need none.
     fn result(
         &self,
         snapshot: &Snapshot,
@@ -215,11 +228,27 @@ impl DeletedSearch {
         if !self.contains(snapshot, deleted) {
             return Ok(None);
         }
-        let state = snapshot.state();
-        let (entry, catalog) = (deleted.entry(state)?, state.catalog);
-        let in_memory = InMemory { dn: &entry.dn, attributes: resolved(&catalog.schema, &entry) };
-        let truth = matcher.truth_in_memory(&scanner.filter, catalog, &in_memory);
-        Ok((truth == Truth::True).then_some(entry))
+        let (state, catalog) = (snapshot.state(), snapshot.state().catalog);
+        let schema = &catalog.schema;
+        let terms = match &scanner.filter {
+            Term::And(terms) => &terms[..],
+            term => std::slice::from_ref(term),
+        };
+        let tests = |term: &Term, def: &AttributeDef| term.tests(schema, &def.description);
+        let has_links = |term: &&Term| catalog.attributes().iter().any(|def| def.is_link && tests(term, def));
+        let (linked, plain): (Vec<&Term>, Vec<&Term>) = terms.iter().partition(has_links);
+        let mut passes = |terms: &[&Term], entry: &VirtualEntry| {
+            let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
+            terms.iter().all(|term| matcher.truth_in_memory(term, catalog, &in_memory) == Truth::True)
+        };
+        if !passes(&plain, &deleted.entry(state, |_| false)?) {
+            return Ok(None);
+        }
+        let selection = &scanner.writer.selection;
+        let entry = deleted.entry(state, |def| {
+            selection.selects(catalog, &def.description) || linked.iter().any(|term| tests(term, def))
+        })?;
+        Ok(passes(&linked, &entry).then_some(entry))
     }
 
     /// Returns true if a deleted entry is in scope.

@@ -1,8 +1,8 @@
 //! The control "show deleted": deleted entries among the results, for whom and with which values.
 
-use ldap::{ChangeOperation, ResultCode, Scope};
+use ldap::{ChangeOperation, DerefAliases, ResultCode, Scope};
 
-use super::Question;
+use super::{Budget, Question, Step};
 use crate::model::limits::TOMBSTONE_RESULT_MAX;
 use crate::read::controls::{RequestControls, SeldomControls};
 use crate::testing::{Found, SUFFIX, TestDirectory, deleted_uuid, ok};
@@ -107,6 +107,16 @@ fn values_that_name_entries_are_returned_by_name() {
     assert!(members.contains(&person(5)) && members.contains(&person(9)), "{members:?}");
     let by_member = format!("(member={})", person(9));
     assert_eq!(showing(SUFFIX, Scope::WholeSubtree, &by_member).ask(&directory).dns(), found.dns());
+    // Links are resolved for the filter or the result alone, too.
+    let group = "(&(cn=team)(isDeleted=TRUE))";
+    for (filter, attribute, count) in [(&by_member[..], "cn", 1), (group, "member", members.len())] {
+        let one = showing(SUFFIX, Scope::WholeSubtree, filter).attributes(&[attribute]).ask(&directory);
+        assert_eq!((one.dns(), one.entries[0].texts(attribute).len()), (found.dns(), count), "{filter}");
+    }
+    for filter in [format!("(!{by_member})"), format!("(&(cn=other){by_member})")] {
+        let others = showing(SUFFIX, Scope::WholeSubtree, &filter).ask(&directory);
+        assert!(!others.dns().contains(&found.dns()[0]), "{filter}");
+    }
     // All entries below it have it as superior, by the name it had.
     let below = showing(SUFFIX, Scope::WholeSubtree, &format!("(lastKnownParent={PEOPLE})")).ask(&directory);
     assert_eq!(below.dns().len(), 11);
@@ -160,4 +170,38 @@ fn limits_count_deleted_entries_and_orders_are_refused() {
     assert_eq!(question.ask(&directory).code, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
     question.controls = show_deleted(false);
     assert_eq!(sorted_dns(&question.ask(&directory)).len(), 7);
+}
+
+#[test]
+fn an_alias_as_base_leads_to_the_deleted_entries_below_its_target() {
+    let mut directory = keeping();
+    let alias = format!("cn=alias,{SUFFIX}");
+    let attributes = [("objectClass", &["alias", "extensibleObject"][..]), ("aliasedObjectName", &[PEOPLE])];
+    ok(directory.add(&alias, &attributes));
+    for (deref_aliases, count) in [(DerefAliases::Always, 3), (DerefAliases::Never, 0)] {
+        let question = Question { deref_aliases, ..showing(&alias, Scope::WholeSubtree, "(isDeleted=TRUE)") };
+        assert_eq!(question.ask(&directory).dns().len(), count, "{deref_aliases:?}");
+    }
+}
+
+#[test]
+fn a_slice_ends_after_some_octets_of_deleted_entries() {
+    let mut directory = keeping();
+    let text = "x".repeat(TOMBSTONE_RESULT_MAX / 2);
+    for number in 4..9 {
+        ok(directory.modify(&person(number), &[(ChangeOperation::Replace, "description", &[&text])]));
+        ok(directory.delete(&person(number)));
+    }
+    let budget = Budget { entries_examined_max: u32::MAX, out_bytes_max: usize::MAX };
+    let slices = |filter: &str| {
+        let question = showing(SUFFIX, Scope::WholeSubtree, filter);
+        let (mut search, mut out, mut count) = (question.start(&directory), Vec::new(), 1);
+        while search.run(&directory.snapshot, &mut out, &budget) == Step::More {
+            count += 1;
+        }
+        count
+    };
+    // One for the tree; 8 deleted entries of which 5 have over 1,000 octets.
+    assert_eq!(slices("(cn=other)"), 3);
+    assert_eq!(slices("(isDeleted=TRUE)"), 3);
 }
