@@ -217,8 +217,8 @@ impl DeletedSearch {
         Ok(Some(ResultCode::SUCCESS))
     }
 
-    /// Returns the entry if it is in scope and passes the filter. Links are resolved only for the filter and the result,
-    /// after the parts of the filter that need none.
+    /// Returns the entry if it is in scope and passes the filter. Links are resolved only for the filter and the
+    /// result, after the parts of the filter that need none.
     fn result(
         &self,
         snapshot: &Snapshot,
