@@ -104,7 +104,8 @@ impl WriteBatch<'_> {
         Ok(last)
     }
 
-    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server.
+    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server, and one of a superior
+    /// that takes such a tree with it.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {
@@ -116,10 +117,16 @@ impl WriteBatch<'_> {
             Request::ModifyDn(rename) => (rename.entry, rename.new_superior),
             _ => return Ok(()),
         };
+        let takes_tree = matches!(request, Request::Delete(_) | Request::ModifyDn(_));
         for tree in &self.settings.node.followed {
             let base = key(schema, tree.base())?;
+            let own = key(schema, name)?;
+            if takes_tree && base.len() > own.len() && base.starts_with(&own) {
+                let text = "a copy of another server's tree is below this entry: it would be changed with it";
+                return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
+            }
             let is_within = |name: &str| -> Result<bool> { Ok(key(schema, name)?.starts_with(&base)) };
-            if !is_within(name)? && !superior.map_or(Ok(false), is_within)? {
+            if !own.starts_with(&base) && !superior.map_or(Ok(false), is_within)? {
                 continue;
             }
             let referral = tree.referral.as_deref().and_then(|url| LdapUrl::parse(url).ok());

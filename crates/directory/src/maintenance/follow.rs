@@ -260,42 +260,64 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
 /// Makes a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
 /// notAllowedOnNonLeaf if the entry to be deleted has subordinates: another change may have to be made first.
 ///
+/// The change is confined to the copy at `base`. An entry elsewhere is deleted by no change, and is only moved into the
+/// copy from another copy: its source says that it is gone.
+///
 /// Sets `renames` if an entry was renamed. A value that names an entry follows its name here. If it was received with
 /// the entry's new name before the rename was made, it names another entry: such entries have to be made equal again.
 pub fn follow(
     batch: &mut WriteBatch<'_>,
+    base: &str,
     change: &SourceChange,
     stamp: &Stamp,
     renames: &mut bool,
 ) -> Outcome {
     let made = match change {
-        SourceChange::Entry(entry) => follow_entry(batch, entry, stamp, renames),
-        SourceChange::Delete(uuid) => follow_delete(batch, uuid, stamp),
+        SourceChange::Entry(entry) => follow_entry(batch, base, entry, (stamp, renames)),
+        SourceChange::Delete(uuid) => follow_delete(batch, base, uuid, stamp),
     };
     made.unwrap_or_else(Outcome::from)
 }
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-fn follow_delete(batch: &mut WriteBatch<'_>, uuid: &SyncUuid, stamp: &Stamp) -> Result<Outcome> {
-    let Some(id) = entry_of(batch.state(), uuid)? else { return Ok(Outcome::success()) };
-    let dn = dn(batch.state(), id)?;
+fn key(state: TreeState<'_>, dn: &str) -> Result<Vec<u8>> {
+    Ok(NormalName::of(&parse_dn(dn)?, &state.catalog.schema).key)
+}
+
+fn follow_delete(batch: &mut WriteBatch<'_>, base: &str, uuid: &SyncUuid, stamp: &Stamp) -> Result<Outcome> {
+    let state = batch.state();
+    let Some(id) = entry_of(state, uuid)? else { return Ok(Outcome::success()) };
+    let dn = dn(state, id)?;
+    // It may have moved into another copy.
+    if !key(state, &dn)?.starts_with(&key(state, base)?) {
+        return Ok(Outcome::success());
+    }
     Ok(execute(batch, &Request::Delete(DeleteRequest { entry: &dn }), stamp))
 }
 
 fn follow_entry(
     batch: &mut WriteBatch<'_>,
+    base: &str,
     entry: &SourceEntry,
-    stamp: &Stamp,
-    renames: &mut bool,
+    (stamp, renames): (&Stamp, &mut bool),
 ) -> Result<Outcome> {
-    let Some(id) = entry_of(batch.state(), &entry.uuid)? else {
-        return in_free_place(batch, entry, (stamp, renames), &mut add);
+    let state = batch.state();
+    let (base, name) = (key(state, base)?, key(state, &entry.dn)?);
+    if !name.starts_with(&base) {
+        return Err(not_followed("its name is not below the base of the copy"));
+    }
+    let is_base = name == base;
+    let Some(id) = entry_of(state, &entry.uuid)? else {
+        return in_free_place(batch, entry, is_base, (stamp, renames), &mut add);
     };
-    let name = NormalName::of(&parse_dn(&entry.dn)?, &batch.state().catalog.schema);
-    let present = dn(batch.state(), id)?;
-    if NormalName::of(&parse_dn(&present)?, &batch.state().catalog.schema).key != name.key {
-        let moved = in_free_place(batch, entry, (stamp, renames), &mut |batch, entry, stamp| {
+    let present = dn(state, id)?;
+    let present_key = key(state, &present)?;
+    if !present_key.starts_with(&base) && !is_in_copy(state, &present_key)? {
+        return Err(not_followed("an entry that is in no copy here has its entryUUID"));
+    }
+    if present_key != name {
+        let moved = in_free_place(batch, entry, is_base, (stamp, renames), &mut |batch, entry, stamp| {
             Ok(rename(batch, &present, &parse_dn(&entry.dn)?, stamp))
         })?;
         if moved.code != ResultCode::SUCCESS {
@@ -312,6 +334,20 @@ fn follow_entry(
     Ok(execute(batch, &Request::Modify(modify), stamp))
 }
 
+fn not_followed(text: &'static str) -> OperationError {
+    OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text)
+}
+
+/// Returns true if a name is in a tree that is a copy.
+fn is_in_copy(state: TreeState<'_>, name: &[u8]) -> Result<bool> {
+    for tree in &state.settings.node.followed {
+        if name.starts_with(&key(state, tree.base())?) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 fn dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
     state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
 }
@@ -325,15 +361,16 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
 /// Carries out a step that gives the entry its name. If another entry has that name, it is first renamed: its new name,
-/// or that it is gone, is yet to come.
+/// or that it is gone, is yet to come. The base of a copy stays: beside it, it would be outside the copy.
 fn in_free_place(
     batch: &mut WriteBatch<'_>,
     entry: &SourceEntry,
+    is_base: bool,
     (stamp, renames): (&Stamp, &mut bool),
     step: Step<'_>,
 ) -> Result<Outcome> {
     let outcome = step(batch, entry, stamp)?;
-    if outcome.code != ResultCode::ENTRY_ALREADY_EXISTS || !set_aside(batch, &entry.dn, stamp)? {
+    if outcome.code != ResultCode::ENTRY_ALREADY_EXISTS || is_base || !set_aside(batch, &entry.dn, stamp)? {
         return Ok(outcome);
     }
     *renames = true;
@@ -535,175 +572,4 @@ pub fn at_and_below(snapshot: &Snapshot, base: &str, uuid: &SyncUuid) -> Result<
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::{SUFFIX, TestDirectory};
-
-    fn entry(number: u8, dn: &str, attributes: &[(&str, &[&str])]) -> SourceChange {
-        let attributes = attributes.iter().map(|(description, values)| SourceAttribute {
-            description: (*description).to_owned(),
-            values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
-        });
-        SourceChange::Entry(SourceEntry {
-            uuid: [number; 16],
-            dn: dn.to_owned(),
-            attributes: attributes.collect(),
-        })
-    }
-
-    const PERSON: &[(&str, &[&str])] = &[
-        ("objectClass", &["top", "person", "organizationalPerson", "inetOrgPerson"]),
-        ("sn", &["x"]),
-        ("cn", &["one", "two"]),
-        ("userPassword", &["{SSHA}x"]),
-        ("createTimestamp", &["20200101000000Z"]),
-        ("modifyTimestamp", &["20990101000000Z"]),
-        ("modifiersName", &["cn=there"]),
-        ("pwdHistory", &["20200101000000Z#1.3.6.1.4.1.1466.115.121.1.40#7#{SSHA}y"]),
-    ];
-
-    fn unit(number: u8, dn: &str) -> SourceChange {
-        entry(number, dn, &[("objectClass", &["organizationalUnit"]), ("ou", &["x"])])
-    }
-
-    fn start() -> TestDirectory {
-        let mut directory = TestDirectory::with_suffix_entry();
-        directory.define_index("entryUUID", "equality");
-        directory.finish_indexes();
-        directory
-    }
-
-    /// Makes a change, and returns its result code and whether it renamed an entry.
-    fn make(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
-        let stamp = directory.stamp();
-        let mut renames = false;
-        let mut batch = directory.writer.begin().unwrap();
-        let outcome = follow(&mut batch, change, &stamp, &mut renames);
-        batch.commit().unwrap();
-        directory.snapshot.renew().unwrap();
-        (outcome.code, renames)
-    }
-
-    #[track_caller]
-    fn makes(directory: &mut TestDirectory, change: &SourceChange) {
-        assert_eq!(make(directory, change).0, ResultCode::SUCCESS);
-    }
-
-    #[test]
-    fn an_entry_that_is_sent_again_makes_no_record() {
-        let mut directory = start();
-        let person = entry(1, "cn=one,dc=example,dc=com", PERSON);
-        makes(&mut directory, &person);
-        let position = directory.snapshot.position().unwrap();
-        makes(&mut directory, &person);
-        assert_eq!(directory.snapshot.position().unwrap(), position);
-        let found = directory.read("cn=one,dc=example,dc=com").unwrap();
-        for (name, values) in PERSON.iter().filter(|(name, _)| *name != "objectClass") {
-            assert_eq!(found.texts(name), *values, "{name}");
-        }
-    }
-
-    #[test]
-    fn other_attributes_keep_the_times_of_the_source() {
-        let mut directory = start();
-        makes(&mut directory, &entry(1, "cn=one,dc=example,dc=com", PERSON));
-        let changed: Vec<_> =
-            PERSON.iter().filter(|(name, _)| *name != "cn").copied().chain([("cn", &["two"][..])]).collect();
-        makes(&mut directory, &entry(1, "cn=two,dc=example,dc=com", &changed));
-        let found = directory.read("cn=two,dc=example,dc=com").unwrap();
-        assert_eq!(
-            (found.texts("cn"), found.texts("modifiersName")),
-            (vec!["two".to_owned()], vec!["cn=there".to_owned()])
-        );
-    }
-
-    #[test]
-    fn entries_may_exchange_their_names() {
-        let mut directory = start();
-        let at = |number, name: &str| entry(number, &format!("cn={name},dc=example,dc=com"), PERSON);
-        makes(&mut directory, &at(1, "one"));
-        makes(&mut directory, &at(2, "two"));
-        let (one, two) = ("cn=one,dc=example,dc=com", "cn=two,dc=example,dc=com");
-        let before = directory.read(one).unwrap().texts("entryUUID");
-        assert_eq!(make(&mut directory, &at(1, "two")), (ResultCode::SUCCESS, true));
-        assert_eq!(make(&mut directory, &at(2, "one")), (ResultCode::SUCCESS, true));
-        assert_eq!(directory.read(two).unwrap().texts("entryUUID"), before);
-        assert_eq!(directory.read(one).unwrap().texts("cn"), ["one", "two"]);
-        assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
-    }
-
-    #[test]
-    fn changes_that_come_too_early_say_so() {
-        let mut directory = start();
-        let below = unit(2, "ou=x,ou=above,dc=example,dc=com");
-        assert_eq!(make(&mut directory, &below).0, ResultCode::NO_SUCH_OBJECT);
-        makes(&mut directory, &unit(1, "ou=above,dc=example,dc=com"));
-        makes(&mut directory, &below);
-        assert_eq!(
-            make(&mut directory, &SourceChange::Delete([1; 16])).0,
-            ResultCode::NOT_ALLOWED_ON_NON_LEAF
-        );
-        let others = others_below(&directory.snapshot, SUFFIX, &|uuid| uuid == &[1; 16]).unwrap();
-        assert_eq!(others.first(), Some(&[2; 16]));
-        let below = |uuid| at_and_below(&directory.snapshot, SUFFIX, &[uuid; 16]).unwrap();
-        assert_eq!((below(1), below(2), below(3)), (vec![[2; 16], [1; 16]], vec![[2; 16]], vec![]));
-        assert!(has_entry(&directory.snapshot, &[2; 16]).unwrap());
-        makes(&mut directory, &SourceChange::Delete([2; 16]));
-        makes(&mut directory, &SourceChange::Delete([1; 16]));
-        makes(&mut directory, &SourceChange::Delete([1; 16]));
-    }
-
-    #[test]
-    fn attributes_without_a_meaning_here_are_left_out() {
-        let directory = start();
-        let given: &[(&str, &[&str])] = &[
-            ("cn", &["one"]),
-            ("entryCSN", &["x"]),
-            ("memberOf", &["cn=x"]),
-            ("nsAccountLock", &["TRUE"]),
-            ("aci", &["x"]),
-            ("pwdFailureTime", &["20200101000000Z"]),
-            ("shoeSize", &["x"]),
-            ("userPassword", &["clear", "{SSHA}x"]),
-        ];
-        let SourceChange::Entry(mut source) = entry(1, "cn=one,dc=example,dc=com", given) else { panic!() };
-        assert!(!source.adapt(&directory.snapshot, &mut || [7; 16]).unwrap());
-        let names: Vec<&str> = source.attributes.iter().map(|of| of.description.as_str()).collect();
-        assert_eq!(names, ["cn", "shoeSize", "userPassword", "pwdAccountLockedTime"]);
-        assert!(is_hashed(&source.attributes[2].values[0]));
-        assert_eq!(source.attributes[2].values[1], b"{SSHA}x");
-    }
-
-    #[test]
-    fn names_there_become_names_here() {
-        let directory = start();
-        let given: &[(&str, &[&str])] = &[
-            ("objectClass", &["top", "user", "shoeOwner", "inetOrgPerson"]),
-            ("sAMAccountName", &["one"]),
-            ("uid", &["ONE", "two"]),
-            ("cn;lang-de", &["eins"]),
-            ("manager", &["sAMAccountName=boss,ou=old", "cn=elsewhere"]),
-            ("uniqueMember", &["cn=x,ou=old#'01'B"]),
-            ("description", &["cn=x,ou=old"]),
-            ("shoeSize", &["44"]),
-        ];
-        let SourceChange::Entry(mut source) = entry(1, "sAMAccountName=one,ou=old", given) else { panic!() };
-        let mapping = NameMapping {
-            bases: ("ou=old".to_owned(), SUFFIX.to_owned()),
-            names: [("sAMAccountName", "uid"), ("user", "inetOrgPerson")]
-                .map(|(old, new)| (old.to_owned(), new.to_owned()))
-                .to_vec(),
-        };
-        let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
-        source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out);
-        let expected: &[(&str, &[&str])] = &[
-            ("objectClass", &["top", "inetOrgPerson"]),
-            ("uid", &["one", "two"]),
-            ("cn;lang-de", &["eins"]),
-            ("manager", &["uid=boss,dc=example,dc=com", "cn=elsewhere"]),
-            ("uniqueMember", &["cn=x,dc=example,dc=com#'01'B"]),
-            ("description", &["cn=x,ou=old"]),
-        ];
-        assert_eq!(SourceChange::Entry(source), entry(1, "uid=one,dc=example,dc=com", expected));
-    }
-}
+mod tests;

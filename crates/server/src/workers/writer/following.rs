@@ -84,7 +84,7 @@ impl FollowedChanges {
             let mut waiting_of = HashMap::new();
             for place in std::mem::take(&mut leftovers.waiting) {
                 let Some(change) = self.changes.get(place) else { continue };
-                let outcome = make(batch, change, random, &mut leftovers.has_renames);
+                let outcome = make(batch, &self.base, change, random, &mut leftovers.has_renames);
                 if let Some(earlier) = waiting_of.remove(change.uuid()) {
                     // Made after this one, it would undo it.
                     leftovers.waiting.retain(|place| *place != earlier);
@@ -128,7 +128,7 @@ impl GroupEnd {
         if has_renames || self.has_renames {
             for change in &self.with_links {
                 // A change that is refused now was refused before.
-                let outcome = make(batch, change, random, &mut false);
+                let outcome = make(batch, base, change, random, &mut false);
                 if outcome.fault.is_some() {
                     return Err(outcome);
                 }
@@ -140,6 +140,7 @@ impl GroupEnd {
 
 fn make(
     batch: &mut WriteBatch<'_>,
+    base: &str,
     change: &SourceChange,
     random: &mut Random,
     has_renames: &mut bool,
@@ -147,7 +148,7 @@ fn make(
     match random.uuid() {
         Ok(uuid) => {
             let stamp = Stamp { now_micros: now_micros(), uuid, ..Stamp::default() };
-            follow(batch, change, &stamp, has_renames)
+            follow(batch, base, change, &stamp, has_renames)
         }
         Err(error) => no_random_numbers(error),
     }

@@ -1,0 +1,231 @@
+use super::*;
+use crate::model::settings::{FollowedTree, NodeSettings, Settings};
+use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory, refused};
+
+fn entry(number: u8, dn: &str, attributes: &[(&str, &[&str])]) -> SourceChange {
+    let attributes = attributes.iter().map(|(description, values)| SourceAttribute {
+        description: (*description).to_owned(),
+        values: values.iter().map(|value| value.as_bytes().to_vec()).collect(),
+    });
+    SourceChange::Entry(SourceEntry {
+        uuid: [number; 16],
+        dn: dn.to_owned(),
+        attributes: attributes.collect(),
+    })
+}
+
+const PERSON: &[(&str, &[&str])] = &[
+    ("objectClass", &["top", "person", "organizationalPerson", "inetOrgPerson"]),
+    ("sn", &["x"]),
+    ("cn", &["one", "two"]),
+    ("userPassword", &["{SSHA}x"]),
+    ("createTimestamp", &["20200101000000Z"]),
+    ("modifyTimestamp", &["20990101000000Z"]),
+    ("modifiersName", &["cn=there"]),
+    ("pwdHistory", &["20200101000000Z#1.3.6.1.4.1.1466.115.121.1.40#7#{SSHA}y"]),
+];
+
+fn unit(number: u8, dn: &str) -> SourceChange {
+    entry(number, dn, &[("objectClass", &["organizationalUnit"]), ("ou", &["x"])])
+}
+
+fn start() -> TestDirectory {
+    let mut directory = TestDirectory::with_suffix_entry();
+    directory.define_index("entryUUID", "equality");
+    directory.finish_indexes();
+    directory
+}
+
+/// Makes a change, and returns its result code and whether it renamed an entry.
+fn make(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
+    make_at(directory, SUFFIX, change)
+}
+
+fn make_at(directory: &mut TestDirectory, base: &str, change: &SourceChange) -> (ResultCode, bool) {
+    let stamp = directory.stamp();
+    let mut renames = false;
+    let mut batch = directory.writer.begin().unwrap();
+    let outcome = follow(&mut batch, base, change, &stamp, &mut renames);
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    (outcome.code, renames)
+}
+
+#[track_caller]
+fn makes(directory: &mut TestDirectory, change: &SourceChange) {
+    assert_eq!(make(directory, change).0, ResultCode::SUCCESS);
+}
+
+#[test]
+fn an_entry_that_is_sent_again_makes_no_record() {
+    let mut directory = start();
+    let person = entry(1, "cn=one,dc=example,dc=com", PERSON);
+    makes(&mut directory, &person);
+    let position = directory.snapshot.position().unwrap();
+    makes(&mut directory, &person);
+    assert_eq!(directory.snapshot.position().unwrap(), position);
+    let found = directory.read("cn=one,dc=example,dc=com").unwrap();
+    for (name, values) in PERSON.iter().filter(|(name, _)| *name != "objectClass") {
+        assert_eq!(found.texts(name), *values, "{name}");
+    }
+}
+
+#[test]
+fn other_attributes_keep_the_times_of_the_source() {
+    let mut directory = start();
+    makes(&mut directory, &entry(1, "cn=one,dc=example,dc=com", PERSON));
+    let changed: Vec<_> =
+        PERSON.iter().filter(|(name, _)| *name != "cn").copied().chain([("cn", &["two"][..])]).collect();
+    makes(&mut directory, &entry(1, "cn=two,dc=example,dc=com", &changed));
+    let found = directory.read("cn=two,dc=example,dc=com").unwrap();
+    assert_eq!(
+        (found.texts("cn"), found.texts("modifiersName")),
+        (vec!["two".to_owned()], vec!["cn=there".to_owned()])
+    );
+}
+
+#[test]
+fn entries_may_exchange_their_names() {
+    let mut directory = start();
+    let at = |number, name: &str| entry(number, &format!("cn={name},dc=example,dc=com"), PERSON);
+    makes(&mut directory, &at(1, "one"));
+    makes(&mut directory, &at(2, "two"));
+    let (one, two) = ("cn=one,dc=example,dc=com", "cn=two,dc=example,dc=com");
+    let before = directory.read(one).unwrap().texts("entryUUID");
+    assert_eq!(make(&mut directory, &at(1, "two")), (ResultCode::SUCCESS, true));
+    assert_eq!(make(&mut directory, &at(2, "one")), (ResultCode::SUCCESS, true));
+    assert_eq!(directory.read(two).unwrap().texts("entryUUID"), before);
+    assert_eq!(directory.read(one).unwrap().texts("cn"), ["one", "two"]);
+    assert_eq!(crate::check::check(&directory.snapshot).unwrap(), Vec::<String>::new());
+}
+
+#[test]
+fn changes_that_come_too_early_say_so() {
+    let mut directory = start();
+    let below = unit(2, "ou=x,ou=above,dc=example,dc=com");
+    assert_eq!(make(&mut directory, &below).0, ResultCode::NO_SUCH_OBJECT);
+    makes(&mut directory, &unit(1, "ou=above,dc=example,dc=com"));
+    makes(&mut directory, &below);
+    assert_eq!(make(&mut directory, &SourceChange::Delete([1; 16])).0, ResultCode::NOT_ALLOWED_ON_NON_LEAF);
+    let others = others_below(&directory.snapshot, SUFFIX, &|uuid| uuid == &[1; 16]).unwrap();
+    assert_eq!(others.first(), Some(&[2; 16]));
+    let below = |uuid| at_and_below(&directory.snapshot, SUFFIX, &[uuid; 16]).unwrap();
+    assert_eq!((below(1), below(2), below(3)), (vec![[2; 16], [1; 16]], vec![[2; 16]], vec![]));
+    assert!(has_entry(&directory.snapshot, &[2; 16]).unwrap());
+    makes(&mut directory, &SourceChange::Delete([2; 16]));
+    makes(&mut directory, &SourceChange::Delete([1; 16]));
+    makes(&mut directory, &SourceChange::Delete([1; 16]));
+}
+
+#[test]
+fn attributes_without_a_meaning_here_are_left_out() {
+    let directory = start();
+    let given: &[(&str, &[&str])] = &[
+        ("cn", &["one"]),
+        ("entryCSN", &["x"]),
+        ("memberOf", &["cn=x"]),
+        ("nsAccountLock", &["TRUE"]),
+        ("aci", &["x"]),
+        ("pwdFailureTime", &["20200101000000Z"]),
+        ("shoeSize", &["x"]),
+        ("userPassword", &["clear", "{SSHA}x"]),
+    ];
+    let SourceChange::Entry(mut source) = entry(1, "cn=one,dc=example,dc=com", given) else { panic!() };
+    assert!(!source.adapt(&directory.snapshot, &mut || [7; 16]).unwrap());
+    let names: Vec<&str> = source.attributes.iter().map(|of| of.description.as_str()).collect();
+    assert_eq!(names, ["cn", "shoeSize", "userPassword", "pwdAccountLockedTime"]);
+    assert!(is_hashed(&source.attributes[2].values[0]));
+    assert_eq!(source.attributes[2].values[1], b"{SSHA}x");
+}
+
+#[test]
+fn names_there_become_names_here() {
+    let directory = start();
+    let given: &[(&str, &[&str])] = &[
+        ("objectClass", &["top", "user", "shoeOwner", "inetOrgPerson"]),
+        ("sAMAccountName", &["one"]),
+        ("uid", &["ONE", "two"]),
+        ("cn;lang-de", &["eins"]),
+        ("manager", &["sAMAccountName=boss,ou=old", "cn=elsewhere"]),
+        ("uniqueMember", &["cn=x,ou=old#'01'B"]),
+        ("description", &["cn=x,ou=old"]),
+        ("shoeSize", &["44"]),
+    ];
+    let SourceChange::Entry(mut source) = entry(1, "sAMAccountName=one,ou=old", given) else { panic!() };
+    let mapping = NameMapping {
+        bases: ("ou=old".to_owned(), SUFFIX.to_owned()),
+        names: [("sAMAccountName", "uid"), ("user", "inetOrgPerson")]
+            .map(|(old, new)| (old.to_owned(), new.to_owned()))
+            .to_vec(),
+    };
+    let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
+    source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out);
+    let expected: &[(&str, &[&str])] = &[
+        ("objectClass", &["top", "inetOrgPerson"]),
+        ("uid", &["one", "two"]),
+        ("cn;lang-de", &["eins"]),
+        ("manager", &["uid=boss,dc=example,dc=com", "cn=elsewhere"]),
+        ("uniqueMember", &["cn=x,dc=example,dc=com#'01'B"]),
+        ("description", &["cn=x,ou=old"]),
+    ];
+    assert_eq!(SourceChange::Entry(source), entry(1, "uid=one,dc=example,dc=com", expected));
+}
+
+const BERLIN: &str = "ou=berlin,dc=example,dc=com";
+const PARIS: &str = "ou=paris,dc=example,dc=com";
+
+/// Returns a directory with copies at [`BERLIN`] and [`PARIS`], and an entry that is in neither.
+fn two_copies() -> TestDirectory {
+    let copy = |base: &str| FollowedTree {
+        mapping: NameMapping { bases: (base.to_owned(), base.to_owned()), names: Vec::new() },
+        referral: None,
+    };
+    let node = NodeSettings { followed: vec![copy(BERLIN), copy(PARIS)], ..NodeSettings::default() };
+    let settings = Settings { node, ..Settings::default() };
+    let folder = std::sync::Arc::new(TemporaryFolder::new());
+    let mut directory = TestDirectory::open(folder, settings, &[SUFFIX], 0).unwrap();
+    directory.define_index("entryUUID", "equality");
+    directory.finish_indexes();
+    let domain: &[(&str, &[&str])] = &[("objectClass", &["domain"]), ("dc", &["example"])];
+    makes(&mut directory, &entry(1, SUFFIX, domain));
+    makes(&mut directory, &unit(2, BERLIN));
+    makes(&mut directory, &unit(3, PARIS));
+    makes(&mut directory, &unit(4, "ou=local,dc=example,dc=com"));
+    directory
+}
+
+#[test]
+fn a_source_changes_its_own_copy_only() {
+    let mut directory = two_copies();
+    let (berlin, paris) = ("cn=one,ou=berlin,dc=example,dc=com", "cn=one,ou=paris,dc=example,dc=com");
+    assert_eq!(make_at(&mut directory, BERLIN, &entry(9, berlin, PERSON)).0, ResultCode::SUCCESS);
+    // It moves from one source to the other, whose message comes first.
+    assert_eq!(make_at(&mut directory, PARIS, &entry(9, paris, PERSON)), (ResultCode::SUCCESS, true));
+    assert_eq!(make_at(&mut directory, BERLIN, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
+    assert!(directory.read(paris).is_some() && directory.read(berlin).is_none());
+    // A local entry is neither deleted nor taken over.
+    assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([4; 16])).0, ResultCode::SUCCESS);
+    let position = directory.snapshot.position().unwrap();
+    let refused = ResultCode::UNWILLING_TO_PERFORM;
+    assert_eq!(make_at(&mut directory, PARIS, &unit(4, "ou=x,ou=paris,dc=example,dc=com")).0, refused);
+    // A name outside the copy is not written, and another base entry does not push the old one out of the copy.
+    assert_eq!(make_at(&mut directory, PARIS, &entry(8, berlin, PERSON)).0, refused);
+    assert_eq!(make_at(&mut directory, PARIS, &unit(3, "ou=gone,dc=example,dc=com")).0, refused);
+    assert_eq!(make_at(&mut directory, PARIS, &unit(7, PARIS)).0, ResultCode::ENTRY_ALREADY_EXISTS);
+    assert_eq!(directory.snapshot.position().unwrap(), position);
+    assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
+    assert!(directory.read(paris).is_none());
+}
+
+#[test]
+fn an_entry_above_a_copy_is_neither_renamed_nor_deleted_with_it() {
+    let mut directory = two_copies();
+    let text = "a copy of another server's tree is below this entry: it would be changed with it";
+    let code = ResultCode::UNWILLING_TO_PERFORM;
+    refused(directory.delete_tree(SUFFIX), code, text);
+    refused(directory.modify_dn(SUFFIX, "dc=other", true, None), code, text);
+    let within = "this tree is a copy of another server's, which this server follows: change it there";
+    refused(directory.delete_tree(PARIS), code, within);
+    assert!(directory.read(PARIS).is_some());
+    assert_eq!(directory.delete_tree("ou=local,dc=example,dc=com").code, ResultCode::SUCCESS);
+}
