@@ -30,6 +30,10 @@ use crate::workers::service::Service;
 use crate::workers::source_connection::SourceError;
 use crate::workers::writer::WriteQueue;
 
+/// Nothing is deleted because the source hides everything.
+const NO_ENTRY: &str =
+    "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
+
 /// Reason why a connection to the other server ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FollowError {

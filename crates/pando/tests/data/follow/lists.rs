@@ -6,12 +6,14 @@
 use std::collections::VecDeque;
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 
 use ldap::response::{self, SearchEntryLens};
 use ldap::{
-    Control, Controls, ControlsBuf, DecodeLimits, DirSyncRequest, LdapResult, Message, Request, ResponseOp,
-    oids,
+    Control, Controls, ControlsBuf, DecodeLimits, DirSyncRequest, LdapResult, Message, PagedResults, Request,
+    ResponseOp, oids,
 };
 
 use super::*;
@@ -30,10 +32,14 @@ struct Answer {
     expected: Option<(&'static str, Vec<u8>)>,
 }
 
-/// A source that gives the answers in order; searches that no answer is for get none of these entries.
+/// A source that gives the answers in order; searches that no answer is for get none of these entries. Its root DSE and
+/// the suffix entry by itself are always there, unless `is_hidden`.
+#[derive(Clone)]
 struct ListSource {
     address: SocketAddr,
     answers: Arc<Mutex<VecDeque<Answer>>>,
+    root: Arc<Mutex<Values>>,
+    is_hidden: Arc<AtomicBool>,
 }
 
 fn text(value: &str) -> Vec<Vec<u8>> {
@@ -53,14 +59,23 @@ impl ListSource {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let address = listener.local_addr().unwrap();
         let answers = Arc::new(Mutex::new(VecDeque::from(answers)));
-        let shared = Arc::clone(&answers);
+        let (root, is_hidden) = (Arc::new(Mutex::new(root)), Arc::new(AtomicBool::new(false)));
+        let source = ListSource { address, answers, root, is_hidden };
+        let shared = source.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
-                let (root, shared) = (root.clone(), Arc::clone(&shared));
-                std::thread::spawn(move || serve(stream.unwrap(), &root, &shared));
+                let shared = shared.clone();
+                std::thread::spawn(move || serve(stream.unwrap(), &shared));
             }
         });
-        ListSource { address, answers }
+        source
+    }
+
+    /// Sets the first and the last number of the retro change log.
+    fn set_numbers(&self, first: &str, last: &str) {
+        let numbers = [("firstChangeNumber", text(first)), ("lastChangeNumber", text(last))];
+        *self.root.lock().unwrap() =
+            [("changelog", text("cn=changelog"))].into_iter().chain(numbers).collect();
     }
 
     /// Adds answers at once: the copy asks meanwhile.
@@ -73,7 +88,7 @@ impl ListSource {
     }
 }
 
-fn serve(mut stream: TcpStream, root: &Values, answers: &Mutex<VecDeque<Answer>>) {
+fn serve(mut stream: TcpStream, source: &ListSource) {
     let mut input = Vec::new();
     loop {
         let mut octet = [0];
@@ -92,9 +107,13 @@ fn serve(mut stream: TcpStream, root: &Values, answers: &Mutex<VecDeque<Answer>>
             Request::Search(search) => {
                 let filter = search.filter.to_string();
                 let given = if search.base_object.is_empty() {
-                    Some(answer("", "", vec![("", root.clone())]))
+                    Some(answer("", "", vec![("", source.root.lock().unwrap().clone())]))
+                } else if search.scope == Scope::BaseObject && search.base_object == SUFFIX {
+                    let entries =
+                        if source.is_hidden.load(Relaxed) { vec![] } else { vec![(SUFFIX, vec![])] };
+                    Some(answer("", "", entries))
                 } else {
-                    let mut answers = answers.lock().unwrap();
+                    let mut answers = source.answers.lock().unwrap();
                     let is_next = answers
                         .front()
                         .is_some_and(|next| next.base == search.base_object && filter.contains(next.filter));
@@ -253,41 +272,54 @@ fn dir_sync_of_active_directory() {
     assert_eq!(figure(&copy, "Rejected"), "0", "{}", copy.log());
 }
 
+/// The suffix entry, a person, a unit and a change, of a server with a retro change log.
+fn retro_top() -> (&'static str, Values) {
+    let (dn, mut values) = domain();
+    values[2] = ("nsUniqueId", text("00000001-07070707-07070707-07070707"));
+    (dn, values)
+}
+
+fn retro_person(dn: &'static str, cn: &'static str, number: u8) -> (&'static str, Values) {
+    person(dn, cn, number, "nsUniqueId")
+}
+
+fn retro_unit() -> (&'static str, Values) {
+    let classes = ("objectClass", texts(&["organizationalUnit"]));
+    let id = ("nsUniqueId", text("00000005-07070707-07070707-07070707"));
+    ("ou=later,dc=example,dc=com", vec![classes, ("ou", text("later")), id])
+}
+
+fn retro_change(number: &'static str, kind: &'static str, id: u8) -> (&'static str, Values) {
+    let id = text(&format!("{id:08x}-07070707-07070707-07070707"));
+    ("", vec![("changeNumber", text(number)), ("changeType", text(kind)), ("targetUniqueId", id)])
+}
+
+/// Starts a copy of a server whose retro change log has the changes to 41, and which has these entries.
+fn retro(scratch: &Scratch, entries: Vec<(&'static str, Values)>) -> (ListSource, Pando) {
+    let source = ListSource::start(Vec::new(), vec![answer(SUFFIX, "(objectClass=*)", entries)]);
+    source.set_numbers("1", "41");
+    let copy = follower(scratch, source.address);
+    (source, copy)
+}
+
 #[test]
 fn the_retro_change_log() {
-    let root = vec![("changelog", text("cn=changelog")), ("lastChangeNumber", text("41"))];
-    let entry = |dn, cn, number| person(dn, cn, number, "nsUniqueId");
-    let top = || {
-        let (dn, mut values) = domain();
-        values[2] = ("nsUniqueId", text("00000001-07070707-07070707-07070707"));
-        (dn, values)
-    };
-    let log = |number: &'static str, kind: &'static str, id: u8| {
-        let id = text(&format!("{id:08x}-07070707-07070707-07070707"));
-        ("", vec![("changeNumber", text(number)), ("changeType", text(kind)), ("targetUniqueId", id)])
-    };
-    let all = vec![top(), entry(ANNA, "Anna", 2)];
-    let (scratch, source) =
-        (Scratch::new("follow-retro"), ListSource::start(root, vec![answer(SUFFIX, "(objectClass=*)", all)]));
-    let copy = follower(&scratch, source.address);
+    let scratch = Scratch::new("follow-retro");
+    let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
     assert!(copy.log().contains("the first copy is made"), "{}", copy.log());
     let values = |copy: &Pando, dn: &str, name: &str| {
         Some(copy.administrator().entry(dn, &[name]).unwrap()?.texts(name))
     };
     // A rename arrives before the entry below which the change log places it.
     let moved = "cn=Ann,ou=later,dc=example,dc=com";
-    let unit = || {
-        let classes = ("objectClass", texts(&["organizationalUnit"]));
-        let id = ("nsUniqueId", text("00000005-07070707-07070707-07070707"));
-        ("ou=later,dc=example,dc=com", vec![classes, ("ou", text("later")), id])
-    };
+    source.set_numbers("1", "43");
     source.push([
-        answer("cn=changelog", "(changeNumber>=42)", vec![log("42", "modrdn", 2)]),
-        answer(SUFFIX, "(nsUniqueId=00000002-", vec![entry(moved, "Ann", 2)]),
+        answer("cn=changelog", "(changeNumber>=42)", vec![retro_change("42", "modrdn", 2)]),
+        answer(SUFFIX, "(nsUniqueId=00000002-", vec![retro_person(moved, "Ann", 2)]),
         // It waits, and is read again.
-        answer(SUFFIX, "(nsUniqueId=00000002-", vec![entry(moved, "Ann", 2)]),
-        answer("cn=changelog", "(changeNumber>=43)", vec![log("43", "add", 5)]),
-        answer(SUFFIX, "(nsUniqueId=00000005-", vec![unit()]),
+        answer(SUFFIX, "(nsUniqueId=00000002-", vec![retro_person(moved, "Ann", 2)]),
+        answer("cn=changelog", "(changeNumber>=43)", vec![retro_change("43", "add", 5)]),
+        answer(SUFFIX, "(nsUniqueId=00000005-", vec![retro_unit()]),
     ]);
     source.all_given();
     until("the renamed entry", || values(&copy, moved, "cn"));
@@ -296,10 +328,75 @@ fn the_retro_change_log() {
     // It continues there after a kill. A trimmed log makes it compare everything.
     copy.kill();
     let refused = |code| Answer { code, ..answer("cn=changelog", "(changeNumber>=44)", vec![]) };
-    let content = answer(SUFFIX, "(objectClass=*)", vec![top(), unit()]);
+    let content = answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_unit()]);
     source.push([refused(ResultCode::UNWILLING_TO_PERFORM), content]);
     let copy = follower(&scratch, source.address);
     source.all_given();
     until("a delete", || values(&copy, moved, "cn").is_none().then_some(()));
     assert!(copy.log().contains("the whole content is compared"), "{}", copy.log());
+}
+
+#[test]
+fn a_retro_change_log_that_lacks_changes_makes_the_copy_compare_everything() {
+    let scratch = Scratch::new("follow-retro-trimmed");
+    let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
+    let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
+    // It was trimmed: the search for changes finds the newer ones, without an error.
+    source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(BERT, "Bert", 3)])]);
+    source.set_numbers("60", "70");
+    source.all_given();
+    until("the content", || (is_there(BERT) && !is_there(ANNA)).then_some(()));
+    until("the new cookie", || (figure(&copy, "Cookie") == "number 70").then_some(()));
+    // It was begun anew.
+    source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(ANNA, "Anna", 2)])]);
+    source.set_numbers("1", "5");
+    source.all_given();
+    until("the content", || (is_there(ANNA) && !is_there(BERT)).then_some(()));
+    until("the new cookie", || (figure(&copy, "Cookie") == "number 5").then_some(()));
+}
+
+#[test]
+fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
+    let scratch = Scratch::new("follow-hidden");
+    let (source, copy) = retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2)]);
+    let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
+    let changes = || vec![retro_change("42", "modify", 1), retro_change("43", "modify", 2)];
+    let listed = || answer("cn=changelog", "(changeNumber>=42)", changes());
+    source.is_hidden.store(true, Relaxed);
+    source.set_numbers("1", "43");
+    // The suffix entry and the person are invisible; then only the person is gone.
+    source.push([listed(), answer(SUFFIX, "(nsUniqueId=00000001-", vec![])]);
+    until("a message", || copy.log().contains("the source shows no entry at all").then_some(()));
+    source.all_given();
+    assert!(is_there(SUFFIX) && is_there(ANNA));
+    source.is_hidden.store(false, Relaxed);
+    source.push([
+        listed(),
+        answer(SUFFIX, "(nsUniqueId=00000001-", vec![retro_top()]),
+        answer(SUFFIX, "(nsUniqueId=00000002-", vec![]),
+    ]);
+    until("a delete", || (!is_there(ANNA)).then_some(()));
+    assert!(is_there(SUFFIX));
+}
+
+#[test]
+fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
+    let scratch = Scratch::new("follow-breaks-off");
+    let (source, copy) =
+        retro(&scratch, vec![retro_top(), retro_person(ANNA, "Anna", 2), retro_person(BERT, "Bert", 3)]);
+    let is_there = |dn| copy.administrator().entry(dn, &["1.1"]).unwrap().is_some();
+    // The second page of the comparison says that there is no such entry.
+    let page = PagedResults { size: 0, cookie: b"next" }.encode();
+    source.push([
+        Answer {
+            control: Some((oids::PAGED_RESULTS, page)),
+            ..answer(SUFFIX, "(objectClass=*)", vec![retro_top()])
+        },
+        Answer { code: ResultCode::NO_SUCH_OBJECT, ..answer(SUFFIX, "(objectClass=*)", vec![]) },
+        answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(BERT, "Bert", 3)]),
+    ]);
+    source.set_numbers("60", "70");
+    until("a message", || copy.log().contains("the source refuses the search for entries").then_some(()));
+    until("a delete", || (!is_there(ANNA)).then_some(()));
+    assert!(is_there(BERT));
 }

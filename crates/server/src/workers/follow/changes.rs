@@ -15,7 +15,7 @@ use ldap::{
     ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf, SyncUuid, oids,
 };
 
-use super::{FollowError, source};
+use super::{FollowError, NO_ENTRY, source};
 use crate::config::FollowSettings;
 use crate::limits::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
 
@@ -159,7 +159,9 @@ impl ChangeList {
             Kind::Number => {
                 let last: u64 = String::from_utf8_lossy(cookie).trim().parse().unwrap_or(0);
                 let filter = format!("(changeNumber>={})", last.saturating_add(1));
-                self.poll_log(exchange, cookie, &filter, None)
+                let polled = self.poll_log(exchange, cookie, &filter, None)?;
+                check_numbers(exchange, last)?;
+                Ok(polled)
             }
             Kind::DirSync => self.poll_objects(exchange, cookie),
         }
@@ -286,6 +288,14 @@ impl ChangeList {
         Ok(found)
     }
 
+    /// Checks that the source shows the top entry of the content, so that an entry that is not found is gone.
+    pub(super) fn check_base(&self, exchange: &mut Exchange<'_>, settings: &FollowSettings) -> Result<()> {
+        match exchange.entry(settings.source_base(), &["1.1"], &mut |_| ())? {
+            true => Ok(()),
+            false => Err(FollowError::Source(NO_ENTRY)),
+        }
+    }
+
     /// Reads the entries at and below one, page by page.
     pub(crate) fn content(
         &self,
@@ -307,7 +317,7 @@ impl ChangeList {
             let last = exchange.search(request, controls.as_controls(), each)?;
             match code(&last) {
                 (ResultCode::SUCCESS, _) => {}
-                (ResultCode::NO_SUCH_OBJECT, _) => return Ok(()),
+                (ResultCode::NO_SUCH_OBJECT, _) if cookie.is_empty() => return Ok(()),
                 (code, diagnostic) => {
                     return Err(FollowError::Refused { what: "the search for entries", code, diagnostic });
                 }
@@ -323,6 +333,26 @@ impl ChangeList {
 }
 
 impl Exchange<'_> {
+    /// Reads one entry. Returns false if the source shows none.
+    fn entry(&mut self, dn: &str, names: &[&str], each: &mut dyn FnMut(&SearchEntry<'_>)) -> Result<bool> {
+        let selection = SelectionBuf::from_iter(names.iter().copied());
+        let filter = FilterBuf::parse("(objectClass=*)").map_err(ClientError::Filter)?;
+        let (filter, selection) = (filter.as_filter(), selection.as_selection());
+        let mut is_there = false;
+        let request = SearchRequest::new(dn, Scope::BaseObject, filter, selection);
+        let last = self.search(request, Controls::NONE, &mut |entry| {
+            is_there = true;
+            each(entry);
+            Ok(())
+        })?;
+        match code(&last) {
+            (ResultCode::SUCCESS | ResultCode::NO_SUCH_OBJECT, _) => Ok(is_there),
+            (code, diagnostic) => {
+                Err(FollowError::Refused { what: "the search for an entry", code, diagnostic })
+            }
+        }
+    }
+
     /// Searches, and passes on each entry. Returns the message that ends the search.
     fn search(
         &mut self,
@@ -352,6 +382,23 @@ impl Exchange<'_> {
                 _ => {}
             }
         }
+    }
+}
+
+/// Checks that the retro change log still has the change after the number `seen`. A search of a log that was trimmed or
+/// begun anew finds the changes that are there, without an error.
+fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
+    let number = |entry: &SearchEntry<'_>, name: &str| -> Option<u64> {
+        String::from_utf8_lossy(value(entry, name)?).trim().parse().ok()
+    };
+    let (mut first, mut last) = (None, None);
+    exchange.entry("", &["firstChangeNumber", "lastChangeNumber"], &mut |root| {
+        (first, last) = (number(root, "firstChangeNumber"), number(root, "lastChangeNumber"));
+    })?;
+    let is_trimmed = first.is_some_and(|first| first > seen.saturating_add(1));
+    match is_trimmed || last.is_some_and(|last| last < seen) {
+        true => Err(FollowError::CookieRefused),
+        false => Ok(()),
     }
 }
 

@@ -21,6 +21,11 @@ impl Rejected {
         self.uuids.len() as u64 + self.more
     }
 
+    /// Returns true if the entry is one of those that are remembered.
+    pub(super) fn contains(&self, uuid: &SyncUuid) -> bool {
+        self.uuids.contains(uuid)
+    }
+
     /// Makes the count at least 1, so that the next connection begins without a cookie.
     pub(super) fn add_unknown(&mut self) {
         self.more = self.more.max(1);

@@ -8,7 +8,7 @@
 
 mod polls;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -27,7 +27,7 @@ use super::latest::Latest;
 use super::recheck::Recheck;
 use super::refresh::Refresh;
 use super::rejected::Rejected;
-use super::{Follow, FollowError, FollowStage, cookie, recheck, source};
+use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
 use crate::config::FollowSettings;
 use crate::limits::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_SILENCE,
@@ -348,8 +348,7 @@ impl<'f> Session<'f> {
         let others = others_below(&snapshot, self.follow.settings.base(), &|uuid| seen.contains(uuid))?;
         drop(snapshot);
         if seen.is_empty() && !others.is_empty() {
-            let text = "the source shows no entry at all: may the bind's identity read them? Nothing is deleted here";
-            return Err(FollowError::Source(text));
+            return Err(FollowError::Source(NO_ENTRY));
         }
         for uuid in others {
             self.push(Arc::new(SourceChange::Delete(uuid)));
@@ -476,9 +475,11 @@ impl<'f> Session<'f> {
         let leftovers = made.take_leftovers();
         self.has_renames |= leftovers.has_renames;
         let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
+        let waiting: HashSet<usize> = leftovers.waiting.iter().copied().collect();
         for (place, change) in made.changes.iter().enumerate() {
             match refused.get(&place) {
                 Some(outcome) => self.rejected.add(change, outcome),
+                None if waiting.contains(&place) => {}
                 None => self.rejected.remove(change.uuid()),
             }
         }

@@ -2,10 +2,9 @@
 //!
 //! An entry is read as it is when its change is read, which may be after later changes. So it may have a name below a
 //! superior that the list names only later, and that may have another name by then: such entries wait, and are read
-//! again after the next changes. The cookie is stored when none waits, or when the list has had nothing new for a
-//! while.
+//! again after the next changes. The cookie is stored when none waits; an entry that has waited for some polls is given
+//! up.
 
-use std::collections::HashSet;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -29,7 +28,8 @@ impl Session<'_> {
             }
             None => self.read_all(&mut exchange, list)?,
         };
-        let mut patience = FOLLOW_PATIENCE;
+        // Polls during which each entry has waited.
+        let mut waits = HashMap::new();
         loop {
             self.check_end()?;
             let polled = match list.poll(&mut exchange, &cookie) {
@@ -46,10 +46,12 @@ impl Session<'_> {
             self.flush()?;
             self.read_waiting(&mut exchange, list)?;
             let is_quiet = polled.changes.is_empty() && !polled.has_more;
+            if !polled.has_more {
+                self.give_up(&mut waits);
+            }
             cookie = polled.cookie.unwrap_or(cookie);
-            patience = if is_quiet { patience.saturating_sub(1) } else { FOLLOW_PATIENCE };
             let stored = list.stored(&cookie);
-            if stored != self.cookie && (self.waiting.is_empty() || patience == 0) {
+            if stored != self.cookie && self.waiting.is_empty() {
                 (self.cookie, self.has_new_cookie) = (stored, true);
                 self.flush()?;
             }
@@ -57,6 +59,8 @@ impl Session<'_> {
                 if self.recheck.is_due() {
                     self.recheck()?;
                 }
+            }
+            if is_quiet || !(polled.has_more || self.waiting.is_empty()) {
                 self.pause()?;
             }
         }
@@ -72,19 +76,7 @@ impl Session<'_> {
     fn read_all(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<Vec<u8>> {
         let settings = &self.follow.settings;
         let newest = list.newest(exchange)?;
-        let mut in_part = Vec::new();
-        list.content(exchange, (settings.source_base(), &settings.filter), &mut |entry| {
-            let entry = list.entry(entry)?;
-            self.refresh.iter_mut().for_each(|seen| seen.sent(entry.uuid, None));
-            match list.is_in_part(&entry) {
-                true => in_part.push(Change { uuid: entry.uuid, may_be_moved: false }),
-                false => self.push_entry(entry)?,
-            }
-            if self.is_batch_full() { self.flush() } else { Ok(()) }
-        })?;
-        for change in &in_part {
-            self.take_change(exchange, list, change)?;
-        }
+        self.take_content(exchange, list, settings.source_base())?;
         self.flush()?;
         self.retry_waiting()?;
         // Entries that were added or renamed meanwhile.
@@ -102,6 +94,24 @@ impl Session<'_> {
         Ok(newest)
     }
 
+    /// Makes the entries at and below one as they are at the source, those last that it sends in part.
+    fn take_content(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, base: &str) -> Result<()> {
+        let mut in_part = Vec::new();
+        list.content(exchange, (base, &self.follow.settings.filter), &mut |entry| {
+            let entry = list.entry(entry)?;
+            self.refresh.iter_mut().for_each(|seen| seen.sent(entry.uuid, None));
+            match list.is_in_part(&entry) {
+                true => in_part.push(Change { uuid: entry.uuid, may_be_moved: false }),
+                false => self.push_entry(entry)?,
+            }
+            if self.is_batch_full() { self.flush() } else { Ok(()) }
+        })?;
+        for change in &in_part {
+            self.take_change(exchange, list, change)?;
+        }
+        Ok(())
+    }
+
     /// Reads entries again that wait for others.
     fn read_waiting(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList) -> Result<()> {
         for waiting in self.waiting.take() {
@@ -111,10 +121,33 @@ impl Session<'_> {
         self.flush()
     }
 
+    /// Refuses entries whose superiors have not come after some polls, each of which has read the list to its end, and
+    /// at once those that were refused before: the filter excludes their superiors.
+    fn give_up(&mut self, waits: &mut HashMap<SyncUuid, u32>) {
+        let waiting = self.waiting.take();
+        let uuids: HashSet<&SyncUuid> = waiting.iter().map(|change| change.uuid()).collect();
+        waits.retain(|uuid, _| uuids.contains(uuid));
+        for change in waiting {
+            let polls = waits.entry(*change.uuid()).or_default();
+            *polls += 1;
+            if *polls <= FOLLOW_PATIENCE && !self.rejected.contains(change.uuid()) {
+                self.waiting.push(change);
+                continue;
+            }
+            waits.remove(change.uuid());
+            let text = "its superior is not in the copy, or it has entries below it";
+            self.rejected.add(&change, &Outcome::new(ResultCode::NO_SUCH_OBJECT, text));
+        }
+    }
+
     /// Makes the entry of a change as it is at the source now.
     fn take_change(&mut self, exchange: &mut Exchange<'_>, list: &ChangeList, change: &Change) -> Result<()> {
         let (settings, uuid) = (&self.follow.settings, &change.uuid);
         let found = list.read(exchange, settings, uuid)?;
+        if found.is_none() {
+            // The source may hide its content just now, while its access rules are changed.
+            list.check_base(exchange, settings)?;
+        }
         let snapshot = self.follow.directory.snapshot()?;
         match (&mut self.refresh, &found) {
             (Some(seen), Some(_)) => seen.sent(*uuid, None),
@@ -133,13 +166,7 @@ impl Session<'_> {
                 let dn = entry.dn.clone();
                 self.push_entry(entry)?;
                 if has_moved {
-                    list.content(exchange, (&dn, &settings.filter), &mut |entry| {
-                        let entry = list.entry(entry)?;
-                        if !list.is_in_part(&entry) {
-                            self.push_entry(entry)?;
-                        }
-                        if self.is_batch_full() { self.flush() } else { Ok(()) }
-                    })?;
+                    self.take_content(exchange, list, &dn)?;
                 }
             }
         }
