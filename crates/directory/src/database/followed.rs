@@ -104,8 +104,8 @@ impl WriteBatch<'_> {
         Ok(last)
     }
 
-    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server, and one of a superior
-    /// that takes such a tree with it.
+    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server, and one of a
+    /// superior that takes such a tree with it.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {
