@@ -361,7 +361,7 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
 /// Carries out a step that gives the entry its name. If another entry has that name, it is first renamed: its new name,
-/// or that it is gone, is yet to come. The base of a copy stays: beside it, it would be outside the copy.
+/// or that it is gone, is yet to come. The base of a copy stays: renamed, it would be outside the copy.
 fn in_free_place(
     batch: &mut WriteBatch<'_>,
     entry: &SourceEntry,
