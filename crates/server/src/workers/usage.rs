@@ -2,8 +2,10 @@
 //!
 //! An event loop adds the work of a connection's turn to counters that only it writes ([`UsageCounters`]); any thread
 //! reads them ([`Usage`]). The loop takes a lock only when it meets a new client or index. Clients are kept for two
-//! periods: the present one and the one before. If there are more than fit, the cheapest gives way, so a client that
-//! costs much stays, whatever number of others there is.
+//! periods: the present one and the one before. If there are more than fit, the cheapest gives way, and its cost counts
+//! for the newcomer when the next one is chosen ("space saving"). So a client that costs much is found, whatever number
+//! of others there is, even if each of its turns is short. The work that is shown is a client's own since it got its
+//! place: a lower bound.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +57,15 @@ struct ClientCounters {
     key: ClientKey,
     dn: Box<str>,
     work: WorkCounters,
+    /// Microseconds of the clients that had the place before.
+    inherited: u64,
+}
+
+impl ClientCounters {
+    /// Returns the most microseconds that the client can have cost in the period.
+    fn cost_max(&self) -> u64 {
+        self.inherited + self.work.micros.value()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -174,8 +185,8 @@ impl UsageCounters {
     #[inline(never)]
     fn add_to_client(&mut self, work: &Work, key: ClientKey, dn: &str) -> u8 {
         let place = self.clients.iter().position(|client| client.key == key).unwrap_or_else(|| {
-            let counters = ClientCounters { key, dn: cut(dn).into(), work: WorkCounters::default() };
-            self.add_client(Arc::new(counters))
+            let (dn, work) = (cut(dn).into(), WorkCounters::default());
+            self.add_client(ClientCounters { key, dn, work, inherited: 0 })
         });
         if let Some(client) = self.clients.get(place) {
             client.work.add(work);
@@ -184,15 +195,17 @@ impl UsageCounters {
     }
 
     /// Adds a client, in the place of the cheapest if there are too many. Returns its number.
-    fn add_client(&mut self, client: Arc<ClientCounters>) -> usize {
+    fn add_client(&mut self, client: ClientCounters) -> usize {
         let mut shared = self.shared.clients();
         if self.clients.len() < CLIENTS_KEPT_MAX {
+            let client = Arc::new(client);
             self.clients.push(Arc::clone(&client));
             shared.present.push(client);
             return self.clients.len() - 1;
         }
-        let costs = self.clients.iter().map(|client| client.work.micros.value()).zip(0..);
-        let place = costs.min().map_or(0, |(_, place)| place);
+        let costs = self.clients.iter().map(|client| client.cost_max()).zip(0..);
+        let (inherited, place) = costs.min().unwrap_or_default();
+        let client = Arc::new(ClientCounters { inherited, ..client });
         for clients in [&mut self.clients, &mut shared.present] {
             if let Some(cheapest) = clients.get_mut(place) {
                 *cheapest = Arc::clone(&client);
@@ -393,6 +406,24 @@ mod tests {
         let top = top_clients(&shared, usize::MAX, start);
         assert_eq!((top.len(), top[0].dn.as_str()), (CLIENTS_KEPT_MAX, "cn=costly"));
         assert!(top.iter().all(|client| client.dn.len() <= CLIENT_NAME_SIZE_MAX));
+    }
+
+    /// Symptom: a client whose turns were each cheaper than those of the others lost its place after each.
+    #[test]
+    fn a_costly_client_of_short_turns_is_found() {
+        let ((mut loops, shared), start) = (loops(), Instant::now());
+        let (mut total, mut place) = (work(0), 0);
+        for number in 1..=40 * CLIENTS_KEPT_MAX as u64 {
+            total.micros += 2;
+            loops[0].attribute(&total, ListenerIndex(0), (key(number), &mut place), "cn=one turn", start);
+            if number % 4 == 0 {
+                total.micros += 1;
+                loops[0].attribute(&total, ListenerIndex(0), (key(0), &mut place), "cn=costly", start);
+            }
+        }
+        let top = top_clients(&shared, 1, start);
+        assert_eq!(top[0].dn, "cn=costly");
+        assert!(top[0].work.micros > 5 * CLIENTS_KEPT_MAX as u64, "{:?}", top[0].work);
     }
 
     #[test]
