@@ -120,8 +120,8 @@ impl WriteBatch<'_> {
         let takes_tree = matches!(request, Request::Delete(_) | Request::ModifyDn(_));
         for tree in &self.settings.node.followed {
             let base = key(schema, tree.base())?;
-            let own = key(schema, name)?;
-            if takes_tree && base.len() > own.len() && base.starts_with(&own) {
+            let NormalName { key: own, failure, .. } = NormalName::of(&parse_dn(name)?, schema);
+            if takes_tree && failure.is_none() && base.len() > own.len() && base.starts_with(&own) {
                 let text = "a copy of another server's tree is below this entry: it would be changed with it";
                 return Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text));
             }

@@ -98,11 +98,13 @@ impl SourceEntry {
     }
 
     /// Gives the entry, its attributes and classes and the values that name entries the names that they have here.
-    /// Attributes and classes in `leave_out`, by their names there, are removed.
-    pub fn map(&mut self, schema: &Schema, mapping: &NameMapping, leave_out: &[String]) {
+    /// Attributes and classes in `leave_out`, by their names there, are removed. So are values whose names there would
+    /// be those of other entries of the copy here: their number is returned.
+    pub fn map(&mut self, schema: &Schema, mapping: &NameMapping, leave_out: &[String]) -> usize {
         if mapping.is_identity() && leave_out.is_empty() {
-            return;
+            return 0;
         }
+        let mut ambiguous = 0;
         let is_left_out = |name: &str| leave_out.iter().any(|left| left.eq_ignore_ascii_case(name));
         if let Some(dn) = mapping.dn(schema, &self.dn) {
             self.dn = dn;
@@ -117,7 +119,9 @@ impl SourceEntry {
             if new_name.eq_ignore_ascii_case("objectClass") {
                 map_classes(mapping, &mut values, &is_left_out);
             } else if names_entries(schema, new_name) {
-                values.iter_mut().for_each(|value| map_value(schema, mapping, value));
+                let before = values.len();
+                values.retain_mut(|value| map_value(schema, mapping, value));
+                ambiguous += before - values.len();
             }
             let description = format!("{new_name}{options}");
             match mapped.iter_mut().find(|other| other.description.eq_ignore_ascii_case(&description)) {
@@ -132,6 +136,7 @@ impl SourceEntry {
             }
         }
         self.attributes = mapped;
+        ambiguous
     }
 
     /// Removes attributes that are not copied: computed ones, and those without a meaning here. Clear passwords are
@@ -227,14 +232,17 @@ fn names_entries(schema: &Schema, name: &str) -> bool {
     known.is_some_and(|known| schema.syntax_by_id(known.syntax).name_syntax().is_some())
 }
 
-/// Changes a value that names an entry, with or without a UID (RFC 4517 section 3.3.21).
-fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) {
-    let Ok(text) = std::str::from_utf8(value) else { return };
+/// Changes a value that names an entry, with or without a UID (RFC 4517 section 3.3.21). Returns false if the value
+/// names an entry outside the base there by the name of another one here.
+fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return true };
     let place = if has_uid(text) { text.rfind("#'") } else { None };
     let (dn, uid) = text.split_at(place.unwrap_or(text.len()));
-    if let Some(mapped) = mapping.dn(schema, dn) {
-        *value = format!("{mapped}{uid}").into_bytes();
-    }
+    let Some(mapped) = mapping.dn(schema, dn) else {
+        return mapping.is_identity() || mapping.inverse().dn(schema, dn).is_none();
+    };
+    *value = format!("{mapped}{uid}").into_bytes();
+    true
 }
 
 /// Returns true if the tree at `base` is a whole naming context of the directory, and has no entry.

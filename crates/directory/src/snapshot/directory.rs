@@ -248,13 +248,24 @@ pub(crate) fn check_node(node: &NodeSettings, schema: &Schema) -> Result<(), Ope
     }
 }
 
+/// Returns the normal form of the base of a copy. Without one, its beginning would stand for other entries.
+fn check_base(setting: &str, base: &str, schema: &Schema) -> Result<Vec<u8>, OpenError> {
+    let bad = |reason| OpenError::Setting { setting: setting.to_owned(), reason };
+    let dn = ldap::Dn::parse(base).map_err(|error| bad(format!("{base:?}: {error}")))?;
+    let name = NormalName::of(&dn, schema);
+    match name.failure {
+        Some(failure) => Err(bad(format!("{base:?}: {failure}"))),
+        None => Ok(name.key),
+    }
+}
+
 /// Checks that the copies of other servers' trees do not overlap.
 fn check_followed(node: &NodeSettings, schema: &Schema) -> Result<(), OpenError> {
     let mut keys: Vec<(Vec<u8>, &str)> = Vec::new();
     for tree in &node.followed {
         let bad = |reason: String| OpenError::Setting { setting: "follow.to".to_owned(), reason };
-        let dn = ldap::Dn::parse(tree.base()).map_err(|error| bad(format!("{:?}: {error}", tree.base())))?;
-        let key = NormalName::of(&dn, schema).key;
+        check_base("follow.base", &tree.mapping.bases.0, schema)?;
+        let key = check_base("follow.to", tree.base(), schema)?;
         let overlaps = |(other, _): &&(Vec<u8>, &str)| other.starts_with(&key) || key.starts_with(other);
         if let Some((_, other)) = keys.iter().find(overlaps) {
             return Err(bad(format!("the copies at {other:?} and {:?} overlap", tree.base())));

@@ -252,7 +252,7 @@ impl Reader {
 
     fn put(&mut self, mut entry: SourceEntry, text: &mut Vec<u8>) {
         self.entries += 1;
-        entry.map(&self.schema, &self.settings.mapping, &self.settings.leave_out);
+        source::map(&mut entry, &self.schema, &self.settings);
         put_ldif_line(text, "dn", entry.dn.as_bytes());
         put_ldif_line(text, "entryUUID", uuid_text(&entry.uuid).as_bytes());
         for attribute in &entry.attributes {

@@ -146,7 +146,7 @@ fn names_there_become_names_here() {
         ("sAMAccountName", &["one"]),
         ("uid", &["ONE", "two"]),
         ("cn;lang-de", &["eins"]),
-        ("manager", &["sAMAccountName=boss,ou=old", "cn=elsewhere"]),
+        ("manager", &["sAMAccountName=boss,ou=old", "cn=elsewhere", "uid=other,dc=example,dc=com"]),
         ("uniqueMember", &["cn=x,ou=old#'01'B"]),
         ("description", &["cn=x,ou=old"]),
         ("shoeSize", &["44"]),
@@ -159,7 +159,8 @@ fn names_there_become_names_here() {
             .to_vec(),
     };
     let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
-    source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out);
+    // One manager there would be another entry here.
+    assert_eq!(source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out), 1);
     let expected: &[(&str, &[&str])] = &[
         ("objectClass", &["top", "inetOrgPerson"]),
         ("uid", &["one", "two"]),
@@ -228,4 +229,18 @@ fn an_entry_above_a_copy_is_neither_renamed_nor_deleted_with_it() {
     refused(directory.delete_tree(PARIS), code, within);
     assert!(directory.read(PARIS).is_some());
     assert_eq!(directory.delete_tree("ou=local,dc=example,dc=com").code, ResultCode::SUCCESS);
+}
+
+#[test]
+fn a_base_without_a_normal_form_is_refused_at_the_start() {
+    let (good, bad) = ("ou=x,dc=example,dc=com", "shoeSize=1,dc=example,dc=com");
+    for (there, here, setting) in [(bad, good, "follow.base"), (good, bad, "follow.to")] {
+        let mapping = NameMapping { bases: (there.to_owned(), here.to_owned()), names: Vec::new() };
+        let followed = vec![FollowedTree { mapping, referral: None }];
+        let node = NodeSettings { followed, ..NodeSettings::default() };
+        let settings = Settings { node, ..Settings::default() };
+        let opened = TestDirectory::open(std::sync::Arc::new(TemporaryFolder::new()), settings, &[SUFFIX], 0);
+        let text = opened.err().unwrap().to_string();
+        assert!(text.contains(setting) && text.contains("shoeSize"), "{text}");
+    }
 }

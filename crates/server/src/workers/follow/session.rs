@@ -28,7 +28,6 @@ use super::recheck::Recheck;
 use super::refresh::Refresh;
 use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
-use crate::config::FollowSettings;
 use crate::limits::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_SILENCE,
     FOLLOW_WAITING_BYTES_MAX,
@@ -242,8 +241,7 @@ impl<'f> Session<'f> {
     /// Adds the change that makes an entry equal.
     fn push_entry(&mut self, mut entry: SourceEntry) -> Result<()> {
         let snapshot = self.follow.directory.snapshot()?;
-        let FollowSettings { mapping, leave_out, .. } = &self.follow.settings;
-        entry.map(&snapshot.state().catalog.schema, mapping, leave_out);
+        source::map(&mut entry, &snapshot.state().catalog.schema, &self.follow.settings);
         let (random, mut failure) = (&mut self.random, None);
         let has_links = entry.adapt(&snapshot, &mut || {
             random.bytes().unwrap_or_else(|error| {

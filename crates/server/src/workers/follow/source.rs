@@ -6,6 +6,7 @@ use ldap::{
     Control, ControlsBuf, FilterBuf, MessageId, Request, Scope, SearchEntry, SearchRequest, SelectionBuf,
     SyncRequest, SyncUuid, oids,
 };
+use schema::Schema;
 
 use super::FollowError;
 use crate::config::FollowSettings;
@@ -46,4 +47,17 @@ pub(crate) fn entry(entry: &SearchEntry<'_>, uuid: SyncUuid) -> SourceEntry {
     });
     let attributes = attributes.filter(|attribute| !attribute.values.is_empty()).collect();
     SourceEntry { uuid, dn: entry.object_name.to_owned(), attributes }
+}
+
+/// Gives an entry the names that it has here.
+pub(crate) fn map(entry: &mut SourceEntry, schema: &Schema, settings: &FollowSettings) {
+    let left_out = entry.map(schema, &settings.mapping, &settings.leave_out);
+    if left_out > 0 {
+        let dn = &entry.dn;
+        tracing::warn!(
+            entry = dn,
+            values = left_out,
+            "values that name entries outside the source's base by names of the copy are left out"
+        );
+    }
 }
