@@ -61,7 +61,7 @@ enum BackupVerb {
         /// The folder of the backup, or s3://BUCKET/PREFIX
         #[arg(value_name = "PLACE")]
         place: BackupPlace,
-        /// New folder for the restored data, removed afterwards [default: in the backup's folder, or /tmp]
+        /// New folder for the restored data, removed afterwards [default: in the backup's folder, TMPDIR, or /var/tmp]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
     },
@@ -182,9 +182,10 @@ fn chain_json(chain: &BackupChain) -> serde_json::Value {
 }
 
 fn verify(place: &BackupPlace, scratch: Option<&Path>) -> Result<ExitCode, ServeError> {
-    let own = place.scratch_folder("verify");
+    let scratch =
+        scratch.map_or_else(|| server::scratch_folder(place, "verify"), |path| Ok(path.to_owned()))?;
     let elapsed = Elapsed::start("restoring and verifying");
-    let tried = server::try_backup(place, scratch.unwrap_or(&own), &mut |finding| {
+    let tried = server::try_backup(place, &scratch, &mut |finding| {
         Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();
     });
     drop(elapsed);

@@ -5,9 +5,10 @@
 //! of the backup. Then entries elsewhere that named an added entry in the backup, such as groups, name it again.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::File;
-use std::io::{self, BufReader, BufWriter, Write};
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Seek as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
@@ -22,7 +23,7 @@ use ldap::{
 };
 use serde_json::json;
 use server::values::DnText;
-use server::{BackupPlace, RestoredCopy, ServeError, time_text};
+use server::{BackupPlace, RestoredCopy, ServeError, scratch_folder, time_text};
 
 use crate::comparison::{Comparison, EntryValues, comparison_of};
 use crate::exit;
@@ -83,7 +84,7 @@ pub(crate) struct RecoverArguments {
     /// Show the changes without making them
     #[arg(long)]
     dry_run: bool,
-    /// New folder for the restored data, removed afterwards [default: in the backup's folder, or /tmp]
+    /// New folder for the restored data, removed afterwards [default: in the backup's folder, TMPDIR, or /var/tmp]
     #[arg(long, value_name = "DIR")]
     scratch: Option<PathBuf>,
 }
@@ -121,7 +122,10 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     let mut named = Named::connect(&arguments.server).map_err(RecoverError::Failed)?;
     let comparison = comparison_of(&mut named.connection)?;
     let scratch = arguments.scratch.clone();
-    let scratch = scratch.unwrap_or_else(|| arguments.place.scratch_folder("recover"));
+    let scratch = match scratch {
+        Some(scratch) => scratch,
+        None => scratch_folder(&arguments.place, "recover")?,
+    };
     let until = Until {
         position: arguments.position.unwrap_or(Until::END.position),
         micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
@@ -201,7 +205,7 @@ impl Recovery<'_> {
         request: &ExportRequest<'_>,
         each: fn(&mut Self, &LdifRecord<'_>) -> Result<(), RecoverError>,
     ) -> Result<(), RecoverError> {
-        let mut file = BufWriter::new(File::create(&self.text)?);
+        let mut file = BufWriter::new(new_private_file(&self.text)?);
         export(directory.state(), request, &mut file).map_err(|error| match error {
             ExportError::Operation(directory::OperationError::Refused { code, .. })
                 if code == ResultCode::NO_SUCH_OBJECT =>
@@ -213,16 +217,15 @@ impl Recovery<'_> {
             }
             error => RecoverError::Failed(error.to_string()),
         })?;
-        file.flush()?;
-        drop(file);
-        let mut reader =
-            LdifReader::with_record_size_max(BufReader::new(File::open(&self.text)?), RECORD_SIZE_MAX);
+        let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+        file.rewind()?;
+        let mut reader = LdifReader::with_record_size_max(BufReader::new(file), RECORD_SIZE_MAX);
         while let Some(record) =
             reader.next_record().map_err(|error| RecoverError::Failed(error.to_string()))?
         {
             each(self, &record)?;
         }
-        Ok(())
+        Ok(fs::remove_file(&self.text)?)
     }
 
     /// Makes an entry of the server as it was.
@@ -395,5 +398,26 @@ impl Recovery<'_> {
             Ok(()) => println!("{word} {dn}: {what}"),
         }
         Ok(())
+    }
+}
+
+/// Creates a file that no other user may read: the values include passwords.
+fn new_private_file(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_file_of_values_is_new_and_for_its_owner_alone() {
+        let path = std::env::temp_dir().join(format!("pando-private-{}", std::process::id()));
+        let file = new_private_file(&path).unwrap();
+        assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(new_private_file(&path).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+        fs::remove_file(path).unwrap();
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use ldap::{ChangeOperation, Dn};
 
 use crate::schema::Schema;
+use crate::secret::{Secrecy, Secrets};
 
 /// Values of an entry by the names under which a server returns its attributes.
 pub type EntryValues = BTreeMap<String, Vec<Vec<u8>>>;
@@ -25,12 +26,14 @@ pub struct Correction {
 #[derive(Debug)]
 pub struct Comparison {
     schema: Arc<Schema>,
+    /// Secrecy without the setting of a server.
+    secrets: Secrets,
 }
 
 impl Comparison {
     /// Returns the rules of a schema.
     pub fn new(schema: Arc<Schema>) -> Comparison {
-        Comparison { schema }
+        Comparison { secrets: Secrets::of(&schema, &[]), schema }
     }
 
     /// Returns the schema.
@@ -89,12 +92,19 @@ impl Comparison {
         known.is_ok_and(|known| !self.schema.type_by_id(known.type_id).no_user_modification)
     }
 
+    /// Whether some requester reads an attribute. The server never returns one that none reads, so that a comparison
+    /// would always find its values missing.
+    pub fn is_readable(&self, name: &str) -> bool {
+        let known = self.schema.parse_description(name);
+        known.is_ok_and(|known| self.secrets.of_type(known.type_id) != Secrecy::Nobody)
+    }
+
     /// Returns the changes that give an entry with the values `now` those of `then`, of attributes that clients may
-    /// write.
+    /// read and write.
     pub fn corrections(&self, then: &EntryValues, now: &EntryValues) -> Vec<Correction> {
         let names: BTreeSet<&String> = then.keys().chain(now.keys()).collect();
         let mut corrections = Vec::new();
-        for name in names.into_iter().filter(|name| self.is_writable(name)) {
+        for name in names.into_iter().filter(|name| self.is_writable(name) && self.is_readable(name)) {
             let values = |of: &EntryValues| of.get(name).cloned().unwrap_or_default();
             let (wanted, stored) = (values(then), values(now));
             let (added, removed) = self.difference(name, &wanted, &stored);
@@ -191,8 +201,13 @@ mod tests {
             let texts = |texts: &[&str]| texts.iter().map(|text| text.as_bytes().to_vec()).collect();
             values.iter().map(|(name, of)| ((*name).to_owned(), texts(of))).collect()
         };
-        let then =
-            entry(&[("cn", &["Anna"]), ("mail", &["a@b"]), ("jpegPhoto", &["p"]), ("entryUUID", &["1"])]);
+        let then = entry(&[
+            ("cn", &["Anna"]),
+            ("mail", &["a@b"]),
+            ("jpegPhoto", &["p"]),
+            ("entryUUID", &["1"]),
+            ("pandoTotpSecret", &["GEZD"]),
+        ]);
         let now = entry(&[("cn", &["anna", "Bea"]), ("title", &["Dr"]), ("mail", &["A@B"])]);
         let of = |operation, name: &str, values: &[&str]| Correction {
             operation,

@@ -45,7 +45,7 @@ mod web_client;
 mod workers;
 
 pub use admin::backup::{
-    BackupChain, RestoredCopy, TriedOut, list_backup, make_backup, restore_backup, try_backup,
+    BackupChain, RestoredCopy, TriedOut, list_backup, make_backup, restore_backup, scratch_folder, try_backup,
 };
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{

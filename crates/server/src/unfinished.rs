@@ -6,7 +6,9 @@
 //! shows what they are.
 
 use std::collections::BTreeSet;
+use std::fs::DirBuilder;
 use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -64,10 +66,16 @@ pub struct TemporaryFolder {
 }
 
 impl TemporaryFolder {
-    /// Registers a folder. Call this before the folder is created.
-    pub fn new(path: PathBuf) -> TemporaryFolder {
-        registry().insert(path.clone());
-        TemporaryFolder { path }
+    /// Creates a folder that no other user may enter.
+    ///
+    /// # Errors
+    /// The path exists, or the system refuses.
+    pub fn create(path: PathBuf) -> io::Result<TemporaryFolder> {
+        // Under the lock: a signal finds no folder, or one that is registered.
+        let mut registry = registry();
+        DirBuilder::new().mode(0o700).create(&path)?;
+        registry.insert(path.clone());
+        Ok(TemporaryFolder { path })
     }
 
     /// Returns the path.

@@ -10,7 +10,7 @@ use ldap::ldif::{LdifBody, LdifReader, LdifWriter};
 use ldap::{
     AddRequest, AttributesBuf, BackupAnswer, BackupRequest, Control, ModifyRequest, Request, ResultCode, oids,
 };
-use schema::{Comparison, Correction, EntryValues, Schema};
+use schema::{Comparison, Correction, EntryValues, Schema, Secrets};
 use serde_json::{Value, json};
 
 use crate::ask::{self, Values};
@@ -28,8 +28,8 @@ use crate::trouble::Trouble;
 /// Operational attributes that an add with relaxed rules gives.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Attributes whose values are not shown.
-const SECRET: [&str; 2] = ["userPassword", "authPassword"];
+/// Setting with the types that are secret besides those that always are.
+const SECRET: &str = "pandoSecretAttribute";
 
 /// An entry now and at a moment.
 struct Both {
@@ -43,6 +43,7 @@ struct Both {
     position: u64,
     micros: u64,
     comparison: Comparison,
+    secrets: Secrets,
 }
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
@@ -108,7 +109,10 @@ fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str
     if now.is_none() && then.is_none() {
         return Err(Trouble::Request(StatusCode::NOT_FOUND, "compare.no_entry"));
     }
-    Ok(Both { dn, csn, now, then, at: micros, position: answer.position, micros: answer.micros, comparison })
+    let listed = connection.entry("cn=config", &[SECRET])?.ok_or_else(unexpected)?.texts(SECRET);
+    let secrets = Secrets::of(schema, &listed);
+    let (position, last) = (answer.position, answer.micros);
+    Ok(Both { dn, csn, now, then, at: micros, position, micros: last, comparison, secrets })
 }
 
 /// Returns the values of the backup; the inner `None` is no entry, the outer one a malformed text.
@@ -132,7 +136,7 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
 /// Whether clients write an attribute, and the entry itself has its values.
 fn is_compared(comparison: &Comparison, name: &str) -> bool {
     let is_collective = describe::type_of(comparison.schema(), name).is_some_and(|found| found.collective);
-    comparison.is_writable(name) && !is_collective
+    comparison.is_writable(name) && comparison.is_readable(name) && !is_collective
 }
 
 /// Returns the DN, the CSN and the values of the entry now: those that users write, and the others that it had.
@@ -163,6 +167,12 @@ impl Both {
     fn is_another(&self) -> bool {
         let uuid = |values: &Option<EntryValues>| values.as_ref().and_then(|of| of.get("entryUUID").cloned());
         self.now.is_some() && self.then.is_some() && uuid(&self.now) != uuid(&self.then)
+    }
+
+    /// Whether the values of an attribute are not shown.
+    fn is_secret(&self, name: &str) -> bool {
+        let known = self.comparison.schema().parse_description(name);
+        known.map_or(true, |known| self.secrets.has(known.type_id))
     }
 
     fn can_restore(&self) -> bool {
@@ -209,7 +219,7 @@ fn compared(both: &Both) -> Value {
 
 /// Returns the model of the values at these places.
 fn values_model(both: &Both, name: &str, values: &[Vec<u8>], places: &[usize]) -> Value {
-    let is_secret = SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name));
+    let is_secret = both.is_secret(name);
     let model = |octets: &Vec<u8>| match is_secret {
         true => json!({ "kind": "secret" }),
         false => describe::value(both.comparison.schema(), name, octets),
@@ -255,7 +265,7 @@ pub(crate) async fn restore(Submission { signed, fields }: Submission) -> Respon
 /// Returns the change as LDIF, without secrets.
 fn preview(both: &Both) -> String {
     let masked = |name: &str, values: &[Vec<u8>]| -> Vec<Vec<u8>> {
-        match SECRET.iter().any(|secret| secret.eq_ignore_ascii_case(name)) {
+        match both.is_secret(name) {
             true => values.iter().map(|_| b"(not shown)".to_vec()).collect(),
             false => values.to_vec(),
         }

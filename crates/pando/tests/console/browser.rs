@@ -46,9 +46,9 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
     let program = found.expect("no Chromium here: `./dev test` installs it, or `apt-get install chromium`");
-    // It is ended after five minutes, should it hang.
+    // It is ended after 15 minutes, should it hang.
     let output = Command::new("timeout")
-        .args(["300", program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
+        .args(["900", program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--no-first-run", "--hide-scrollbars", "--dump-dom", "--virtual-time-budget=600000"])
         .arg("--window-size=1400,2000")
         .arg(format!("--user-data-dir={}", scratch.join("profile").display()))

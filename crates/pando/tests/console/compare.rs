@@ -18,6 +18,13 @@ pub(crate) fn backup_table(scratch: &Scratch) -> String {
 /// The end of a backup, whenever it is: later changes are not in it.
 pub(crate) const NEWEST: &str = "2100-01-01T00:00:00Z";
 
+const KEY_HOLDER: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY \
+                          caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
+                          objectclass ( 1.3.6.1.4.1.99999.9.1 NAME 'keyHolder' AUXILIARY MAY sambaNTPassword )\n";
+/// A secret of codes, and the hash of a password for another service.
+const CODES: &str = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
+const HASH: &str = "8846F7EAEE8FB117AD06BDD830B7586C";
+
 /// Backs up all changes.
 pub(crate) fn back_up(scratch: &Scratch) {
     let folder = scratch.join("backup");
@@ -56,6 +63,12 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     plant(&mut administrator);
     let (anna, bert, staff) = (person_dn("anna"), person_dn("bert"), format!("cn=staff,ou=groups,{SUFFIX}"));
     replace(&mut administrator, &anna, "title", &["Engineer"]);
+    let schema = [("objectClass", "pandoSchema"), ("cn", "keys"), ("pandoSchemaText", KEY_HOLDER)];
+    assert!(administrator.add("cn=keys,cn=schema,cn=config", &schema).unwrap().is_success());
+    let class = [(ChangeOperation::Add, "objectClass", ["keyHolder"].as_slice())];
+    assert!(administrator.modify(&anna, &class).unwrap().is_success());
+    replace(&mut administrator, &anna, "sambaNTPassword", &[HASH]);
+    replace(&mut administrator, &anna, "pandoTotpSecret", &[CODES]);
     back_up(&scratch);
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let same = compared(&browser, &anna, NEWEST);
@@ -65,6 +78,8 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     );
 
     replace(&mut administrator, &anna, "title", &["Boss"]);
+    replace(&mut administrator, &anna, "sambaNTPassword", &["00000000000000000000000000000000"]);
+    replace(&mut administrator, &anna, "pandoTotpSecret", &["MFRGGZDFMZTWQ2LKMFRGGZDFMZTWQ2LK"]);
     replace(&mut administrator, &anna, "description", &["new"]);
     set_password(&mut administrator, "anna", "another-secret");
     assert!(administrator.delete(&bert).unwrap().is_success());
@@ -79,6 +94,9 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     let page = browser.get(&format!("/compare?dn={}&at={}", quoted(&anna), quoted(NEWEST))).text();
     assert!(page.contains("(secret)") && !page.contains("argon2") && page.contains("Only then"), "{page}");
 
+    assert!(page.contains("sambaNTPassword") && !page.contains(&HASH[..8]), "{page}");
+    assert!(!page.contains("pandoTotpSecret") && !page.contains(CODES), "{page}");
+
     // The change is shown first, and refused if the entry has changed since.
     let fields = [("dn", anna.as_str()), ("at", NEWEST)];
     let preview = model(&browser.post_json("/compare", &fields));
@@ -87,6 +105,7 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
         ldif.contains("title: Engineer") && ldif.contains("(not shown)") && !ldif.contains("argon2"),
         "{ldif}"
     );
+    assert!(!ldif.contains(&HASH[..8]) && !ldif.contains("pandoTotpSecret"), "{ldif}");
     let csn = preview["csn"].as_str().unwrap().to_owned();
     let apply = [("dn", anna.as_str()), ("at", NEWEST), ("csn", &csn), ("step", "apply")];
     replace(&mut administrator, &anna, "title", &["Chief"]);

@@ -207,6 +207,8 @@ fn a_subtree_is_recovered_with_its_identity_and_memberships() {
     let (base, group) = (format!("ou=people,{SUFFIX}"), format!("cn=staff,ou=groups,{SUFFIX}"));
     let [anna, bert] = ["anna", "bert"].map(person_dn);
     replace(&mut admin, &anna, "title", &["Engineer"]);
+    // No requester reads it, so that it is no difference.
+    replace(&mut admin, &anna, "pandoTotpSecret", &["GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ"]);
     let child = format!("ou=below,{base}");
     add(&mut admin, &child, &[("objectClass", "organizationalUnit"), ("ou", "below"), ("seeAlso", &anna)]);
     let names = ["entryUUID", "createTimestamp", "title", "memberOf", "seeAlso"];

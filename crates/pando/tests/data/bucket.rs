@@ -143,7 +143,7 @@ fn large_files_are_uploaded_in_parts(scratch: &Scratch, storage: &S3) {
     command(&["import", "--suffix", support::SUFFIX, ldif.to_str().unwrap()], Some(large)).expect_code(0);
     let place = place("large");
     // The storage's answer to the first part never arrives.
-    let relay = Relay::to(storage.address(), |_| Lasts::HeldAfter(1_900));
+    let relay = Relay::to(storage.address(), |_| Lasts::HeldAfterSent(8 << 20));
     let mut killed = pando_at(relay.address(), SECRET);
     killed.args(["backup", "make", &place, "--data"]).arg(large).stdout(Stdio::null()).stderr(Stdio::null());
     let mut killed = killed.spawn().unwrap();

@@ -1,9 +1,9 @@
-//! A relay between a client and a server, which breaks or holds connections after some bytes of the server.
+//! A relay between a client and a server, which breaks or holds connections after some bytes.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
@@ -16,6 +16,8 @@ pub enum Lasts {
     CutAfter(u64),
     /// After so many bytes of the server, nothing passes any longer.
     HeldAfter(u64),
+    /// After so many bytes of the client, over all such connections together, no byte of the server passes any longer.
+    HeldAfterSent(u64),
 }
 
 /// The relay. It ends when it is dropped; connections last on.
@@ -34,6 +36,7 @@ impl Relay {
         let is_over = Arc::<AtomicBool>::default();
         let (sender, held) = channel();
         let own = Arc::clone(&is_over);
+        let sent = Arc::<AtomicU64>::default();
         let run = move || {
             for (number, client) in listener.incoming().enumerate() {
                 if own.load(Ordering::SeqCst) {
@@ -41,7 +44,12 @@ impl Relay {
                 }
                 let (client, server) = (client.unwrap(), TcpStream::connect(server));
                 if let Ok(server) = server {
-                    pass(client, server, lasts(number), sender.clone());
+                    match lasts(number) {
+                        Lasts::HeldAfterSent(most) => {
+                            hold(&client, &server, (Arc::clone(&sent), most), sender.clone());
+                        }
+                        lasts => pass(client, server, lasts, sender.clone()),
+                    }
                 }
             }
         };
@@ -78,7 +86,7 @@ fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
     std::thread::spawn(move || {
         let (mut client, mut server) = (client, server);
         let most = match lasts {
-            Lasts::ToTheEnd => u64::MAX,
+            Lasts::ToTheEnd | Lasts::HeldAfterSent(_) => u64::MAX,
             Lasts::CutAfter(bytes) | Lasts::HeldAfter(bytes) => bytes,
         };
         let passed = std::io::copy(&mut Read::by_ref(&mut server).take(most), &mut client).unwrap_or(0);
@@ -90,5 +98,36 @@ fn pass(client: TcpStream, server: TcpStream, lasts: Lasts, held: Sender<()>) {
         }
         let _ = client.shutdown(Shutdown::Both);
         let _ = server.shutdown(Shutdown::Both);
+    });
+}
+
+/// Passes bytes in both directions until the clients have sent `most` bytes in all.
+fn hold(client: &TcpStream, server: &TcpStream, (sent, most): (Arc<AtomicU64>, u64), held: Sender<()>) {
+    let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+    let counted = Arc::clone(&sent);
+    std::thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            // It counts before it passes: no answer to these bytes can overtake the count.
+            let before = counted.fetch_add(count as u64, Ordering::SeqCst);
+            if (before..before + count as u64).contains(&(most - 1)) {
+                let _ = held.send(());
+            }
+            if to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Write);
+    });
+    let (mut from, mut to) = (server.try_clone().unwrap(), client.try_clone().unwrap());
+    std::thread::spawn(move || {
+        let mut bytes = vec![0; 64 << 10];
+        while let Ok(count @ 1..) = from.read(&mut bytes) {
+            if sent.load(Ordering::SeqCst) < most && to.write_all(&bytes[..count]).is_err() {
+                break;
+            }
+        }
+        let _ = to.shutdown(Shutdown::Both);
+        let _ = from.shutdown(Shutdown::Both);
     });
 }

@@ -1,19 +1,21 @@
 //! Making, listing and restoring backups of a data directory.
 
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
+use data_encoding::HEXLOWER;
 use directory::ReadOnlyDirectory;
 use directory::backup::{BackupSource, Until};
 use directory::check::CheckSummary;
 
 use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{open_read_only, verify};
-use crate::backup::BackupError;
 use crate::backup::folder::Folder;
 use crate::backup::list::list;
 use crate::backup::make::{BackedUp, BackupRules, make};
 use crate::backup::part::{Pace, check};
 use crate::backup::restore::{Restored, restore};
+use crate::backup::{BackupError, failed};
 use crate::config::Config;
 use crate::config::backup::BackupPlace;
 use crate::error::ServeError;
@@ -21,6 +23,9 @@ use crate::stamp::{Random, new_stamp, now_micros};
 use crate::unfinished::TemporaryFolder;
 
 pub use crate::backup::list::BackupChain;
+
+/// Folder of temporary data, if the environment names none.
+const TEMPORARY: &str = "/var/tmp";
 
 /// Adds the changes of a data directory, served or not, to the backup in `place`, and creates its folder if that is
 /// missing. Reads the new file back before it returns.
@@ -55,6 +60,20 @@ pub fn restore_backup(config: &Config, place: &BackupPlace, until: Until) -> Res
     let generation = random.bytes()?;
     let storage = crate::backup::open(place, None)?;
     Ok(restore(&*storage, &config.data, until, generation, new_stamp(&mut random)?)?)
+}
+
+/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee: in the folder of the backup,
+/// or for a bucket in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+///
+/// # Errors
+/// The system has no random bytes.
+pub fn scratch_folder(place: &BackupPlace, name: &str) -> Result<PathBuf, ServeError> {
+    let name = format!("{name}-{}", HEXLOWER.encode(&Random::default().bytes()?));
+    let temporary = || std::env::var_os("TMPDIR").filter(|path| !path.is_empty());
+    Ok(match place.folder() {
+        Some(folder) => folder.join(name),
+        None => temporary().map_or_else(|| TEMPORARY.into(), PathBuf::from).join(format!("pando-{name}")),
+    })
 }
 
 /// Result of a trial restore.
@@ -106,11 +125,13 @@ impl RestoredCopy {
     /// # Errors
     /// As [`restore_backup`]; `scratch` exists.
     pub fn make(place: &BackupPlace, scratch: &Path, until: Until) -> Result<RestoredCopy, ServeError> {
-        if scratch.exists() {
-            let text = format!("{} is there already: name a folder that is to be made", scratch.display());
-            return Err(BackupError::Refused(text).into());
-        }
-        let temporary = TemporaryFolder::new(scratch.to_owned());
+        let temporary = TemporaryFolder::create(scratch.to_owned()).map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => BackupError::Refused(format!(
+                "{} is there already: name a folder that is to be made",
+                scratch.display()
+            )),
+            _ => failed("create", scratch)(error),
+        })?;
         let config = Config::new(scratch);
         let restored = restore_backup(&config, place, until)?;
         Ok(RestoredCopy { config, restored, folder: temporary })

@@ -49,15 +49,6 @@ impl BackupPlace {
         }
     }
 
-    /// Returns a folder of this process for temporary data: in that of the backup, or in that of temporary files.
-    pub fn scratch_folder(&self, name: &str) -> PathBuf {
-        let process = std::process::id();
-        match self.folder() {
-            Some(folder) => folder.join(format!("{name}-{process}")),
-            None => std::env::temp_dir().join(format!("pando-{name}-{process}")),
-        }
-    }
-
     /// Returns the file with the keys of the bucket.
     pub(crate) fn credentials(&self) -> Option<&Path> {
         match self {

@@ -215,7 +215,7 @@ fn restored(
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
         _ => {}
     }
-    let temporary = TemporaryFolder::new(folder.to_owned());
+    let temporary = TemporaryFolder::create(folder.to_owned()).map_err(|error| failed(&error))?;
     let mut random = Random::default();
     let stamp = new_stamp(&mut random).map_err(|error| failed(&error))?;
     let generation = random.bytes().map_err(|error| failed(&error))?;

@@ -287,3 +287,25 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     assert!(!work.exists());
     assert_eq!(verify(&half, &mut |_| {}).unwrap().findings, 0);
 }
+
+#[test]
+fn a_restored_copy_is_for_its_owner_alone() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let place = Place::new("copy");
+    let opened = Opened::open(place.data()).unwrap();
+    run_backup(&place, &opened, BEGIN, &RULES);
+    let paths = [0; 2].map(|_| scratch_folder(&place.backup(), "recover").unwrap());
+    assert_ne!(paths[0], paths[1]);
+    let copy = RestoredCopy::make(&place.backup(), &paths[0], Until::END).unwrap();
+    assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
+    // A folder that is there, whoever made it, is neither used nor removed.
+    std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
+    for path in &paths {
+        let refused = RestoredCopy::make(&place.backup(), path, Until::END).unwrap_err().to_string();
+        assert!(refused.contains("is there already") && path.exists(), "{refused}");
+    }
+    drop(copy);
+    assert!(!paths[0].exists());
+    let bucket = scratch_folder(&"s3://b".parse().unwrap(), "recover").unwrap();
+    assert!(bucket.file_name().unwrap().to_str().unwrap().starts_with("pando-recover-"), "{bucket:?}");
+}
