@@ -403,7 +403,7 @@ need_axe() {
     command -v npm >/dev/null || apt_install npm
     say "fetching axe-core $axe_version from npm into $folder"
     mkdir -p "$folder"
-    npm pack --silent --pack-destination "$folder" "axe-core@$axe_version" >/dev/null
+    npm pack --loglevel=error --pack-destination "$folder" "axe-core@$axe_version" >/dev/null
     tar -xzf "$folder/$package" -C "$folder" --strip-components 1 package/axe.min.js package/LICENSE
     rm "$folder/$package"
     axe_is_intact "$folder" || die "$folder/axe.min.js is not the file that was expected (sha256 differs)"

@@ -66,6 +66,7 @@ impl Texts {
         // A text that is missing is an error, which tests find.
         templates.set_undefined_behavior(UndefinedBehavior::Strict);
         templates.add_function("url", url_of);
+        templates.add_filter("shell", shell_word);
         for (name, source) in TEMPLATES {
             if let Err(error) = templates.add_template(name, source) {
                 tracing::error!("the console's template {name} is unusable: {error}");
@@ -118,9 +119,19 @@ fn url_of(path: String, query: Kwargs) -> Result<String, minijinja::Error> {
     Ok(url(&path, &pairs))
 }
 
+/// Returns a text as one word of a POSIX shell, for commands that a page shows.
+fn shell_word(text: String) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_word_of_a_shell_has_quotes() {
+        assert_eq!(shell_word("cn=O'Hara; id,$(x)".to_owned()), r"'cn=O'\''Hara; id,$(x)'");
+    }
 
     #[test]
     fn every_template_is_usable() {

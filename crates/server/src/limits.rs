@@ -833,3 +833,6 @@ pub const CERTIFICATE_CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
 /// Longest time that a reload waits for all event loops to apply the new settings.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Time after which a process that replaced a void lock of a bucket reads whose lock it is.
+pub const BUCKET_LOCK_SETTLED: Duration = Duration::from_secs(1);

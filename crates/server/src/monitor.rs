@@ -464,7 +464,7 @@ fn audit(feed: &AuditFeed) -> Group {
 /// Returns figures of the backup. Without a time, none was made since the start.
 fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let mut group = Group::new("Backup");
-    let BackupState { last, error, interval_seconds, .. } = figures.get();
+    let BackupState { last, error, interval_seconds, place, .. } = figures.get();
     let (seconds, position) = last.unwrap_or_default();
     if seconds > 0 {
         group.time("Last Backup", "When the backup last had everything", seconds);
@@ -473,6 +473,9 @@ fn backup(figures: &BackupFigures, directory: &Weak<Directory>) -> Group {
     let lacking = newest_position(directory).saturating_sub(position);
     group.level("Changes Since", "Changes that the backup lacks", lacking);
     group.level("Interval Seconds", "Seconds from a backup to the next", interval_seconds);
+    if !place.is_empty() {
+        group.text("Place", "Folder or bucket of the backup", place);
+    }
     group.add("Failing", "Why nothing is added to the backup", Value::Fault(error.map_or(Ok("no"), Err)));
     group
 }

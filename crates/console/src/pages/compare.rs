@@ -59,7 +59,9 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, Trouble> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
+    let place = monitor::group(connection, "Backup")?.into_iter().find(|figure| figure.name == "Place");
     let mut model = json!({
+        "place": place.map_or_else(|| "PLACE".to_owned(), |figure| figure.value),
         "dn": fields.text("dn").trim(),
         "at": fields.given("at").or(newest).unwrap_or_default(),
         "moments": moments.iter().map(|figure| covered(&figure.name, &figure.value)).collect::<Vec<_>>(),

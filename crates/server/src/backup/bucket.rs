@@ -11,7 +11,7 @@ mod lease;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::TryStreamExt as _;
@@ -19,17 +19,22 @@ use futures_util::stream::BoxStream;
 use hyper::body::Bytes;
 use object_store::aws::AmazonS3;
 use object_store::path::Path as ObjectPath;
-use object_store::{MultipartUpload, ObjectStore as _, ObjectStoreExt as _, PutPayload};
+use object_store::{
+    GetOptions, GetRange, MultipartUpload, ObjectMeta, ObjectStore as _, ObjectStoreExt as _, PutPayload,
+};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
 use crate::backup::bucket::lease::{Holding, Lease};
-use crate::backup::storage::{Claim, NewFile, ReadBack, Storage};
+use crate::backup::storage::{Claim, NewFile, ReadBack, Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, failed};
 use crate::config::backup::BucketAddress;
 use crate::limits::{
     BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK,
 };
+
+/// Most characters of a text of the storage in a message.
+const TEXT_CHARS: usize = 300;
 
 /// A prefix of a bucket.
 pub(crate) struct Bucket(Arc<Shared>);
@@ -45,6 +50,8 @@ struct Shared {
     is_stopping: Option<Arc<AtomicBool>>,
     /// The lock that this process holds.
     holding: Mutex<Option<Holding>>,
+    /// Whether a download ended with an error of the connection or the storage.
+    is_cut: AtomicBool,
 }
 
 impl Bucket {
@@ -59,7 +66,8 @@ impl Bucket {
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let prefix = address.prefix.clone();
         let holding = Mutex::default();
-        Ok(Bucket(Arc::new(Shared { store, runtime, address: text, prefix, is_stopping, holding })))
+        let is_cut = AtomicBool::new(false);
+        Ok(Bucket(Arc::new(Shared { store, runtime, address: text, prefix, is_stopping, holding, is_cut })))
     }
 }
 
@@ -87,7 +95,14 @@ impl Shared {
 
     fn download(self: &Arc<Shared>, name: &str) -> io::Result<Download> {
         let found = self.wait(self.store.get(&self.object(name)))?;
-        Ok(Download { shared: Arc::clone(self), stream: found.into_stream(), chunk: Bytes::new() })
+        Ok(Download {
+            shared: Arc::clone(self),
+            meta: found.meta.clone(),
+            stream: found.into_stream(),
+            chunk: Bytes::new(),
+            received: 0,
+            begun_at: 0,
+        })
     }
 
     fn small(self: &Arc<Shared>, name: &str) -> io::Result<Vec<u8>> {
@@ -125,6 +140,7 @@ impl Storage for Bucket {
     }
 
     fn open(&self, name: &str) -> Result<Box<dyn Read>, BackupError> {
+        self.0.is_cut.store(false, Ordering::Relaxed);
         Ok(Box::new(self.0.download(name).map_err(failed("open", &self.path(name)))?))
     }
 
@@ -145,6 +161,18 @@ impl Storage for Bucket {
         self.0.remove(name).map_err(failed("remove", &self.path(name)))
     }
 
+    fn unread(&self) -> Result<Option<String>, BackupError> {
+        match self.0.small(UNREAD) {
+            Ok(name) => Ok(Some(String::from_utf8_lossy(&name).trim().to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(failed("read", &self.path(UNREAD))(error)),
+        }
+    }
+
+    fn was_cut(&self) -> bool {
+        self.0.is_cut.load(Ordering::Relaxed)
+    }
+
     fn claim(&self) -> Result<Box<dyn Claim>, BackupError> {
         Ok(Box::new(Lease::take(&self.0)?))
     }
@@ -153,15 +181,58 @@ impl Storage for Bucket {
 /// An object that is being read.
 struct Download {
     shared: Arc<Shared>,
+    meta: ObjectMeta,
     stream: BoxStream<'static, object_store::Result<Bytes>>,
     chunk: Bytes,
+    /// Number of bytes that have arrived.
+    received: u64,
+    /// The first byte of the present request.
+    begun_at: u64,
+}
+
+impl Download {
+    /// Time of the object's last change, in seconds since 1970.
+    fn modified(&self) -> i64 {
+        self.meta.last_modified.timestamp()
+    }
+
+    /// Version of the object.
+    fn e_tag(&self) -> Option<String> {
+        self.meta.e_tag.clone()
+    }
+
+    /// Returns the next bytes. The library repeats requests for a limited time in all, so a long download goes on with
+    /// a new request, as long as each one brings some bytes.
+    fn next(&mut self) -> io::Result<Option<Bytes>> {
+        loop {
+            let error = match self.shared.wait(self.stream.try_next()) {
+                Ok(chunk) => {
+                    self.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+                    return Ok(chunk);
+                }
+                Err(error) => error,
+            };
+            check_stop(self.shared.is_stopping.as_ref())?;
+            if self.received == self.begun_at || self.received >= self.meta.size {
+                return Err(error);
+            }
+            let options = GetOptions {
+                if_match: self.e_tag(),
+                range: Some(GetRange::Offset(self.received)),
+                ..GetOptions::default()
+            };
+            let rest = self.shared.wait(self.shared.store.get_opts(&self.meta.location, options))?;
+            self.stream = rest.into_stream();
+            self.begun_at = self.received;
+        }
+    }
 }
 
 impl Read for Download {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         while self.chunk.is_empty() {
             self.shared.renew_lease()?;
-            match self.shared.wait(self.stream.try_next())? {
+            match self.next().inspect_err(|_| self.shared.is_cut.store(true, Ordering::Relaxed))? {
                 Some(chunk) => self.chunk = chunk,
                 None => return Ok(0),
             }
@@ -238,17 +309,31 @@ impl Write for Upload {
 }
 
 impl NewFile for Upload {
-    /// The object has its final name already when it is read back.
+    /// The object has its final name already when it is read back. If the connection breaks meanwhile, it stays, and the
+    /// next run reads it back.
     fn finish(mut self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError> {
         let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
         let path = shared.path(&name);
+        shared.put(UNREAD, name.clone().into_bytes()).map_err(failed("write", &shared.path(UNREAD)))?;
         self.complete().map_err(failed("write", &path))?;
-        let stored = shared.download(&name).map_err(failed("open", &path))?;
-        read_back(Box::new(stored)).inspect_err(|_| {
-            if let Err(error) = shared.remove(&name) {
-                tracing::error!("cannot remove {}, which cannot be read back: {error}", path.display());
+        let kept = |error: io::Error| {
+            let text = format!("{error}; it is stored, and the next run reads it back");
+            failed("read back", &path)(io::Error::new(error.kind(), text))
+        };
+        let stored = shared.download(&name).map_err(kept)?;
+        shared.is_cut.store(false, Ordering::Relaxed);
+        match read_back(Box::new(stored)) {
+            Ok(()) => {}
+            Err(error) if shared.is_cut.load(Ordering::Relaxed) => return Err(kept(io::Error::other(error))),
+            Err(error) => {
+                check_stop(shared.is_stopping.as_ref()).map_err(kept)?;
+                if let Err(error) = shared.remove(&name) {
+                    tracing::error!("cannot remove {}, which cannot be read back: {error}", path.display());
+                }
+                return Err(error);
             }
-        })
+        }
+        shared.remove(UNREAD).map_err(failed("remove", &shared.path(UNREAD)))
     }
 }
 
@@ -274,12 +359,44 @@ fn explained(error: &object_store::Error) -> io::Error {
     let text = error.to_string();
     let element = |name: &str| {
         let (_, rest) = text.split_once(&format!("<{name}>"))?;
-        Some(rest.split_once("</")?.0)
+        Some(tame(rest.split_once("</")?.0))
     };
     let text = match (element("Code"), element("Message")) {
         (Some(code), Some(message)) => format!("the storage answers {code}: {message}"),
         (Some(code), None) => format!("the storage answers {code}"),
-        _ => text.split_whitespace().collect::<Vec<_>>().join(" "),
+        _ => tame(&text),
     };
     io::Error::new(kind, text)
+}
+
+/// Returns a text of the storage as a bounded line without control characters.
+fn tame(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut tame = String::new();
+    for (count, letter) in line.chars().enumerate() {
+        match letter {
+            _ if count == TEXT_CHARS => return tame + "…",
+            letter if letter.is_control() => tame.extend(letter.escape_default()),
+            letter => tame.push(letter),
+        }
+    }
+    tame
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_the_storage_are_short_lines() {
+        let error = |text: String| {
+            explained(&object_store::Error::Generic { store: "S3", source: text.into() }).to_string()
+        };
+        let found =
+            error("<Error><Code>Busy</Code><Message>slow \u{1b}[2J\n down</Message></Error>".to_owned());
+        assert_eq!(found, "the storage answers Busy: slow \\u{1b}[2J down");
+        let long = error(format!("<Code>Busy</Code><Message>{}</Message>", "ä".repeat(5_000)));
+        assert_eq!(long.chars().filter(|letter| *letter == 'ä').count(), TEXT_CHARS);
+        assert!(error("a\u{7} ".repeat(5_000)).len() < 4 * TEXT_CHARS);
+    }
 }

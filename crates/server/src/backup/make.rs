@@ -7,8 +7,8 @@ use directory::backup::{BackupSource, Moment};
 use crate::backup::folder::Folder;
 use crate::backup::name::{Kind, Part};
 use crate::backup::part::{self, Content, Heading, Pace};
-use crate::backup::storage::Storage;
-use crate::backup::{BackupError, time_text};
+use crate::backup::storage::{Storage, UNREAD};
+use crate::backup::{BackupError, check_stop, time_text};
 
 /// Rules for making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +58,7 @@ pub(crate) fn make(
     pace: &Pace,
 ) -> Result<BackedUp, BackupError> {
     let _claim = storage.claim()?;
+    read_back_last(storage, pace)?;
     let found = Folder::read(storage)?;
     let moment = source.moment()?;
     let seconds = now_micros / 1_000_000;
@@ -84,6 +85,23 @@ pub(crate) fn make(
         None => 0,
     };
     Ok(BackedUp { position: moment.position, written, bytes, removed })
+}
+
+/// Reads back the file that an earlier run stored without reading it to its end, and removes it if it is damaged.
+fn read_back_last(storage: &dyn Storage, pace: &Pace) -> Result<(), BackupError> {
+    let Some(name) = storage.unread()? else { return Ok(()) };
+    if let Some(part) = Folder::read(storage)?.parts().iter().find(|part| part.file_name() == name) {
+        match part::check(storage, part, pace) {
+            Err(error @ BackupError::Damaged { .. })
+                if !storage.was_cut() && check_stop(pace.is_stopping.as_ref()).is_ok() =>
+            {
+                tracing::error!("{error}: the file is removed");
+                storage.remove(&name)?;
+            }
+            read => read?,
+        }
+    }
+    storage.remove(UNREAD)
 }
 
 enum Next {

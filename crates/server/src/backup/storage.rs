@@ -14,6 +14,9 @@ use crate::unfinished::UnfinishedFile;
 /// Lock of processes that write to a place.
 pub(crate) const LOCK: &str = "lock";
 
+/// Name of the file with the name of a file that was not read back yet.
+pub(crate) const UNREAD: &str = "unread";
+
 /// Reads a new file back, and decides whether it is kept.
 pub(crate) type ReadBack<'c> = &'c mut dyn FnMut(Box<dyn Read>) -> Result<(), BackupError>;
 
@@ -40,6 +43,16 @@ pub(crate) trait Storage {
     /// Writes a small file, in the place of an earlier one.
     fn set_small(&self, name: &str, content: &[u8]) -> Result<(), BackupError>;
 
+    /// Returns the name of a file that is stored, but was not read back. To remove the file [`UNREAD`] says that it was.
+    fn unread(&self) -> Result<Option<String>, BackupError> {
+        Ok(None)
+    }
+
+    /// Whether the file that was opened last ended with an error of the connection, which looks like damage.
+    fn was_cut(&self) -> bool {
+        false
+    }
+
     /// Removes a file.
     fn remove(&self, name: &str) -> Result<(), BackupError>;
 
@@ -49,7 +62,7 @@ pub(crate) trait Storage {
 
 /// A file that is being written. If it is dropped before [`finish`](NewFile::finish), nothing of it is kept.
 pub(crate) trait NewFile: Write {
-    /// Stores the file durably, has it read back, and gives it its name. If it cannot be read back, it is removed.
+    /// Stores the file durably, has it read back, and gives it its name. If it is damaged, it is removed.
     fn finish(self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError>;
 }
 

@@ -59,8 +59,10 @@ pub(super) fn start(
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
     let trail_reader = config.audit.folder.as_ref().map(|folder| trail_reader::start(folder, mailboxes));
     let backup = config.backup.as_ref();
-    let backup_reader =
-        backup.map(|settings| backup_reader::start(&settings.place, &config.data, mailboxes)).transpose()?;
+    backup_reader::remove_left(backup.map(|settings| &settings.place), &config.data);
+    let backup_reader = backup
+        .map(|settings| backup_reader::start(&settings.place, &config.data, directory, mailboxes))
+        .transpose()?;
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));

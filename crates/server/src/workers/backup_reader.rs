@@ -2,7 +2,8 @@
 //!
 //! A moment of the backup is restored into a folder of its own, by a thread of its own. As long as that
 //! lasts, questions are answered busy. The copy serves questions about the same moment, and is removed when none has
-//! come for a while. There is one copy at most, so the disk needs room for one more copy of the data.
+//! come for a while. There is one copy at most. While changes are applied, it takes twice the room of the data, so no
+//! restore begins if less is free, besides the reserve. What a killed process left is removed at the next start.
 
 use std::fs;
 use std::io::{self, Write};
@@ -14,7 +15,7 @@ use std::time::Instant;
 
 use directory::backup::Until;
 use directory::export::{ExportError, export_entry};
-use directory::{Outcome, ReadOnlyDirectory};
+use directory::{Directory, Outcome, ReadOnlyDirectory};
 use ldap::{BackupAnswer, BackupRequest, ResultCode};
 use system::lower_priority;
 
@@ -36,6 +37,19 @@ const FOLDER: &str = "moment-for-clients";
 /// The thread that takes requests. A job is the value of one.
 pub(crate) type BackupReader = Jobs<Vec<u8>>;
 
+/// Removes the copy that a process left that was killed. It has all passwords.
+pub(crate) fn remove_left(backup: Option<&BackupPlace>, data: &Path) {
+    for folder in backup.and_then(BackupPlace::folder).into_iter().chain([data]) {
+        let folder = folder.join(FOLDER);
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::error!(%error, "cannot remove {}, a copy of the data: remove it", folder.display());
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Starts the thread.
 ///
 /// # Errors
@@ -43,10 +57,11 @@ pub(crate) type BackupReader = Jobs<Vec<u8>>;
 pub(crate) fn start(
     backup: &BackupPlace,
     data: &Path,
+    directory: &Arc<Directory>,
     mailboxes: &Arc<[Mailbox]>,
 ) -> io::Result<BackupReader> {
     let folder = backup.folder().unwrap_or(data).join(FOLDER);
-    let mut reader = Reader { backup: backup.clone(), folder, copy: None };
+    let mut reader = Reader { backup: backup.clone(), folder, directory: Arc::clone(directory), copy: None };
     Jobs::start("pando-moments", BACKUP_READS_MAX, mailboxes, move |value: Vec<u8>| {
         match reader.answer(&value) {
             Ok(answer) => (Outcome::success(), Some(answer.encode())),
@@ -67,6 +82,8 @@ struct Reader {
     backup: BackupPlace,
     /// Folder of the copy.
     folder: PathBuf,
+    /// The served data.
+    directory: Arc<Directory>,
     copy: Option<Copy>,
 }
 
@@ -99,12 +116,46 @@ impl Reader {
         }
         let copy = match &self.copy {
             Some(copy) => copy,
-            None => self.copy.insert(Copy::begin(&self.backup, &self.folder, micros).map_err(|error| {
-                Outcome::new(ResultCode::UNAVAILABLE, format!("the system gives no thread: {error}"))
-            })?),
+            None => {
+                self.check_room()?;
+                self.copy.insert(Copy::begin(&self.backup, &self.folder, micros).map_err(|error| {
+                    Outcome::new(ResultCode::UNAVAILABLE, format!("the system gives no thread: {error}"))
+                })?)
+            }
         };
         copy.ask(entry)
     }
+
+    /// Refuses if the disk has too little room for a copy.
+    fn check_room(&self) -> Result<(), Outcome> {
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::error!("no moment of the backup is restored, the free space is unknown: {error}");
+            Outcome::new(
+                ResultCode::OTHER,
+                "the free space of the disk is unknown: the server's log says why",
+            )
+        };
+        let facts = self.directory.facts().map_err(|error| failed(&error))?;
+        let parent = self.folder.parent().unwrap_or(&self.folder);
+        let disk = rustix::fs::statvfs(parent).map_err(|error| failed(&error))?;
+        let free = disk.f_bavail.saturating_mul(disk.f_frsize);
+        match room_refusal(free, facts.used_bytes, facts.disk_reserve_bytes) {
+            Some(text) => Err(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Returns the reason not to restore a moment of data of this size.
+fn room_refusal(free: u64, used: u64, reserve: u64) -> Option<String> {
+    let needed = used.saturating_mul(2).saturating_add(reserve);
+    let [free_mib, needed_mib] = [free, needed].map(|bytes| bytes >> 20);
+    (free < needed).then(|| {
+        format!(
+            "the disk has too little room to restore a moment of the backup: {free_mib} MiB are free, {needed_mib} \
+             MiB are needed"
+        )
+    })
 }
 
 impl Copy {
@@ -266,5 +317,31 @@ impl Write for Bounded {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_copy_needs_twice_the_room_of_the_data_and_the_reserve() {
+        assert_eq!(room_refusal(25 << 20, 10 << 20, 5 << 20), None);
+        let refusal = room_refusal((25 << 20) - 1, 10 << 20, 5 << 20).unwrap();
+        assert!(refusal.contains("24 MiB are free, 25 MiB are needed"), "{refusal}");
+        assert!(room_refusal(u64::MAX - 1, u64::MAX, 1).is_some());
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed() {
+        let base = std::env::temp_dir().join(format!("pando-moments-{}", std::process::id()));
+        let (data, backup) = (base.join("data"), base.join("backup"));
+        for folder in [&data, &backup] {
+            fs::create_dir_all(folder.join(FOLDER).join("below")).unwrap();
+        }
+        remove_left(Some(&BackupPlace::Folder(backup.clone())), &data);
+        assert!(!data.join(FOLDER).exists() && !backup.join(FOLDER).exists() && backup.exists());
+        remove_left(None, &data);
+        fs::remove_dir_all(base).unwrap();
     }
 }

@@ -37,6 +37,8 @@ pub(crate) struct BackupState {
     pub(crate) error: Option<String>,
     /// Interval of backups in seconds.
     pub(crate) interval_seconds: u64,
+    /// The place; empty until the thread has started.
+    pub(crate) place: String,
     /// The moments that the backup covers, as they were listed last, the oldest first.
     pub(crate) chains: Arc<[BackupChain]>,
 }
@@ -103,7 +105,11 @@ fn run(
     let rules = BackupRules { is_full: false, full_after: settings.full_after, keep: settings.keep };
     let pace =
         Pace { bytes_per_second: Some(COPY_BYTES_PER_SECOND), is_stopping: Some(Arc::clone(is_stopping)) };
-    figures.lock().interval_seconds = settings.interval.as_secs();
+    {
+        let mut state = figures.lock();
+        state.interval_seconds = settings.interval.as_secs();
+        state.place = settings.place.to_string();
+    }
     let (mut next, mut next_list) = (Instant::now(), Instant::now());
     loop {
         if Instant::now() >= next || forgets_soon(directory, figures) {

@@ -15,7 +15,8 @@ const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";
 /// Variable with the name of the section in that file.
 const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 
-/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`); without keys in either, the
+/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`). Keys come from the file of the
+/// settings, from variables, or from the file that a variable names, the first of these that there is; without keys, the
 /// storage's own services for machines are asked when a request is sent.
 pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
@@ -23,10 +24,26 @@ pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
         retry_timeout: BUCKET_RETRY_TIME,
         ..RetryConfig::default()
     };
-    let mut builder = AmazonS3Builder::from_env()
-        .with_bucket_name(&address.bucket)
-        .with_http_connector(Connector)
-        .with_retry(retry);
+    let variables = std::env::vars_os().filter_map(|(key, value)| {
+        let (key, value) = (key.into_string().ok()?, value.into_string().ok()?);
+        let key: AmazonS3ConfigKey =
+            key.starts_with("AWS_").then(|| key.to_ascii_lowercase().parse().ok())??;
+        Some((key, value))
+    });
+    let variables: Vec<_> = variables.collect();
+    let file = file_of_keys(
+        address.credentials.clone(),
+        &variables,
+        std::env::var_os(FILE_VARIABLE).map(PathBuf::from),
+    );
+    let own_keys =
+        [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
+    let mut builder = AmazonS3Builder::new().with_http_connector(Connector).with_retry(retry);
+    // A session token belongs to the keys with which it was given.
+    for (key, value) in variables.into_iter().filter(|(key, _)| file.is_none() || !own_keys.contains(key)) {
+        builder = builder.with_config(key, value);
+    }
+    builder = builder.with_bucket_name(&address.bucket);
     if let Some(region) = &address.region {
         builder = builder.with_region(region);
     }
@@ -37,7 +54,6 @@ pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
     if endpoint.is_some_and(|endpoint| endpoint.starts_with("http://")) {
         builder = builder.with_allow_http(true);
     }
-    let file = address.credentials.clone().or_else(|| std::env::var_os(FILE_VARIABLE).map(PathBuf::from));
     if let Some(file) = file {
         let profile = std::env::var(PROFILE_VARIABLE).unwrap_or_else(|_| "default".to_owned());
         let keys = Keys::read(&file, &profile)?;
@@ -47,6 +63,17 @@ pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
         }
     }
     builder.build().map_err(|error| super::explained(&error))
+}
+
+/// Returns the file that the keys are read from: that of the settings, or, unless variables have keys, that of a variable.
+fn file_of_keys(
+    stated: Option<PathBuf>,
+    variables: &[(AmazonS3ConfigKey, String)],
+    named: Option<PathBuf>,
+) -> Option<PathBuf> {
+    let has_keys =
+        || variables.iter().any(|(key, value)| *key == AmazonS3ConfigKey::AccessKeyId && !value.is_empty());
+    stated.or_else(|| named.filter(|_| !has_keys()))
 }
 
 /// Keys of one section of a file of credentials.
@@ -105,5 +132,15 @@ mod tests {
         assert_eq!(keys("default"), Some(("A".to_owned(), "s=/+".to_owned(), None)));
         assert_eq!(keys("other"), Some(("B".to_owned(), "t".to_owned(), Some("u".to_owned()))));
         assert_eq!((keys("half"), keys("none")), (None, None));
+    }
+
+    #[test]
+    fn settings_come_before_variables_and_these_before_a_named_file() {
+        let variables = [(AmazonS3ConfigKey::AccessKeyId, "A".to_owned())];
+        let (stated, named) = (|| Some(PathBuf::from("s")), || Some(PathBuf::from("n")));
+        assert_eq!(file_of_keys(stated(), &variables, named()), stated());
+        assert_eq!(file_of_keys(None, &variables, named()), None);
+        assert_eq!(file_of_keys(None, &[], named()), named());
+        assert_eq!(file_of_keys(None, &[(AmazonS3ConfigKey::AccessKeyId, String::new())], named()), named());
     }
 }

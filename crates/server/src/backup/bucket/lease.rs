@@ -1,24 +1,41 @@
 //! The lock of a bucket: an object that a process creates, renews and deletes.
 //!
-//! The lock of a process that ended without deleting it is void if the process ran on this machine, or once it was not
-//! renewed for [`BUCKET_LEASE`]. That is longer than the difference of clocks (15 minutes) above which S3 refuses
-//! requests.
+//! The lock of a process that ended without deleting it is void if this process would see that one (see
+//! [`Identity`]), or once it was not renewed for [`BUCKET_LEASE`]. That is longer than the difference of clocks (15
+//! minutes) above which S3 refuses requests.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Instant;
+use std::{fmt, fs};
 
 use data_encoding::HEXLOWER;
-use object_store::{ObjectStore as _, ObjectStoreExt as _, PutMode, PutOptions};
+use object_store::{ObjectStore as _, PutMode, PutOptions, UpdateVersion};
+use tokio::time::sleep;
 
 use super::Shared;
 use crate::backup::storage::{Claim, LOCK};
 use crate::backup::{BackupError, failed};
-use crate::limits::{BUCKET_LEASE, BUCKET_LEASE_RENEWED};
+use crate::limits::{BUCKET_LEASE, BUCKET_LEASE_RENEWED, BUCKET_LOCK_SETTLED, BUCKET_SMALL_BYTES};
 use crate::stamp::{Random, now_seconds};
 
 /// Most requests to create the lock.
 const LOCK_ATTEMPTS: usize = 3;
+
+/// Longest text about a holder, in characters.
+const HOLDER_CHARS: usize = 200;
+
+/// Word of the lock for a fact that the system does not give.
+const UNKNOWN: &str = "-";
+
+/// The lock that was found.
+struct Holder {
+    /// Its process and machine, for messages.
+    text: String,
+    is_void: bool,
+    /// Version of the object.
+    e_tag: Option<String>,
+}
 
 /// A lock that this process holds.
 pub(super) struct Holding {
@@ -41,7 +58,8 @@ impl Lease {
             let text = format!("another process is writing to {}", shared.address);
             BackupError::Refused(text)
         };
-        if let Some((holder, is_void)) = shared.holder().map_err(failed)? {
+        let before = shared.holder().map_err(failed)?;
+        if let Some(Holder { text: holder, is_void, .. }) = &before {
             if !is_void {
                 return Err(BackupError::Refused(format!(
                     "{holder} is writing to {}, or ended less than {} minutes ago; if it ended, remove {}",
@@ -50,14 +68,20 @@ impl Lease {
                     path.display()
                 )));
             }
-            shared.remove(LOCK).map_err(failed)?;
         }
         let nonce: [u8; 16] = Random::default().bytes().map_err(|error| failed(io::Error::other(error)))?;
-        let content = format!("{} {} {}\n", host(), std::process::id(), HEXLOWER.encode(&nonce)).into_bytes();
-        shared.create_lock(&content).map_err(failed)?;
+        let (process, identity) = (std::process::id(), Identity::own());
+        let content = format!("{} {process} {} {identity}\n", host(), HEXLOWER.encode(&nonce)).into_bytes();
+        let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
+        if !is_conditional || before.is_some() {
+            // Another process that saw the same may be writing too. The last content is that of the winner.
+            shared.wait(async { Ok(sleep(BUCKET_LOCK_SETTLED).await) }).map_err(failed)?;
+        }
         // Storage that ignores the condition keeps the last content.
-        if shared.small(LOCK).map_err(failed)? != content {
-            return Err(taken());
+        match shared.small(LOCK) {
+            Ok(found) if found == content => {}
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
+            _ => return Err(taken()),
         }
         *shared.holding() = Some(Holding { content, renewed: Instant::now() });
         Ok(Lease(Arc::clone(shared)))
@@ -80,17 +104,29 @@ impl Shared {
         self.holding.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates the lock. The caller reads whose it is.
-    fn create_lock(&self, content: &[u8]) -> io::Result<()> {
+    /// Creates the lock, or replaces a void one if it is still the same. The caller reads whose it is. Returns whether
+    /// the storage was asked to look at that.
+    fn put_lock(&self, content: &[u8], before: Option<&Holder>) -> io::Result<bool> {
         let object = self.object(LOCK);
+        let mode = match before {
+            None => PutMode::Create,
+            Some(Holder { e_tag: Some(e_tag), .. }) => {
+                PutMode::Update(UpdateVersion { e_tag: Some(e_tag.clone()), version: None })
+            }
+            Some(_) => return self.put(LOCK, content.to_vec()).map(|()| false),
+        };
         let mut attempt = 1;
         loop {
-            let options = PutOptions { mode: PutMode::Create, ..PutOptions::default() };
+            let options = PutOptions { mode: mode.clone(), ..PutOptions::default() };
             let put = self.store.put_opts(&object, content.to_vec().into(), options);
             match self.wait(put).map_err(|error| (error.kind(), error)) {
-                Ok(_) | Err((io::ErrorKind::AlreadyExists, _)) => return Ok(()),
+                Ok(_) | Err((io::ErrorKind::AlreadyExists, _)) => return Ok(true),
+                // Another process has removed the void lock meanwhile.
+                Err((io::ErrorKind::NotFound, _)) if before.is_some() => return Ok(true),
                 // Some storage has no conditional requests.
-                Err((io::ErrorKind::Unsupported, _)) => return self.put(LOCK, content.to_vec()),
+                Err((io::ErrorKind::Unsupported, _)) => {
+                    return self.put(LOCK, content.to_vec()).map(|()| false);
+                }
                 Err((io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound, error)) => return Err(error),
                 // The library does not repeat a conditional request. It may have arrived, and is then found to exist.
                 Err((_, error)) if attempt >= LOCK_ATTEMPTS => return Err(error),
@@ -115,34 +151,124 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns the holder of the lock, and whether the lock is void; `None` if there is no lock.
-    fn holder(self: &Arc<Shared>) -> io::Result<Option<(String, bool)>> {
-        let found = match self.wait(self.store.head(&self.object(LOCK))) {
-            Ok(found) => found,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let content = match self.small(LOCK) {
-            Ok(content) => String::from_utf8_lossy(&content).into_owned(),
+    /// Returns the holder of the lock; `None` if there is no lock.
+    fn holder(self: &Arc<Shared>) -> io::Result<Option<Holder>> {
+        let read = self.download(LOCK).and_then(|download| {
+            let (age, e_tag) = (now_seconds().saturating_sub(download.modified()), download.e_tag());
+            let mut content = Vec::new();
+            download.take(BUCKET_SMALL_BYTES).read_to_end(&mut content)?;
+            Ok((String::from_utf8_lossy(&content).into_owned(), age, e_tag))
+        });
+        let (content, age, e_tag) = match read {
+            Ok(read) => read,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
         let mut words = content.split_whitespace();
         let (machine, process) = (words.next().unwrap_or("?"), words.next().unwrap_or("?"));
-        let age = now_seconds().saturating_sub(found.last_modified.timestamp());
-        let is_void = u64::try_from(age).is_ok_and(|age| age > BUCKET_LEASE.as_secs())
-            || machine == host() && process.parse().is_ok_and(has_ended);
-        Ok(Some((format!("process {process} on {machine}"), is_void)))
+        let has_ended =
+            || process.parse().is_ok_and(|process| Identity::read(words.skip(1)).has_ended(process));
+        let is_void = u64::try_from(age).is_ok_and(|age| age > BUCKET_LEASE.as_secs()) || has_ended();
+        let text = format!("process {process} on {machine}").escape_debug().take(HOLDER_CHARS).collect();
+        Ok(Some(Holder { text, is_void, e_tag }))
     }
 }
 
-/// Whether a process of this machine has ended. A process with this one's own id is an earlier one.
-fn has_ended(process: u32) -> bool {
-    process == std::process::id() || !std::path::Path::new(&format!("/proc/{process}")).exists()
+/// Facts by which a later process finds that one has ended. Names of machines and process ids are not enough:
+/// containers have equal ones.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Identity {
+    /// The boot of the machine.
+    boot: String,
+    /// The namespace of process ids.
+    namespace: String,
+    /// Time at which the process started, after the boot.
+    started: String,
+}
+
+impl Identity {
+    /// Returns this process's own; facts that the system does not give are empty.
+    fn own() -> Identity {
+        let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+        Identity {
+            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned(),
+            namespace: namespace.to_string_lossy().split_whitespace().collect(),
+            started: started(std::process::id()).unwrap_or_default(),
+        }
+    }
+
+    /// Reads the words of a lock.
+    fn read<'w>(mut words: impl Iterator<Item = &'w str>) -> Identity {
+        let mut next = || words.next().filter(|word| *word != UNKNOWN).unwrap_or_default().to_owned();
+        Identity { boot: next(), namespace: next(), started: next() }
+    }
+
+    /// Whether the process is known to have ended. This process's own lock is one that it could not delete.
+    fn has_ended(&self, process: u32) -> bool {
+        let own = Identity::own();
+        let is_known = ![&self.boot, &self.namespace, &self.started].iter().any(|fact| fact.is_empty());
+        if !is_known || (&self.boot, &self.namespace) != (&own.boot, &own.namespace) {
+            return false;
+        }
+        // Under `ProtectProc=invisible` other processes seem to be absent.
+        let sees_others = || fs::read("/proc/1/stat").is_ok();
+        match started(process) {
+            Ok(_) if process == std::process::id() => true,
+            Ok(started) => started != self.started,
+            Err(error) => error.kind() == io::ErrorKind::NotFound && sees_others(),
+        }
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = |fact: &'_ str| if fact.is_empty() { UNKNOWN.to_owned() } else { fact.to_owned() };
+        write!(formatter, "{} {} {}", word(&self.boot), word(&self.namespace), word(&self.started))
+    }
+}
+
+/// Returns the time at which a process started, in ticks after the boot (proc_pid_stat(5), field 22).
+fn started(process: u32) -> io::Result<String> {
+    let text = fs::read_to_string(format!("/proc/{process}/stat"))?;
+    // The name of the program, in parentheses, may have spaces.
+    let fields = text.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(19));
+    fields.map(str::to_owned).ok_or_else(|| io::Error::other("/proc has another form"))
 }
 
 /// Name of this machine, as one word.
 fn host() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     name.split_whitespace().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_ended_only_if_it_would_be_seen() {
+        let own = Identity::own();
+        assert!(!own.boot.is_empty() && own.namespace.starts_with("pid:["), "{own:?}");
+        let text = own.to_string();
+        assert_eq!(Identity::read(text.split(' ')), own);
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let alive = Identity { started: started(child.id()).unwrap(), ..own.clone() };
+        assert!(!alive.has_ended(child.id()));
+        let sees_others = fs::read("/proc/1/stat").is_ok();
+        let earlier = Identity { started: "1".to_owned(), ..own.clone() };
+        assert!(earlier.has_ended(child.id()), "a later process has its id");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(alive.has_ended(child.id()), sees_others);
+        // Another machine or container, or a lock of an earlier release.
+        for other in [
+            Identity { boot: "x".to_owned(), ..alive.clone() },
+            Identity { namespace: "pid:[1]".to_owned(), ..alive },
+            Identity::read("".split_whitespace()),
+            Identity::read("- - -".split_whitespace()),
+        ] {
+            assert!(!other.has_ended(child.id()), "{other:?}");
+        }
+        assert!(own.has_ended(std::process::id()));
+    }
 }
