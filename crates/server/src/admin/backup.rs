@@ -62,8 +62,8 @@ pub fn restore_backup(config: &Config, place: &BackupPlace, until: Until) -> Res
     Ok(restore(&*storage, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
-/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee: in the folder of the backup,
-/// or for a bucket in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
+/// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee: in the folder of the
+/// backup, or for a bucket in `TMPDIR` or `/var/tmp`, because `/tmp` is often in memory.
 ///
 /// # Errors
 /// The system has no random bytes.

@@ -116,7 +116,11 @@ impl Shared {
     }
 
     fn remove(&self, name: &str) -> io::Result<()> {
-        self.wait(self.store.delete(&self.object(name)))
+        match self.wait(self.store.delete(&self.object(name))) {
+            // A repeated request finds that the first has arrived.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            done => done,
+        }
     }
 }
 
@@ -309,8 +313,8 @@ impl Write for Upload {
 }
 
 impl NewFile for Upload {
-    /// The object has its final name already when it is read back. If the connection breaks meanwhile, it stays, and the
-    /// next run reads it back.
+    /// The object has its final name already when it is read back. If the connection breaks meanwhile, it stays, and
+    /// the next run reads it back.
     fn finish(mut self: Box<Self>, read_back: ReadBack<'_>) -> Result<(), BackupError> {
         let (shared, name) = (Arc::clone(&self.shared), self.name.clone());
         let path = shared.path(&name);

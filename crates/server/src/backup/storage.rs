@@ -43,7 +43,7 @@ pub(crate) trait Storage {
     /// Writes a small file, in the place of an earlier one.
     fn set_small(&self, name: &str, content: &[u8]) -> Result<(), BackupError>;
 
-    /// Returns the name of a file that is stored, but was not read back. To remove the file [`UNREAD`] says that it was.
+    /// Returns the name of a file that is stored, but was not read back. Removing the file [`UNREAD`] says that it was.
     fn unread(&self) -> Result<Option<String>, BackupError> {
         Ok(None)
     }

@@ -139,23 +139,22 @@ impl Reader {
         let parent = self.folder.parent().unwrap_or(&self.folder);
         let disk = rustix::fs::statvfs(parent).map_err(|error| failed(&error))?;
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
-        match room_refusal(free, facts.used_bytes, facts.disk_reserve_bytes) {
-            Some(text) => Err(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)),
-            None => Ok(()),
+        let needed = room_needed(facts.used_bytes, facts.disk_reserve_bytes);
+        if free >= needed {
+            return Ok(());
         }
+        let [free, needed] = [free, needed].map(|bytes| bytes >> 20);
+        let text = format!(
+            "the disk has too little room to restore a moment of the backup: {free} MiB are free, {needed} MiB are \
+             needed"
+        );
+        Err(Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 }
 
-/// Returns the reason not to restore a moment of data of this size.
-fn room_refusal(free: u64, used: u64, reserve: u64) -> Option<String> {
-    let needed = used.saturating_mul(2).saturating_add(reserve);
-    let [free_mib, needed_mib] = [free, needed].map(|bytes| bytes >> 20);
-    (free < needed).then(|| {
-        format!(
-            "the disk has too little room to restore a moment of the backup: {free_mib} MiB are free, {needed_mib} \
-             MiB are needed"
-        )
-    })
+/// Returns the bytes that must be free to restore a moment of data of this size.
+fn room_needed(used: u64, reserve: u64) -> u64 {
+    used.saturating_mul(2).saturating_add(reserve)
 }
 
 impl Copy {
@@ -326,14 +325,12 @@ mod tests {
 
     #[test]
     fn a_copy_needs_twice_the_room_of_the_data_and_the_reserve() {
-        assert_eq!(room_refusal(25 << 20, 10 << 20, 5 << 20), None);
-        let refusal = room_refusal((25 << 20) - 1, 10 << 20, 5 << 20).unwrap();
-        assert!(refusal.contains("24 MiB are free, 25 MiB are needed"), "{refusal}");
-        assert!(room_refusal(u64::MAX - 1, u64::MAX, 1).is_some());
+        assert_eq!(room_needed(10, 5), 25);
+        assert_eq!(room_needed(u64::MAX - 1, 5), u64::MAX);
     }
 
     #[test]
-    fn what_a_killed_process_left_is_removed() {
+    fn a_copy_of_a_killed_process_is_removed() {
         let base = std::env::temp_dir().join(format!("pando-moments-{}", std::process::id()));
         let (data, backup) = (base.join("data"), base.join("backup"));
         for folder in [&data, &backup] {

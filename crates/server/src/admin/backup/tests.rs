@@ -298,7 +298,7 @@ fn a_restored_copy_is_for_its_owner_alone() {
     assert_ne!(paths[0], paths[1]);
     let copy = RestoredCopy::make(&place.backup(), &paths[0], Until::END).unwrap();
     assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
-    // A folder that is there, whoever made it, is neither used nor removed.
+    // A folder that is there already is neither used nor removed.
     std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
     for path in &paths {
         let refused = RestoredCopy::make(&place.backup(), path, Until::END).unwrap_err().to_string();

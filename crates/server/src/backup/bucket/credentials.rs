@@ -15,9 +15,9 @@ const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";
 /// Variable with the name of the section in that file.
 const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 
-/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`). Keys come from the file of the
-/// settings, from variables, or from the file that a variable names, the first of these that there is; without keys, the
-/// storage's own services for machines are asked when a request is sent.
+/// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`). Keys come from the file of
+/// the settings, from variables, or from the file that a variable names, the first of these that exists; without keys,
+/// the storage's own services for machines are asked when a request is sent.
 pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
@@ -65,7 +65,8 @@ pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
     builder.build().map_err(|error| super::explained(&error))
 }
 
-/// Returns the file that the keys are read from: that of the settings, or, unless variables have keys, that of a variable.
+/// Returns the file that the keys are read from: that of the settings, or, unless variables have keys, that of a
+/// variable.
 fn file_of_keys(
     stated: Option<PathBuf>,
     variables: &[(AmazonS3ConfigKey, String)],
