@@ -224,8 +224,7 @@ program](../how-to/configure.md#your-own-schema).
 """
 
 TABLE = """
-These files do not load, because they have an error or contradict a shipped definition: load a copy without that
-definition.
+These files do not load, because they have an error or contradict a shipped definition: load a copy without it.
 
 | source | file | reason |
 |---|---|---|"""
