@@ -59,15 +59,15 @@ impl Lease {
             BackupError::Refused(text)
         };
         let before = shared.holder().map_err(failed)?;
-        if let Some(Holder { text: holder, is_void, .. }) = &before {
-            if !is_void {
-                return Err(BackupError::Refused(format!(
-                    "{holder} is writing to {}, or ended less than {} minutes ago; if it ended, remove {}",
-                    shared.address,
-                    BUCKET_LEASE.as_secs() / 60,
-                    path.display()
-                )));
-            }
+        if let Some(Holder { text: holder, is_void, .. }) = &before
+            && !is_void
+        {
+            return Err(BackupError::Refused(format!(
+                "{holder} is writing to {}, or ended less than {} minutes ago; if it ended, remove {}",
+                shared.address,
+                BUCKET_LEASE.as_secs() / 60,
+                path.display()
+            )));
         }
         let nonce: [u8; 16] = Random::default().bytes().map_err(|error| failed(io::Error::other(error)))?;
         let (process, identity) = (std::process::id(), Identity::own());
@@ -75,7 +75,11 @@ impl Lease {
         let is_conditional = shared.put_lock(&content, before.as_ref()).map_err(failed)?;
         if !is_conditional || before.is_some() {
             // Another process that saw the same may be writing too. The last content is that of the winner.
-            shared.wait(async { Ok(sleep(BUCKET_LOCK_SETTLED).await) }).map_err(failed)?;
+            let settled = async {
+                sleep(BUCKET_LOCK_SETTLED).await;
+                Ok(())
+            };
+            shared.wait(settled).map_err(failed)?;
         }
         // Storage that ignores the condition keeps the last content.
         match shared.small(LOCK) {

@@ -55,10 +55,8 @@ impl Session<'_> {
                 (self.cookie, self.has_new_cookie) = (stored, true);
                 self.flush()?;
             }
-            if is_quiet {
-                if self.recheck.is_due() {
-                    self.recheck()?;
-                }
+            if is_quiet && self.recheck.is_due() {
+                self.recheck()?;
             }
             if is_quiet || !(polled.has_more || self.waiting.is_empty()) {
                 self.pause()?;
