@@ -22,7 +22,7 @@ use super::result::resolved;
 use super::scanner::{Scanner, Sink as _};
 use super::tree_search::TreeSearch;
 use super::{SearchInputs, Work};
-use crate::catalog::AttributeDef;
+use crate::catalog::{AttributeDef, Catalog};
 use crate::filter::{InMemory, Matcher, Term, Truth};
 use crate::model::limits::TOMBSTONES_SLICE_BYTES;
 use crate::model::name::{NormalName, name_in, parse_dn};
@@ -182,6 +182,7 @@ impl DeletedSearch {
         search.scanner.catch_up(snapshot)?;
         let TreeSearch { scanner, tally, .. } = search;
         let mut matcher = Matcher::new(scanner.rights.shown());
+        let terms = Terms::of(&scanner.filter, state.catalog);
         let matched = scanner.entry_controls.as_ref().and_then(|controls| controls.matched.as_ref());
         let start = out.len();
         let (last, end) = (std::mem::take(&mut self.last), [KIND_ENTRY + 1]);
@@ -200,7 +201,7 @@ impl DeletedSearch {
             let deleted = Deleted::of(state, (place, value), scanner.rights.is_administrator())?;
             cost += deleted.cost();
             tally.examined();
-            match self.result(snapshot, &deleted, (scanner, &mut matcher))? {
+            match self.result(snapshot, &deleted, (scanner, &terms, &mut matcher))? {
                 None => tally.rejected(state, &scanner.filter)?,
                 Some(_) if !tally.accepts() => return Ok(Some(ResultCode::SIZE_LIMIT_EXCEEDED)),
                 Some(entry) => {
@@ -223,32 +224,26 @@ impl DeletedSearch {
         &self,
         snapshot: &Snapshot,
         deleted: &Deleted<'_>,
-        (scanner, matcher): (&Scanner, &mut Matcher),
+        (scanner, terms, matcher): (&Scanner, &Terms<'_>, &mut Matcher),
     ) -> Result<Option<VirtualEntry>> {
         if !self.contains(snapshot, deleted) {
             return Ok(None);
         }
         let (state, catalog) = (snapshot.state(), snapshot.state().catalog);
         let schema = &catalog.schema;
-        let terms = match &scanner.filter {
-            Term::And(terms) => &terms[..],
-            term => std::slice::from_ref(term),
-        };
-        let tests = |term: &Term, def: &AttributeDef| term.tests(schema, &def.description);
-        let has_links = |term: &&Term| catalog.attributes().iter().any(|def| def.is_link && tests(term, def));
-        let (linked, plain): (Vec<&Term>, Vec<&Term>) = terms.iter().partition(has_links);
         let mut passes = |terms: &[&Term], entry: &VirtualEntry| {
             let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
             terms.iter().all(|term| matcher.truth_in_memory(term, catalog, &in_memory) == Truth::True)
         };
-        if !passes(&plain, &deleted.entry(state, |_| false)?) {
+        if !passes(&terms.plain, &deleted.entry(state, |_| false)?) {
             return Ok(None);
         }
         let selection = &scanner.writer.selection;
         let entry = deleted.entry(state, |def| {
-            selection.selects(catalog, &def.description) || linked.iter().any(|term| tests(term, def))
+            selection.selects(catalog, &def.description)
+                || terms.linked.iter().any(|term| term.tests(schema, &def.description))
         })?;
-        Ok(passes(&linked, &entry).then_some(entry))
+        Ok(passes(&terms.linked, &entry).then_some(entry))
     }
 
     /// Returns true if a deleted entry is in scope.
@@ -261,6 +256,26 @@ impl DeletedSearch {
                 let levels = name.depth().saturating_sub(base.depth());
                 name.key.starts_with(&base.key) && if is_single { levels == 1 } else { levels > 0 }
             })
+    }
+}
+
+/// Parts of a filter that all have to be true.
+struct Terms<'a> {
+    /// Those that test links.
+    linked: Vec<&'a Term>,
+    plain: Vec<&'a Term>,
+}
+
+impl Terms<'_> {
+    fn of<'a>(filter: &'a Term, catalog: &Catalog) -> Terms<'a> {
+        let terms = match filter {
+            Term::And(terms) => &terms[..],
+            term => std::slice::from_ref(term),
+        };
+        let links: Vec<&AttributeDef> = catalog.attributes().iter().filter(|def| def.is_link).collect();
+        let has_links = |term: &&Term| links.iter().any(|def| term.tests(&catalog.schema, &def.description));
+        let (linked, plain) = terms.iter().partition(has_links);
+        Terms { linked, plain }
     }
 }
 
