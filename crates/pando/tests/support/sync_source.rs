@@ -54,15 +54,7 @@ impl SyncSource {
 /// Answers binds, and passes on searches.
 fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
     let mut input = Vec::new();
-    loop {
-        let mut octet = [0];
-        if !stream.read(&mut octet).is_ok_and(|count| count == 1) {
-            return;
-        }
-        input.push(octet[0]);
-        if ldap::frame_len(&input).unwrap() != Some(input.len()) {
-            continue;
-        }
+    while read_message(&mut stream, &mut input) {
         let message = Message::decode(&input, &DecodeLimits::default()).unwrap();
         let (id, mut out) = (message.id, Vec::new());
         let success = LdapResult::new(ResultCode::SUCCESS, "");
@@ -93,8 +85,20 @@ fn serve(mut stream: TcpStream, searches: &Sender<SyncSearch>) {
         if stream.write_all(&out).is_err() {
             return;
         }
-        input.clear();
     }
+}
+
+/// Reads the next message of a client. Returns false at the end of the connection.
+pub fn read_message(stream: &mut TcpStream, input: &mut Vec<u8>) -> bool {
+    input.clear();
+    let mut octet = [0];
+    while stream.read(&mut octet).is_ok_and(|count| count == 1) {
+        input.push(octet[0]);
+        if ldap::frame_len(input).unwrap() == Some(input.len()) {
+            return true;
+        }
+    }
+    false
 }
 
 impl SyncSearch {

@@ -4,7 +4,7 @@
 //! documentation describe them: neither server runs in these tests. No test has a real OpenDJ.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -17,6 +17,7 @@ use ldap::{
 };
 
 use super::*;
+use crate::support::sync_source::read_message;
 
 type Values = Vec<(&'static str, Vec<Vec<u8>>)>;
 
@@ -90,15 +91,7 @@ impl ListSource {
 
 fn serve(mut stream: TcpStream, source: &ListSource) {
     let mut input = Vec::new();
-    loop {
-        let mut octet = [0];
-        if !stream.read(&mut octet).is_ok_and(|count| count == 1) {
-            return;
-        }
-        input.push(octet[0]);
-        if ldap::frame_len(&input).unwrap() != Some(input.len()) {
-            continue;
-        }
+    while read_message(&mut stream, &mut input) {
         let message = Message::decode(&input, &DecodeLimits::default()).unwrap();
         let (id, mut out) = (message.id, Vec::new());
         let success = LdapResult::new(ResultCode::SUCCESS, "");
@@ -347,7 +340,7 @@ fn a_retro_change_log_that_lacks_changes_makes_the_copy_compare_everything() {
     source.all_given();
     until("the content", || (is_there(BERT) && !is_there(ANNA)).then_some(()));
     until("the new cookie", || (figure(&copy, "Cookie") == "number 70").then_some(()));
-    // It was begun anew.
+    // It was recreated, and counts from 1 again.
     source.push([answer(SUFFIX, "(objectClass=*)", vec![retro_top(), retro_person(ANNA, "Anna", 2)])]);
     source.set_numbers("1", "5");
     source.all_given();
