@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode};
 
-use super::{Next, RequestHead, Session, Work};
+use super::{Next, RequestHead, Session};
 use crate::session::context::Context;
 
 impl Session {
@@ -19,24 +19,21 @@ impl Session {
     ) -> ControlFlow<Next> {
         let value = request.value.unwrap_or_default();
         let reader = context.shared.backup_reader.as_ref();
-        let refused = match reader {
-            _ if !self.requester.is_administrator() => Some((
+        let refused = |code, text| Err(Outcome::new(code, text));
+        let taken = match reader {
+            _ if !self.requester.is_administrator() => refused(
                 ResultCode::INSUFFICIENT_ACCESS_RIGHTS,
                 "only the administrator may read the backup, which has the values of all entries",
-            )),
-            None => Some((
+            ),
+            None => refused(
                 ResultCode::UNWILLING_TO_PERFORM,
                 "this server keeps no backup: its node file names no backup.folder",
-            )),
+            ),
             Some(reader) if !reader.submit((self.address(context), value.to_vec())) => {
-                Some((ResultCode::BUSY, "too many requests about the backup wait: try again"))
+                refused(ResultCode::BUSY, "too many requests about the backup wait: try again")
             }
-            Some(_) => None,
+            Some(_) => Ok(value.len()),
         };
-        match refused {
-            None => self.keep(head, Work::Change, value.len(), None),
-            Some((code, text)) => self.answer(context, &head, &Outcome::new(code, text), out),
-        }
-        ControlFlow::Continue(())
+        self.keep_taken(context, head, taken, out)
     }
 }

@@ -18,7 +18,7 @@ use super::own_credentials::changes_own_credentials;
 use super::password_state::changes_password_state;
 use super::settings::changes_settings;
 use super::transactions::commits;
-use super::{Next, Session};
+use super::{Next, Session, Work};
 use crate::session::context::Context;
 
 /// Handler of an extended operation, on the event loop.
@@ -117,6 +117,21 @@ impl Session {
                 ControlFlow::Continue(())
             }
         }
+    }
+
+    /// Keeps a request that another thread took, with the octets that it holds, or answers why none took it.
+    pub(super) fn keep_taken(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        taken: Result<usize, Outcome>,
+        out: &mut Vec<u8>,
+    ) -> ControlFlow<Next> {
+        match taken {
+            Ok(octets) => self.keep(head, Work::Change, octets, None),
+            Err(outcome) => self.answer(context, &head, &outcome, out),
+        }
+        ControlFlow::Continue(())
     }
 
     /// Answers protocolError, without a response name (RFC 4511 section 4.12).

@@ -7,7 +7,7 @@ use directory::Outcome;
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ExtendedRequest, ResultCode, TrailRequest};
 
-use super::{Next, RequestHead, Session, Work};
+use super::{Next, RequestHead, Session};
 use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
@@ -24,15 +24,11 @@ impl Session {
             let refused = |code, text: &str| Err(Outcome::new(code, text));
             match &context.shared.trail_reader {
                 None => refused(ResultCode::UNWILLING_TO_PERFORM, "this server writes no audit trail"),
-                Some(reader) if reader.submit((self.address(context), asked)) => Ok(()),
+                Some(reader) if reader.submit((self.address(context), asked)) => Ok(TRAIL_ANSWER_BYTES),
                 Some(_) => refused(ResultCode::BUSY, "too many requests for the audit trail wait: try again"),
             }
         });
-        match taken {
-            Ok(()) => self.keep(head, Work::Change, TRAIL_ANSWER_BYTES, None),
-            Err(outcome) => self.answer(context, &head, &outcome, out),
-        }
-        ControlFlow::Continue(())
+        self.keep_taken(context, head, taken, out)
     }
 
     fn trail_request(&self, context: &Context, value: Option<&[u8]>) -> Result<TrailRequest, Outcome> {

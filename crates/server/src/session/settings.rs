@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode, SettingsRequest};
 
-use super::{Next, RequestHead, Session, Work};
+use super::{Next, RequestHead, Session};
 use crate::session::context::Context;
 use crate::workers::settings_change::check_requester;
 
@@ -27,16 +27,12 @@ impl Session {
         let value = request.value.unwrap_or_default();
         let taken = check_requester(&self.requester).and_then(|()| {
             match context.shared.settings_reader.submit((self.address(context), value.to_vec())) {
-                true => Ok(()),
+                true => Ok(value.len()),
                 false => {
                     Err(Outcome::new(ResultCode::BUSY, "too many requests about settings wait: try again"))
                 }
             }
         });
-        match taken {
-            Ok(()) => self.keep(head, Work::Change, value.len(), None),
-            Err(outcome) => self.answer(context, &head, &outcome, out),
-        }
-        ControlFlow::Continue(())
+        self.keep_taken(context, head, taken, out)
     }
 }

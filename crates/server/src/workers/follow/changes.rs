@@ -385,8 +385,8 @@ impl Exchange<'_> {
     }
 }
 
-/// Checks that the retro change log still has the change after the number `seen`. A search of a log that was trimmed or
-/// begun anew finds the changes that are there, without an error.
+/// Checks that the retro change log still has the change after the number `seen`. If the log was
+/// trimmed or recreated, a search succeeds and finds the changes that are there.
 fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
     let number = |entry: &SearchEntry<'_>, name: &str| -> Option<u64> {
         String::from_utf8_lossy(value(entry, name)?).trim().parse().ok()
