@@ -60,6 +60,12 @@ pub const BACKUP_RETRY: Duration = Duration::from_secs(60);
 /// backups follow the schedule alone.
 pub const BACKUP_RECORDS_MIN: u64 = 2_000;
 
+/// Most recipients of a backup, each of which takes some 170 bytes of every file.
+pub const BACKUP_RECIPIENTS_MAX: usize = 50;
+
+/// Most bytes of the header of an encrypted file of a backup that are read, and of a file of identities.
+pub const BACKUP_HEADER_BYTES: u64 = 64 << 10;
+
 /// Bytes of a part of a file that is uploaded to a bucket, which are kept in memory.
 pub const BUCKET_PART_BYTES: usize = 16 << 20;
 
@@ -74,6 +80,12 @@ pub const WEB_CONNECT: Duration = Duration::from_secs(10);
 
 /// Longest time until the head of a response to a request of at most one part.
 pub const BUCKET_REQUEST: Duration = Duration::from_secs(120);
+
+/// Most bytes of a response of a bucket that is not an object: a page of a list, or an error.
+pub const BUCKET_ANSWER_BYTES: u64 = 16 << 20;
+
+/// Most bytes of such responses from one list to the next: the list of some 300,000 objects.
+pub const BUCKET_LIST_BYTES: u64 = 128 << 20;
 
 /// Longest time without a byte of a response.
 pub const BUCKET_STALL: Duration = Duration::from_secs(30);

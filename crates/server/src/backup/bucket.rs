@@ -25,6 +25,7 @@ use object_store::{
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 
+use crate::backup::bucket::http::{KeptBytes, OfObject};
 use crate::backup::bucket::lease::{Holding, Lease};
 use crate::backup::storage::{Claim, NewFile, ReadBack, Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, failed};
@@ -52,6 +53,7 @@ struct Shared {
     holding: Mutex<Option<Holding>>,
     /// Whether a download ended with an error of the connection or the storage.
     is_cut: AtomicBool,
+    kept: KeptBytes,
 }
 
 impl Bucket {
@@ -62,12 +64,14 @@ impl Bucket {
     ) -> Result<Bucket, BackupError> {
         let text = address.to_string();
         let failed = |error| failed("use", text.as_ref())(error);
-        let store = credentials::store(address).map_err(failed)?;
+        let kept = KeptBytes::default();
+        let store = credentials::store(address, Arc::clone(&kept)).map_err(failed)?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(failed)?;
         let prefix = address.prefix.clone();
         let holding = Mutex::default();
         let is_cut = AtomicBool::new(false);
-        Ok(Bucket(Arc::new(Shared { store, runtime, address: text, prefix, is_stopping, holding, is_cut })))
+        let address = text;
+        Ok(Bucket(Arc::new(Shared { store, runtime, address, prefix, is_stopping, holding, is_cut, kept })))
     }
 }
 
@@ -94,7 +98,7 @@ impl Shared {
     }
 
     fn download(self: &Arc<Shared>, name: &str) -> io::Result<Download> {
-        let found = self.wait(self.store.get(&self.object(name)))?;
+        let found = self.wait(self.store.get_opts(&self.object(name), of_object()))?;
         Ok(Download {
             shared: Arc::clone(self),
             meta: found.meta.clone(),
@@ -135,6 +139,7 @@ impl Storage for Bucket {
 
     fn list(&self) -> Result<Vec<(String, u64)>, BackupError> {
         let prefix = ObjectPath::from_iter(self.0.prefix.split('/').filter(|part| !part.is_empty()));
+        self.0.kept.store(0, Ordering::Relaxed);
         let listed = self.0.wait(self.0.store.list_with_delimiter(Some(&prefix)));
         let listed = listed.map_err(failed("list", self.0.address.as_ref()))?;
         let named = |object: object_store::ObjectMeta| {
@@ -212,6 +217,13 @@ impl Download {
             let error = match self.shared.wait(self.stream.try_next()) {
                 Ok(chunk) => {
                     self.received += chunk.as_ref().map_or(0, |chunk| chunk.len() as u64);
+                    if self.received > self.meta.size {
+                        let text = format!(
+                            "the object is longer than the {} bytes it was said to have",
+                            self.meta.size
+                        );
+                        return Err(io::Error::other(text));
+                    }
                     return Ok(chunk);
                 }
                 Err(error) => error,
@@ -223,13 +235,20 @@ impl Download {
             let options = GetOptions {
                 if_match: self.e_tag(),
                 range: Some(GetRange::Offset(self.received)),
-                ..GetOptions::default()
+                ..of_object()
             };
             let rest = self.shared.wait(self.shared.store.get_opts(&self.meta.location, options))?;
             self.stream = rest.into_stream();
             self.begun_at = self.received;
         }
     }
+}
+
+/// Options of a request for an object.
+fn of_object() -> GetOptions {
+    let mut options = GetOptions::default();
+    options.extensions.insert(OfObject);
+    options
 }
 
 impl Read for Download {
@@ -389,6 +408,10 @@ fn tame(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, TcpListener};
+    use std::sync::LazyLock;
+    use std::thread::JoinHandle;
+
     use super::*;
 
     #[test]
@@ -402,5 +425,66 @@ mod tests {
         let long = error(format!("<Code>Busy</Code><Message>{}</Message>", "ä".repeat(5_000)));
         assert_eq!(long.chars().filter(|letter| *letter == 'ä').count(), TEXT_CHARS);
         assert!(error("a\u{7} ".repeat(5_000)).len() < 4 * TEXT_CHARS);
+    }
+
+    /// Storage that answers the requests of one connection each, in turn, with `answers`, and then repeats `endless`
+    /// until the client leaves.
+    fn rogue(answers: Vec<Vec<u8>>, endless: &'static [u8]) -> (Bucket, JoinHandle<()>) {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let server = std::thread::spawn(move || {
+            for answer in answers {
+                let (mut socket, _) = listener.accept().unwrap();
+                let mut request = Vec::new();
+                while !request.ends_with(b"\r\n\r\n") {
+                    let mut octet = [0];
+                    socket.read_exact(&mut octet).unwrap();
+                    request.push(octet[0]);
+                }
+                socket.write_all(&answer).unwrap();
+                while !endless.is_empty() && socket.write_all(endless).is_ok() {}
+            }
+        });
+        let credentials = std::env::temp_dir().join(format!("pando-keys-{}-{port}", std::process::id()));
+        std::fs::write(&credentials, "[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+            .unwrap();
+        let address = BucketAddress {
+            bucket: "b".to_owned(),
+            prefix: String::new(),
+            endpoint: Some(format!("http://127.0.0.1:{port}")),
+            region: Some("r".to_owned()),
+            credentials: Some(credentials.clone()),
+        };
+        let bucket = Bucket::open(&address, None).unwrap();
+        std::fs::remove_file(credentials).unwrap();
+        (bucket, server)
+    }
+
+    #[test]
+    fn an_endless_list_is_refused() {
+        static CHUNK: LazyLock<Vec<u8>> =
+            LazyLock::new(|| [&b"10000\r\n"[..], &vec![b' '; 0x1_0000], b"\r\n"].concat());
+        let head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n".to_vec();
+        let (bucket, server) = rogue(vec![head], &CHUNK);
+        let error = bucket.list().unwrap_err().to_string();
+        assert!(error.contains("an answer is longer than 16777216 bytes"), "{error}");
+        drop(bucket);
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn an_object_that_is_longer_than_it_was_said_to_be_is_refused() {
+        let head = "Content-Type: x\r\nETag: \"e\"\r\nLast-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n";
+        let first = format!("HTTP/1.1 200 OK\r\n{head}Content-Length: 100\r\n\r\n{}", "a".repeat(50));
+        let rest = format!(
+            "HTTP/1.1 206 Partial Content\r\n{head}Content-Range: bytes 50-99/100\r\nContent-Length: 5000\r\n\r\n{}",
+            "b".repeat(5_000)
+        );
+        let (bucket, server) = rogue(vec![first.into_bytes(), rest.into_bytes()], b"");
+        let mut content = Vec::new();
+        let error = bucket.open("o").unwrap().read_to_end(&mut content).unwrap_err().to_string();
+        assert!(error.contains("longer than the 100 bytes"), "{error}");
+        assert!(content.len() <= 100, "{}", content.len());
+        server.join().unwrap();
     }
 }

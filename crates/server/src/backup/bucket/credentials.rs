@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use object_store::RetryConfig;
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 
-use super::http::Connector;
+use super::http::{Connector, KeptBytes};
 use crate::config::backup::BucketAddress;
 use crate::limits::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
 
@@ -18,7 +18,7 @@ const PROFILE_VARIABLE: &str = "AWS_PROFILE";
 /// Prepares requests for a bucket. Settings replace variables of the environment (`AWS_*`). Keys come from the file of
 /// the settings, from variables, or from the file that a variable names, the first of these that exists; without keys,
 /// the storage's own services for machines are asked when a request is sent.
-pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
+pub(super) fn store(address: &BucketAddress, kept: KeptBytes) -> io::Result<AmazonS3> {
     let retry = RetryConfig {
         max_retries: BUCKET_RETRIES,
         retry_timeout: BUCKET_RETRY_TIME,
@@ -38,7 +38,7 @@ pub(super) fn store(address: &BucketAddress) -> io::Result<AmazonS3> {
     );
     let own_keys =
         [AmazonS3ConfigKey::AccessKeyId, AmazonS3ConfigKey::SecretAccessKey, AmazonS3ConfigKey::Token];
-    let mut builder = AmazonS3Builder::new().with_http_connector(Connector).with_retry(retry);
+    let mut builder = AmazonS3Builder::new().with_http_connector(Connector(kept)).with_retry(retry);
     // A session token belongs to the keys with which it was given.
     for (key, value) in variables.into_iter().filter(|(key, _)| file.is_none() || !own_keys.contains(key)) {
         builder = builder.with_config(key, value);

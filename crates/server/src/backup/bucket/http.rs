@@ -2,6 +2,8 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 
 use async_trait::async_trait;
@@ -14,29 +16,41 @@ use object_store::client::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::limits::{BUCKET_REQUEST, BUCKET_STALL};
+use crate::limits::{BUCKET_ANSWER_BYTES, BUCKET_LIST_BYTES, BUCKET_REQUEST, BUCKET_STALL};
 use crate::web_client::{WebClient, web_client, with_causes};
+
+/// Mark of a request for an object, whose response is read as a stream. All other responses are kept whole, so their
+/// length is limited.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OfObject;
+
+/// Bytes of the responses that were kept since the last list began.
+pub(super) type KeptBytes = Arc<AtomicU64>;
 
 /// Creates HTTP clients.
 #[derive(Debug)]
-pub(super) struct Connector;
+pub(super) struct Connector(pub(super) KeptBytes);
 
 impl HttpConnector for Connector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
         let client = web_client()
             .map_err(|error| object_store::Error::Generic { store: "S3", source: Box::new(error) })?;
-        Ok(HttpClient::new(Service(client)))
+        Ok(HttpClient::new(Service { client, kept: Arc::clone(&self.0) }))
     }
 }
 
 /// An HTTP client.
 #[derive(Debug)]
-struct Service(WebClient<HttpRequestBody>);
+struct Service {
+    client: WebClient<HttpRequestBody>,
+    kept: KeptBytes,
+}
 
 #[async_trait]
 impl HttpService for Service {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
-        let response = match timeout(BUCKET_REQUEST, self.0.request(request)).await {
+        let is_object = request.extensions().get::<OfObject>().is_some();
+        let response = match timeout(BUCKET_REQUEST, self.client.request(request)).await {
             Ok(response) => response.map_err(|error| {
                 let is_connect = error.is_connect();
                 let kind = if is_connect { HttpErrorKind::Connect } else { HttpErrorKind::Interrupted };
@@ -46,15 +60,35 @@ impl HttpService for Service {
         };
         let (head, body) = response.into_parts();
         let body = body.map_err(|error| HttpError::new(HttpErrorKind::Interrupted, error));
-        let body = Watched { body, limit: Box::pin(sleep(BUCKET_STALL)) };
+        // An error in the place of an object is kept too.
+        let kept = (!is_object || !head.status.is_success()).then(|| Arc::clone(&self.kept));
+        let body = Watched { body, limit: Box::pin(sleep(BUCKET_STALL)), kept, bytes: 0 };
         Ok(HttpResponse::from_parts(head, HttpResponseBody::new(body)))
     }
 }
 
-/// A body that fails if no byte of it arrives for a time.
+/// A body that fails if no byte of it arrives for a time, or if it is kept and too long.
 struct Watched<B> {
     body: B,
     limit: Pin<Box<Sleep>>,
+    /// Total of the kept responses, if this is one.
+    kept: Option<KeptBytes>,
+    bytes: u64,
+}
+
+impl<B> Watched<B> {
+    /// Counts bytes that arrived. Returns an error above the limits.
+    fn count(&mut self, bytes: u64) -> Result<(), HttpError> {
+        self.bytes = self.bytes.saturating_add(bytes);
+        let Some(kept) = &self.kept else { return Ok(()) };
+        let total = kept.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let text = match (self.bytes > BUCKET_ANSWER_BYTES, total > BUCKET_LIST_BYTES) {
+            (true, _) => format!("an answer is longer than {BUCKET_ANSWER_BYTES} bytes"),
+            (_, true) => format!("the list is longer than {BUCKET_LIST_BYTES} bytes: keep fewer files there"),
+            _ => return Ok(()),
+        };
+        Err(HttpError::new(HttpErrorKind::Decode, io::Error::other(text)))
+    }
 }
 
 impl<B: Body<Data = Bytes, Error = HttpError> + Unpin> Body for Watched<B> {
@@ -72,6 +106,12 @@ impl<B: Body<Data = Bytes, Error = HttpError> + Unpin> Body for Watched<B> {
             return Poll::Ready(Some(Err(HttpError::new(HttpErrorKind::Timeout, error))));
         }
         self.limit.as_mut().reset(Instant::now() + BUCKET_STALL);
+        if let Poll::Ready(Some(Ok(frame))) = &polled {
+            let bytes = frame.data_ref().map_or(0, Bytes::len) as u64;
+            if let Err(error) = self.count(bytes) {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
         polled
     }
 
