@@ -152,6 +152,7 @@ need_clients() {
     command -v java >/dev/null || missing+=(default-jre-headless)
     command -v taskset >/dev/null || missing+=(util-linux)
     command -v systemd-analyze >/dev/null || missing+=(systemd)
+    command -v age-keygen >/dev/null || missing+=(age)
     if [ ${#missing[@]} -gt 0 ]; then apt_install "${missing[@]}"; fi
     [ -x /usr/sbin/slapd ] || install_unstarted slapd
     command -v promtool >/dev/null || install_unstarted prometheus

@@ -8,11 +8,11 @@ use clap::{Args, Subcommand};
 use directory::backup::Until;
 use serde_json::json;
 use server::{
-    BackedUp, BackupChain, BackupPlace, BackupRules, Config, Restored, ServeError, TriedOut, WrittenPart,
-    time_text,
+    BackedUp, BackupChain, BackupPlace, BackupRecipient, BackupRules, Config, Restored, ServeError, TriedOut,
+    WrittenPart, time_text,
 };
 
-use crate::data_arguments::DataArguments;
+use crate::data_arguments::{DataArguments, IdentityArguments};
 use crate::exit;
 use crate::print::Report;
 use crate::progress::Elapsed;
@@ -46,6 +46,9 @@ enum BackupVerb {
         /// Remove files that only moments older than this number of days need [default: keep all]
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
+        /// Encrypt to this public key of age; may be repeated [default: backup.recipients of the node file]
+        #[arg(long, value_name = "AGE1...")]
+        recipient: Vec<BackupRecipient>,
     },
     /// List the moments that a backup covers
     List {
@@ -61,6 +64,11 @@ enum BackupVerb {
         /// The folder of the backup, or s3://BUCKET/PREFIX
         #[arg(value_name = "PLACE")]
         place: BackupPlace,
+        #[command(flatten)]
+        identity: IdentityArguments,
+        /// Only read the files, and compare encrypted ones with their checksums, which needs no identity
+        #[arg(long, conflicts_with_all = ["identity", "scratch"])]
+        checksums: bool,
         /// New folder for the restored data, removed afterwards [default: in the backup's folder, TMPDIR, or /var/tmp]
         #[arg(long, value_name = "DIR")]
         scratch: Option<PathBuf>,
@@ -78,6 +86,8 @@ pub(crate) struct RestoreArguments {
     /// The folder of the backup, or s3://BUCKET/PREFIX
     #[arg(value_name = "PLACE")]
     place: BackupPlace,
+    #[command(flatten)]
+    identity: IdentityArguments,
     /// Moment to restore: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
@@ -88,10 +98,14 @@ pub(crate) struct RestoreArguments {
 
 pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
     let done = match &arguments.verb {
-        BackupVerb::Make { data, place, full, full_days, keep_days } => {
+        BackupVerb::Make { data, place, full, full_days, keep_days, recipient } => {
             let days = |days: u64| Duration::from_secs(days.saturating_mul(DAY));
-            let rules =
-                BackupRules { is_full: *full, full_after: days(*full_days), keep: keep_days.map(days) };
+            let rules = BackupRules {
+                is_full: *full,
+                full_after: days(*full_days),
+                keep: keep_days.map(days),
+                recipients: recipient.clone(),
+            };
             let (began, elapsed) = (Instant::now(), Elapsed::start("backing up"));
             let made = load(data).and_then(|config| server::make_backup(&config, place, &rules));
             drop(elapsed);
@@ -109,7 +123,8 @@ pub(crate) fn run(arguments: &BackupArguments) -> ExitCode {
             }
             ExitCode::SUCCESS
         }),
-        BackupVerb::Verify { place, scratch } => verify(place, scratch.as_deref()),
+        BackupVerb::Verify { place, checksums: true, .. } => check(place),
+        BackupVerb::Verify { place, identity, scratch, .. } => verify(place, identity, scratch.as_deref()),
         BackupVerb::Recover(arguments) => return recover::run(arguments),
     };
     done.unwrap_or_else(|error| exit::failed(&error))
@@ -151,13 +166,14 @@ fn size_text(bytes: u64) -> String {
 fn chain_text(chain: &BackupChain, with_files: bool) -> String {
     let time = |seconds: u64| time_text(seconds.saturating_mul(1_000_000));
     let mut text = format!(
-        "{} to {}, positions {} to {}: {} files, {}, {}\n",
+        "{} to {}, positions {} to {}: {} files, {}, {}{}\n",
         time(chain.rows_seconds),
         time(chain.last_seconds),
         chain.rows_position,
         chain.last_position,
         chain.files.len(),
         size_text(chain.bytes),
+        if chain.is_encrypted { "encrypted, " } else { "" },
         match chain.verified {
             None => "not verified".to_owned(),
             Some((seconds, position)) if position == chain.last_position =>
@@ -177,15 +193,30 @@ fn chain_json(chain: &BackupChain) -> serde_json::Value {
         chain.verified.map(|(seconds, position)| json!({ "time": time(seconds), "position": position }));
     json!({
         "from": time(chain.rows_seconds), "to": time(chain.last_seconds), "from_position": chain.rows_position,
-        "to_position": chain.last_position, "files": chain.files, "bytes": chain.bytes, "verified": verified,
+        "to_position": chain.last_position, "files": chain.files, "bytes": chain.bytes, "encrypted": chain.is_encrypted,
+        "verified": verified,
     })
 }
 
-fn verify(place: &BackupPlace, scratch: Option<&Path>) -> Result<ExitCode, ServeError> {
+fn check(place: &BackupPlace) -> Result<ExitCode, ServeError> {
+    let elapsed = Elapsed::start("reading");
+    let files = server::check_backup(place);
+    drop(elapsed);
+    let files = files?;
+    Report::done(json!({ "files": files }), format!("{files} files are whole; nothing is restored")).print();
+    Ok(ExitCode::SUCCESS)
+}
+
+fn verify(
+    place: &BackupPlace,
+    identity: &IdentityArguments,
+    scratch: Option<&Path>,
+) -> Result<ExitCode, ServeError> {
+    let identities = identity.read()?;
     let scratch =
         scratch.map_or_else(|| server::scratch_folder(place, "verify"), |path| Ok(path.to_owned()))?;
     let elapsed = Elapsed::start("restoring and verifying");
-    let tried = server::try_backup(place, &scratch, &mut |finding| {
+    let tried = server::try_backup(place, &identities, &scratch, &mut |finding| {
         Report::result(json!({ "finding": finding.text }), finding.text.as_str()).print();
     });
     drop(elapsed);
@@ -211,8 +242,10 @@ pub(crate) fn restore(arguments: &RestoreArguments) -> ExitCode {
         micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
     };
     let elapsed = Elapsed::start("restoring");
-    let restored = load(&arguments.data)
-        .and_then(|config| Ok((server::restore_backup(&config, &arguments.place, until)?, config.data)));
+    let restored = load(&arguments.data).and_then(|config| {
+        let identities = arguments.identity.read()?;
+        Ok((server::restore_backup(&config, &arguments.place, &identities, until)?, config.data))
+    });
     drop(elapsed);
     match restored {
         Ok((Restored { position, micros, has_later }, data)) => {
@@ -245,6 +278,10 @@ not contain the files of the node (node file, certificates, keys).
 
 Each file is synced and read back before it gets its name. `verify` also restores the backup.
 
+With `--recipient` each file is encrypted in the format of age. The commands that restore then need `--identity`, the
+file that `age-keygen` wrote; `make`, `list` and `verify --checksums` do not. Other recipients hold from the next run
+on, which writes all entries.
+
 Examples:
   pando backup make --data /var/lib/pando --keep-days 35 /var/backups/pando
   pando backup list /var/backups/pando
@@ -256,7 +293,8 @@ AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE; and
 Exit codes:
   0  done
   1  failed, or verify found a defect; the backup is unchanged
-  2  the command line is wrong, another process writes to the folder, or there is no backup
+  2  the command line is wrong, another process writes to the folder, there is no backup, or it is encrypted and no
+     identity or recipient is named, or another
   4  the data does not exist or cannot be read, or a file of the backup is damaged";
 
 pub(crate) const RESTORE_HELP: &str = "\
@@ -273,5 +311,6 @@ and review back.ldif before you apply it with `ldapmodify -f back.ldif`.
 Exit codes:
   0  done
   1  failed; no data directory was created
-  2  the command line is wrong, the data directory exists, or the backup does not cover the moment
+  2  the command line is wrong, the data directory exists, the backup does not cover the moment, or it is encrypted and
+     the identity is missing or another
   4  a file of the backup is damaged or missing";

@@ -1,9 +1,9 @@
-//! The options `--data` and `--node`, shared by the commands for a data directory.
+//! Options shared by commands: `--data` and `--node` for a data directory, `--identity` for an encrypted backup.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use server::Arguments;
+use server::{Arguments, BackupIdentities, ServeError};
 
 /// The data directory that an administration command works on.
 #[derive(Debug, Args)]
@@ -30,5 +30,23 @@ impl DataArguments {
     /// Returns the data directory, or `None` if the options and the node file name none.
     pub(crate) fn directory(&self) -> Option<PathBuf> {
         server::Config::load(&self.to_server()).ok().map(|config| config.data)
+    }
+}
+
+/// The option that names private keys.
+#[derive(Debug, Args)]
+pub(crate) struct IdentityArguments {
+    /// File with an identity of age that decrypts the backup, if it is encrypted
+    #[arg(long, value_name = "FILE")]
+    identity: Option<PathBuf>,
+}
+
+impl IdentityArguments {
+    /// Reads the file.
+    pub(crate) fn read(&self) -> Result<BackupIdentities, ServeError> {
+        Ok(self
+            .identity
+            .as_deref()
+            .map_or_else(|| Ok(BackupIdentities::default()), BackupIdentities::read)?)
     }
 }

@@ -26,6 +26,7 @@ use server::values::DnText;
 use server::{BackupPlace, RestoredCopy, ServeError, scratch_folder, time_text};
 
 use crate::comparison::{Comparison, EntryValues, comparison_of};
+use crate::data_arguments::IdentityArguments;
 use crate::exit;
 use crate::ldif::RECORD_SIZE_MAX;
 use crate::named::{Named, parse};
@@ -54,7 +55,8 @@ Examples:
 Exit codes:
   0  done, or nothing differs
   1  failed
-  2  the command line is wrong, or the backup has no such moment or no such entry
+  2  the command line is wrong, the backup has no such moment or no such entry, or it is encrypted and the identity is
+     missing or another
   4  a file of the backup is damaged or missing
   6  some changes were refused";
 
@@ -66,6 +68,8 @@ pub(crate) struct RecoverArguments {
     /// The folder of the backup, or s3://BUCKET/PREFIX
     #[arg(value_name = "PLACE")]
     place: BackupPlace,
+    #[command(flatten)]
+    identity: IdentityArguments,
     /// Entry to bring back, with the entries below it
     #[arg(value_name = "DN")]
     dn: DnText,
@@ -119,6 +123,7 @@ pub(crate) fn run(arguments: &RecoverArguments) -> ExitCode {
 }
 
 fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
+    let identities = arguments.identity.read()?;
     let mut named = Named::connect(&arguments.server).map_err(RecoverError::Failed)?;
     let comparison = comparison_of(&mut named.connection)?;
     let scratch = arguments.scratch.clone();
@@ -130,7 +135,7 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
         position: arguments.position.unwrap_or(Until::END.position),
         micros: arguments.until.map_or(Until::END.micros, |Time(micros)| micros),
     };
-    let copy = RestoredCopy::make(&arguments.place, &scratch, until)?;
+    let copy = RestoredCopy::make(&arguments.place, &identities, &scratch, until)?;
     let directory = copy.open()?;
     let mut recovery = Recovery {
         arguments,

@@ -8,12 +8,16 @@
 //! 00000004-20261202T140000Z-rows-9001.pando       rows again, which nothing before is needed for
 //! ```
 //!
+//! Encrypted files end with `.pando.age`, and a second file has the checksum of each ([`encryption`]). All files from
+//! rows to the next have the same recipients.
+//!
 //! A file of a folder is written under another name, synced, read back to its end, and renamed, so that a file with its
 //! final name is complete. An object of a bucket appears when it is complete, and is read back. A file names the record
 //! that it follows, by position and hash: files of different histories, or with one missing between them, are never
 //! combined.
 
 mod bucket;
+pub(crate) mod encryption;
 pub(crate) mod folder;
 pub(crate) mod list;
 pub(crate) mod make;
@@ -52,6 +56,14 @@ pub enum BackupError {
         path: PathBuf,
         /// Description of the defect.
         what: String,
+    },
+    /// A file is encrypted, and no identity decrypts it.
+    #[error("{} is encrypted: {why}", path.display())]
+    Encrypted {
+        /// Encrypted file.
+        path: PathBuf,
+        /// The missing identity.
+        why: &'static str,
     },
     /// The data cannot be read or written.
     #[error(transparent)]

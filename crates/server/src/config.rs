@@ -162,6 +162,9 @@ pub enum ConfigError {
         /// The key that it lacks.
         needs: &'static str,
     },
+    /// A backup has more recipients than the header of a file has room for.
+    #[error("backup.recipients has {0} recipients: at most {max} are possible", max = limits::BACKUP_RECIPIENTS_MAX)]
+    TooManyRecipients(usize),
     /// The environment variable for the password is not UTF-8.
     #[error("{ADMIN_PASSWORD_VARIABLE} is not UTF-8")]
     PasswordNotUtf8,

@@ -366,7 +366,7 @@ fn is_passing(error: &directory::OpenError) -> bool {
 fn backup_fault(error: &BackupError) -> Fault {
     use directory::backup::BackupError as DataError;
     match error {
-        BackupError::Refused(_) => Fault::Settings,
+        BackupError::Refused(_) | BackupError::Encrypted { .. } => Fault::Settings,
         BackupError::Data(DataError::Open(error)) if is_passing(error) => Fault::Other,
         BackupError::Data(DataError::Open(_)) | BackupError::Damaged { .. } => Fault::Data,
         _ => Fault::Other,

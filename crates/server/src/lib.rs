@@ -45,7 +45,8 @@ mod web_client;
 mod workers;
 
 pub use admin::backup::{
-    BackupChain, RestoredCopy, TriedOut, list_backup, make_backup, restore_backup, scratch_folder, try_backup,
+    BackupChain, RestoredCopy, TriedOut, check_backup, list_backup, make_backup, restore_backup,
+    scratch_folder, try_backup,
 };
 #[cfg(feature = "kafka")]
 pub use admin::cluster::{
@@ -62,10 +63,11 @@ pub use admin::membership::{
 pub use admin::salvage::salvage;
 pub use admin::verify::{compact, open_read_only, repair, verify, violations};
 pub use admin::{import, load, settings};
+pub use backup::encryption::BackupIdentities;
 pub use backup::make::{BackedUp, BackupRules, WrittenPart};
 pub use backup::restore::Restored;
 pub use backup::{BackupError, time_text};
-pub use config::backup::BackupPlace;
+pub use config::backup::{BackupPlace, BackupRecipient};
 pub use config::{Arguments, Config, ConfigError, FollowKeys, values};
 pub use error::{Fault, LoadError, RunAsError, ServeError};
 pub use event_loop::EventLoopError;

@@ -490,12 +490,13 @@ fn backup_moments(figures: &BackupFigures) -> Group {
             Some((seconds, position)) => format!("{} up to {position}", time(seconds)),
         };
         let text = format!(
-            "until {}; positions {} to {}; files {}; bytes {}; verified {verified}",
+            "until {}; positions {} to {}; files {}; bytes {}; encrypted {}; verified {verified}",
             time(chain.last_seconds),
             chain.rows_position,
             chain.last_position,
             chain.files.len(),
             chain.bytes,
+            if chain.is_encrypted { "yes" } else { "no" },
         );
         let name = format!("{} position {}", time(chain.rows_seconds), chain.rows_position);
         group.text(name, "Moments that can be restored, from this one on", text);

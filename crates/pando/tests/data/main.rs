@@ -9,6 +9,7 @@ mod support;
 mod backup;
 mod bucket;
 mod dynamic;
+mod encrypted;
 mod ends;
 mod follow;
 mod foreign;

@@ -10,14 +10,15 @@ use directory::check::CheckSummary;
 
 use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{open_read_only, verify};
+use crate::backup::encryption::BackupIdentities;
 use crate::backup::folder::Folder;
 use crate::backup::list::list;
 use crate::backup::make::{BackedUp, BackupRules, make};
-use crate::backup::part::{Pace, check};
+use crate::backup::part::{Content, Pace, check};
 use crate::backup::restore::{Restored, restore};
 use crate::backup::{BackupError, failed};
 use crate::config::Config;
-use crate::config::backup::BackupPlace;
+use crate::config::backup::{BackupPlace, limited};
 use crate::error::ServeError;
 use crate::stamp::{Random, new_stamp, now_micros};
 use crate::unfinished::TemporaryFolder;
@@ -28,17 +29,23 @@ pub use crate::backup::list::BackupChain;
 const TEMPORARY: &str = "/var/tmp";
 
 /// Adds the changes of a data directory, served or not, to the backup in `place`, and creates its folder if that is
-/// missing. Reads the new file back before it returns.
+/// missing. Reads the new file back before it returns. Without recipients in `rules`, those of the node file hold.
 ///
 /// # Errors
-/// There is no data, or it cannot be read; another process writes to the place; or the place did not store the file.
+/// There are too many recipients, or the backup is encrypted and there are none; there is no data, or it cannot be
+/// read; another process writes to the place; or the place did not store the file.
 pub fn make_backup(
     config: &Config,
     place: &BackupPlace,
     rules: &BackupRules,
 ) -> Result<BackedUp, ServeError> {
+    let mut rules = rules.clone();
+    rules.recipients = match (rules.recipients.is_empty(), &config.backup) {
+        (true, Some(settings)) => settings.recipients.clone(),
+        _ => limited(rules.recipients)?,
+    };
     let source = BackupSource::from(open_read_only(config)?);
-    Ok(make(&*crate::backup::open(place, None)?, now_micros(), rules, &source, &Pace::default())?)
+    Ok(make(&*crate::backup::open(place, None)?, now_micros(), &rules, &source, &Pace::default())?)
 }
 
 /// Returns the content of a backup, oldest first.
@@ -52,14 +59,19 @@ pub fn list_backup(place: &BackupPlace) -> Result<Vec<BackupChain>, ServeError> 
 /// Creates the new data directory of `config` from a backup, as it was at a moment.
 ///
 /// # Errors
-/// The directory has data already; the backup does not reach the moment, is damaged, or lacks a file. Nothing is
-/// created then.
-pub fn restore_backup(config: &Config, place: &BackupPlace, until: Until) -> Result<Restored, ServeError> {
+/// The directory has data already; the backup does not reach the moment, is damaged, lacks a file, or is encrypted and
+/// no identity decrypts it. Nothing is created then.
+pub fn restore_backup(
+    config: &Config,
+    place: &BackupPlace,
+    identities: &BackupIdentities,
+    until: Until,
+) -> Result<Restored, ServeError> {
     let _owner = FolderOwner::of(&config.data);
     let mut random = Random::default();
     let generation = random.bytes()?;
     let storage = crate::backup::open(place, None)?;
-    Ok(restore(&*storage, &config.data, until, generation, new_stamp(&mut random)?)?)
+    Ok(restore(&*storage, identities, &config.data, until, generation, new_stamp(&mut random)?)?)
 }
 
 /// Returns the path of a new folder for a [`RestoredCopy`], which no other user can foresee: in the folder of the
@@ -92,23 +104,47 @@ pub struct TriedOut {
 /// Records the time in the place if there are none.
 ///
 /// # Errors
-/// A file is damaged or missing, there is no backup, there is no room, or `scratch` exists.
+/// A file is damaged or missing, or none of the identities decrypts it; there is no backup, there is no room, or
+/// `scratch` exists.
 pub fn try_backup(
     place: &BackupPlace,
+    identities: &BackupIdentities,
     scratch: &Path,
     each: &mut dyn FnMut(&directory::check::Finding),
 ) -> Result<TriedOut, ServeError> {
     let storage = crate::backup::open(place, None)?;
     let found = Folder::read(&*storage)?;
-    for part in found.parts() {
-        check(&*storage, part, &Pace::default())?;
+    let last = found.parts().last().filter(|last| last.is_encrypted && identities.is_empty());
+    if let Some(last) = last {
+        // Before the others are read in vain.
+        Content::open(&*storage, last, identities)?;
     }
-    let copy = RestoredCopy::make(place, scratch, Until::END)?;
+    for part in found.parts() {
+        check(&*storage, part, identities, &Pace::default())?;
+    }
+    let copy = RestoredCopy::make(place, identities, scratch, Until::END)?;
     let checked = verify(&copy.config, each)?;
     if checked.findings == 0 {
         found.set_verified(now_micros() / 1_000_000)?;
     }
     Ok(TriedOut { files: found.parts().len(), restored: copy.restored, checked })
+}
+
+/// Reads all files of a backup, and compares the encrypted ones with their checksums, for which no identity is needed.
+/// Returns their number.
+///
+/// # Errors
+/// A file is damaged or has no checksum, or there is no backup.
+pub fn check_backup(place: &BackupPlace) -> Result<usize, ServeError> {
+    let storage = crate::backup::open(place, None)?;
+    let found = Folder::read(&*storage)?;
+    if found.parts().is_empty() {
+        return Err(BackupError::Refused(format!("{place} has no backup")).into());
+    }
+    for part in found.parts() {
+        check(&*storage, part, &BackupIdentities::default(), &Pace::default())?;
+    }
+    Ok(found.parts().len())
 }
 
 /// A moment of a backup, restored into a temporary folder, which is removed with it.
@@ -124,7 +160,12 @@ impl RestoredCopy {
     ///
     /// # Errors
     /// As [`restore_backup`]; `scratch` exists.
-    pub fn make(place: &BackupPlace, scratch: &Path, until: Until) -> Result<RestoredCopy, ServeError> {
+    pub fn make(
+        place: &BackupPlace,
+        identities: &BackupIdentities,
+        scratch: &Path,
+        until: Until,
+    ) -> Result<RestoredCopy, ServeError> {
         let temporary = TemporaryFolder::create(scratch.to_owned()).map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => BackupError::Refused(format!(
                 "{} is there already: name a folder that is to be made",
@@ -133,7 +174,7 @@ impl RestoredCopy {
             _ => failed("create", scratch)(error),
         })?;
         let config = Config::new(scratch);
-        let restored = restore_backup(&config, place, until)?;
+        let restored = restore_backup(&config, place, identities, until)?;
         Ok(RestoredCopy { config, restored, folder: temporary })
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::PathBuf;
 
-use crate::backup::name::{Kind, Part};
+use crate::backup::name::{Kind, Part, checked_by};
 use crate::backup::storage::Storage;
 use crate::backup::{BackupError, time_text};
 
@@ -38,6 +38,13 @@ impl<'s> Folder<'s> {
     /// Returns the size of a part's file in bytes.
     pub(crate) fn size(&self, part: &Part) -> u64 {
         self.sizes.get(&part.file_name()).copied().unwrap_or(0)
+    }
+
+    /// Removes checksums of files that are not stored: their writing was interrupted. The caller has the claim.
+    pub(crate) fn remove_idle_checksums(&self) -> Result<(), BackupError> {
+        let names =
+            self.sizes.keys().filter(|name| checked_by(name).is_some_and(|of| !self.sizes.contains_key(of)));
+        names.into_iter().try_for_each(|name| self.storage.remove(name))
     }
 
     /// Returns the sequence up to which all files were verified, and the time in seconds since 1970.
@@ -94,6 +101,9 @@ impl<'s> Folder<'s> {
         let mut removed = 0;
         for part in old {
             self.storage.remove(&part.file_name())?;
+            if self.sizes.contains_key(&part.checksum_name()) {
+                self.storage.remove(&part.checksum_name())?;
+            }
             removed += 1;
         }
         Ok(removed)
@@ -119,7 +129,13 @@ mod tests {
             // The data was restored: its history continues from an earlier position.
             (300, Rows, 15),
         ];
-        let part = |(sequence, (seconds, kind, position))| Part { sequence, seconds, kind, position };
+        let part = |(sequence, (seconds, kind, position))| Part {
+            sequence,
+            seconds,
+            kind,
+            position,
+            is_encrypted: false,
+        };
         let parts = (1..).zip(parts).map(part).collect();
         let folder = Folder { storage: &*storage, parts, sizes: HashMap::new() };
         let first_of = |seconds, position| {

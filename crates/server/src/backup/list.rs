@@ -19,6 +19,8 @@ pub struct BackupChain {
     pub files: Vec<String>,
     /// Total bytes of the files.
     pub bytes: u64,
+    /// Whether they are encrypted.
+    pub is_encrypted: bool,
     /// Time of the last successful trial restore that read files of it, in seconds since 1970, and the position up to
     /// which it did.
     pub verified: Option<(u64, u64)>,
@@ -41,6 +43,7 @@ pub(crate) fn list(storage: &dyn Storage) -> Result<Vec<BackupChain>, BackupErro
             last_position: last.position,
             files: chain.iter().map(|part| part.file_name()).collect(),
             bytes: chain.iter().map(|part| found.size(part)).sum(),
+            is_encrypted: rows.is_encrypted,
             verified: verified.and_then(|(sequence, seconds)| {
                 let read = chain.iter().take_while(|part| part.sequence <= sequence);
                 Some((seconds, read.last()?.position))

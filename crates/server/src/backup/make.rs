@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use directory::backup::{BackupSource, Moment};
 
+use crate::backup::encryption::{BackupIdentities, Label};
 use crate::backup::folder::Folder;
 use crate::backup::name::{Kind, Part};
 use crate::backup::part::{self, Content, Heading, Pace};
 use crate::backup::storage::{Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, time_text};
+use crate::config::backup::BackupRecipient;
 
 /// Rules for making a backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub struct BackupRules {
     pub full_after: Duration,
     /// Age above which files are removed that only older moments need; `None` keeps all.
     pub keep: Option<Duration>,
+    /// Recipients whose identities decrypt the files; none: they are not encrypted.
+    pub recipients: Vec<BackupRecipient>,
 }
 
 /// Result of adding to a backup.
@@ -60,23 +64,26 @@ pub(crate) fn make(
     let _claim = storage.claim()?;
     read_back_last(storage, pace)?;
     let found = Folder::read(storage)?;
+    found.remove_idle_checksums()?;
     let moment = source.moment()?;
     let seconds = now_micros / 1_000_000;
     let sequence = found.parts().last().map_or(1, |last| last.sequence.saturating_add(1));
-    let part = |kind| Part { sequence, seconds, kind, position: moment.position };
+    let is_encrypted = !rules.recipients.is_empty();
+    let part = |kind| Part { sequence, seconds, kind, position: moment.position, is_encrypted };
+    let recipients = &rules.recipients;
     let (written, bytes) = match next(storage, &found, seconds, rules, source, &moment)? {
         Next::Nothing => (WrittenPart::Nothing, 0),
         Next::Rows(reason) => {
             let heading = Heading { kind: Kind::Rows, moment, follows: None, first: moment.position };
             let rows = |mut out: &mut dyn std::io::Write| source.write_rows(&mut out);
-            let bytes = part::write(storage, &part(Kind::Rows), &heading, pace, rows)?;
+            let bytes = part::write(storage, &part(Kind::Rows), &heading, recipients, pace, rows)?;
             (WrittenPart::Rows(reason), bytes)
         }
         Next::Changes(before) => {
             let first = before.position.saturating_add(1);
             let heading = Heading { kind: Kind::Changes, moment, follows: Some(before.fingerprint), first };
             let records = |mut out: &mut dyn std::io::Write| source.write_records(first, &mut out);
-            let bytes = part::write(storage, &part(Kind::Changes), &heading, pace, records)?;
+            let bytes = part::write(storage, &part(Kind::Changes), &heading, recipients, pace, records)?;
             (WrittenPart::Changes(moment.position.saturating_sub(before.position)), bytes)
         }
     };
@@ -91,7 +98,7 @@ pub(crate) fn make(
 fn read_back_last(storage: &dyn Storage, pace: &Pace) -> Result<(), BackupError> {
     let Some(name) = storage.unread()? else { return Ok(()) };
     if let Some(part) = Folder::read(storage)?.parts().iter().find(|part| part.file_name() == name) {
-        match part::check(storage, part, pace) {
+        match part::check(storage, part, &BackupIdentities::default(), pace) {
             Err(error @ BackupError::Damaged { .. })
                 if !storage.was_cut() && check_stop(pace.is_stopping.as_ref()).is_ok() =>
             {
@@ -127,18 +134,10 @@ fn next(
     if rules.is_full {
         return rows("that is asked for");
     }
-    let before = match Content::open(storage, last) {
-        Ok((heading, _)) => heading.moment,
-        Err(error) => return Ok(Next::Rows(format!("the last file cannot be used: {error}"))),
+    let before = match before(storage, last, rules, source, moment)? {
+        Ok(before) => before,
+        Err(reason) => return Ok(Next::Rows(reason)),
     };
-    if before.generation != moment.generation || before.position > moment.position {
-        return rows("the data is another since the last time");
-    }
-    match source.fingerprint(before.position).map_err(directory::backup::BackupError::from)? {
-        Some(same) if same == before.fingerprint => {}
-        Some(_) => return rows("the data has another history since the last time"),
-        None => return rows("the log does not reach back to the last time"),
-    }
     // Files that were removed between the rows and the last file would be missed only when they are needed.
     let oldest = chain.first().map_or(0, |rows| rows.seconds);
     if let Some(gap) = gap(found, chain) {
@@ -149,6 +148,59 @@ fn next(
         return Ok(Next::Rows(format!("the last rows are of {time}")));
     }
     Ok(if before.position == moment.position { Next::Nothing } else { Next::Changes(before) })
+}
+
+/// Returns the end of the last file, if the changes after it can follow, or else the reason to write rows.
+fn before(
+    storage: &dyn Storage,
+    last: &Part,
+    rules: &BackupRules,
+    source: &BackupSource,
+    moment: &Moment,
+) -> Result<Result<Moment, String>, BackupError> {
+    let rows = |reason: &str| Ok(Err(reason.to_owned()));
+    let fingerprint = |position| source.fingerprint(position).map_err(directory::backup::BackupError::from);
+    let too_short = "the log does not reach back to the last time";
+    match (last.is_encrypted, rules.recipients.is_empty()) {
+        (true, true) => Err(BackupError::Refused(format!(
+            "the backup in {} is encrypted: name its recipients, or another place; `pando backup make --full` begins \
+             one here that is not encrypted",
+            storage.address()
+        ))),
+        (false, false) => rows("the files before are not encrypted"),
+        (true, false) => {
+            let name = last.file_name();
+            let label = match storage.open(&name).and_then(|file| Label::read(file, &storage.path(&name))) {
+                Ok(label) => label,
+                Err(error) => return Ok(Err(format!("the last file cannot be used: {error}"))),
+            };
+            if last.position > moment.position {
+                return rows("the data is another since the last time");
+            }
+            let Some(fingerprint) = fingerprint(last.position)? else { return rows(too_short) };
+            let before = Moment { position: last.position, fingerprint, ..*moment };
+            let same = Label::new(&before, &rules.recipients);
+            match label.has_recipients_of(&same) {
+                false => rows("the recipients are others since the last time"),
+                true if label == same => Ok(Ok(before)),
+                true => rows("the data is another, or has another history, since the last time"),
+            }
+        }
+        (false, true) => {
+            let before = match Content::open(storage, last, &BackupIdentities::default()) {
+                Ok((heading, _)) => heading.moment,
+                Err(error) => return Ok(Err(format!("the last file cannot be used: {error}"))),
+            };
+            if before.generation != moment.generation || before.position > moment.position {
+                return rows("the data is another since the last time");
+            }
+            match fingerprint(before.position)? {
+                Some(same) if same == before.fingerprint => Ok(Ok(before)),
+                Some(_) => rows("the data has another history since the last time"),
+                None => rows(too_short),
+            }
+        }
+    }
 }
 
 /// Returns a description of the place where a file of the chain is missing.

@@ -2,6 +2,10 @@
 
 /// Suffix of a file of a backup.
 const ENDING: &str = ".pando";
+/// Further suffix of an encrypted file.
+const ENCRYPTED: &str = ".age";
+/// Further suffix of the file with the checksum of an encrypted file.
+const CHECKSUM: &str = ".sha256";
 /// Suffix of a file that is being written.
 pub(crate) const PARTIAL: &str = ".partial";
 
@@ -36,20 +40,29 @@ pub(crate) struct Part {
     pub(crate) kind: Kind,
     /// Last position in the file.
     pub(crate) position: u64,
+    pub(crate) is_encrypted: bool,
 }
 
 impl Part {
     /// Returns the name of its file. Times have the form of ISO 8601 without separators.
     pub(crate) fn file_name(&self) -> String {
-        let Part { sequence, seconds, kind, position } = self;
+        let Part { sequence, seconds, kind, position, is_encrypted } = self;
         let mut time = directory::csn::generalized_time(*seconds);
         time.insert(8.min(time.len()), 'T');
-        format!("{sequence:08}-{time}-{}-{position}{ENDING}", kind.name())
+        let encrypted = if *is_encrypted { ENCRYPTED } else { "" };
+        format!("{sequence:08}-{time}-{}-{position}{ENDING}{encrypted}", kind.name())
+    }
+
+    /// Returns the name of the file with its checksum, which an encrypted file has.
+    pub(crate) fn checksum_name(&self) -> String {
+        self.file_name() + CHECKSUM
     }
 
     /// Parses the name of a file; returns `None` if it is not the name of a part.
     pub(crate) fn of_name(name: &str) -> Option<Part> {
-        let mut words = name.strip_suffix(ENDING)?.split('-');
+        let plain = name.strip_suffix(ENCRYPTED);
+        let is_encrypted = plain.is_some();
+        let mut words = plain.unwrap_or(name).strip_suffix(ENDING)?.split('-');
         let (sequence, time, kind, position) = (words.next()?, words.next()?, words.next()?, words.next()?);
         let (date, clock) = time.split_once('T')?;
         let time = directory::csn::unix_seconds(&[date, clock].concat())?;
@@ -58,10 +71,16 @@ impl Part {
             seconds: time,
             kind: Kind::named(kind)?,
             position: position.parse().ok()?,
+            is_encrypted,
         };
         // Each part has exactly one name: a file with another spelling is not a part.
         (part.file_name() == name).then_some(part)
     }
+}
+
+/// Returns the name of the file that a file has the checksum of; `None` if it has none.
+pub(crate) fn checked_by(name: &str) -> Option<&str> {
+    name.strip_suffix(CHECKSUM).filter(|name| Part::of_name(name).is_some_and(|part| part.is_encrypted))
 }
 
 /// Returns true for the name of a file whose writing was interrupted.
@@ -75,13 +94,27 @@ mod tests {
 
     #[test]
     fn names_say_what_a_file_is() {
-        let part = Part { sequence: 17, seconds: 1_795_616_103, kind: Kind::Changes, position: 1_310 };
+        let part = Part {
+            sequence: 17,
+            seconds: 1_795_616_103,
+            kind: Kind::Changes,
+            position: 1_310,
+            is_encrypted: false,
+        };
         let name = part.file_name();
         assert_eq!(name, "00000017-20261125T141503Z-changes-1310.pando");
-        assert_eq!(Part::of_name(&name), Some(part));
+        assert_eq!(Part::of_name(&name).as_ref(), Some(&part));
+        assert_eq!(checked_by(&part.checksum_name()), None);
+        let encrypted = Part { is_encrypted: true, ..part };
+        let name = encrypted.file_name();
+        assert_eq!(name, "00000017-20261125T141503Z-changes-1310.pando.age");
+        assert_eq!(checked_by(&encrypted.checksum_name()), Some(&name[..]));
+        assert_eq!(Part::of_name(&encrypted.checksum_name()), None);
+        assert_eq!(Part::of_name(&name), Some(encrypted));
         for other in [
             "17-20261125T141503Z-changes-1310.pando",
             "00000017-20261125T141503Z-changes-1310.pando.partial",
+            "00000017-20261125T141503Z-changes-1310.age",
             "00000017-20261125141503Z-changes-1310.pando",
             "00000017-20261325T141503Z-changes-1310.pando",
             "00000017-20261125T141503Z-change-1310.pando",

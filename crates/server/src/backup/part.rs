@@ -2,25 +2,31 @@
 //!
 //! A file is one Zstandard frame with a checksum. Its content begins with lines of text, for people and for the rest
 //! of this module: `zstdcat FILE | head -8`. After an empty line comes a stream of rows or records
-//! ([`directory::backup`]).
+//! ([`directory::backup`]). The frame of an encrypted file is the content of a file of age
+//! ([`encryption`](crate::backup::encryption)).
 
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use data_encoding::{HEXLOWER, HEXLOWER_PERMISSIVE};
 use directory::backup::{self, Fingerprint, Moment};
+use sha2::{Digest, Sha256};
 use system::RateLimit;
 
+use crate::backup::encryption::{BackupIdentities, Label, decrypt, encrypt};
 use crate::backup::name::{Kind, Part};
 use crate::backup::storage::{NewFile, Storage};
 use crate::backup::{BackupError, check_stop, failed};
+use crate::config::backup::BackupRecipient;
 
 /// First line of a file.
 const TITLE: &str = "pando backup 1";
 /// Most bytes of a heading; real ones have fewer.
 const HEADING_BYTES_MAX: usize = 4_096;
+/// Most bytes of a checksum that are read; real ones have fewer.
+const CHECKSUM_BYTES_MAX: u64 = 1_024;
 /// Compression level: the default of Zstandard.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 
@@ -88,9 +94,15 @@ pub(crate) struct Content {
 
 impl Content {
     /// Opens a file and reads its heading.
-    pub(crate) fn open(storage: &dyn Storage, part: &Part) -> Result<(Heading, Content), BackupError> {
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        part: &Part,
+        identities: &BackupIdentities,
+    ) -> Result<(Heading, Content), BackupError> {
         let name = part.file_name();
-        Content::of(storage.open(&name)?, storage.path(&name))
+        let (file, path) = (storage.open(&name)?, storage.path(&name));
+        let file = if part.is_encrypted { decrypt(file, identities, &path)? } else { file };
+        Content::of(file, path)
     }
 
     /// Reads the heading of an open file.
@@ -145,27 +157,42 @@ pub(crate) fn write(
     storage: &dyn Storage,
     part: &Part,
     heading: &Heading,
+    recipients: &[BackupRecipient],
     pace: &Pace,
     content: impl FnOnce(&mut dyn Write) -> Result<(), backup::BackupError>,
 ) -> Result<u64, BackupError> {
     let name = part.file_name();
     let path = storage.path(&name);
-    let out = Counted { out: storage.create(&name)?, bytes: 0 };
-    let Counted { out, bytes } = write_content(out, &path, heading, pace, content)?;
-    out.finish(&mut |stored| check_content(Content::of(stored, path.clone())?, pace))?;
+    let out = Counted { out: BufWriter::new(storage.create(&name)?), bytes: 0, hash: None };
+    if !part.is_encrypted {
+        let out = write_content(out, &path, heading, pace, content)?;
+        let bytes = out.bytes;
+        out.written(&path)?.finish(&mut |stored| check_content(Content::of(stored, path.clone())?, pace))?;
+        return Ok(bytes);
+    }
+    let out = Counted { hash: Some(Sha256::new()), ..out };
+    let label = Label::new(&heading.moment, recipients);
+    let out = encrypt(out, recipients, &label).map_err(failed("write", &path))?;
+    let out = write_content(out, &path, heading, pace, content)?.finish();
+    let mut out = out.map_err(failed("write", &path))?;
+    let (bytes, hash) = (out.bytes, out.hash.take().unwrap_or_default());
+    // First: a file with its final name has a checksum.
+    let checksum = checksum_text(hash, &name);
+    storage.set_small(&part.checksum_name(), checksum.as_bytes())?;
+    out.written(&path)?.finish(&mut |stored| check_sum(stored, &name, &path, checksum.as_bytes(), pace))?;
     Ok(bytes)
 }
 
-/// Writes a new file to its end.
-fn write_content(
-    out: Counted,
+/// Writes the content of a new file to its end.
+fn write_content<W: Write>(
+    out: W,
     path: &Path,
     heading: &Heading,
     pace: &Pace,
     content: impl FnOnce(&mut dyn Write) -> Result<(), backup::BackupError>,
-) -> Result<Counted, BackupError> {
+) -> Result<W, BackupError> {
     let failed = |error| failed("write", path)(error);
-    let mut encoder = zstd::Encoder::new(BufWriter::new(out), LEVEL).map_err(failed)?;
+    let mut encoder = zstd::Encoder::new(out, LEVEL).map_err(failed)?;
     encoder.include_checksum(true).map_err(failed)?;
     encoder.write_all(heading.text().as_bytes()).map_err(failed)?;
     let rate_limit = pace.bytes_per_second.map(RateLimit::new);
@@ -176,20 +203,30 @@ fn write_content(
         other => other.into(),
     })?;
     let paced = paced.into_inner().map_err(|error| failed(error.into_error()))?;
-    let file = paced.out.finish().map_err(failed)?;
-    file.into_inner().map_err(|error| failed(error.into_error()))
+    paced.out.finish().map_err(failed)
 }
 
-/// A new file, and how many bytes were written to it.
+/// A new file, how many bytes were written to it, and their hash if that is wanted.
 struct Counted {
-    out: Box<dyn NewFile>,
+    out: BufWriter<Box<dyn NewFile>>,
     bytes: u64,
+    hash: Option<Sha256>,
+}
+
+impl Counted {
+    /// Ends the writing. Returns the file that is to be finished.
+    fn written(self, path: &Path) -> Result<Box<dyn NewFile>, BackupError> {
+        self.out.into_inner().map_err(|error| failed("write", path)(error.into_error()))
+    }
 }
 
 impl Write for Counted {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.out.write(bytes)?;
         self.bytes += written as u64;
+        if let (Some(hash), Some(bytes)) = (&mut self.hash, bytes.get(..written)) {
+            hash.update(bytes);
+        }
         Ok(written)
     }
 
@@ -198,10 +235,65 @@ impl Write for Counted {
     }
 }
 
+/// Returns the content of the file with a checksum, in the form of `sha256sum`.
+fn checksum_text(hash: Sha256, name: &str) -> String {
+    format!("{}  {name}\n", HEXLOWER.encode(&hash.finalize()))
+}
+
+/// Reads an encrypted file to its end, and compares it with its checksum.
+fn check_sum(
+    file: Box<dyn Read>,
+    name: &str,
+    path: &Path,
+    checksum: &[u8],
+    pace: &Pace,
+) -> Result<(), BackupError> {
+    let mut file = BufReader::new(Stoppable { input: file, is_stopping: pace.is_stopping.clone() });
+    let mut hash = Sha256::new();
+    loop {
+        let bytes = file.fill_buf().map_err(|error| BackupError::Damaged {
+            path: path.to_owned(),
+            what: format!("it cannot be read: {error}"),
+        })?;
+        if bytes.is_empty() {
+            break;
+        }
+        hash.update(bytes);
+        let count = bytes.len();
+        file.consume(count);
+    }
+    if checksum_text(hash, name).as_bytes() == checksum {
+        return Ok(());
+    }
+    let what = "it is damaged: it has another checksum".to_owned();
+    Err(BackupError::Damaged { path: path.to_owned(), what })
+}
+
 /// Reads a file to its end, and compares it with its heading, so that a backup reports at once that the place did not
-/// store the file.
-pub(crate) fn check(storage: &dyn Storage, part: &Part, pace: &Pace) -> Result<(), BackupError> {
-    check_content(Content::open(storage, part)?, pace)
+/// store the file. Without identities, an encrypted file is compared with its checksum.
+pub(crate) fn check(
+    storage: &dyn Storage,
+    part: &Part,
+    identities: &BackupIdentities,
+    pace: &Pace,
+) -> Result<(), BackupError> {
+    if !part.is_encrypted || !identities.is_empty() {
+        return check_content(Content::open(storage, part, identities)?, pace);
+    }
+    let (name, path) = (part.file_name(), storage.path(&part.file_name()));
+    let mut checksum = Vec::new();
+    let stored_at = part.checksum_name();
+    match storage.open(&stored_at) {
+        Ok(file) => file.take(CHECKSUM_BYTES_MAX).read_to_end(&mut checksum),
+        Err(BackupError::File { error, .. }) if error.kind() == io::ErrorKind::NotFound => {
+            let what =
+                format!("its checksum, {stored_at}, is missing: only an identity shows whether it is whole");
+            return Err(BackupError::Damaged { path, what });
+        }
+        Err(error) => return Err(error),
+    }
+    .map_err(failed("read", &storage.path(&stored_at)))?;
+    check_sum(storage.open(&name)?, &name, &path, &checksum, pace)
 }
 
 fn check_content((heading, mut content): (Heading, Content), pace: &Pace) -> Result<(), BackupError> {

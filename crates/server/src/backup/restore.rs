@@ -7,6 +7,7 @@ use directory::backup::{BackupSource, Moment, Replay, Until, restore_rows};
 use directory::replicated::copy_plain;
 use directory::{ReadOnlyDirectory, Stamp};
 
+use crate::backup::encryption::BackupIdentities;
 use crate::backup::folder::Folder;
 use crate::backup::name::Kind;
 use crate::backup::part::{Content, Heading};
@@ -31,9 +32,11 @@ pub struct Restored {
 /// generation.
 ///
 /// # Errors
-/// `to` has data; or the backup does not reach the moment, is damaged, or lacks a file. Nothing is created then.
+/// `to` has data; or the backup does not reach the moment, is damaged, lacks a file, or is encrypted and no identity
+/// decrypts it. Nothing is created then.
 pub(crate) fn restore(
     storage: &dyn Storage,
+    identities: &BackupIdentities,
     to: &Path,
     until: Until,
     generation: [u8; 16],
@@ -55,7 +58,8 @@ pub(crate) fn restore(
     };
     remove()?;
     store::make_data_directory(to).map_err(|error| data(error.into()))?;
-    let restored = restore_in(storage, &work, until, generation, stamp).and_then(|(restored, is_changed)| {
+    let made = restore_in(storage, identities, &work, until, generation, stamp);
+    let restored = made.and_then(|(restored, is_changed)| {
         // Data that was changed is copied: the copy is complete even if the store was not closed properly, and has no
         // unused pages.
         let is_placed = if is_changed {
@@ -78,6 +82,7 @@ pub(crate) fn restore(
 /// Restores in a folder. Returns whether changes were applied after the first file.
 fn restore_in(
     storage: &dyn Storage,
+    identities: &BackupIdentities,
     work: &Path,
     until: Until,
     generation: [u8; 16],
@@ -93,7 +98,7 @@ fn restore_in(
             has_later = true;
             break;
         }
-        let (heading, mut content) = Content::open(storage, part)?;
+        let (heading, mut content) = Content::open(storage, part, identities)?;
         match (last, heading.kind) {
             (None, Kind::Rows) if heading.moment.micros > until.micros => {
                 let time = time_text(heading.moment.micros);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::ConfigError;
 use super::values::FromText;
+use crate::limits::BACKUP_RECIPIENTS_MAX;
 
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
@@ -38,6 +39,29 @@ pub struct BucketAddress {
     pub region: Option<String>,
     /// File with the keys of the bucket.
     pub credentials: Option<PathBuf>,
+}
+
+/// Public key of age, whose identity decrypts a backup: `age1...`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupRecipient(pub(crate) age::x25519::Recipient);
+
+impl FromStr for BackupRecipient {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<BackupRecipient, String> {
+        // The text is not repeated: it may be an identity by mistake.
+        text.parse().map(BackupRecipient).map_err(|why| {
+            format!(
+                "this is no recipient of age, such as age-keygen prints (age1... with 62 characters): {why}"
+            )
+        })
+    }
+}
+
+impl fmt::Display for BackupRecipient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
 }
 
 impl BackupPlace {
@@ -110,6 +134,8 @@ pub struct BackupSettings {
     pub full_after: Duration,
     /// Time for which points in time stay restorable; `None` for ever.
     pub keep: Option<Duration>,
+    /// Recipients whose identities decrypt it; none: it is not encrypted.
+    pub recipients: Vec<BackupRecipient>,
 }
 
 /// The table `[backup]`.
@@ -123,6 +149,7 @@ pub(crate) struct BackupKeys {
     endpoint: Option<String>,
     region: Option<String>,
     credentials_file: Option<PathBuf>,
+    recipients: Option<Vec<FromText<BackupRecipient>>>,
 }
 
 impl BackupKeys {
@@ -140,7 +167,8 @@ impl BackupKeys {
     /// # Errors
     /// There are other keys but no folder, or keys of a bucket and a folder of the file system.
     pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
-        let has_others = self.minutes.or(self.full_days).or(self.keep_days).is_some();
+        let has_others =
+            self.minutes.or(self.full_days).or(self.keep_days).is_some() || self.recipients.is_some();
         let is_bucket = self.endpoint.is_some() || self.region.is_some() || self.credentials_file.is_some();
         let place = match self.folder {
             None if has_others || is_bucket => {
@@ -161,6 +189,8 @@ impl BackupKeys {
             }),
             Some(FromText(folder)) => folder,
         };
+        let recipients = self.recipients.into_iter().flatten().map(|FromText(recipient)| recipient);
+        let recipients = limited(recipients.collect())?;
         let time = |value: Option<u64>, default: u64, unit| {
             Duration::from_secs(value.unwrap_or(default).max(1).saturating_mul(unit))
         };
@@ -169,7 +199,19 @@ impl BackupKeys {
             interval: time(self.minutes, 15, MINUTE),
             full_after: time(self.full_days, 7, DAY),
             keep: self.keep_days.filter(|days| *days > 0).map(|days| time(Some(days), 0, DAY)),
+            recipients,
         }))
+    }
+}
+
+/// Returns recipients if they are not too many.
+///
+/// # Errors
+/// They are.
+pub(crate) fn limited(recipients: Vec<BackupRecipient>) -> Result<Vec<BackupRecipient>, ConfigError> {
+    match recipients.len() {
+        count if count > BACKUP_RECIPIENTS_MAX => Err(ConfigError::TooManyRecipients(count)),
+        _ => Ok(recipients),
     }
 }
 
@@ -198,6 +240,25 @@ mod tests {
         assert_eq!(settings("folder = \"b\"\nkeep_days = 0").unwrap().unwrap().keep, None);
         assert!(toml::from_str::<BackupKeys>("folders = \"b\"").is_err());
     }
+
+    #[test]
+    fn recipients_are_public_keys_of_age() {
+        let key = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+        let settings =
+            |keys: &str| toml::from_str::<BackupKeys>(&format!("folder = \"b\"\nrecipients = {keys}"));
+        let read = settings(&format!("[\"{key}\"]")).unwrap().settings().unwrap().unwrap();
+        assert_eq!(read.recipients.iter().map(ToString::to_string).collect::<Vec<_>>(), [key]);
+        let secret = "AGE-SECRET-KEY-1GQ9778VQXMMJVE8SK7J6VT8UJ4HDQAJUVSFCWCM02D8GEWQ72PVQ2Y5J33";
+        for wrong in [&key[1..], &key[..60], "", secret, "ssh-ed25519 AAAA"] {
+            let error = wrong.parse::<BackupRecipient>().unwrap_err();
+            assert!(error.contains("no recipient of age") && !error.contains("GQ9778"), "{error}");
+        }
+        let many = vec![format!("\"{key}\""); BACKUP_RECIPIENTS_MAX + 1].join(",");
+        let error = settings(&format!("[{many}]")).unwrap().settings().unwrap_err().to_string();
+        assert!(error.contains("at most 50"), "{error}");
+        assert!(toml::from_str::<BackupKeys>("recipients = []").unwrap().settings().is_err(), "no folder");
+    }
+
     #[test]
     fn a_bucket_has_an_address_and_keys_of_its_own() {
         let settings = |text: &str| toml::from_str::<BackupKeys>(text).unwrap().settings();

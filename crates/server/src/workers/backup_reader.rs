@@ -20,6 +20,7 @@ use ldap::{BackupAnswer, BackupRequest, ResultCode};
 use system::lower_priority;
 
 use crate::backup::BackupError;
+use crate::backup::encryption::BackupIdentities;
 use crate::backup::restore::{Restored, restore};
 use crate::config::backup::BackupPlace;
 use crate::limits::{
@@ -271,10 +272,17 @@ fn restored(
     let generation = random.bytes().map_err(|error| failed(&error))?;
     let until = Until { micros, ..Until::END };
     let storage = crate::backup::open(backup, None);
-    let restored = storage.and_then(|storage| restore(&*storage, folder, until, generation, stamp));
+    let restored = storage.and_then(|storage| {
+        restore(&*storage, &BackupIdentities::default(), folder, until, generation, stamp)
+    });
     let restored = restored.map_err(|error| match error {
         BackupError::Refused(text) => {
             let text = format!("the backup does not have that moment: {text}");
+            Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)
+        }
+        BackupError::Encrypted { .. } => {
+            let text =
+                "the backup is encrypted, and the server cannot read it: use `pando backup recover --identity`";
             Outcome::new(ResultCode::UNWILLING_TO_PERFORM, text)
         }
         error => failed(&error),

@@ -102,7 +102,12 @@ fn run(
     is_stopping: &Arc<AtomicBool>,
 ) {
     lower_priority(BACKUP_NICENESS, "the backup has no low priority");
-    let rules = BackupRules { is_full: false, full_after: settings.full_after, keep: settings.keep };
+    let rules = BackupRules {
+        is_full: false,
+        full_after: settings.full_after,
+        keep: settings.keep,
+        recipients: settings.recipients.clone(),
+    };
     let pace =
         Pace { bytes_per_second: Some(COPY_BYTES_PER_SECOND), is_stopping: Some(Arc::clone(is_stopping)) };
     {

@@ -48,6 +48,7 @@ fn an_event_loop_that_cannot_start_stops_those_before_it_and_all_services() {
             interval: HOUR,
             full_after: 24 * HOUR,
             keep: None,
+            recipients: Vec::new(),
         }),
         ..config(&folder)
     };

@@ -3,11 +3,17 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::*;
 use crate::backup::make::WrittenPart;
 use crate::open::Opened;
+
+mod encrypted;
+
+/// No identity.
+static NONE: LazyLock<BackupIdentities> = LazyLock::new(BackupIdentities::default);
 
 const DAY: u64 = 86_400;
 /// Time of the first backup, in seconds.
@@ -51,7 +57,7 @@ impl Place {
     fn restored(&self, position: u64) -> Result<u64, ServeError> {
         let data = self.0.join(format!("restored-{position}"));
         let until = Until { position, ..Until::END };
-        let restored = restore_backup(&Config::new(&data), &self.backup(), until);
+        let restored = restore_backup(&Config::new(&data), &self.backup(), &NONE, until);
         let has_data = store::has_data_file(&data).unwrap();
         assert_eq!(has_data, restored.is_ok(), "all or nothing");
         assert!(!data.join("restore-in-progress").exists());
@@ -66,8 +72,12 @@ impl Drop for Place {
     }
 }
 
-const RULES: BackupRules =
-    BackupRules { is_full: false, full_after: Duration::from_secs(7 * DAY), keep: None };
+const RULES: BackupRules = BackupRules {
+    is_full: false,
+    full_after: Duration::from_secs(7 * DAY),
+    keep: None,
+    recipients: Vec::new(),
+};
 
 /// Makes some change. Returns its position.
 fn change(opened: &mut Opened) -> u64 {
@@ -169,7 +179,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     drop(opened);
     fs::remove_dir_all(place.0.join("data")).unwrap();
     let until = Until { position: positions[1], ..Until::END };
-    assert_eq!(restore_backup(&place.data(), &place.backup(), until).unwrap().position, positions[1]);
+    assert_eq!(restore_backup(&place.data(), &place.backup(), &NONE, until).unwrap().position, positions[1]);
     let mut opened = Opened::open(place.data()).unwrap();
     expect_rows(&run_backup(&place, &opened, BEGIN + 6, &RULES), "another since the last time");
     let position = change(&mut opened);
@@ -193,7 +203,7 @@ fn starts_with_full_rows_if_changes_do_not_follow() {
     change(&mut opened);
     expect_rows(&run_backup(&place, &opened, BEGIN + 9, &RULES), "another history");
     drop(opened);
-    let tried = try_backup(&place.backup(), &place.0.join("scratch"), &mut |_| {}).unwrap();
+    let tried = try_backup(&place.backup(), &NONE, &place.0.join("scratch"), &mut |_| {}).unwrap();
     assert_eq!((tried.checked.findings, tried.files), (0, place.files().len()));
     assert!(!place.0.join("scratch").exists());
 }
@@ -243,7 +253,7 @@ fn a_damaged_file_is_named_and_restores_nothing() {
             let restored = place.restored(u64::MAX);
             let error = restored.expect_err(&format!("octet {place_of_bit} of {}", whole.len())).to_string();
             assert!(error.contains(file.to_str().unwrap()), "octet {place_of_bit}: {error}");
-            let tried = try_backup(&place.backup(), &place.0.join("scratch"), &mut |_| {});
+            let tried = try_backup(&place.backup(), &NONE, &place.0.join("scratch"), &mut |_| {});
             assert!(tried.is_err(), "octet {place_of_bit}");
         }
         assert!(meaningless <= 3, "{meaningless} octets mean nothing");
@@ -276,14 +286,14 @@ fn one_writes_at_a_time_and_what_was_interrupted_goes() {
     drop(claim);
     assert_eq!(run_backup(&place, &opened, BEGIN, &RULES).written, WrittenPart::Nothing);
     assert!(place.folder().join("note.txt").exists());
-    let refused = restore_backup(&place.data(), &place.backup(), Until::END).unwrap_err();
+    let refused = restore_backup(&place.data(), &place.backup(), &NONE, Until::END).unwrap_err();
     assert!(refused.to_string().contains("has data already"), "{refused}");
     // The remains of a killed restore are not data, and are removed.
     let half = Config::new(place.0.join("half"));
     let work = half.data.join("restore-in-progress");
     fs::create_dir_all(&work).unwrap();
     fs::write(work.join("data.mdb"), b"half").unwrap();
-    restore_backup(&half, &place.backup(), Until::END).unwrap();
+    restore_backup(&half, &place.backup(), &NONE, Until::END).unwrap();
     assert!(!work.exists());
     assert_eq!(verify(&half, &mut |_| {}).unwrap().findings, 0);
 }
@@ -296,12 +306,12 @@ fn a_restored_copy_is_for_its_owner_alone() {
     run_backup(&place, &opened, BEGIN, &RULES);
     let paths = [0; 2].map(|_| scratch_folder(&place.backup(), "recover").unwrap());
     assert_ne!(paths[0], paths[1]);
-    let copy = RestoredCopy::make(&place.backup(), &paths[0], Until::END).unwrap();
+    let copy = RestoredCopy::make(&place.backup(), &NONE, &paths[0], Until::END).unwrap();
     assert_eq!(fs::metadata(&paths[0]).unwrap().permissions().mode() & 0o777, 0o700);
     // A folder that is there already is neither used nor removed.
     std::os::unix::fs::symlink(&paths[0], &paths[1]).unwrap();
     for path in &paths {
-        let refused = RestoredCopy::make(&place.backup(), path, Until::END).unwrap_err().to_string();
+        let refused = RestoredCopy::make(&place.backup(), &NONE, path, Until::END).unwrap_err().to_string();
         assert!(refused.contains("is there already") && path.exists(), "{refused}");
     }
     drop(copy);
