@@ -11,6 +11,7 @@
 //! | pair | for each half present: its number (1 or 2), length of the certificate's key (four octets), the key |
 //! | algorithm | its OID as in names, DER of the parameters unless they are NULL |
 
+pub(crate) mod attribute;
 pub(crate) mod component;
 
 use ber::{BerError, Reader, Tag};
@@ -146,7 +147,8 @@ pub(crate) fn certificate_key(
     name_of_der(schema, parts.issuer, depth, out)
 }
 
-/// Appends the key of `{ serialNumber 1, issuer rdnSequence:"..." }`. The older form `1$issuer` is understood too.
+/// Appends the key of `{ serialNumber 1, issuer rdnSequence:"..." }`. The older forms `issuer "..."`, as in drafts of
+/// RFC 4523, and `1$issuer` are understood too.
 pub(crate) fn certificate_assertion_key(
     schema: &Schema,
     value: &[u8],
@@ -154,18 +156,19 @@ pub(crate) fn certificate_assertion_key(
 ) -> Result<(), Fault> {
     let text = text(value)?;
     if let Some((serial, issuer)) = text.split_once('$').filter(|_| !text.trim_start().starts_with('{')) {
-        write_decimal_serial(serial.trim(), out)?;
+        write_serial_text(serial.trim(), out)?;
         return value_key(schema, issuer.trim(), 0, out);
     }
     let components = gser::sequence(text)?;
-    write_decimal_serial(gser::component(&components, "serialNumber", "serialNumber")?, out)?;
+    write_serial_text(gser::component(&components, "serialNumber", "serialNumber")?, out)?;
     issuer_key(schema, gser::component(&components, "issuer", "issuer")?, out)
 }
 
 fn issuer_key(schema: &Schema, issuer: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
-    let sequence = issuer.strip_prefix("rdnSequence:");
-    let sequence = sequence.ok_or(Fault::Expected { offset: 0, what: "rdnSequence:" })?;
-    value_key(schema, &gser::quoted(sequence)?, 0, out)
+    let sequence = issuer.strip_prefix("rdnSequence:").unwrap_or(issuer);
+    let name =
+        gser::quoted(sequence).map_err(|_| Fault::Expected { offset: 0, what: "rdnSequence:\"...\"" })?;
+    value_key(schema, &name, 0, out)
 }
 
 pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
@@ -179,6 +182,19 @@ pub(crate) fn write_serial(serial: &[u8], out: &mut Vec<u8>) {
     let [.., size] = shortest.len().to_be_bytes();
     out.push(size);
     out.extend_from_slice(shortest);
+}
+
+/// Appends a serial number in decimal, or its DER content in hexadecimal, `'0A1B'H`, as slapd writes it.
+pub(crate) fn write_serial_text(text: &str, out: &mut Vec<u8>) -> Result<(), Fault> {
+    if !text.starts_with('\'') {
+        return write_decimal_serial(text, out);
+    }
+    let serial = gser::octets(text)?;
+    if serial.is_empty() || serial.len() > SERIAL_SIZE_MAX {
+        return Err(Fault::OutOfRange { what: "serialNumber" });
+    }
+    write_serial(&serial, out);
+    Ok(())
 }
 
 /// Turns decimal into the two's complement octets of DER. The digits are few: see [`SERIAL_SIZE_MAX`].
@@ -334,7 +350,7 @@ pub(crate) fn pair_halves(value: &[u8]) -> Result<[Option<&[u8]>; 2], Fault> {
 pub(crate) fn pair_key(schema: &Schema, value: &[u8], depth: u32, out: &mut Vec<u8>) -> Result<(), Fault> {
     for (number, half) in (1..).zip(pair_halves(value)?) {
         if let Some(half) = half {
-            write_half(number, out, |out| certificate_key(schema, half, depth, out))?;
+            write_part(number, out, |out| certificate_key(schema, half, depth, out))?;
         }
     }
     Ok(())
@@ -346,13 +362,14 @@ pub(crate) fn pair_assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8
     let components = gser::sequence(text(value)?)?;
     for (number, name) in (1..).zip(["issuedToThisCAAssertion", "issuedByThisCAAssertion"]) {
         if let Ok(half) = gser::component(&components, name, name) {
-            write_half(number, out, |out| certificate_assertion_key(schema, half.as_bytes(), out))?;
+            write_part(number, out, |out| certificate_assertion_key(schema, half.as_bytes(), out))?;
         }
     }
     Ok(())
 }
 
-fn write_half(
+/// Appends a part's number and its key with the size.
+pub(crate) fn write_part(
     number: u8,
     out: &mut Vec<u8>,
     write: impl FnOnce(&mut Vec<u8>) -> Result<(), Fault>,
@@ -440,6 +457,10 @@ mod tests {
         element(0x30, &[element(0x30, &body), element(0x30, &[]), element(3, &[0])].concat())
     }
 
+    fn hex(octets: &[u8]) -> String {
+        octets.iter().map(|octet| format!("{octet:02X}")).collect()
+    }
+
     type Key = fn(&Schema, &[u8], &mut Vec<u8>) -> Result<(), Fault>;
 
     fn key(make: Key, value: &[u8]) -> Result<Vec<u8>, Fault> {
@@ -466,6 +487,8 @@ mod tests {
             for assertion in [
                 format!("{{ serialNumber {decimal}, issuer rdnSequence:\"CN=root É+ou=ca,O=EXAMPLE\" }}"),
                 format!("{{issuer rdnSequence:\"ou=CA+cn=Root é, o=Example\",serialNumber {decimal}}}"),
+                format!("{{ serialNumber {decimal}, issuer \"cn=Root É+ou=ca,o=example\" }}"),
+                format!("{{ serialNumber '{}'H, issuer \"cn=root é+ou=ca,o=example\" }}", hex(serial)),
                 format!("{decimal}$cn=root é+ou=ca,o=example"),
             ] {
                 assert_eq!(
@@ -477,9 +500,15 @@ mod tests {
             let other = format!("{{ serialNumber {decimal}, issuer rdnSequence:\"o=example\" }}");
             assert_ne!(key(certificate_assertion_key, other.as_bytes()), Ok(value));
         }
-        for bad in
-            ["", "1", "{ serialNumber 1 }", "{ serialNumber x, issuer rdnSequence:\"cn=a\" }", "x$cn=a"]
-        {
+        for bad in [
+            "",
+            "1",
+            "{ serialNumber 1 }",
+            "{ serialNumber x, issuer rdnSequence:\"cn=a\" }",
+            "{ serialNumber ''H, issuer \"cn=a\" }",
+            "{ serialNumber 1, issuer cn=a }",
+            "x$cn=a",
+        ] {
             assert!(key(certificate_assertion_key, bad.as_bytes()).is_err(), "{bad}");
         }
     }

@@ -52,6 +52,8 @@ pub(crate) enum Form {
     TextFirst,
     /// Serial number and issuer of a certificate.
     Certificate,
+    /// Serial number and issuer of an attribute certificate.
+    AttributeCertificate,
     /// Both halves of a certificate pair.
     CertificatePair,
     /// Time and issuer of a revocation list.

@@ -8,8 +8,9 @@ use crate::syntax_text::{
     auth_password_parts, bit_string, hex_digits, split_name_and_uid, text, unescape_line,
 };
 use crate::{
-    Fault, MatchingRule, Schema, ValueError, certificate, certificate::component, integer, name_key, oid,
-    time,
+    Fault, MatchingRule, Schema, ValueError, certificate,
+    certificate::{attribute, component},
+    integer, name_key, oid, time,
 };
 
 impl MatchingRule {
@@ -94,6 +95,7 @@ impl Form {
             Form::IntegerFirst => integer::key(first_component(value)?, out),
             Form::TextFirst => IGNORE_CASE.value(first_component(value).unwrap_or(value), out),
             Form::Certificate => certificate::certificate_key(schema, value, depth, out),
+            Form::AttributeCertificate => attribute::key(schema, value, depth, out),
             Form::CertificatePair => certificate::pair_key(schema, value, depth, out),
             Form::CertificateList => certificate::list_key(schema, value, depth, out),
             Form::CertificateParts => component::certificate_key(schema, value, depth, out),
@@ -114,6 +116,7 @@ impl Form {
             Form::IntegerFirst => integer::key(value, out),
             Form::TextFirst => IGNORE_CASE.value(value, out),
             Form::Certificate => certificate::certificate_assertion_key(schema, value, out),
+            Form::AttributeCertificate => attribute::assertion_key(schema, value, out),
             Form::CertificatePair => certificate::pair_assertion_key(schema, value, out),
             Form::CertificateList => certificate::list_assertion_key(schema, value, out),
             Form::Algorithm => certificate::algorithm_assertion_key(value, out),

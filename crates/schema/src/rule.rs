@@ -32,6 +32,7 @@ impl MatchingRule {
                 | Form::ObjectIdentifier
                 | Form::OidFirst
                 | Form::Certificate
+                | Form::AttributeCertificate
                 | Form::CertificatePair
                 | Form::CertificateList
                 | Form::CertificateParts

@@ -1,5 +1,5 @@
-//! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, 3112, 4523, 4530,
-//! draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
+//! The matching rules we have: RFC 4517 section 4.2 in full, and those of RFC 2252/X.520, X.509, 3112, 4523,
+//! 4530, draft-chu-ldap-csn, and the bit and chain rules of Active Directory.
 
 use self::Comparison::{AllBits, AnyBit, ByUse, Chain, CsnReplica, Parts, Password, Word};
 use self::RuleUse::{Equality, Extensible, Ordering, Substring};
@@ -146,6 +146,13 @@ pub(crate) static RULES: &[RuleInfo] = &[
         rule("2.5.13.39", "certificateListMatch", Extensible, Form::CertificateListParts, "1.3.6.1.1.15.6"),
     ),
     rule("2.5.13.40", "algorithmIdentifierMatch", Equality, Form::Algorithm, "1.3.6.1.1.15.7"),
+    rule(
+        "2.5.13.45",
+        "attributeCertificateExactMatch",
+        Equality,
+        Form::AttributeCertificate,
+        "1.3.6.1.4.1.4203.666.11.10.2.2",
+    ),
     rule("1.3.6.1.4.1.1466.109.114.1", "caseExactIA5Match", Equality, EXACT_IA5, IA5_STRING),
     rule("1.3.6.1.4.1.1466.109.114.2", "caseIgnoreIA5Match", Equality, IGNORE_IA5, IA5_STRING),
     rule(

@@ -37,6 +37,7 @@ pub enum NameSyntax {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Check {
     Any,
+    AttributeCertificate,
     AttributeTypeDescription,
     AuthPassword,
     BitString,
@@ -154,14 +155,19 @@ const TABLE: &[(&str, &str, Check)] = &[
     ("1.3.6.1.4.1.4203.1.1.2", "authentication password syntax", Check::AuthPassword),
     ("1.3.6.1.4.1.4203.666.11.2.1", "CSN", Check::Csn),
     ("1.3.6.1.4.1.4203.666.11.2.4", "CSN SID", Check::CsnReplica),
+    // Attribute certificates (X.509 clause 12): no document gives their syntaxes OIDs; these are OpenLDAP's.
+    ("1.3.6.1.4.1.4203.666.11.10.2.1", "X.509 AttributeCertificate", Check::AttributeCertificate),
+    (
+        "1.3.6.1.4.1.4203.666.11.10.2.2",
+        "X.509 AttributeCertificate Exact Assertion",
+        Check::CertificateAssertion,
+    ),
     ("1.2.840.113556.1.4.906", "Large Integer", Check::Integer),
     // Those of other servers, so that their schema files load.
     ("1.3.6.1.4.1.4203.1.1.1", "OpenLDAP User Password", Check::Any),
     ("1.3.6.1.4.1.4203.666.2.1", "OpenLDAP Experimental ACI", Check::DirectoryString),
     ("1.3.6.1.4.1.4203.666.2.7", "OpenLDAP authz", Check::DirectoryString),
     ("1.3.6.1.4.1.4203.666.11.5.3.1", "OpenLDAP audit control", Check::DirectoryString),
-    ("1.3.6.1.4.1.4203.666.11.10.2.1", "X.509 AttributeCertificate", Check::Any),
-    ("1.3.6.1.4.1.4203.666.11.10.2.2", "AttributeCertificate Exact Assertion", Check::DirectoryString),
     ("1.3.6.1.4.1.4203.666.11.10.2.3", "AttributeCertificate Assertion", Check::DirectoryString),
     ("1.2.36.79672281.1.5.0", "RDN", Check::DirectoryString),
     ("1.2.840.113549.1.8.1.1", "PKCS#8 PrivateKeyInfo", Check::Any),
@@ -203,9 +209,9 @@ pub(crate) fn built_in() -> Vec<Syntax> {
 
 impl Syntax {
     fn new(oid: String, description: &str, check: Check, binary_transfer: bool) -> Syntax {
-        use Check::{Any, Certificate, CertificateList, CertificatePair};
-        let binary_transfer =
-            binary_transfer || matches!(check, Certificate | CertificateList | CertificatePair);
+        use Check::{Any, AttributeCertificate, Certificate, CertificateList, CertificatePair};
+        let is_der = matches!(check, AttributeCertificate | Certificate | CertificateList | CertificatePair);
+        let binary_transfer = binary_transfer || is_der;
         let human_readable = !binary_transfer && check != Any;
         // The two X- terms are those that OpenLDAP publishes; clients use them to distinguish text from binary.
         let mut hints = String::new();

@@ -59,6 +59,7 @@ impl Check {
             Check::Guide => syntax_guide::guide(value),
             Check::EnhancedGuide => syntax_guide::enhanced_guide(value),
             Check::Certificate => certificate::check_certificate(value),
+            Check::AttributeCertificate => certificate::attribute::check(value),
             Check::CertificateList => certificate::check_list(value),
             Check::CertificatePair => certificate::check_pair(value),
             Check::AttributeTypeDescription

@@ -257,7 +257,11 @@ fn family(check: Check) -> Family {
         Check::GeneralizedTime | Check::UtcTime => Family::Time,
         Check::Boolean => Family::Boolean,
         Check::Dn | Check::NameAndUid => Family::Name,
-        Check::Any | Check::Certificate | Check::CertificateList | Check::CertificatePair => Family::Bytes,
+        Check::Any
+        | Check::AttributeCertificate
+        | Check::Certificate
+        | Check::CertificateList
+        | Check::CertificatePair => Family::Bytes,
         _ => Family::Text,
     }
 }

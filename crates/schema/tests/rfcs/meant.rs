@@ -274,6 +274,12 @@ pub(super) const WITHOUT_TEXT: &[(&str, &str)] = &[
         "CSNMatch CSNOrderingMatch CSNSIDMatch contextCSN entryCSN",
         "draft-chu-ldap-csn, with the OIDs of OpenLDAP",
     ),
+    (
+        "attributeCertificateExactMatch attributeCertificateAttribute attributeCertificateRevocationList \
+         aACertificate attributeAuthorityRevocationList attributeDescriptorCertificate protPrivPolicy pmiUser pmiAA \
+         pmiSOA attCertCRLDistributionPt protectedPrivilegePolicy",
+        "X.509 clause 17, in ASN.1",
+    ),
     ("configContext monitorContext rootDSE dgIdentity entryExpireTimestamp", "OpenLDAP"),
     (
         "pwdAccountTmpLockoutEnd pwdCheckModule pwdCheckModuleArg pwdPolicyChecker pwdUseCheckModule",

@@ -1,0 +1,134 @@
+//! Attribute certificates made here, octet by octet, and assertions about their serial number and issuer.
+
+use ber::Tag;
+
+use super::*;
+
+fn element(tag: u8, content: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    ber::put_element(&mut out, Tag(tag), content);
+    out
+}
+
+fn sequence(parts: &[Vec<u8>]) -> Vec<u8> {
+    element(0x30, &parts.concat())
+}
+
+fn directory_name(common_name: &str) -> Vec<u8> {
+    let ava = sequence(&[element(6, &[0x55, 4, 3]), element(0x0c, common_name.as_bytes())]);
+    element(0xa4, &sequence(&[element(0x31, &ava)]))
+}
+
+/// Returns an attribute certificate (version 2 with `is_v2`) with this serial number and issuer.
+fn certificate(is_v2: bool, serial: &[u8], issuer: Vec<u8>) -> Vec<u8> {
+    let algorithm = sequence(&[element(6, &[0x2b, 0x65, 0x70])]);
+    let validity = sequence(&[element(0x18, b"20260101000000Z"), element(0x18, b"20270101000000Z")]);
+    let prescription = sequence(&[element(6, &[0x2a, 3, 4]), element(0x31, &element(0x0c, b"aspirin"))]);
+    let mut body = if is_v2 { element(2, &[1]) } else { Vec::new() };
+    let holder = element(0xa1, &directory_name("Patient"));
+    body.extend(if is_v2 { sequence(&[holder]) } else { holder });
+    body.extend(
+        [issuer, algorithm.clone(), element(2, serial), validity, sequence(&[prescription])].concat(),
+    );
+    sequence(&[element(0x30, &body), algorithm, element(3, &[0, 1])])
+}
+
+fn v2(parts: &[Vec<u8>]) -> Vec<u8> {
+    element(0xa0, &parts.concat())
+}
+
+fn of_value(value: &[u8]) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::new();
+    key(&Schema::shipped(), value, 0, &mut out).map(|()| out)
+}
+
+fn of_assertion(assertion: &str) -> Result<Vec<u8>, Fault> {
+    let mut out = Vec::new();
+    assertion_key(&Schema::shipped(), assertion.as_bytes(), &mut out).map(|()| out)
+}
+
+#[test]
+fn certificates_match_their_assertions() {
+    let doctor = certificate(true, &[0, 0x80], v2(&[sequence(&[directory_name("Doctor")])]));
+    let old = certificate(false, &[0, 0x80], sequence(&[directory_name("Doctor")]));
+    for assertion in [
+        "{ serialNumber 128, issuer { issuerName { directoryName:rdnSequence:\"CN=doctor\" } } }",
+        "{ issuer { issuerName {directoryName:rdnSequence:\"cn=DOCTOR\"} }, serialNumber '0080'H }",
+        "{ serialNumber 128, issuer v2Form:{ issuerName { directoryName:rdnSequence:\"cn=doctor\" } } }",
+        "{ serialNumber 128, issuer v1Form:{ directoryName:rdnSequence:\"cn=doctor\" } }",
+    ] {
+        assert_eq!(of_assertion(assertion), of_value(&doctor), "{assertion}");
+        assert_eq!(of_assertion(assertion), of_value(&old), "{assertion}");
+    }
+    for other in [
+        "{ serialNumber 129, issuer { issuerName { directoryName:rdnSequence:\"cn=doctor\" } } }",
+        "{ serialNumber 128, issuer { issuerName { directoryName:rdnSequence:\"cn=nurse\" } } }",
+        "{ serialNumber 128, issuer { issuerName { dNSName:\"cn=doctor\" } } }",
+        "{ serialNumber 128, issuer { baseCertificateID { issuer { directoryName:rdnSequence:\"cn=doctor\" }, \
+         serial 128 } } }",
+    ] {
+        assert!(of_assertion(other).is_ok(), "{other}");
+        assert_ne!(of_assertion(other), of_value(&doctor), "{other}");
+    }
+}
+
+#[test]
+fn issuers_of_every_form() {
+    let names = sequence(&[
+        element(0x81, b"Doctor@Example.COM"),
+        element(0x82, b"Example.COM"),
+        element(0x86, b"http://example.com/A"),
+        element(0x87, &[127, 0, 0, 1]),
+        element(0x88, &[0x2a, 3]),
+    ]);
+    let value = certificate(true, &[1], v2(&[names]));
+    let asserted = "{ serialNumber 1, issuer { issuerName { rfc822Name:\"Doctor@example.com\", \
+                    dNSName:\"EXAMPLE.com\", uniformResourceIdentifier:\"http://example.com/A\", \
+                    iPAddress:'7F000001'H, registeredID:1.2.3 } } }";
+    assert_eq!(of_assertion(asserted), of_value(&value));
+    assert_ne!(of_assertion(&asserted.replace("Doctor@", "doctor@")), of_value(&value));
+    assert_ne!(of_assertion(&asserted.replace("/A", "/a")), of_value(&value));
+
+    // The form that slapd writes.
+    let base = element(0xa0, &[sequence(&[directory_name("CA")]), element(2, &[7])].concat());
+    let value = certificate(true, &[1], v2(&[base]));
+    let asserted = "{ serialNumber '01'H, issuer { baseCertificateID { issuer { \
+                    directoryName:rdnSequence:\"cn=ca\" }, serial '07'H } } }";
+    assert_eq!(of_assertion(asserted), of_value(&value));
+    assert_ne!(of_assertion(&asserted.replace("'07'", "'08'")), of_value(&value));
+
+    let name = sequence(&[directory_name("Doctor")]);
+    let with_digest = certificate(true, &[1], v2(&[name.clone(), element(0xa1, &element(10, &[0]))]));
+    assert_ne!(of_value(&with_digest), of_value(&certificate(true, &[1], v2(&[name]))));
+}
+
+#[test]
+fn undefined_assertions() {
+    for bad in [
+        "",
+        "{ serialNumber 1 }",
+        "{ serialNumber x, issuer { issuerName { dNSName:\"a\" } } }",
+        "{ serialNumber 1, issuer { issuerName { directoryName:\"cn=a\" } } }",
+        "{ serialNumber 1, issuer { issuerName { otherName:{ type-id 1.2, value \"\" } } } }",
+        "{ serialNumber 1, issuer { objectDigestInfo { digestedObjectType publicKey } } }",
+        "{ serialNumber 1, issuer { baseCertificateID { serial 1 } } }",
+        "{ serialNumber 1, issuer rdnSequence:\"cn=a\" }",
+    ] {
+        assert!(of_assertion(bad).is_err(), "{bad}");
+    }
+}
+
+#[test]
+fn every_truncation_is_refused() {
+    let whole = certificate(true, &[1], v2(&[sequence(&[directory_name("Doctor")])]));
+    assert_eq!(check(&whole), Ok(()));
+    for size in 0..whole.len() {
+        assert!(check(&whole[..size]).is_err(), "{size}");
+    }
+    assert!(check(&[&whole[..], &[0]].concat()).is_err());
+    for offset in 0..whole.len() {
+        let mut broken = whole.clone();
+        broken[offset] ^= 0xff;
+        let _ = of_value(&broken); // must not panic
+    }
+}
