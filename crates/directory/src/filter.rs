@@ -564,6 +564,23 @@ impl Term {
         Ok(term)
     }
 
+    /// Adds the normal forms of names whose entries were known by their spelling, so that the filter also fits entries
+    /// outside the tree.
+    pub(crate) fn complete_names(&mut self, schema: &Schema) {
+        let complete = &mut |item: &mut Item| {
+            if let (Test::Equal(rule, key), Some(target)) = (&mut item.test, &mut item.target)
+                && target.name.is_none()
+            {
+                target.name = name_in(schema, target.text.as_bytes());
+                key.clear();
+                // A name that an entry has conforms to the syntax.
+                let _ = rule.normalize_assertion(schema, target.text.as_bytes(), key);
+            }
+            Ok(())
+        };
+        let _: Result<(), OperationError> = self.for_each_item(complete);
+    }
+
     /// Finds the entries that the asserted names mean. Call it once before use, on the snapshot for which the filter
     /// was compiled.
     pub(crate) fn find_targets(&mut self, names: &dyn Names) -> Result<(), OperationError> {

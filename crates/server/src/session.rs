@@ -587,7 +587,7 @@ impl Session {
                     out,
                     head.id,
                     &result,
-                    None,
+                    head.is_refresh.then_some(ldap::oids::REFRESH),
                     value,
                     controls.as_controls(),
                 );

@@ -477,6 +477,29 @@ impl Term {
             Term::Item(item) => in_memory_subject(item, schema, description),
         }
     }
+
+    /// Appends the names that the term compares with values of an attribute of an entry outside the tree. Returns false
+    /// if it tests the values in another way.
+    pub(crate) fn compared_names<'t>(
+        &'t self,
+        schema: &Schema,
+        description: &AttributeDescription,
+        found: &mut Vec<&'t Target>,
+    ) -> bool {
+        match self {
+            Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
+            Term::And(terms) | Term::Or(terms) => {
+                terms.iter().all(|term| term.compared_names(schema, description, found))
+            }
+            Term::Not(term) => term.compared_names(schema, description, found),
+            Term::Item(item) if !in_memory_subject(item, schema, description) => true,
+            Term::Item(Item { test: Test::Equal(..), target: Some(target), .. }) => {
+                found.push(target);
+                true
+            }
+            Term::Item(_) => false,
+        }
+    }
 }
 
 /// An entry outside the tree, with resolved attributes.

@@ -11,6 +11,7 @@ use store::{Batch, Direction};
 use super::{attach_attribute, ends};
 use crate::catalog::{Catalog, normal_value};
 use crate::model::entry::{Content, EntryRow};
+use crate::model::limits::STALE_ROWS_BYTES;
 use crate::model::name::name_in;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
@@ -43,8 +44,29 @@ pub(crate) fn follow_schema(
     if !has_new_names(before, now) {
         return Ok(Vec::new());
     }
-    let mut stale = Vec::new();
-    for row in batch.scan(VALUES, (Bound::Unbounded, Bound::Unbounded), Direction::Forward) {
+    // Before texts become links, which have the new form.
+    let indexes = stale_indexes(batch, before, now)?;
+    let mut after = None;
+    loop {
+        let (stale, last) = stale_rows(batch, now, after.as_deref())?;
+        stale.iter().try_for_each(|row| row.follow(batch, (before, now), position))?;
+        after = match last {
+            Some(last) => Some(last),
+            None => return Ok(indexes),
+        };
+    }
+}
+
+/// Returns the stale rows after a key, and the last key examined if rows follow: the texts returned have about
+/// [`STALE_ROWS_BYTES`]. A row that moves has its new form if it is met again.
+fn stale_rows(
+    batch: &Batch<'_>,
+    now: &Catalog,
+    after: Option<&[u8]>,
+) -> Result<(Vec<StaleRow>, Option<Vec<u8>>)> {
+    let (mut stale, mut bytes) = (Vec::new(), 0);
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    for row in batch.scan(VALUES, (from, Bound::Unbounded), Direction::Forward) {
         let (key, text) = row?;
         let (source, attribute) = split_link_key(key).ok_or_else(|| damaged_row("values", EntryId::ROOT))?;
         let old = key.get(12..).unwrap_or_default();
@@ -55,12 +77,13 @@ pub(crate) fn follow_schema(
         }
         if key != value_key(source, attribute, &normal_value(&now.schema, def, text)) {
             stale.push(StaleRow { source, attribute, old: old.to_vec(), text: text.to_vec() });
+            bytes += key.len() + text.len();
+            if bytes >= STALE_ROWS_BYTES {
+                return Ok((stale, Some(key.to_vec())));
+            }
         }
     }
-    // Before texts become links, which have the new form.
-    let indexes = stale_indexes(batch, before, now)?;
-    stale.iter().try_for_each(|row| row.follow(batch, (before, now), position))?;
-    Ok(indexes)
+    Ok((stale, None))
 }
 
 impl StaleRow {

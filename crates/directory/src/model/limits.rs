@@ -301,6 +301,9 @@ pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 /// look-up.
 pub const TOMBSTONES_SLICE_BYTES: usize = if cfg!(test) { 4_000 } else { 64 << 10 };
 
+/// Octets of values with former normal forms after which those read so far move, when definitions are added.
+pub const STALE_ROWS_BYTES: usize = if cfg!(test) { 200 } else { 1 << 20 };
+
 /// Maximum length of a deleted entry that a search returns with its values, in octets.
 pub const TOMBSTONE_RESULT_MAX: usize = if cfg!(test) { 2_000 } else { 256 << 10 };
 

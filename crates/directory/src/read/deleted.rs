@@ -13,7 +13,7 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{DELETED, EntryId};
 use crate::model::tombstone::{KIND_ENTRY, Tombstone, TombstonePlace, uuid_prefix};
 use crate::tree::{TreeState, damaged_row};
-pub(crate) use entry::Deleted;
+pub(crate) use entry::{Deleted, Links};
 
 /// Returns a part of the list, the newest first. It examines a bounded number of tombstones; the caller has checked
 /// that the requester may use the operation.

@@ -211,10 +211,8 @@ impl Rules<'_> {
     fn check(&self, change: &ReadChange<'_>) -> Result<()> {
         match self.may_make(change) {
             true if !self.is_of_own_name(change) || !self.changes_end(change)? => Ok(()),
-            true => self.refuse(
-                change,
-                ": the right to join or leave does not cover the end of a value that the entry has",
-            ),
+            true => self
+                .refuse(change, ": the right to join does not cover the end of a value that the entry has"),
             false => self.refuse(change, ""),
         }
     }
@@ -227,12 +225,12 @@ impl Rules<'_> {
             && self.at.over_values(WRITE, type_id).is_none()
     }
 
-    /// Returns true if the requester's own name, as a value of the entry, would lose its end or get another one: by an
-    /// add, also with other options, or by a delete after which the requester may join again.
+    /// Returns true if an add, also with other options, would give the requester's own name, as a value of the entry,
+    /// another end. A delete only ends it earlier: a requester who may join again could do so after the end, too.
     fn changes_end(&self, change: &ReadChange<'_>) -> Result<bool> {
         let type_id = change.description.type_id;
         let Some(own) = self.rights.own() else { return Ok(false) };
-        if change.operation == ChangeOperation::Delete && !self.at.may_join(type_id) {
+        if change.operation == ChangeOperation::Delete {
             return Ok(false);
         }
         let gives_end = change.operation == ChangeOperation::Add && change.until.is_some();

@@ -8,10 +8,10 @@ use directory::search::Search;
 use directory::{Outcome, Requester};
 use ldap::oids::{
     AUTHORIZATION_IDENTITY_REQUEST, AUTHORIZATION_IDENTITY_RESPONSE, PASSWORD_EXPIRED, PASSWORD_EXPIRING,
-    PASSWORD_POLICY, POSITION, WHAT_FAILED,
+    PASSWORD_POLICY, POSITION, REFRESH, WHAT_FAILED,
 };
 use ldap::{
-    Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, ResultCode,
+    Control, ControlsBuf, Message, MessageId, PolicyError, PolicyResponse, PolicyWarning, Request, ResultCode,
 };
 
 use replication::OperationId;
@@ -48,6 +48,8 @@ pub(super) struct RequestHead {
     pub(super) wants_policy_of_credentials: bool,
     /// Position of the answer, if it differs from that of the loop's snapshot.
     pub(super) shown: Option<u64>,
+    /// Whether it is a refresh, whose response has the name of the request (RFC 2589 section 4.2).
+    pub(super) is_refresh: bool,
     /// Whether the client asked for the authorization identity after its bind (RFC 3829).
     wants_identity: bool,
     /// The server's part of a SASL exchange, for a bind that does not fail.
@@ -79,6 +81,7 @@ impl RequestHead {
             exchange: 0,
             wants_policy_of_credentials: false,
             shown: None,
+            is_refresh: matches!(&message.request, Request::Extended(request) if request.name == REFRESH),
             wants_identity: operation == Operation::BIND && wants(AUTHORIZATION_IDENTITY_REQUEST),
             sasl_credentials: None,
             sasl_error: None,

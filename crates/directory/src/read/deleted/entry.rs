@@ -4,15 +4,25 @@ use ldap::Dn;
 use uuid::Uuid;
 
 use crate::catalog::AttributeDef;
+use crate::filter::Target;
 use crate::model::limits::TOMBSTONE_RESULT_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::record::Value;
 use crate::model::rows::{DELETED, EntryId};
-use crate::model::tombstone::{Tombstone, TombstonePlace};
+use crate::model::tombstone::{Tombstone, TombstonePlace, delete_prefix};
 use crate::model::virtual_entries::VirtualEntry;
 use crate::tree::{TreeState, damaged_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
+
+/// Values of a link attribute that are resolved to names.
+#[derive(Clone, Copy)]
+pub(crate) enum Links<'t> {
+    None,
+    All,
+    /// Those that may be one of these names.
+    Named(&'t [&'t Target]),
+}
 
 /// A deleted entry, with the name that it would have if it had not been deleted.
 pub(crate) struct Deleted<'s> {
@@ -49,10 +59,10 @@ impl<'s> Deleted<'s> {
 
     /// Returns the entry that results contain. A row of more than [`TOMBSTONE_RESULT_MAX`] octets is shown without
     /// values. Each value of a link attribute costs a look-up: the entry has only those that are `wanted`.
-    pub(crate) fn entry(
+    pub(crate) fn entry<'t>(
         &self,
         state: TreeState<'_>,
-        wanted: impl Fn(&AttributeDef) -> bool,
+        wanted: impl Fn(&AttributeDef) -> Links<'t>,
     ) -> Result<VirtualEntry> {
         let uuid = Uuid::from_bytes(self.head.uuid).to_string();
         let above = Dn::parse(&self.former_dn).ok().and_then(|dn| {
@@ -68,16 +78,29 @@ impl<'s> Deleted<'s> {
         let whole = Tombstone::decode(self.row).ok_or_else(|| damaged_row("deleted", self.place.id))?;
         for (attribute, values) in &whole.values {
             let def = state.catalog.attribute(*attribute);
-            if def.is_link && !wanted(def) {
+            let links = if def.is_link { wanted(def) } else { Links::All };
+            if matches!(links, Links::None) {
                 continue;
             }
+            let others_are_deleted = match links {
+                Links::Named(_) => self.is_of_tree(state)?,
+                _ => true,
+            };
             let mut texts = Vec::with_capacity(values.len());
             for value in values {
                 match value {
                     Value::Bytes(text) => {
                         texts.push(def.value_text(&state.catalog.schema, text).into_owned());
                     }
-                    Value::Link(target) => texts.extend(self.target(state, *target)?),
+                    Value::Link(target) => match links {
+                        Links::Named(names) if names.iter().all(|name| name.entry != Some(*target)) => {
+                            // Only a name that is gone can be one of these by now.
+                            if others_are_deleted {
+                                texts.extend(self.deleted_target(state, *target)?);
+                            }
+                        }
+                        _ => texts.extend(self.target(state, *target)?),
+                    },
                 }
             }
             entry = entry.with(&def.name, texts);
@@ -88,13 +111,25 @@ impl<'s> Deleted<'s> {
     /// Returns the name of an entry that a value names: its present one, or that which it had when it was deleted by
     /// the same request; `None` for an entry that is gone.
     fn target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
-        if let Some(dn) = state.dn(id)? {
-            return Ok(Some(dn.into_bytes()));
+        match state.dn(id)? {
+            Some(dn) => Ok(Some(dn.into_bytes())),
+            None => self.deleted_target(state, id),
         }
+    }
+
+    /// Returns the name that an entry had when it was deleted by the same request as this one.
+    fn deleted_target(&self, state: TreeState<'_>, id: EntryId) -> Result<Option<Vec<u8>>> {
         let place = TombstonePlace { position: self.place.position, id };
         let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
         let head = Tombstone::decode_head(row).ok_or_else(|| damaged_row("deleted", id))?;
         Ok(Some(head.dn.into_bytes()))
+    }
+
+    /// Returns true if the request that deleted the entry deleted others too, which are kept.
+    fn is_of_tree(&self, state: TreeState<'_>) -> Result<bool> {
+        let prefix = delete_prefix(self.place.position);
+        let mut rows = state.read.scan_below(DELETED, &prefix).take(2);
+        Ok(rows.try_fold(0, |count, row| row.map(|_| count + 1))? > 1)
     }
 }
 

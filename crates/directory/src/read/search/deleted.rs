@@ -23,15 +23,15 @@ use super::scanner::{Scanner, Sink as _};
 use super::tree_search::TreeSearch;
 use super::{SearchInputs, Work};
 use crate::catalog::{AttributeDef, Catalog};
-use crate::filter::{InMemory, Matcher, Term, Truth};
+use crate::filter::{InMemory, Matcher, Target, Term, Truth};
 use crate::model::limits::TOMBSTONES_SLICE_BYTES;
 use crate::model::name::{NormalName, name_in, parse_dn};
 use crate::model::outcome::OperationError;
-use crate::model::rows::{DELETED, EntryId};
+use crate::model::rows::{AttrId, DELETED, EntryId};
 use crate::model::tombstone::{KIND_ENTRY, TombstonePlace};
 use crate::model::usable::Uses;
 use crate::model::virtual_entries::VirtualEntry;
-use crate::read::deleted::{Deleted, newest};
+use crate::read::deleted::{Deleted, Links, newest};
 use crate::snapshot::Snapshot;
 use crate::tree::damaged_row;
 
@@ -100,7 +100,7 @@ impl SearchInputs<'_> {
         let Some(place) = newest(state, &uuid)? else { return Ok(None) };
         let Some(row) = state.read.get(DELETED, &place.key())? else { return Ok(None) };
         let deleted = Deleted::of(state, (place, row), self.rights.is_administrator())?;
-        let entry = deleted.entry(state, |_| true)?;
+        let entry = deleted.entry(state, |_| Links::All)?;
         let [asked, own] =
             [&dn, &parse_dn(&entry.dn)?].map(|dn: &Dn<'_>| NormalName::of(dn, &state.catalog.schema));
         Ok((asked.failure.is_none() && asked.key == own.key).then_some((own.key, Cow::Owned(entry))))
@@ -235,15 +235,18 @@ impl DeletedSearch {
             let in_memory = InMemory { dn: &entry.dn, attributes: resolved(schema, entry) };
             terms.iter().all(|term| matcher.truth_in_memory(term, catalog, &in_memory) == Truth::True)
         };
-        if !passes(&terms.plain, &deleted.entry(state, |_| false)?) {
+        if !passes(&terms.plain, &deleted.entry(state, |_| Links::None)?)
+            || !(terms.linked.is_empty()
+                || passes(&terms.linked, &deleted.entry(state, |def| terms.links(def))?))
+        {
             return Ok(None);
         }
         let selection = &scanner.writer.selection;
-        let entry = deleted.entry(state, |def| {
-            selection.selects(catalog, &def.description)
-                || terms.linked.iter().any(|term| term.tests(schema, &def.description))
-        })?;
-        Ok(passes(&terms.linked, &entry).then_some(entry))
+        let selected = |def: &AttributeDef| match selection.selects(catalog, &def.description) {
+            true => Links::All,
+            false => Links::None,
+        };
+        deleted.entry(state, selected).map(Some)
     }
 
     /// Returns true if a deleted entry is in scope.
@@ -264,6 +267,8 @@ struct Terms<'a> {
     /// Those that test links.
     linked: Vec<&'a Term>,
     plain: Vec<&'a Term>,
+    /// Link attributes that are tested, and the names with which they are compared; `None` for other tests.
+    tested: Vec<(AttrId, Option<Vec<&'a Target>>)>,
 }
 
 impl Terms<'_> {
@@ -274,8 +279,26 @@ impl Terms<'_> {
         };
         let links: Vec<&AttributeDef> = catalog.attributes().iter().filter(|def| def.is_link).collect();
         let has_links = |term: &&Term| links.iter().any(|def| term.tests(&catalog.schema, &def.description));
-        let (linked, plain) = terms.iter().partition(has_links);
-        Terms { linked, plain }
+        let (linked, plain): (Vec<&Term>, _) = terms.iter().partition(has_links);
+        let mut tested = Vec::new();
+        for def in links {
+            if linked.iter().any(|term| term.tests(&catalog.schema, &def.description)) {
+                let mut names = Vec::new();
+                let mut is_by_name =
+                    |term: &&'a Term| term.compared_names(&catalog.schema, &def.description, &mut names);
+                tested.push((def.id, linked.iter().all(&mut is_by_name).then_some(names)));
+            }
+        }
+        Terms { linked, plain, tested }
+    }
+
+    /// Returns the values of a link attribute that decide the terms.
+    fn links(&self, def: &AttributeDef) -> Links<'_> {
+        match self.tested.iter().find(|(id, _)| *id == def.id) {
+            None => Links::None,
+            Some((_, None)) => Links::All,
+            Some((_, Some(names))) => Links::Named(names),
+        }
     }
 }
 

@@ -92,7 +92,11 @@ impl TreeSearch {
         let mut scope = SearchScope::of(base, request, controls);
         let state = scope.seen_in(snapshot.state());
         let referrals = scope.prepare(snapshot, rights)?;
-        let filter = filter.unwrap_or_else(|| Term::prepared(snapshot, rights.shown(), request.filter))?;
+        let mut filter =
+            filter.unwrap_or_else(|| Term::prepared(snapshot, rights.shown(), request.filter))?;
+        if controls.shows_deleted().is_some() {
+            filter.complete_names(&state.catalog.schema);
+        }
         let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
         let clients = &state.settings.general.member_of_clients;
         if !clients.is_empty() && selection.is_all_user() && is_client_of(snapshot, inputs.context, clients) {

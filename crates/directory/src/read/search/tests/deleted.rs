@@ -122,6 +122,36 @@ fn values_that_name_entries_are_returned_by_name() {
     assert_eq!(below.dns().len(), 11);
 }
 
+/// Regression test: the second search with the same spelling of a member's name found no deleted group, because a
+/// filter with a known name has no normal form.
+#[test]
+fn deleted_groups_are_found_by_each_kind_of_member() {
+    let mut directory = keeping();
+    let team = format!("cn=team,{PEOPLE}");
+    // Of the members, one exists, and one was deleted before: the group has its name as text.
+    let text = format!("cn=nobody,{PEOPLE}");
+    ok(directory.modify(&team, &[(ChangeOperation::Add, "member", &[&text])]));
+    ok(directory.delete(&team));
+    let spelled = format!("CN=P9, {PEOPLE}");
+    for round in 0..3 {
+        for (filter, count) in [
+            (format!("(member={})", person(9)), 1),
+            (format!("(member={spelled})"), 1),
+            (format!("(member={text})"), 1),
+            (format!("(member={})", person(8)), 0),
+            (format!("(!(member={}))", person(9)), 0),
+            (format!("(!(member={}))", person(8)), 1),
+            (format!("(|(member={})(member={}))", person(8), person(9)), 1),
+            (format!("(&(member={})(member=*))", person(9)), 1),
+            ("(member=*)".to_owned(), 1),
+        ] {
+            let filter = format!("(&(isDeleted=TRUE)(cn=team){filter})");
+            let found = showing(SUFFIX, Scope::WholeSubtree, &filter).ask(&directory);
+            assert_eq!(found.dns().len(), count, "round {round}: {filter}");
+        }
+    }
+}
+
 #[test]
 fn large_deleted_entries_are_returned_without_values() {
     let mut directory = keeping();
