@@ -9,9 +9,9 @@
 //! | 2, baseCertificateID | the issuer's general names after their length (four octets); serial number as above |
 //! | 3, objectDigestInfo | its DER content |
 //!
-//! Version 1 has general names alone as the issuer; they are the same as issuerName of version 2. Keys of general names:
-//! a directory name has the key of a DN; a DNS name and the part of a mail address after `@` are in lower case
-//! (RFC 5280 sections 7.2, 7.5); others keep their content.
+//! Version 1 has general names alone as the issuer; they are the same as issuerName of version 2. A directory name has
+//! the key of a DN; a DNS name, and the part of a mail address after `@`, are in lower case (RFC 5280 sections 7.2 and
+//! 7.5); other general names keep their content.
 
 use ber::{BerError, Reader, Tag};
 
@@ -138,8 +138,8 @@ fn write_folded(choice: u8, content: &[u8], out: &mut Vec<u8>) {
     out.get_mut(start + kept..).unwrap_or_default().make_ascii_lowercase();
 }
 
-/// Appends the key of `{ serialNumber 1, issuer { issuerName { directoryName:rdnSequence:"..." } } }`. The issuer is also
-/// accepted with the name of its form in RFC 5755: `v2Form:{ issuerName {...} }`, `v1Form:{ directoryName:... }`.
+/// Appends the key of `{ serialNumber 1, issuer { issuerName { directoryName:rdnSequence:"..." } } }`. The issuer is
+/// also accepted with the name of its form in RFC 5755: `v2Form:{ issuerName {...} }`, `v1Form:{ directoryName:... }`.
 pub(crate) fn assertion_key(schema: &Schema, value: &[u8], out: &mut Vec<u8>) -> Result<(), Fault> {
     let components = gser::sequence(text(value)?)?;
     write_serial_text(gser::component(&components, "serialNumber", "serialNumber")?, out)?;
