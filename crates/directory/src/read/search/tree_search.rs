@@ -81,6 +81,19 @@ pub(super) struct Tally {
     rejected_count: u64,
 }
 
+/// Returns the filter, which was prepared before or is now. That of deleted entries has the normal forms of its names.
+fn prepared_filter(
+    inputs: &SearchInputs<'_>,
+    filter: Option<Result<Term, OperationError>>,
+) -> Result<Term, OperationError> {
+    let SearchInputs { snapshot, rights, request, controls, .. } = *inputs;
+    let mut filter = filter.unwrap_or_else(|| Term::prepared(snapshot, rights.shown(), request.filter))?;
+    if controls.shows_deleted().is_some() {
+        filter.complete_names(&snapshot.state().catalog.schema);
+    }
+    Ok(filter)
+}
+
 impl TreeSearch {
     pub(super) fn start(
         inputs: &SearchInputs<'_>,
@@ -92,11 +105,7 @@ impl TreeSearch {
         let mut scope = SearchScope::of(base, request, controls);
         let state = scope.seen_in(snapshot.state());
         let referrals = scope.prepare(snapshot, rights)?;
-        let mut filter =
-            filter.unwrap_or_else(|| Term::prepared(snapshot, rights.shown(), request.filter))?;
-        if controls.shows_deleted().is_some() {
-            filter.complete_names(&state.catalog.schema);
-        }
+        let filter = prepared_filter(inputs, filter)?;
         let mut selection = Selection::of(request.attributes, state.catalog, rights.shown());
         let clients = &state.settings.general.member_of_clients;
         if !clients.is_empty() && selection.is_all_user() && is_client_of(snapshot, inputs.context, clients) {
