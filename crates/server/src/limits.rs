@@ -640,8 +640,15 @@ pub const LOG_READS_MAX: usize = 1_024;
 /// Longest time that a request of a replica waits for records.
 pub const LOG_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// Number of blocks of records that are kept because other replicas may ask for them.
-pub const LOG_BLOCKS_KEPT: usize = 16;
+/// Bytes of blocks of records that are kept because other replicas may ask for them; the last block may be larger.
+pub const LOG_BLOCKS_BYTES: usize = 8 << 20;
+
+/// Time by which each answer to a replica delays the records that come after it, so that answers to many replicas do
+/// not take the time of changes.
+pub const LOG_ANSWER_PAUSE: Duration = Duration::from_micros(200);
+
+/// Longest such delay.
+pub const LOG_PAUSE_MAX: Duration = Duration::from_millis(10);
 
 /// Interval between comparisons of a slice of the data with that of replicas.
 pub const COMPARE_INTERVAL: Duration = Duration::from_secs(600);

@@ -34,13 +34,16 @@ pub(crate) struct Address {
     pub(crate) ticket: u64,
 }
 
+/// Value of a response, which the answers to several clients share.
+pub(crate) type SharedValue = Arc<Vec<u8>>;
+
 /// The answer to a change.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) address: Address,
     pub(crate) outcome: Outcome,
-    /// The value of the answer to an extended operation.
-    pub(crate) value: Option<Vec<u8>>,
+    /// The value of the answer to an extended operation, which answers may share.
+    pub(crate) value: Option<SharedValue>,
     /// Position of the change's record, if it has one.
     pub(crate) position: Option<u64>,
     /// The same for each change of a transaction.

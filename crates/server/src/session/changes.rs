@@ -190,7 +190,7 @@ impl Session {
                 self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
             }
             Some((head, _)) => {
-                let event_facts = (answer.value.as_deref(), answer.position);
+                let event_facts = (answer.value.as_deref().map(Vec::as_slice), answer.position);
                 self.answer_change(context, &head, &answer.outcome, event_facts, out);
             }
             None => {}

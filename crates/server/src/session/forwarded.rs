@@ -112,7 +112,7 @@ impl Session {
                 return self.answer(context, head, &outcome, out);
             }
         };
-        let result = forwarding::forwarded_result(answer.outcome.clone(), answer.value.clone());
+        let result = forwarding::forwarded_result(answer.outcome.clone(), answer.value.as_deref().cloned());
         let reply = forward::Answer { operation, reply: Reply::Decided { position, result } };
         let value = forward::encode_answers(&[reply]);
         self.answer_with(context, head, &Outcome::success(), Some(&value), out);

@@ -429,8 +429,9 @@ impl Session {
         out: &mut Vec<u8>,
     ) {
         let is_made = answer.outcome.code == ResultCode::SUCCESS;
-        let (mut outcome, mut value) = (answer.outcome.clone(), answer.value.clone());
-        let result = answer.value.as_deref().and_then(EndTransactionResult::decode).unwrap_or_default();
+        let (mut outcome, mut value) = (answer.outcome.clone(), answer.value.as_deref().cloned());
+        let result =
+            answer.value.as_deref().and_then(|value| EndTransactionResult::decode(value)).unwrap_or_default();
         for (place, SettledChange { head: change, password }) in changes.into_iter().enumerate() {
             let has_failed = result.failed == Some(change.id);
             if has_failed {

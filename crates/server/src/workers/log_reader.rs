@@ -2,13 +2,15 @@
 //!
 //! A replica asks for the records after its position. If there are none, its request waits for the next commit, for as
 //! long as it wants. So a replica holds at most one answer of bounded size here, and a slow one holds nothing back:
-//! it asks later, for more. Replicas at the same position share the bytes that were read for one of them.
+//! it asks later, for more. Replicas at the same position share the bytes that were read and encoded for one of them,
+//! and are answered together ([`pace`]).
 //!
 //! The thread starts with the first request.
 
 mod blocks;
 mod comparison;
 mod consumers;
+mod pace;
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,11 +24,12 @@ use replication::comparison::Report;
 use replication::{Lineage, Relation};
 use sha2::{Digest, Sha256};
 
-use self::blocks::Blocks;
+use self::blocks::{Blocks, Frame, Wanted};
 use self::comparison::Comparisons;
 pub(crate) use self::consumers::{Consumer, Consumers};
+use self::pace::Pace;
 use crate::limits::{LOG_READS_MAX, LOG_WAIT_MAX};
-use crate::net::mailbox::{Address, LoopMessage, Mailbox, Written};
+use crate::net::mailbox::{Address, LoopMessage, Mailbox, SharedValue, Written};
 
 /// Bytes of the digest of a record in a request.
 pub(crate) const RECORD_DIGEST_BYTES: usize = 16;
@@ -73,7 +76,29 @@ struct Waiting {
     /// Requests that the thread has and those in `arrived`.
     count: usize,
     has_commit: bool,
+    /// End of the thread's pause. It is not woken before for a request that has all records that are served.
+    pause_end: Option<Instant>,
+    /// Position up to which records are served.
+    served: u64,
+    /// Whether one that arrived does not wait for the end of the pause.
+    has_urgent: bool,
     is_closed: bool,
+}
+
+impl Waiting {
+    /// Adds a request. Returns whether the thread must be woken for it.
+    fn add(&mut self, read: LogRead) -> bool {
+        let is_urgent = self.is_urgent(&read);
+        self.has_urgent |= is_urgent;
+        self.count += 1;
+        self.arrived.push(read);
+        is_urgent
+    }
+
+    /// Whether a request does not wait for the end of the pause.
+    fn is_urgent(&self, read: &LogRead) -> bool {
+        self.pause_end.is_none_or(|end| read.position < self.served || read.until < end)
+    }
 }
 
 /// Reason for which a request is not taken.
@@ -122,10 +147,11 @@ impl LogReader {
         if waiting.count >= LOG_READS_MAX {
             return Err(NotTaken::TooMany);
         }
-        waiting.count += 1;
-        waiting.arrived.push(read);
+        let wakes = waiting.add(read);
         drop(waiting);
-        self.inner.arrived.notify_one();
+        if wakes {
+            self.inner.arrived.notify_one();
+        }
         Ok(())
     }
 
@@ -178,18 +204,18 @@ impl Inner {
     /// Answers requests until the reader is dropped.
     fn work(&self) {
         let (mut reads, mut blocks) = (Vec::new(), Blocks::default());
-        let mut snapshot = None;
-        while self.fetch(&mut reads) {
+        let (mut snapshot, mut pace) = (None, Pace::default());
+        while self.fetch(&mut reads, &pace) {
             // A commit after this is announced, one before it is seen.
             self.wants_commit.store(true, Ordering::SeqCst);
-            let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks);
+            let answered = self.answer_ready(&mut snapshot, &mut reads, &mut blocks, &mut pace);
             if let Err(error) = answered {
                 tracing::error!(%error, "the log cannot be read for replicas");
                 let text = "the log cannot be read: the server's log says why";
                 let refusal = |read: &LogRead| refused(read, ResultCode::OTHER, text);
                 self.post(reads.drain(..).map(|read| refusal(&read)));
             }
-            if reads.is_empty() {
+            if reads.is_empty() || pace.pause_end().is_some() {
                 self.wants_commit.store(false, Ordering::SeqCst);
             }
             if let Some(snapshot) = &mut snapshot {
@@ -198,25 +224,32 @@ impl Inner {
         }
     }
 
-    /// Waits for requests, a commit, or the end of the wait of one of `reads`. Returns false at the end.
-    fn fetch(&self, reads: &mut Vec<LogRead>) -> bool {
+    /// Waits for requests, a commit, or the end of the wait of one of `reads`; during a pause, for its end or a request
+    /// that does not wait for it. Returns false at the end.
+    fn fetch(&self, reads: &mut Vec<LogRead>, pace: &Pace) -> bool {
         let mut waiting = self.lock();
         waiting.count = reads.len() + waiting.arrived.len();
+        (waiting.pause_end, waiting.served) = (pace.pause_end(), pace.served());
+        // Some arrived while the thread worked.
+        waiting.has_urgent = waiting.arrived.iter().any(|read| waiting.is_urgent(read));
         loop {
             if waiting.is_closed {
                 return false;
             }
-            if !waiting.arrived.is_empty() || std::mem::take(&mut waiting.has_commit) {
+            let has_work = match waiting.pause_end {
+                Some(_) => waiting.has_urgent,
+                None => !waiting.arrived.is_empty() || waiting.has_commit,
+            };
+            let until = reads.iter().map(|read| read.until).chain(waiting.pause_end).min();
+            let patience = until.map(|until| until.saturating_duration_since(Instant::now()));
+            if has_work || patience.is_some_and(|patience| patience.is_zero()) {
                 reads.append(&mut waiting.arrived);
+                (waiting.has_commit, waiting.has_urgent) = (false, false);
                 return true;
             }
-            waiting = match reads.iter().map(|read| read.until).min() {
+            waiting = match patience {
                 None => self.arrived.wait(waiting).unwrap_or_else(PoisonError::into_inner),
-                Some(until) => {
-                    let patience = until.saturating_duration_since(Instant::now());
-                    if patience.is_zero() {
-                        return true;
-                    }
+                Some(patience) => {
                     self.arrived.wait_timeout(waiting, patience).unwrap_or_else(PoisonError::into_inner).0
                 }
             };
@@ -229,6 +262,7 @@ impl Inner {
         snapshot: &mut Option<Snapshot>,
         reads: &mut Vec<LogRead>,
         blocks: &mut Blocks,
+        pace: &mut Pace,
     ) -> Result<(), OperationError> {
         let directory = self.directory.upgrade();
         let snapshot = match snapshot {
@@ -246,12 +280,14 @@ impl Inner {
             },
         };
         let (newest, now) = (snapshot.position()?, Instant::now());
+        pace.go_on(newest, now);
         if let Some(directory) = directory.filter(|_| !reads.is_empty()) {
             self.comparisons.go_on(now, || Ok(directory.snapshot()?))?;
         }
         let supplier = Supplier {
             snapshot,
             newest,
+            served: pace.served(),
             generation: self.generation,
             lineage: Lineage::decode(snapshot.lineage()?).unwrap_or_default(),
             comparisons: &self.comparisons,
@@ -270,6 +306,7 @@ impl Inner {
             }
         }
         *reads = later;
+        pace.answered(answers.len(), now);
         self.post(answers.into_iter());
         Ok(())
     }
@@ -299,6 +336,8 @@ impl Inner {
 struct Supplier<'s> {
     snapshot: &'s Snapshot,
     newest: u64,
+    /// Position up to which replicas that wait get records.
+    served: u64,
     generation: [u8; 16],
     lineage: Lineage,
     comparisons: &'s Comparisons,
@@ -311,23 +350,27 @@ impl Supplier<'_> {
         read: &LogRead,
         now: Instant,
         blocks: &mut Blocks,
-    ) -> Result<Option<(Vec<u8>, bool)>, OperationError> {
+    ) -> Result<Option<(SharedValue, bool)>, OperationError> {
         let first = read.position + 1;
         if let Some(refusal) = self.refusal(read)? {
             return Ok(Some((self.without_records(refusal, &[]), false)));
         }
-        if self.newest >= first {
-            let records = blocks.read(self.snapshot, first, self.newest, read.bytes_max)?;
-            let notice = self.comparisons.notice(read);
-            return Ok(Some((records.answer(self.newest, &self.lineage.encode(), first, &notice), true)));
+        let has_waited = read.until <= now;
+        let up_to = if has_waited { self.newest } else { self.served };
+        if up_to >= first {
+            let wanted = Wanted { first, up_to, bytes_max: read.bytes_max };
+            let (lineage, notice) = (self.lineage.encode(), self.comparisons.notice(read));
+            let frame = Frame { newest: self.newest, lineage, notice };
+            return Ok(Some((blocks.answer(self.snapshot, wanted, frame)?, true)));
         }
         let none = || LogPart::Records { first, records: Vec::new() };
         let nothing = || self.without_records(none(), &self.comparisons.notice(read));
-        Ok((read.until <= now).then(|| (nothing(), true)))
+        Ok(has_waited.then(|| (nothing(), true)))
     }
 
-    fn without_records(&self, part: LogPart<'_>, comparison: &[u8]) -> Vec<u8> {
-        LogAnswer { newest: self.newest, lineage: &self.lineage.encode(), part, comparison }.encode()
+    fn without_records(&self, part: LogPart<'_>, comparison: &[u8]) -> SharedValue {
+        let lineage = &self.lineage.encode();
+        Arc::new(LogAnswer { newest: self.newest, lineage, part, comparison }.encode())
     }
 
     /// Returns the reason for which the replica gets no records.
@@ -372,6 +415,6 @@ fn refused(read: &LogRead, code: ResultCode, text: &str) -> Written {
     written(read, Outcome::new(code, text), None)
 }
 
-fn written(read: &LogRead, outcome: Outcome, value: Option<Vec<u8>>) -> Written {
+fn written(read: &LogRead, outcome: Outcome, value: Option<SharedValue>) -> Written {
     Written { address: read.address, outcome, value, position: None, positions: Vec::new() }
 }

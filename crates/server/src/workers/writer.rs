@@ -113,7 +113,7 @@ impl Answer {
     /// Addresses the answer to the operation that waits for it.
     fn to(self, address: Address) -> Written {
         let Answer { outcome, value, position, positions } = self;
-        Written { address, outcome, value, position, positions }
+        Written { address, outcome, value: value.map(Arc::new), position, positions }
     }
 }
 

@@ -1,59 +1,112 @@
-//! Blocks of records that were read for one replica and serve others at the same position.
+//! Blocks of records that were read and encoded for one replica and serve others at the same position.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use directory::{OperationError, Snapshot};
 use ldap::LogRecords;
 
-use crate::limits::LOG_BLOCKS_KEPT;
+use crate::limits::LOG_BLOCKS_BYTES;
+use crate::net::mailbox::SharedValue;
+
+/// Records that an answer is to have.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// Position of the first record. There is one.
+    pub(super) first: u64,
+    /// No record after this position.
+    pub(super) up_to: u64,
+    /// About so many bytes, and at least one record.
+    pub(super) bytes_max: usize,
+}
+
+/// Parts of an answer in addition to its records.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Frame {
+    /// Position of the last record of the log.
+    pub(super) newest: u64,
+    pub(super) lineage: Vec<u8>,
+    pub(super) notice: Vec<u8>,
+}
 
 /// A run of encoded records.
 struct Block {
-    /// Position of the first record, and the limit in bytes that it was read with.
-    first: u64,
-    bytes_max: usize,
-    /// Newest position at the time, if the block ends there.
-    ends_at_newest: Option<u64>,
-    records: Arc<LogRecords>,
+    wanted: Wanted,
+    /// Whether it ends at `up_to`, and not because it is full.
+    ends_there: bool,
+    records: LogRecords,
+    /// The last answer with these records.
+    answer: Option<(Frame, SharedValue)>,
+}
+
+impl Block {
+    fn bytes(&self) -> usize {
+        self.records.bytes() + self.answer.as_ref().map_or(0, |(_, answer)| answer.len())
+    }
+
+    fn serves(&self, wanted: &Wanted) -> bool {
+        let Wanted { first, up_to, bytes_max } = self.wanted;
+        (first, bytes_max) == (wanted.first, wanted.bytes_max)
+            && if self.ends_there { up_to == wanted.up_to } else { up_to <= wanted.up_to }
+    }
+
+    fn read(snapshot: &Snapshot, wanted: Wanted) -> Result<Block, OperationError> {
+        let mut block = Block { wanted, ends_there: true, records: LogRecords::default(), answer: None };
+        for record in snapshot.log_records(wanted.first) {
+            let (position, bytes) = record?;
+            if position > wanted.up_to {
+                break;
+            }
+            block.records.push(bytes);
+            if block.records.bytes() >= wanted.bytes_max {
+                block.ends_there = position == wanted.up_to;
+                break;
+            }
+        }
+        Ok(block)
+    }
+
+    /// Returns the answer with these records, encoded once for all replicas that get the same.
+    fn answer(&mut self, frame: Frame) -> SharedValue {
+        if let Some((of, answer)) = &self.answer
+            && *of == frame
+        {
+            return Arc::clone(answer);
+        }
+        let Frame { newest, lineage, notice } = &frame;
+        let answer = Arc::new(self.records.answer(*newest, lineage, self.wanted.first, notice));
+        self.answer = Some((frame, Arc::clone(&answer)));
+        answer
+    }
 }
 
 /// The blocks that were read last.
 #[derive(Default)]
-pub(super) struct Blocks(Vec<Block>);
+pub(super) struct Blocks(VecDeque<Block>);
 
 impl Blocks {
-    /// Returns records from the position `first` on, about `bytes_max` bytes of them and at least one. There is one:
-    /// `newest` is the position of the last.
-    pub(super) fn read(
+    /// Returns the value of an answer with records.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub(super) fn answer(
         &mut self,
         snapshot: &Snapshot,
-        first: u64,
-        newest: u64,
-        bytes_max: usize,
-    ) -> Result<Arc<LogRecords>, OperationError> {
-        let fits = |block: &Block| {
-            block.first == first
-                && block.bytes_max == bytes_max
-                && block.ends_at_newest.is_none_or(|newest_then| newest_then == newest)
-        };
-        if let Some(found) = self.0.iter().find(|block| fits(block)) {
-            return Ok(Arc::clone(&found.records));
+        wanted: Wanted,
+        frame: Frame,
+    ) -> Result<SharedValue, OperationError> {
+        if let Some(block) = self.0.iter_mut().find(|block| block.serves(&wanted)) {
+            return Ok(block.answer(frame));
         }
-        let (mut records, mut last) = (LogRecords::default(), first);
-        for record in snapshot.log_records(first) {
-            let (position, bytes) = record?;
-            records.push(bytes);
-            last = position;
-            if records.bytes() >= bytes_max {
-                break;
-            }
+        let mut block = Block::read(snapshot, wanted)?;
+        let answer = block.answer(frame);
+        let mut bytes = self.0.iter().map(Block::bytes).sum::<usize>() + block.bytes();
+        while bytes > LOG_BLOCKS_BYTES
+            && let Some(oldest) = self.0.pop_front()
+        {
+            bytes -= oldest.bytes();
         }
-        let records = Arc::new(records);
-        if self.0.len() >= LOG_BLOCKS_KEPT {
-            self.0.remove(0);
-        }
-        let ends_at_newest = (last == newest).then_some(newest);
-        self.0.push(Block { first, bytes_max, ends_at_newest, records: Arc::clone(&records) });
-        Ok(records)
+        self.0.push_back(block);
+        Ok(answer)
     }
 }

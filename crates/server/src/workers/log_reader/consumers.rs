@@ -25,6 +25,12 @@ impl Consumers {
     /// Notes a request that was answered. Replicas that have not asked for a while are forgotten.
     pub(super) fn note(&self, connection: u64, consumer: &Consumer, newest: u64, now: Instant) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((seen, same)) = known.get_mut(&connection)
+            && (&same.name, &same.who) == (&consumer.name, &consumer.who)
+        {
+            (*seen, same.position) = (now, consumer.position);
+            return;
+        }
         let is_new = !known.contains_key(&connection);
         if is_new {
             known.retain(|_, (seen, _)| now.saturating_duration_since(*seen) < CONSUMER_KEPT);

@@ -1,0 +1,95 @@
+//! The pace at which records are served to replicas.
+//!
+//! A replica that has all records waits for the next commit. If every commit were answered to every replica, a supplier
+//! of many replicas would spend more time on answers than on changes. So records are served in rounds: up to the
+//! *served position*, which moves on after a pause that grows with the number of answers. Replicas at the served
+//! position wait for it together, and their answers share their bytes. One that lacks some of these records is answered
+//! at once. A commit after a quiet time is served at once.
+
+use std::time::Instant;
+
+use crate::limits::{LOG_ANSWER_PAUSE, LOG_PAUSE_MAX};
+
+/// The served position and the pause after it.
+#[derive(Default)]
+pub(super) struct Pace {
+    served: u64,
+    /// Time at which it last moved.
+    moved: Option<Instant>,
+    /// Answers since then.
+    answers: u32,
+    pause_end: Option<Instant>,
+}
+
+impl Pace {
+    /// Returns the position up to which records are served.
+    pub(super) fn served(&self) -> u64 {
+        self.served
+    }
+
+    /// Returns the end of the pause, if there is one. Until then a commit changes nothing.
+    pub(super) fn pause_end(&self) -> Option<Instant> {
+        self.pause_end
+    }
+
+    /// Serves the records up to `newest`, unless there is a pause.
+    pub(super) fn go_on(&mut self, newest: u64, now: Instant) {
+        if self.pause_end.is_some_and(|end| now < end) {
+            return;
+        }
+        self.pause_end = None;
+        if newest > self.served {
+            (self.served, self.moved, self.answers) = (newest, Some(now), 0);
+        }
+    }
+
+    /// Notes answers with records.
+    pub(super) fn answered(&mut self, answers: usize, now: Instant) {
+        self.answers = self.answers.saturating_add(u32::try_from(answers).unwrap_or(u32::MAX));
+        let pause = LOG_ANSWER_PAUSE.saturating_mul(self.answers).min(LOG_PAUSE_MAX);
+        if answers > 0
+            && let Some(moved) = self.moved
+        {
+            self.pause_end = Some(moved + pause).filter(|end| *end > now);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_answer_delays_the_records_that_come_after_it() {
+        let (mut pace, begun) = (Pace::default(), Instant::now());
+        pace.go_on(7, begun);
+        assert_eq!((pace.served(), pace.pause_end()), (7, None), "the first commit is served at once");
+        pace.answered(3, begun);
+        let end = begun + LOG_ANSWER_PAUSE * 3;
+        assert_eq!(pace.pause_end(), Some(end));
+        pace.go_on(9, end - LOG_ANSWER_PAUSE);
+        assert_eq!(pace.served(), 7);
+        // One more is answered during the pause.
+        pace.answered(1, end - LOG_ANSWER_PAUSE);
+        pace.go_on(9, end);
+        assert_eq!((pace.served(), pace.pause_end()), (7, Some(end + LOG_ANSWER_PAUSE)));
+        pace.go_on(9, end + LOG_ANSWER_PAUSE);
+        assert_eq!((pace.served(), pace.pause_end()), (9, None));
+    }
+
+    #[test]
+    fn the_pause_has_a_limit_and_needs_new_records() {
+        let (mut pace, begun) = (Pace::default(), Instant::now());
+        pace.go_on(7, begun);
+        pace.answered(1_000_000, begun);
+        assert_eq!(pace.pause_end(), Some(begun + LOG_PAUSE_MAX));
+        let later = begun + LOG_PAUSE_MAX * 2;
+        pace.go_on(7, later);
+        assert_eq!(pace.pause_end(), None);
+        // A replica that was away is answered without a pause after it.
+        pace.answered(1, later);
+        assert_eq!(pace.pause_end(), None);
+        pace.go_on(8, later);
+        assert_eq!(pace.served(), 8);
+    }
+}
