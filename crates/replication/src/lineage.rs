@@ -106,6 +106,12 @@ impl Lineage {
         self.common(other) < self.0.len()
     }
 
+    /// Returns the last epoch if this lineage continues `other` by a promotion that the other server does not know.
+    pub fn later_epoch(&self, other: &Lineage) -> Option<&WriterEpoch> {
+        let continues = self.common(other) == other.0.len() && self.0.len() > other.0.len();
+        self.0.last().filter(|_| continues)
+    }
+
     /// Returns the part of this lineage of a supplier that a consumer adopts when it has the records up to `position`.
     #[must_use]
     pub fn up_to(&self, position: u64) -> Lineage {
@@ -156,6 +162,13 @@ mod tests {
         assert!(!check(&[(1, 9)], &[(1, 9)]), "it follows the promoted server");
         assert!(check(&[(1, 9), (2, 9)], &[(1, 9)]), "it was promoted later");
         assert!(check(&[(3, 4)], &[(1, 9)]), "both were promoted from one past");
+        let later = |own: &[(u8, u64)], other: &[(u8, u64)]| {
+            lineage(own).later_epoch(&lineage(other)).map(|epoch| epoch.id[0])
+        };
+        assert_eq!(later(&[(1, 9), (2, 9), (3, 12)], &[(1, 9)]), Some(3));
+        assert_eq!(later(&[(1, 9)], &[(1, 9)]), None);
+        assert_eq!(later(&[], &[(1, 9)]), None);
+        assert_eq!(later(&[(3, 4), (4, 6)], &[(1, 9)]), None, "neither continues the other");
     }
 
     #[test]

@@ -106,6 +106,35 @@ fn a_promoted_server_writes_only_when_it_knows_that_it_is_the_writer() {
     assert!(second.stop().success());
 }
 
+/// Bug: it made changes until a replica of the promoted server asked it.
+#[test]
+fn a_former_writer_that_comes_back_is_stopped_by_the_promoted_server() {
+    let scratches = ["a", "b"].map(|end| Scratch::new(&format!("doubt-watch-{end}")));
+    let first = Pando::start(&scratches[0]);
+    plant(&mut first.administrator());
+    let [a, b] = scratches;
+    let b = Twin::of(b, &a);
+    let second = b.start();
+    equal(&b.scratch, &first, &second);
+    assert!(first.stop().success());
+    b.promote(&LOST).expect_code(0);
+    assert_eq!(add_code(&second, "new").0, ResultCode::SUCCESS);
+    let first = Pando::start(&a);
+    until("the fence", || (add_code(&first, "old").0 == ResultCode::UNAVAILABLE).then_some(()));
+    assert_eq!(add_code(&second, "newer").0, ResultCode::SUCCESS);
+    assert!(second.stop().success());
+    // Bug: the data of a promoted server was too old for users, because it follows no log.
+    let table = std::fs::read_to_string(&b.node).unwrap();
+    std::fs::write(&b.node, table.replace("[replica]\n", "[replica]\nread_age_seconds = 60\n")).unwrap();
+    let second = b.start();
+    until("a change", || (add_code(&second, "newest").0 == ResultCode::SUCCESS).then_some(()));
+    let (mut user, anna) = (second.connect(), person_dn("anna"));
+    assert!(user.bind(&anna, "anna-secret").unwrap().is_success());
+    assert!(user.entry(&anna, &["1.1"]).unwrap().is_some());
+    assert!(second.stop().success());
+    assert!(first.stop().success());
+}
+
 /// Bug: after A, B and A again, B came back with A as its supplier, and both were writers.
 #[test]
 fn two_promotions_leave_one_writer() {

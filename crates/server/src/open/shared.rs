@@ -54,6 +54,7 @@ pub(super) fn start(
     let bad_passwords = BadPasswords::open(lists.words.as_deref(), lists.breached.as_deref())?;
     let read_age = config.cluster.as_ref().and_then(|cluster| cluster.read_age);
     let read_age = read_age.or_else(|| config.replica.as_ref().and_then(|replica| replica.read_age));
+    let read_age = read_age.map(|max| Arc::new(ReadAge::new(max, Instant::now())));
     let logins_max =
         if config.cluster.is_some() || config.replica.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
@@ -66,11 +67,12 @@ pub(super) fn start(
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));
+    let writes = writes.aging(read_age.clone());
     Ok(Arc::new(Shared {
         directory: Arc::clone(directory),
         writes: Arc::new(writes),
         logins: Arc::new(Logins::new(logins_max)),
-        read_age: read_age.map(|max| Arc::new(ReadAge::new(max, Instant::now()))),
+        read_age,
         pass_through: pass_through.transpose()?,
         hash_pool: HashPool::start(config.hash_threads, bad_passwords, Arc::clone(mailboxes))?,
         kerberos: KerberosExchanges::default(),

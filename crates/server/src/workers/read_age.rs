@@ -1,33 +1,46 @@
-//! Age of the data that a node of a cluster returns. A node that cannot read the log does not know which changes it
-//! lacks; it knows when it last had all of them.
+//! Age of the data that a node of a cluster, or a replica, returns. If it cannot read the log, it does not know which
+//! changes it lacks; it knows when it last had all of them. A replica that is promoted makes the changes itself, so its
+//! data is never old.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Last time at which a node had the whole log, and the age up to which it may serve reads.
+/// Last time at which a server had the whole log, and the age up to which it may serve reads.
 #[derive(Debug)]
 pub(crate) struct ReadAge {
     max: Duration,
     began: Instant,
     /// Milliseconds from `began` to the last such time, plus one; 0 while none is known.
     complete: AtomicU64,
+    /// Whether this server decides all changes.
+    is_writer: AtomicBool,
 }
 
 impl ReadAge {
     /// Makes a record without a known time.
     pub(crate) fn new(max: Duration, now: Instant) -> ReadAge {
-        ReadAge { max, began: now, complete: AtomicU64::new(0) }
+        ReadAge { max, began: now, complete: AtomicU64::new(0), is_writer: AtomicBool::new(false) }
     }
 
-    /// Notes that this node has all that was in the log at that time.
+    /// Notes that this server has all that was in the log at that time.
     pub(crate) fn is_complete_as_of(&self, at: Instant) {
         let millis =
             u64::try_from(at.saturating_duration_since(self.began).as_millis()).unwrap_or(u64::MAX - 1);
         self.complete.fetch_max(millis.saturating_add(1), Ordering::Relaxed);
     }
 
+    /// Notes whether this server decides all changes from now on. The data of one that no longer does grows old.
+    pub(crate) fn decides(&self, is_writer: bool, now: Instant) {
+        if self.is_writer.swap(is_writer, Ordering::Relaxed) && !is_writer {
+            self.is_complete_as_of(now);
+        }
+    }
+
     /// Returns the reason to refuse reads now, if the data may be too old.
     pub(crate) fn too_old(&self, now: Instant) -> Option<String> {
+        if self.is_writer.load(Ordering::Relaxed) {
+            return None;
+        }
         let Some(millis) = self.complete.load(Ordering::Relaxed).checked_sub(1) else {
             return Some(
                 "this server has not had all of the log since it started: ask another server".to_owned(),
@@ -62,5 +75,19 @@ mod tests {
         age.is_complete_as_of(after(1_000));
         assert_eq!(age.too_old(after(9_000)), None);
         assert!(age.too_old(after(9_001)).is_some());
+    }
+
+    #[test]
+    fn the_data_of_the_writer_is_never_old() {
+        let start = Instant::now();
+        let after = |seconds| start + Duration::from_secs(seconds);
+        let age = ReadAge::new(Duration::from_secs(5), start);
+        age.decides(false, after(60));
+        assert!(age.too_old(after(60)).unwrap().contains("since it started"), "it never was the writer");
+        age.decides(true, after(60));
+        assert_eq!(age.too_old(after(3_600)), None);
+        age.decides(false, after(3_600));
+        assert_eq!(age.too_old(after(3_605)), None);
+        assert!(age.too_old(after(3_606)).is_some());
     }
 }

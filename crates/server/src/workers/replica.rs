@@ -14,6 +14,7 @@ pub(crate) mod figures;
 mod forward;
 mod requests;
 mod undecided;
+mod watch;
 
 use std::collections::VecDeque;
 use std::io;
@@ -30,6 +31,7 @@ use self::figures::ReplicaFigures;
 use self::forward::{Answers, Forwarder};
 use self::requests::{Decided, Pending};
 use self::undecided::Decision;
+use self::watch::Watch;
 use crate::config::ReplicaSettings;
 use crate::limits::{BLOCKS_WAITING_MAX, REPLICA_STOP, REPLICA_TICK};
 use crate::net::mailbox::Address;
@@ -90,8 +92,9 @@ struct Replica {
 }
 
 /// Runs a replica until the queue is closed and empty. A replica that is promoted becomes the writer. A server that was
-/// promoted before asks its former supplier first which of both writes.
+/// promoted before asks its former supplier first which of both writes, and goes on asking.
 pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueue>, health: &Health) {
+    let watch = Watch::of(&parts, queue);
     let decided = match writer.replication_role() {
         Ok(role) if role.may_write() => undecided::run(&parts, &mut writer, queue),
         _ => Ok(Decision::Follows),
@@ -109,6 +112,9 @@ pub(crate) fn run(parts: ReplicaParts, mut writer: Writer, queue: &Arc<WriteQueu
             if let Some(address) = promoter {
                 queue.answer(address, Outcome::success().into());
             }
+            let _watch = watch.start().inspect_err(|error| {
+                tracing::warn!("the former supplier is not asked whether another server writes: {error}");
+            });
             writer::run(writer, queue, health);
         }
         Ok(Decision::Replaced) => replaced::run(writer, queue, health, Vec::new()),

@@ -125,6 +125,7 @@ impl From<Outcome> for Answer {
 
 /// Runs the writer until the queue is closed and empty.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
+    queue.decides(true);
     let mut random = Random::default();
     let mut backlog = Vec::new();
     let mut stopped = false;

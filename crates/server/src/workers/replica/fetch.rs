@@ -311,12 +311,12 @@ impl Place {
     }
 }
 
-/// Asks a supplier once whether a server was promoted that this directory does not know.
-pub(super) fn has_further_epoch(
+/// Asks a supplier once for its lineage. Returns it and that of this directory.
+pub(super) fn lineages(
     control: &Control,
     settings: &ReplicaSettings,
     directory: &Arc<Directory>,
-) -> Result<bool, FetchError> {
+) -> Result<(Lineage, Lineage), FetchError> {
     // The number of the connection is for records.
     let reading = u64::MAX;
     control.check(reading)?;
@@ -341,7 +341,7 @@ pub(super) fn has_further_epoch(
         return Err(FetchError::Halted("it has other data, for example after an import".to_owned()));
     }
     let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;
-    Ok(theirs.has_further_epoch(&from.lineage))
+    Ok((theirs, from.lineage))
 }
 
 /// Sends a request, and returns the value of its answer.

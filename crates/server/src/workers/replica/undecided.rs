@@ -13,12 +13,12 @@ use directory::{Outcome, Writer};
 use ldap::ResultCode;
 
 use super::ReplicaParts;
-use super::fetch::{Control, FetchError, Fetcher, has_further_epoch};
+use super::fetch::{Control, FetchError, Fetcher, lineages};
 use super::figures::{ReplicaFigures, ReplicaStage};
 use crate::limits::{REPLICA_CONNECT, REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
 use crate::net::mailbox::Address;
 use crate::stamp::{Random, no_random_numbers};
-use crate::workers::writer::replaced::promote;
+use crate::workers::writer::replaced::{knows, promote};
 use crate::workers::writer::{Fetched, ToWrite, WriteQueue, WriteRequest};
 
 /// Part that the server takes from now on.
@@ -121,6 +121,7 @@ fn take(
             ResultCode::UNWILLING_TO_PERFORM,
             "this server was promoted before, and asks its former supplier: if that is lost, use --without-supplier",
         ),
+        ToWrite::Fence(epoch) if is_past(writer, epoch) => Outcome::success(),
         ToWrite::Fence(epoch) => match writer.resign(&ReplicationRole::Replaced { epoch }) {
             Ok(()) => {
                 queue.committed();
@@ -137,6 +138,11 @@ fn take(
     };
     queue.answer(request.address, outcome.into());
     None
+}
+
+/// Returns true if this server has followed or begun the epoch itself.
+fn is_past(writer: &Writer, epoch: [u8; 16]) -> bool {
+    writer.place_in_lineage().is_ok_and(|(_, lineage)| knows(&lineage, epoch))
 }
 
 /// Begins another epoch, so that the former supplier is fenced when it is met.
@@ -162,8 +168,8 @@ impl Asking {
     fn run(&self, control: &Control) {
         let mut pause = REPLICA_RETRY_MIN;
         loop {
-            let answer = match has_further_epoch(control, &self.settings, &self.directory) {
-                Ok(is_later) => Some(is_later),
+            let answer = match lineages(control, &self.settings, &self.directory) {
+                Ok((theirs, own)) => Some(theirs.has_further_epoch(&own)),
                 Err(FetchError::Stopping) => return,
                 Err(error) => {
                     if self.figures.failed(ReplicaStage::Undecided, &error.to_string()) {

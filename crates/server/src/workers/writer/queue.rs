@@ -4,7 +4,7 @@ mod elsewhere;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use directory::Requester;
 use directory::rows::EntryId;
@@ -15,6 +15,7 @@ use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords};
 use crate::workers::attempts::Attempts;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::log_reader::LogReader;
+use crate::workers::read_age::ReadAge;
 
 /// The queue before the writer, shared by all event loops.
 pub(crate) struct WriteQueue {
@@ -33,6 +34,8 @@ pub(crate) struct WriteQueue {
     audit: Option<Arc<AuditFeed>>,
     /// Receives a notice of each commit for replicas.
     log_reader: Option<Arc<LogReader>>,
+    /// Learns whether this server decides changes.
+    read_age: Option<Arc<ReadAge>>,
 }
 
 /// Room in the queue for `count` changes: one, or more after batches join them. Dropping it releases the room, whether
@@ -105,12 +108,25 @@ impl WriteQueue {
             attempts: Attempts::default(),
             audit: None,
             log_reader: None,
+            read_age: None,
         }
     }
 
     /// Makes the queue notify the audit trail, if there is one, and the reader of the log of each commit.
     pub(crate) fn noticed(self, audit: Option<Arc<AuditFeed>>, log_reader: Arc<LogReader>) -> WriteQueue {
         WriteQueue { audit, log_reader: Some(log_reader), ..self }
+    }
+
+    /// Makes the queue report to `read_age`, if the age of data is limited, whether this server decides changes.
+    pub(crate) fn aging(self, read_age: Option<Arc<ReadAge>>) -> WriteQueue {
+        WriteQueue { read_age, ..self }
+    }
+
+    /// Notes whether this server decides all changes from now on.
+    pub(super) fn decides(&self, is_writer: bool) {
+        if let Some(age) = &self.read_age {
+            age.decides(is_writer, Instant::now());
+        }
     }
 
     /// Announces a commit: event loops see it before they handle more requests.

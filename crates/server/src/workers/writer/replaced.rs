@@ -9,12 +9,19 @@ use super::{Fetched, ToWrite, WriteQueue, WriteRequest};
 use crate::stamp::{Random, no_random_numbers};
 use crate::telemetry::health::Health;
 
-/// Stores in a batch that another server begins an epoch.
+/// Stores in a batch that another server begins an epoch. An epoch of this server's own past is no news: a replica has
+/// asked that has not read of the later ones.
 pub(super) fn fence(batch: &mut WriteBatch<'_>, epoch: [u8; 16]) -> Outcome {
-    match batch.put_role(&ReplicationRole::Replaced { epoch }) {
-        Ok(()) => Outcome::success(),
-        Err(error) => error.into(),
-    }
+    let fenced = batch.lineage().and_then(|lineage| match knows(&lineage, epoch) {
+        true => Ok(()),
+        false => batch.put_role(&ReplicationRole::Replaced { epoch }),
+    });
+    fenced.map_or_else(Outcome::from, |()| Outcome::success())
+}
+
+/// Returns true if an encoded lineage has an epoch of this name.
+pub(crate) fn knows(lineage: &[u8], epoch: [u8; 16]) -> bool {
+    Lineage::decode(lineage).is_some_and(|known| known.epochs().iter().any(|own| own.id == epoch))
 }
 
 /// Returns true if the batch contains a request to write no more.
@@ -53,6 +60,7 @@ pub(crate) fn promote(writer: &mut Writer, epoch: [u8; 16], supplier: &str) -> R
 
 /// Refuses changes until the queue is closed and empty. A promotion makes this server the writer again.
 pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health, mut backlog: Vec<WriteRequest>) {
+    queue.decides(false);
     tracing::error!("another server was promoted: this one makes no changes any longer");
     loop {
         let mut requests = std::mem::take(&mut backlog).into_iter();

@@ -1,0 +1,77 @@
+//! The thread of a promoted server whose settings still name its former supplier: it asks that server for its lineage
+//! again and again.
+//!
+//! The question contains the promotion, so a former writer that comes back makes no changes from then on. If the answer
+//! contains a later promotion, this server stops: its supplier may not have had it when it was asked at the start.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use directory::{Directory, Requester};
+
+use super::ReplicaParts;
+use super::fetch::{Control, FetchError, Fetcher, lineages};
+use crate::config::ReplicaSettings;
+use crate::limits::{REPLICA_RETRY_MAX, REPLICA_RETRY_MIN};
+use crate::workers::writer::{ToWrite, WriteQueue};
+
+/// Parts of the thread.
+pub(super) struct Watch {
+    settings: ReplicaSettings,
+    directory: Arc<Directory>,
+    queue: Arc<WriteQueue>,
+}
+
+impl Watch {
+    pub(super) fn of(parts: &ReplicaParts, queue: &Arc<WriteQueue>) -> Watch {
+        let (settings, directory) = (parts.settings.clone(), Arc::clone(&parts.directory));
+        Watch { settings, directory, queue: Arc::clone(queue) }
+    }
+
+    /// Starts the thread, which ends with what is returned.
+    ///
+    /// # Errors
+    /// The system gives none.
+    pub(super) fn start(self) -> io::Result<Fetcher> {
+        Fetcher::spawn(move |control| self.run(control))
+    }
+
+    fn run(&self, control: &Control) {
+        let mut pause = REPLICA_RETRY_MIN;
+        loop {
+            pause = match lineages(control, &self.settings, &self.directory) {
+                Ok((theirs, own)) => {
+                    if let Some(later) = theirs.later_epoch(&own)
+                        && self.fence(later.id)
+                    {
+                        return;
+                    }
+                    REPLICA_RETRY_MAX
+                }
+                Err(FetchError::Stopping) => return,
+                // Usually it is lost.
+                Err(error) => {
+                    let supplier = &self.settings.supplier;
+                    tracing::debug!(%supplier, "the former supplier does not say who writes: {error}");
+                    longer(pause)
+                }
+            };
+            control.pause(pause);
+        }
+    }
+
+    /// Stops changes here. Returns false if the queue is full.
+    fn fence(&self, epoch: [u8; 16]) -> bool {
+        let supplier = &self.settings.supplier;
+        let anonymous = Arc::new(Requester::Anonymous);
+        let Some(request) = self.queue.own_request(ToWrite::Fence(epoch), &anonymous) else { return false };
+        tracing::error!(%supplier, "a server was promoted after this one, as the former supplier says");
+        self.queue.submit(&mut vec![request]);
+        true
+    }
+}
+
+fn longer(pause: Duration) -> Duration {
+    (pause * 2).min(REPLICA_RETRY_MAX)
+}
