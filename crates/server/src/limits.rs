@@ -815,7 +815,8 @@ pub const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
 /// Interval between questions for changes to a followed server that does not send them by itself.
 pub const FOLLOW_POLL: Duration = Duration::from_millis(500);
 
-/// Questions for changes after which an entry that waits for others is given up.
+/// Questions for changes, or cookies of a source that sends them, after which an entry that waits for others is given
+/// up.
 pub const FOLLOW_PATIENCE: u32 = 10;
 
 /// Most changes, and octets of changed attributes, of an answer to such a question.

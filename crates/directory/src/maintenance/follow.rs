@@ -257,6 +257,12 @@ pub fn is_empty_context(snapshot: &Snapshot, base: &str) -> Result<bool> {
     Ok(is_context && matches!(state.find(&name)?, Found::Missing { nearest: None }))
 }
 
+/// Returns true if two DNs name the same entry.
+pub fn is_same_name(schema: &Schema, one: &str, other: &str) -> bool {
+    let key = |dn| Some(NormalName::of(&parse_dn(dn).ok()?, schema).key);
+    key(one).is_some_and(|one| key(other) == Some(one))
+}
+
 /// Returns true if values of a type come from the other server.
 fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
     let attribute_type = schema.type_by_id(type_id);

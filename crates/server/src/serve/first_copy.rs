@@ -3,7 +3,8 @@
 //! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
 //! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import,
 //! and the thread that follows continues there. Without it, after a crash in between, that thread compares everything.
-//! If the source fails, the import changes nothing, and the thread copies the entries one by one.
+//! If the source fails, or sends no entry with the name of the base, the import changes nothing, and the thread copies
+//! the entries one by one.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use client::{Connection, Received};
-use directory::follow::{SourceEntry, is_empty_context, is_left_out, uuid_text};
+use directory::follow::{SourceEntry, is_empty_context, is_left_out, is_same_name, uuid_text};
 use directory::password::StorageScheme;
 use ldap::ldif::put_ldif_line;
 use ldap::{MessageId, Response, ResultCode, SyncDone, SyncStateValue, oids};
@@ -65,7 +66,7 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
     };
     let (sender, chunks) = sync_channel(CHUNKS_MAX);
     let (settings_there, noticed) = (settings.clone(), Instant::now());
-    let reader = Reader { schema, settings: settings_there, sender, entries: 0, noticed };
+    let reader = Reader { schema, settings: settings_there, sender, entries: 0, has_base: false, noticed };
     let thread = std::thread::Builder::new().name("pando-first-copy".to_owned());
     let thread = thread.spawn(move || reader.run(connection, &content))?;
     let text = Chunks { chunks, chunk: Vec::new(), read: 0 };
@@ -150,6 +151,8 @@ struct Reader {
     settings: FollowSettings,
     sender: SyncSender<Chunk>,
     entries: u64,
+    /// Whether the entry at the base of the copy was among them.
+    has_base: bool,
     noticed: Instant,
 }
 
@@ -170,6 +173,11 @@ impl Reader {
             Content::Sync(id) => self.read_content(connection, *id, &mut text)?,
             Content::List(list) => self.read_list(connection, list, &mut text)?,
         };
+        if self.entries > 0 && !self.has_base {
+            return Err(FollowError::Source(
+                "the source sends entries, but not the one at the base: the identity or the filter may exclude it",
+            ));
+        }
         self.send(&mut text)?;
         Ok(cookie)
     }
@@ -253,6 +261,7 @@ impl Reader {
     fn put(&mut self, mut entry: SourceEntry, text: &mut Vec<u8>) {
         self.entries += 1;
         source::map(&mut entry, &self.schema, &self.settings);
+        self.has_base = self.has_base || is_same_name(&self.schema, &entry.dn, self.settings.base());
         put_ldif_line(text, "dn", entry.dn.as_bytes());
         put_ldif_line(text, "entryUUID", uuid_text(&entry.uuid).as_bytes());
         for attribute in &entry.attributes {

@@ -373,6 +373,21 @@ fn a_source_that_hides_its_content_takes_nothing_from_the_copy() {
 }
 
 #[test]
+fn a_content_without_its_base_is_not_imported() {
+    let scratch = Scratch::new("follow-no-base");
+    let content = |top: Vec<_>| {
+        answer(SUFFIX, "(objectClass=*)", top.into_iter().chain([retro_person(ANNA, "Anna", 2)]).collect())
+    };
+    // The thread that follows compares the content, which then has its base.
+    let source = ListSource::start(Vec::new(), vec![content(vec![]), content(vec![retro_top()])]);
+    source.set_numbers("1", "41");
+    let copy = follower(&scratch, source.address);
+    assert!(copy.log().contains("but not the one at the base"), "{}", copy.log());
+    assert!(!copy.log().contains("the first copy is made"), "{}", copy.log());
+    until("the copy", || copy.administrator().entry(ANNA, &["1.1"]).unwrap());
+}
+
+#[test]
 fn a_content_that_breaks_off_takes_nothing_from_the_copy() {
     let scratch = Scratch::new("follow-breaks-off");
     let (source, copy) =

@@ -4,7 +4,7 @@
 //! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2).
 //! Only then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are
 //! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
-//! made.
+//! made. A cookie that is stored while some wait says so, and a change that has waited for some cookies is given up.
 
 mod polls;
 
@@ -29,8 +29,8 @@ use super::refresh::Refresh;
 use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
 use crate::limits::{
-    FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_SILENCE,
-    FOLLOW_WAITING_BYTES_MAX,
+    FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_PATIENCE,
+    FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
 use crate::workers::copy_state::CopyState;
@@ -53,6 +53,8 @@ pub(super) struct Session<'f> {
     pending_bytes: usize,
     /// Changes that wait for others.
     waiting: Latest,
+    /// Number of cookies, or polls of a list, during which each entry has waited.
+    waits: HashMap<SyncUuid, u32>,
     /// Entries since the last stored cookie with values that name others.
     with_links: Latest,
     /// Whether those were too many to keep.
@@ -83,6 +85,7 @@ impl<'f> Session<'f> {
             pending: Vec::new(),
             pending_bytes: 0,
             waiting: Latest::default(),
+            waits: HashMap::new(),
             with_links: Latest::default(),
             lacks_links: false,
             has_renames: false,
@@ -397,13 +400,18 @@ impl<'f> Session<'f> {
         if self.pending.is_empty() && !self.has_new_cookie {
             return Ok(());
         }
+        let (rejected, lacking) = (self.rejected.count(), self.lacking());
         let mut changes = if self.refresh.is_none() { self.waiting.take() } else { Vec::new() };
         changes.append(&mut self.pending);
         self.pending_bytes = 0;
         let cookie = std::mem::take(&mut self.has_new_cookie).then(|| self.cookie.clone());
-        let rejected = self.rejected.count();
+        let state = |lacking, cookie: &Vec<u8>| {
+            CopyState::new(&self.follow.settings, lacking, cookie.clone()).encode()
+        };
         let end = cookie.as_ref().map(|cookie| GroupEnd {
-            state: CopyState::new(&self.follow.settings, rejected, cookie.clone()).encode(),
+            state: state(rejected, cookie),
+            incomplete_state: state(lacking.max(1), cookie),
+            gives_up: !self.was_complete,
             with_links: self.with_links.take(),
             has_renames: self.has_renames,
         });
@@ -415,27 +423,36 @@ impl<'f> Session<'f> {
         if outcome.code != ResultCode::SUCCESS {
             return Err(FollowError::Writer(outcome.diagnostic));
         }
-        self.settle(&changes);
+        let stored = if self.settle(&changes) { rejected } else { lacking.max(1) };
+        if cookie.is_some() && self.was_complete {
+            self.give_up();
+        }
         let count = changes.changes.len() as u64;
-        self.follow.figures.committed(count, cookie.as_deref(), self.rejected.count());
+        let shown = if cookie.is_some() { self.lacking() } else { self.rejected.count() };
+        self.follow.figures.committed(count, cookie.as_deref(), shown);
         if self.waiting.bytes() > FOLLOW_WAITING_BYTES_MAX {
             return Err(FollowError::Source("too many entries come before their superiors"));
         }
         match cookie {
-            Some(_) => self.end_group(rejected),
+            Some(_) => self.end_group(stored),
             None => Ok(()),
         }
     }
 
+    /// Returns the number of entries that are not copied, with those that wait for others.
+    fn lacking(&self) -> u64 {
+        self.rejected.count() + self.waiting.len() as u64
+    }
+
     /// Begins the next group of changes, after a cookie that was stored with this number of entries that are not
     /// copied.
-    fn end_group(&mut self, rejected: u64) -> Result<()> {
+    fn end_group(&mut self, stored: u64) -> Result<()> {
         let lacks_links = std::mem::take(&mut self.lacks_links);
         if std::mem::take(&mut self.has_renames) && lacks_links {
             self.forget_cookie()?;
             return Err(FollowError::Again);
         }
-        if self.rejected.count() == rejected {
+        if self.lacking() == stored {
             return Ok(());
         }
         self.has_new_cookie = true;
@@ -468,9 +485,10 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Keeps the changes that wait, and notes those that were refused or made.
-    fn settle(&mut self, made: &FollowedChanges) {
+    /// Keeps the changes that wait, and notes those that were refused or made. Returns true if all were made.
+    fn settle(&mut self, made: &FollowedChanges) -> bool {
         let leftovers = made.take_leftovers();
+        let are_all_made = leftovers.is_empty();
         self.has_renames |= leftovers.has_renames;
         let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
         let waiting: HashSet<usize> = leftovers.waiting.iter().copied().collect();
@@ -485,6 +503,29 @@ impl<'f> Session<'f> {
             if let Some(change) = made.changes.get(place) {
                 self.waiting.push(Arc::clone(change));
             }
+        }
+        are_all_made
+    }
+
+    /// Refuses entries whose superiors have not come after some cookies, or polls to the end of a list, and at once
+    /// those that were refused before: the filter excludes their superiors.
+    fn give_up(&mut self) {
+        let waiting = self.waiting.take();
+        let uuids: HashSet<&SyncUuid> = waiting.iter().map(|change| change.uuid()).collect();
+        self.waits.retain(|uuid, _| uuids.contains(uuid));
+        for change in waiting {
+            let waits = self.waits.entry(*change.uuid()).or_default();
+            *waits += 1;
+            if let (1, SourceChange::Entry(entry)) = (*waits, &*change) {
+                tracing::info!(entry = entry.dn, "an entry of the source waits for its superior");
+            }
+            if *waits <= FOLLOW_PATIENCE && !self.rejected.contains(change.uuid()) {
+                self.waiting.push(change);
+                continue;
+            }
+            self.waits.remove(change.uuid());
+            let text = "its superior is not in the copy, or it has entries below it";
+            self.rejected.add(&change, &Outcome::new(ResultCode::NO_SUCH_OBJECT, text));
         }
     }
 

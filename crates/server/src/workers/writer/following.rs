@@ -25,8 +25,12 @@ pub(crate) struct FollowedChanges {
 
 /// End of a group of changes that leads to a state of the other server.
 pub(crate) struct GroupEnd {
-    /// State of the copy to store. Changes that still wait for others are given up.
+    /// State of the copy to store if all changes of the group are made.
     pub(crate) state: Vec<u8>,
+    /// State to store otherwise: the next connection compares everything.
+    pub(crate) incomplete_state: Vec<u8>,
+    /// Whether changes that still wait for others are given up.
+    pub(crate) gives_up: bool,
     /// Entries of the group with values that name other entries. They are made equal again if any was renamed, because
     /// they may have been received before entries that they name.
     pub(crate) with_links: Vec<Arc<SourceChange>>,
@@ -43,6 +47,13 @@ pub(crate) struct Leftovers {
     pub(crate) waiting: Vec<usize>,
     /// The directory refuses them.
     pub(crate) refused: Vec<(usize, Outcome)>,
+}
+
+impl Leftovers {
+    /// Whether all changes were made.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.refused.is_empty()
+    }
 }
 
 impl FollowedChanges {
@@ -106,9 +117,11 @@ impl FollowedChanges {
             }
         }
         if let Some(end) = &self.end {
-            leftovers.waiting.clear();
-            leftovers.refused.append(&mut last);
-            if let Err(outcome) = end.reach(batch, &self.base, random, leftovers.has_renames) {
+            if end.gives_up {
+                leftovers.waiting.clear();
+                leftovers.refused.append(&mut last);
+            }
+            if let Err(outcome) = end.reach(batch, &self.base, random, &leftovers) {
                 return outcome;
             }
         }
@@ -123,9 +136,9 @@ impl GroupEnd {
         batch: &mut WriteBatch<'_>,
         base: &str,
         random: &mut Random,
-        has_renames: bool,
+        leftovers: &Leftovers,
     ) -> Result<(), Outcome> {
-        if has_renames || self.has_renames {
+        if leftovers.has_renames || self.has_renames {
             for change in &self.with_links {
                 // A change that is refused now was refused before.
                 let outcome = make(batch, base, change, random, &mut false);
@@ -134,7 +147,8 @@ impl GroupEnd {
                 }
             }
         }
-        Ok(batch.put_follow_state(base, &self.state)?)
+        let state = if leftovers.is_empty() { &self.state } else { &self.incomplete_state };
+        Ok(batch.put_follow_state(base, state)?)
     }
 }
 

@@ -20,7 +20,9 @@ impl Session<'_> {
     pub(super) fn follow_list(&mut self, connection: &mut Connection, list: &ChangeList) -> Result<()> {
         let follow = self.follow;
         let mut exchange = Exchange { connection, is_stopping: &follow.is_stopping };
-        let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie)).map(<[u8]>::to_vec);
+        let known = self.sent_cookie.as_deref().and_then(|cookie| list.own(cookie));
+        // A list that had no change yet may have been trimmed since.
+        let known = known.filter(|cookie| !cookie.is_empty()).map(<[u8]>::to_vec);
         let mut cookie = match known {
             Some(cookie) => {
                 self.resume(list.stored(&cookie));
@@ -28,8 +30,6 @@ impl Session<'_> {
             }
             None => self.read_all(&mut exchange, list)?,
         };
-        // Polls during which each entry has waited.
-        let mut waits = HashMap::new();
         loop {
             self.check_end()?;
             let polled = match list.poll(&mut exchange, &cookie) {
@@ -47,7 +47,7 @@ impl Session<'_> {
             self.read_waiting(&mut exchange, list)?;
             let is_quiet = polled.changes.is_empty() && !polled.has_more;
             if !polled.has_more {
-                self.give_up(&mut waits);
+                self.give_up();
             }
             cookie = polled.cookie.unwrap_or(cookie);
             let stored = list.stored(&cookie);
@@ -117,25 +117,6 @@ impl Session<'_> {
             self.take_change(exchange, list, &change)?;
         }
         self.flush()
-    }
-
-    /// Refuses entries whose superiors have not come after some polls, each of which has read the list to its end, and
-    /// at once those that were refused before: the filter excludes their superiors.
-    fn give_up(&mut self, waits: &mut HashMap<SyncUuid, u32>) {
-        let waiting = self.waiting.take();
-        let uuids: HashSet<&SyncUuid> = waiting.iter().map(|change| change.uuid()).collect();
-        waits.retain(|uuid, _| uuids.contains(uuid));
-        for change in waiting {
-            let polls = waits.entry(*change.uuid()).or_default();
-            *polls += 1;
-            if *polls <= FOLLOW_PATIENCE && !self.rejected.contains(change.uuid()) {
-                self.waiting.push(change);
-                continue;
-            }
-            waits.remove(change.uuid());
-            let text = "its superior is not in the copy, or it has entries below it";
-            self.rejected.add(&change, &Outcome::new(ResultCode::NO_SUCH_OBJECT, text));
-        }
     }
 
     /// Makes the entry of a change as it is at the source now.
