@@ -33,7 +33,7 @@ pub(crate) struct Found {
     /// Features that Pando has without a setting.
     pub(crate) built_in: BTreeSet<String>,
     pub(crate) decisions: Vec<Decision>,
-    /// Attributes and directives without a counterpart, with the number of their values.
+    /// Attributes, directives and classes of entries without a counterpart, with the number of their values or entries.
     pub(crate) no_counterpart: BTreeMap<String, usize>,
     schema: Arc<Schema>,
 }
@@ -94,6 +94,12 @@ impl Found {
 
     pub(crate) fn skip(&mut self, value: &ConfigValue) {
         *self.no_counterpart.entry(value.name.clone()).or_default() += 1;
+    }
+
+    /// Notes an entry of the configuration that nothing reads, by its class.
+    pub(crate) fn skip_entry(&mut self, entry: &ConfigEntry) {
+        let class = entry.all("objectclass").last().unwrap_or("none");
+        *self.no_counterpart.entry(format!("objectClass: {class}")).or_default() += 1;
     }
 
     pub(crate) fn add_suffix(&mut self, suffix: &str) {

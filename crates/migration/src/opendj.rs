@@ -39,6 +39,8 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
                 "a domain of replication",
                 "Set up replication again: docs/how-to/cluster.md.",
             );
+        } else if is_left_out(entry) {
+            found.skip_entry(entry);
         }
         let rules: Vec<&str> = entry.all("ds-cfg-global-aci").collect();
         if !rules.is_empty() {
@@ -49,6 +51,14 @@ pub(crate) fn analyse(configuration: &Configuration, found: &mut Found) {
             found.add_rules(&access_rules::translate(&format!("dn: {}\n{text}", entry.dn)));
         }
     }
+}
+
+/// Whether an entry that nothing reads configures something: neither a folder of entries nor switched off.
+fn is_left_out(entry: &ConfigEntry) -> bool {
+    !(is_data(entry)
+        || entry.says("ds-cfg-enabled", "false")
+        || entry.says("objectclass", "ds-cfg-branch")
+        || entry.dn.eq_ignore_ascii_case("cn=schema"))
 }
 
 /// Whether an entry is a backend with data: not one for the schema, tasks, backups and similar.
@@ -145,8 +155,10 @@ fn plugin(entry: &ConfigEntry, found: &mut Found) {
             "a plug-in for Samba passwords",
             "Samba's hashes are not derived from passwords.",
         );
+    } else {
+        // Most are parts of any server, such as the change number control or entryUUID.
+        found.skip_entry(entry);
     }
-    // All other plug-ins are parts of any server, such as the change number control or entryUUID.
 }
 
 /// Attributes of a policy: its name there and here.
@@ -165,12 +177,25 @@ const DURATIONS: [(&str, &str); 6] = [
     ("ds-cfg-idle-lockout-interval", "pwdMaxIdle"),
 ];
 
+/// Other attributes that are read.
+const POLICY_SWITCHES: [&str; 4] = [
+    "ds-cfg-force-change-on-reset",
+    "ds-cfg-allow-user-password-changes",
+    "ds-cfg-password-change-requires-current-password",
+    "ds-cfg-password-validator",
+];
+
 fn policy(entry: &ConfigEntry, found: &mut Found) {
     let name = entry.first("cn").unwrap_or("default").to_owned();
     // The policy of its administrators, who have none here.
     if name == "Root Password Policy" || found.suffixes.is_empty() {
         return;
     }
+    let is_known = |name: &str| {
+        NUMBERS.iter().chain(&DURATIONS).any(|(theirs, _)| *theirs == name) || POLICY_SWITCHES.contains(&name)
+    };
+    let others = entry.values.iter().filter(|value| value.name.starts_with("ds-cfg-"));
+    others.filter(|value| !is_known(&value.name)).for_each(|value| found.skip(value));
     let mut lines = Vec::new();
     for (theirs, ours) in NUMBERS {
         if let Some(number) = entry.number(theirs).filter(|number| *number > 0) {

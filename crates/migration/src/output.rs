@@ -152,7 +152,8 @@ fn page(product: Product, found: &Found) -> String {
         }
     }
     if !found.no_counterpart.is_empty() {
-        out += "\n## Without a counterpart\n\nThese attributes of the configuration are not used:\n\n";
+        out += "\n## Without a counterpart\n\n\
+                These attributes of the configuration, and enabled entries of these classes, are not used:\n\n";
         let names: Vec<String> = found
             .no_counterpart
             .iter()

@@ -278,6 +278,26 @@ ds-cfg-lockout-duration: 15 minutes
 ds-cfg-max-password-age: 0 seconds
 ds-cfg-password-expiration-warning-interval: 5 days
 ds-cfg-password-validator: cn=Length-Based Password Validator,cn=Password Validators,cn=config
+ds-cfg-skip-validation-for-administrators: true
+
+dn: cn=Password Validators,cn=config
+objectClass: top
+objectClass: ds-cfg-branch
+
+dn: cn=Exact Match,cn=Identity Mappers,cn=config
+objectClass: top
+objectClass: ds-cfg-identity-mapper
+objectClass: ds-cfg-exact-match-identity-mapper
+ds-cfg-enabled: true
+
+dn: cn=JMX,cn=Connection Handlers,cn=config
+objectClass: ds-cfg-jmx-connection-handler
+ds-cfg-enabled: false
+
+dn: cn=7-Bit Clean,cn=Plugins,cn=config
+objectClass: ds-cfg-plugin
+objectClass: ds-cfg-seven-bit-clean-plugin
+ds-cfg-enabled: true
 ";
     let proposal = propose(&of_ldif(text)).unwrap();
     has(
@@ -290,7 +310,17 @@ ds-cfg-password-validator: cn=Length-Based Password Validator,cn=Password Valida
     );
     has(proposal.policies(), &["pwdMaxFailure: 3", "pwdLockout: TRUE", "pwdLockoutDuration: 900"]);
     assert!(!proposal.policies().contains("pwdExpireWarning"), "nothing expires");
-    assert!(proposal.page().contains("validators of passwords"));
+    let page = proposal.page();
+    assert!(page.contains("validators of passwords"));
+    // Bug: entries of other classes were not mentioned at all.
+    for name in [
+        "`objectClass: ds-cfg-exact-match-identity-mapper`",
+        "`objectClass: ds-cfg-seven-bit-clean-plugin`",
+        "`ds-cfg-skip-validation-for-administrators`",
+    ] {
+        assert!(page.contains(name), "{name} is missing in:\n{page}");
+    }
+    assert!(!page.contains("jmx") && !page.contains("ds-cfg-branch") && !page.contains("ds-cfg-java-class"));
 }
 
 #[test]
