@@ -61,7 +61,8 @@ impl Translation {
 /// Translates a slapd.conf, or LDIF with `olcAccess` or `aci` values. Other lines are skipped.
 pub fn translate(text: &str) -> Translation {
     let mut translation = Translation::default();
-    let mut clauses = Vec::new();
+    let mut clauses = Clauses::default();
+    let mut database: Option<String> = None;
     let mut record = Record::default();
     for (line, logical) in logical_lines(text) {
         if logical.trim().is_empty() {
@@ -70,7 +71,14 @@ pub fn translate(text: &str) -> Translation {
         }
         let lower = logical.to_ascii_lowercase();
         if lower.starts_with("access ") || lower.starts_with("access\t") {
-            clauses.push((line, logical.get("access".len()..).unwrap_or_default().trim().to_owned()));
+            let clause = logical.get("access".len()..).unwrap_or_default().trim().to_owned();
+            // Clauses before the first database are those of the frontend.
+            let database = database.as_deref().unwrap_or("frontend");
+            clauses.push(&mut translation, Some(database), line, clause);
+            continue;
+        }
+        if let Some(("database", kind)) = lower.split_once([' ', '\t']) {
+            database = Some(kind.trim().to_owned());
             continue;
         }
         let Some((name, value)) = attribute_of(&logical) else {
@@ -90,7 +98,10 @@ pub fn translate(text: &str) -> Translation {
             _ if record.operation == "delete" || record.change == "delete" => {
                 translation.leave_out(line, &logical, "the change takes it away");
             }
-            ("olcaccess", Some(value)) => clauses.push((line, value)),
+            ("olcaccess", Some(value)) => {
+                let database = record.dn.as_deref().and_then(database_of);
+                clauses.push(&mut translation, database.as_deref(), line, value);
+            }
             // A global ACI applies to all entries, whichever configuration entry contains it.
             ("ds-cfg-global-aci", Some(value)) => aci::translate(&mut translation, line, "", &value),
             (_, Some(value)) => match &record.dn {
@@ -102,8 +113,41 @@ pub fn translate(text: &str) -> Translation {
             },
         }
     }
-    openldap::translate(&mut translation, &clauses);
+    openldap::translate(&mut translation, &[clauses.own, clauses.global].concat());
     translation
+}
+
+/// Clauses of OpenLDAP, with their lines.
+#[derive(Default)]
+struct Clauses {
+    /// Those of databases.
+    own: Vec<(usize, String)>,
+    /// Those of the frontend, which come after the clauses of each database (slapd.access(5)).
+    global: Vec<(usize, String)>,
+}
+
+impl Clauses {
+    /// Adds a clause of a database, by its kind.
+    fn push(&mut self, translation: &mut Translation, database: Option<&str>, line: usize, clause: String) {
+        match database {
+            Some("config" | "monitor") => {
+                translation.leave_out(
+                    line,
+                    &clause,
+                    "only the administrator sees cn=config and cn=monitor here",
+                );
+            }
+            Some("frontend") => self.global.push((line, clause)),
+            _ => self.own.push((line, clause)),
+        }
+    }
+}
+
+/// Returns the kind of the database whose entry below cn=config has this DN.
+fn database_of(dn: &str) -> Option<String> {
+    let (name, kind) = dn.split(',').next()?.split_once('=')?;
+    let kind = kind.rsplit_once('}').map_or(kind, |(_, kind)| kind);
+    name.trim().eq_ignore_ascii_case("olcDatabase").then(|| kind.trim().to_ascii_lowercase())
 }
 
 /// Record of LDIF that contains a line.
@@ -157,4 +201,28 @@ fn decoded(encoded: &str) -> Option<Vec<u8>> {
     let ldap::ldif::LdifBody::Entry(values) = record.body else { return None };
     let mut values = values.iter().map(|line| line.value.to_vec());
     values.next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The story: of a dump of the whole cn=config, the clauses of the database `config` came first and decided all.
+    #[test]
+    fn clauses_of_other_databases_do_not_decide() {
+        let dump = "dn: olcDatabase={-1}frontend,cn=config\nolcAccess: {0}to * by * none\n\n\
+                    dn: olcDatabase={0}config,cn=config\nolcAccess: {0}to * by * none\n\n\
+                    dn: olcDatabase={1}mdb,cn=config\nolcAccess: {0}to attrs=mail by users read\n";
+        let conf =
+            "database config\naccess to * by * none\n\ndatabase mdb\naccess to attrs=mail by users read\n";
+        for text in [dump, conf] {
+            let found = translate(text);
+            assert!(
+                found.rules.iter().any(|rule| rule.contains("of mail") && rule.contains("allow")),
+                "{found:?}"
+            );
+            let of_config = found.left_out.iter().filter(|out| out.why.contains("only the administrator"));
+            assert_eq!(of_config.count(), 1, "{found:?}");
+        }
+    }
 }
