@@ -2,9 +2,6 @@
 //! sample organisation. `./dev test clients` runs all of it; other runs leave out what takes long or needs large
 //! downloads.
 
-mod page;
-mod runbook;
-
 use crate::sssd::Sssd;
 use crate::support;
 
@@ -12,8 +9,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use ldap::Scope;
-use page::{Page, Section};
 use support::clients::{Run, repository, run};
+use support::page::{Page, Section};
 use support::pando::{PROGRAM, Start};
 use support::root::was_run_as_root;
 use support::{Pando, SUFFIX, Scratch};
@@ -39,7 +36,7 @@ const PASSWORD: &str = "s3cret-of-the-administrator";
 /// A section that no test runs would become wrong unnoticed.
 #[test]
 fn every_section_has_a_test() {
-    let page = Page::read("connect.md", &[]);
+    let page = Page::read("how-to/connect.md", &[]);
     assert_eq!(page.headings(), SECTIONS.map(|(heading, _)| heading));
 }
 
@@ -68,7 +65,7 @@ fn given(name: &str, heading: &str) -> (Scratch, Pando, Section) {
         (".dev/unboundid", format!("{}/.dev/unboundid", repository().display())),
     ];
     let replaced: Vec<(&str, &str)> = replaced.iter().map(|(from, to)| (*from, to.as_str())).collect();
-    let section = Page::read("connect.md", &replaced).section(heading);
+    let section = Page::read("how-to/connect.md", &replaced).section(heading);
     (scratch, pando, section)
 }
 

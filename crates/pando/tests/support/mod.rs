@@ -15,6 +15,7 @@ pub mod givens;
 pub mod http;
 pub mod interrupted;
 pub mod metrics;
+pub mod page;
 pub mod pando;
 pub mod positions;
 pub mod relay;

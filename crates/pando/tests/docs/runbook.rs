@@ -7,11 +7,10 @@ use std::path::Path;
 use client::Connection;
 use ldap::Scope;
 use support::clients::run;
+use support::page::Page;
 use support::pando::{PROGRAM, Start, command};
 use support::tree::{add, person_dn, plant, replace};
 use support::{Pando, Scratch};
-
-use super::page::Page;
 
 const SERVICES: &str = "ou=services,dc=example,dc=com";
 
@@ -37,7 +36,7 @@ fn delete_services(admin: &mut Connection) -> usize {
 }
 
 #[test]
-fn each_section_of_the_runbook_does_what_it_says() {
+pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let scratch = Scratch::new("runbook");
     let at = |name: &str| scratch.join(name).display().to_string();
     let (data, new, backup) = (at("data"), at("new"), at("backup"));
@@ -48,7 +47,7 @@ fn each_section_of_the_runbook_does_what_it_says() {
         // The backup of the test is younger.
         (" --until 2h", ""),
     ];
-    let page = Page::read("runbook.md", &replaced);
+    let page = Page::read("how-to/runbook.md", &replaced);
     let [password, full, deleted, lost, slow, none] = &page.headings()[..] else { panic!("other sections") };
     let block = |heading: &str, number: usize| page.section(heading).blocks[number].clone();
     let start = Start::bare(&scratch, "data").without_environment("PANDO_ADMIN_PASSWORD");
@@ -86,10 +85,10 @@ fn each_section_of_the_runbook_does_what_it_says() {
 }
 
 #[test]
-fn the_page_about_declared_entries_is_true() {
+pub(crate) fn the_page_about_declared_entries_is_true() {
     let scratch = Scratch::new("declare-page");
     let data = scratch.join("data").display().to_string();
-    let page = Page::read("declare.md", &[("/var/lib/pando", &data)]);
+    let page = Page::read("how-to/declare.md", &[("/var/lib/pando", &data)]);
     let pando = Pando::start(&scratch);
     let mut admin = pando.administrator();
     plant(&mut admin);

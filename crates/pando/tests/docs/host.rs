@@ -1,0 +1,174 @@
+//! A host of its own for the commands of a page: in namespaces, with the folders, names and ports that the pages use.
+//! Nothing of the machine changes, and pages on the same port run at the same time.
+
+use crate::support;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+
+use support::clients::{Run, repository, run};
+use support::page::without_output;
+use support::pando::PROGRAM;
+use support::{DEADLINE, Scratch};
+
+/// Makes the namespaces: its first argument is the scratch folder, the others are names of hosts.
+const SET_UP: &str = r#"
+set -e
+scratch=$1; shift
+[ $# -eq 0 ] || hostname "$1"
+ip link set lo up
+mount --bind /etc /mnt
+mount -t tmpfs none /etc
+ln -s /mnt/* /etc/
+rm -f /etc/hosts /etc/ldap
+mkdir /etc/ldap
+ln -s /mnt/ldap/schema /etc/ldap/schema
+for name in localhost "$@"; do echo "127.0.0.1 $name"; done > /etc/hosts
+for file in passwd group; do rm /etc/$file; cp /mnt/$file /etc/; done
+echo pando:x:64389:64389::/var/lib/pando:/bin/false >> /etc/passwd
+echo pando:x:64389: >> /etc/group
+mkdir /etc/pando
+for folder in var/lib var/backups var/tmp srv run; do
+    mkdir -p $scratch/$folder
+    mount --bind $scratch/$folder /$folder
+done
+mkdir $scratch/home
+echo up
+exec sleep infinity
+"#;
+
+/// The host. Its processes end with it.
+pub(crate) struct Host {
+    /// unshare, whose end is the end of what it started.
+    child: Child,
+    /// The first process of the namespaces.
+    within: String,
+    /// Whether root made them; otherwise its user is mapped to root there.
+    is_root: bool,
+    home: String,
+}
+
+impl Host {
+    /// Makes the host; `names` are names of hosts that are this one, the first its own.
+    #[track_caller]
+    pub(crate) fn new(scratch: &Scratch, names: &[&str]) -> Host {
+        let is_root = rustix::process::geteuid().is_root();
+        let mut unshare = Command::new("unshare");
+        if !is_root {
+            unshare.arg("--map-root-user");
+        }
+        unshare.args(["--mount", "--net", "--pid", "--uts", "--fork", "--kill-child", "--mount-proc"]);
+        unshare
+            .args(["--propagation", "private", "bash", "-c", SET_UP, "bash"])
+            .arg(scratch.path())
+            .args(names);
+        let piped = unshare.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
+        let mut first = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut first).unwrap();
+        if first != "up\n" {
+            let mut errors = String::new();
+            let _ = child.kill();
+            let _ = child.stderr.take().unwrap().read_to_string(&mut errors);
+            panic!("there is no host in namespaces of its own: {errors}");
+        }
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let within = std::fs::read_to_string(children).unwrap().trim().to_owned();
+        Host { child, within, is_root, home: scratch.join("home").display().to_string() }
+    }
+
+    /// Returns the command line that runs commands of a page in a shell. The first that fails ends them.
+    fn shell(&self, commands: &str, has_terminal: bool) -> Vec<String> {
+        let programs = Path::new(PROGRAM).parent().unwrap().display();
+        let commands = without_output(commands);
+        let script =
+            format!("PATH={programs}:$PATH; unset LDAPNOINIT; export HOME={}; cd\n{commands}", self.home);
+        let typed = repository().join("crates/pando/tests/clients/typed.py").display().to_string();
+        let user: &[&str] = if self.is_root { &[] } else { &["--user"] };
+        let within = ["--target", &self.within, "--mount", "--net", "--pid", "--uts"];
+        let session = ["setsid", "--wait"];
+        let terminal: &[&str] = if has_terminal { &["/usr/bin/python3", &typed] } else { &[] };
+        let words = ["bash", "-euo", "pipefail", "-c", &script];
+        within
+            .iter()
+            .chain(user)
+            .chain(&session)
+            .chain(terminal)
+            .chain(&words)
+            .map(|word| (*word).to_owned())
+            .collect()
+    }
+
+    /// Runs commands to their end on a terminal, and types a line of `typed` at each question for a password.
+    #[track_caller]
+    pub(crate) fn run_typing(&self, commands: &str, typed: &str) -> Run {
+        run("nsenter", &self.shell(commands, true), typed)
+    }
+
+    /// Runs commands to their end.
+    #[track_caller]
+    pub(crate) fn run_any(&self, commands: &str) -> Run {
+        run("nsenter", &self.shell(commands, false), "")
+    }
+
+    /// Runs commands, which must succeed.
+    #[track_caller]
+    pub(crate) fn run(&self, commands: &str) -> Run {
+        self.run_any(commands).expect_code(0)
+    }
+
+    /// Starts commands of which the last serves, and waits until it is ready. Returns its output up to that line.
+    #[track_caller]
+    pub(crate) fn serve(&self, commands: &str) -> String {
+        let log =
+            std::fs::OpenOptions::new().create(true).append(true).open(format!("{}/log", self.home)).unwrap();
+        let mut command = Command::new("nsenter");
+        command.args(self.shell(commands, false)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log);
+        let mut child = command.spawn().unwrap();
+        let (sender, lines) = mpsc::channel();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        std::thread::spawn(move || {
+            for line in output.lines().map_while(Result::ok) {
+                let _ = sender.send(line);
+            }
+            let _ = child.wait();
+        });
+        let mut said = String::new();
+        loop {
+            let line = lines.recv_timeout(DEADLINE);
+            let Ok(line) = line else { panic!("{commands} is not ready: {said}\n{}", self.log()) };
+            said += &format!("{line}\n");
+            if line.contains("ready on ") || line.contains("listens on ") {
+                return said;
+            }
+        }
+    }
+
+    /// Returns the standard error of everything that serves.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(format!("{}/log", self.home)).unwrap_or_default()
+    }
+
+    /// Ends everything that serves, by SIGTERM to each process of the host but the first, and waits until it is gone.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        self.run("kill -TERM -1; pidwait -x pando || true");
+    }
+
+    /// Writes a file below the folder of the commands.
+    pub(crate) fn write(&self, name: &str, text: &str) {
+        std::fs::write(format!("{}/{name}", self.home), text).unwrap();
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- log of the host\n{}", self.log());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

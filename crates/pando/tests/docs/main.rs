@@ -1,0 +1,141 @@
+//! The commands of the pages of docs/, run as they are written there, each page on a host of its own. What stands for
+//! something of the reader (a time, a password) is replaced.
+#![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod administration;
+mod data;
+mod host;
+mod runbook;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use support::clients::repository;
+use support::page::{Blocks, Page, has_commands};
+
+/// The pages whose commands run, with the tests that run them.
+const PAGES: &[(&str, fn())] = &[
+    ("explanation/indexes.md", data::indexes),
+    ("how-to/access-rules.md", administration::access_rules),
+    ("how-to/audit.md", administration::audit),
+    ("how-to/backup.md", data::backup),
+    ("how-to/configure.md", administration::configure),
+    ("how-to/console.md", administration::console),
+    ("how-to/declare.md", runbook::the_page_about_declared_entries_is_true),
+    ("how-to/follow.md", data::follow),
+    ("how-to/generate.md", data::generate),
+    ("how-to/install.md", administration::install),
+    ("how-to/load.md", data::load),
+    ("how-to/migrate.md", data::migrate),
+    ("how-to/password-policies.md", administration::password_policies),
+    ("how-to/runbook.md", runbook::each_section_of_the_runbook_does_what_it_says),
+    ("how-to/sasl.md", administration::sasl),
+    ("how-to/scim.md", administration::scim),
+    ("how-to/tls.md", administration::tls),
+    ("how-to/twin.md", data::twin),
+    ("how-to/values.md", data::values),
+    ("reference/tools.md", data::tools),
+    ("tutorial/start.md", administration::tutorial),
+];
+
+/// Commands that do not run here: the page, their beginning (all if it is empty), the reason. At the beginning of a
+/// block, it stands for the block.
+const LEFT_OUT: &[(&str, &str, &str)] = &[
+    (
+        "how-to/access-rules.md",
+        "ldapsearch -o ldif-wrap=no",
+        "needs 389 DS or OpenDJ: access::translate has their rules",
+    ),
+    (
+        "how-to/benchmark.md",
+        "",
+        "the bench tests run every kind of it; as written, each takes minutes to hours",
+    ),
+    (
+        "how-to/cluster.md",
+        "",
+        "needs three machines and brokers: the tests of clusters run init, invite, join and others",
+    ),
+    ("how-to/connect.md", "", "protocol::connect runs it, section by section"),
+    (
+        "how-to/container.md",
+        "",
+        "needs podman or Kubernetes: administration::container runs the steps of the image",
+    ),
+    ("how-to/install.md", "./dev package", "builds the release, and changes the machine: ./dev try-packages"),
+    ("how-to/install.md", "systemctl", "needs systemd: ./dev try-packages"),
+    ("how-to/kerberos.md", "", "needs a KDC: authentication::gssapi runs one"),
+    (
+        "how-to/migrate.md",
+        "pando migrate --folder migration dse.ldif",
+        "needs files of 389 DS: the crate has them",
+    ),
+    (
+        "how-to/migrate.md",
+        "pando migrate --folder migration config.ldif",
+        "needs files of OpenDJ: the crate has them",
+    ),
+    ("how-to/migrate.md", "dsctl", "is a program of 389 DS"),
+    ("how-to/migrate.md", "export-ldif", "is a program of OpenDJ"),
+    ("how-to/peers.md", "", "needs other servers and takes hours: ./dev test-peers"),
+    ("how-to/tls.md", "LDAPTLS_CERT", "authentication::tls binds with certificates of clients"),
+    ("reference/store-format.md", "pando backup 1", "the head of a file, which begins like a command"),
+    ("tutorial/start.md", "./dev run", "builds the program: `./dev` has checks of its own"),
+    ("tutorial/start.md", "cargo build", "the tests have built the program"),
+    ("tutorial/start.md", "export PATH", "the tests have the program on their path"),
+];
+
+/// Asserts that a test used all blocks of a page that have commands.
+#[track_caller]
+fn all_used(blocks: &Blocks, page: &str) {
+    let left_out = |block: &&str| {
+        !LEFT_OUT
+            .iter()
+            .any(|(left_out, start, _)| *left_out == page && block.trim_start().starts_with(start))
+    };
+    let unused: Vec<&str> = blocks.unused_commands().into_iter().filter(left_out).collect();
+    assert!(unused.is_empty(), "{page}: no test runs {unused:#?}");
+}
+
+/// The pages of docs/ with commands, by their paths there; decisions have none.
+fn pages_with_commands() -> BTreeSet<String> {
+    let docs = repository().join("docs");
+    let mut pages = BTreeSet::new();
+    for folder in ["", "explanation", "how-to", "reference", "tutorial"] {
+        for file in std::fs::read_dir(docs.join(folder)).unwrap() {
+            let name = Path::new(folder).join(file.unwrap().file_name()).display().to_string();
+            if name.ends_with(".md")
+                && Page::read(&name, &[]).blocks().iter().any(|block| has_commands(block))
+            {
+                pages.insert(name);
+            }
+        }
+    }
+    pages
+}
+
+/// A page that no test runs would become wrong unnoticed.
+#[test]
+fn every_page_with_commands_runs_or_has_a_reason_not_to() {
+    for page in pages_with_commands() {
+        let blocks = Page::read(&page, &[]).blocks();
+        let with_commands = blocks.iter().filter(|block| has_commands(block));
+        let left_out = |block: &&String| {
+            LEFT_OUT
+                .iter()
+                .any(|(left_out, start, _)| *left_out == page && block.trim_start().starts_with(start))
+        };
+        let has_test = PAGES.iter().any(|(with_test, _)| *with_test == page);
+        let unknown: Vec<&String> = with_commands.filter(|block| !has_test && !left_out(block)).collect();
+        assert!(unknown.is_empty(), "{page}: no test runs {unknown:#?}");
+    }
+    for (page, start, reason) in LEFT_OUT {
+        let blocks = Page::read(page, &[]).blocks();
+        let found =
+            blocks.iter().flat_map(|block| block.lines()).any(|line| line.trim_start().starts_with(start));
+        assert!(found && !reason.is_empty(), "{page} has no {start:?}, or there is no reason");
+    }
+}
