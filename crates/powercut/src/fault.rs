@@ -26,6 +26,8 @@ pub enum FaultCall {
     Thread,
     /// Asking for random numbers.
     Random,
+    /// Waiting for events. It hangs as long as the rule matches, and then fails.
+    Wait,
 }
 
 /// A rule: which calls fail, and how. One that names only a call fails all of them.
@@ -88,6 +90,7 @@ impl Display for Fault {
             FaultCall::Accept => "accept",
             FaultCall::Thread => "thread",
             FaultCall::Random => "random",
+            FaultCall::Wait => "wait",
         };
         write!(out, "call={call},errno={}", self.errno)?;
         for (name, value) in [("thread", &self.thread), ("path", &self.path)] {

@@ -19,13 +19,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { RULES_MAX = 16, THREAD_NAME_SIZE = 16 };
+enum { RULES_MAX = 16, THREAD_NAME_SIZE = 16, HANG_MICROSECONDS = 10000 };
 
 struct rule {
     enum fault_call call;
@@ -39,7 +40,7 @@ static struct rule rules[RULES_MAX];
 static int rule_count;
 static const char *log_file;
 
-static const char *const CALLS[] = {"open", "write", "sync", "rename", "mmap", "accept", "thread", "random"};
+static const char *const CALLS[] = {"open", "write", "sync", "rename", "mmap", "accept", "thread", "random", "wait"};
 
 static const struct {
     const char *name;
@@ -57,6 +58,7 @@ static int (*real_accept4)(int, struct sockaddr *, socklen_t *, int);
 static int (*real_pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 static int (*real_rename)(const char *, const char *);
 static ssize_t (*real_getrandom)(void *, size_t, unsigned);
+static int (*real_epoll_wait)(int, struct epoll_event *, int, int);
 
 /* A rule that is not understood would be a test that proves nothing. */
 static void refuse(const char *what) {
@@ -102,6 +104,7 @@ static void start(void) {
     real_pthread_create = dlsym(RTLD_NEXT, "pthread_create");
     real_rename = dlsym(RTLD_NEXT, "rename");
     real_getrandom = dlsym(RTLD_NEXT, "getrandom");
+    real_epoll_wait = dlsym(RTLD_NEXT, "epoll_wait");
     log_file = getenv("POWERCUT_FAULTS_LOG");
     const char *text = getenv("POWERCUT_FAULTS");
     if (!text || !*text) return;
@@ -219,4 +222,15 @@ ssize_t getrandom(void *bytes, size_t length, unsigned flags) {
         return -1;
     }
     return real_getrandom(bytes, length, flags);
+}
+
+/* Hangs as long as a rule matches. */
+int epoll_wait(int fd, struct epoll_event *events, int events_max, int timeout) {
+    int hung = 0;
+    for (int error; (error = fault_by_path(FAULT_WAIT, "")); hung = error) usleep(HANG_MICROSECONDS);
+    if (hung) {
+        errno = hung;
+        return -1;
+    }
+    return real_epoll_wait(fd, events, events_max, timeout);
 }

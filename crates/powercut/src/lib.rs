@@ -47,7 +47,8 @@
 //! `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
 //!
 //! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
-//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom)
+//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which hangs as long as the rule
+//!   matches)
 //! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
 //!   `EROFS`
 //! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any

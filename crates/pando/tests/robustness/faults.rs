@@ -6,15 +6,18 @@ use crate::support;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use client::{Connection, Outcome};
 use ldap::{ChangeOperation, ResultCode, Scope};
 use powercut::{Fault, FaultCall};
+use support::cluster::until;
 use support::metrics;
 use support::pando::Start;
 use support::tree::plant;
 use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
+const EINTR: i32 = 4;
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
 const EMFILE: i32 = 24;
@@ -122,6 +125,35 @@ fn a_failed_checkpoint_is_reported_without_a_request() {
     let outcome = describe(&mut admin, "to be checkpointed");
     assert!(outcome.is_success(), "{outcome:?}");
     check_stopped(&trial, pando, admin, "mdb_txn_commit: Input/output error");
+}
+
+/// `/ready` must say within five seconds that an event loop hangs. Each question that begins later must be answered so,
+/// however long the machine takes for the answer.
+#[test]
+fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
+    const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+    let trial = Trial::new("loop-hangs");
+    let (pando, _admin) = trial.start(Fault::new(FaultCall::Wait, EINTR).thread("pando-loop-0"));
+    assert_eq!(metrics::page(&pando, "/ready").0, 200);
+    trial.switch_on();
+    // Its next probe wakes the loop, which then waits again.
+    until("the loop hangs", || (trial.came() > 0).then_some(()));
+    let hangs_since = Instant::now();
+    let text = loop {
+        let asked_after = hangs_since.elapsed();
+        let (status, text) = metrics::page(&pando, "/ready");
+        if status == 503 {
+            break text;
+        }
+        assert!(asked_after < NOTICED_WITHIN, "{status} after {asked_after:?}: {text}");
+        std::thread::yield_now();
+    };
+    assert!(text.contains("event loop 0 has not answered for"), "{text}");
+    assert_eq!(metrics::page(&pando, "/ready/read").0, 503);
+    assert_eq!(metrics::page(&pando, "/live").0, 200);
+    std::fs::remove_file(trial.switch()).unwrap();
+    metrics::wait_for_ready(&pando, 200);
+    assert_eq!(code_of(pando.stop()), 0);
 }
 
 #[test]
