@@ -24,6 +24,7 @@ pub mod settings_text;
 mod source_keys;
 #[cfg(test)]
 mod tests;
+pub mod traces;
 pub mod values;
 
 use std::num::NonZeroUsize;
@@ -43,6 +44,7 @@ use crate::config::console::ConsoleSettings;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
 use crate::config::replica::ReplicaKeys;
+use crate::config::traces::TraceSettings;
 use crate::config::values::{DnText, LogFormat, LogLevel, OneOrMore, TlsVersion};
 use crate::limits;
 pub use cluster::ClusterSettings;
@@ -148,6 +150,9 @@ pub enum ConfigError {
     /// Keys of the table `[metrics]` contradict each other.
     #[error("the table [metrics] of the node file: {0}")]
     Metrics(&'static str),
+    /// Keys of the table `[traces]` contradict each other.
+    #[error("the table [traces] of the node file: {0}")]
+    Traces(&'static str),
     /// Keys of the table `[console]` contradict each other.
     #[error("the table [console] of the node file: {0}")]
     Console(&'static str),
@@ -266,6 +271,8 @@ pub struct Config {
     pub audit: AuditSettings,
     /// Listener of the metrics.
     pub metrics: Option<MetricsSettings>,
+    /// Receiver of traces.
+    pub traces: Option<TraceSettings>,
     /// Listener of the web console.
     pub console: Option<ConsoleSettings>,
     /// Users and groups over SCIM, at the console's addresses.
@@ -399,6 +406,7 @@ impl Config {
             audit: AuditSettings::default(),
             backup: None,
             metrics: None,
+            traces: None,
             console: None,
             scim: None,
             cluster: None,
@@ -473,6 +481,7 @@ impl Config {
             audit: file.audit.settings()?,
             backup: file.backup.settings()?,
             metrics: MetricsSettings::of(file.metrics)?,
+            traces: TraceSettings::of(file.traces)?,
             scim,
             console,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
@@ -535,6 +544,7 @@ impl Config {
             ("audit", self.audit != new.audit, false),
             ("backup", self.backup != new.backup, false),
             ("metrics", self.metrics != new.metrics, false),
+            ("traces", self.traces != new.traces, false),
             ("console", self.console != new.console, false),
             ("scim", self.scim != new.scim, false),
             ("cluster", self.cluster != new.cluster, false),

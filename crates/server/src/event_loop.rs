@@ -490,7 +490,7 @@ impl EventLoop {
                     }
                 }
                 LoopMessage::Committed => self.turn_reached(),
-                LoopMessage::Settings(settings, _in_force) => self.context.settings = settings,
+                LoopMessage::Settings(settings, _in_force) => self.context.take_settings(settings),
                 LoopMessage::Probe(readiness) => self.answer_probe(&readiness),
                 LoopMessage::Drain => self.drain_until = Some(self.context.now + DRAIN_TIMEOUT),
             }

@@ -4,6 +4,8 @@
 //! module has the limits of connections, of queues and of waits. Those that an administrator may set (see
 //! [`crate::config`]) have their defaults here.
 
+pub(crate) mod traces;
+
 use std::time::Duration;
 
 /// Most open connections, by default. Further ones are closed at once.

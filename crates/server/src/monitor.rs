@@ -38,6 +38,7 @@ use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::process::ProcessUsage;
 use crate::telemetry::readiness::Readiness;
 use crate::telemetry::slow::SlowOperations;
+use crate::telemetry::traces::TraceFeed;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::follow::FollowFigures;
@@ -93,6 +94,8 @@ pub(crate) struct Sources {
     pub(crate) read_age: Option<Arc<ReadAge>>,
     /// The audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
+    /// Queue of operations to trace, if there is a receiver.
+    pub(crate) traces: Option<Arc<TraceFeed>>,
     /// State of the backup, if there is one.
     pub(crate) backup: Option<Arc<BackupFigures>>,
     /// State of the copy of another server's tree, if there is one.
@@ -224,6 +227,7 @@ impl Monitor {
         ]);
         groups.extend(storage(sources));
         groups.extend(sources.audit.as_deref().map(audit));
+        groups.extend(sources.traces.as_deref().map(traces));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
         groups.extend(sources.backup.as_deref().map(backup_moments));
         groups.extend(follow::group(&sources.follow));
@@ -458,6 +462,16 @@ fn audit(feed: &AuditFeed) -> Group {
     group.count("Held Requests", "Requests that waited for the trail", load(&figures.held));
     let is_failing = figures.is_failing.load(Ordering::Relaxed);
     group.add("Failing", "Whether the trail cannot be written", Value::Flag(is_failing));
+    group
+}
+
+/// Returns figures of traces.
+fn traces(feed: &TraceFeed) -> Group {
+    let mut group = Group::new("Traces");
+    group.count("Sent", "Operations whose traces were accepted", load(&feed.figures.sent));
+    group.count("Dropped", "Operations whose traces were lost", load(&feed.figures.dropped));
+    let is_failing = feed.figures.is_failing.load(Ordering::Relaxed);
+    group.add("Failing", "Whether traces cannot be sent", Value::Flag(is_failing));
     group
 }
 

@@ -41,7 +41,7 @@ use crate::telemetry::readiness::Readiness;
 use crate::workers::follow::FollowFigures;
 use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
-use crate::workers::{audit, backups, certificate_watch, follow, logins, warm_up};
+use crate::workers::{audit, backups, certificate_watch, follow, logins, traces, warm_up};
 
 /// An open data directory that is not served yet.
 pub struct Opened {
@@ -228,6 +228,9 @@ impl Opened {
         if let Some((trail, feed)) = trail {
             services.add(audit::start(trail, &feed, &directory)?);
         }
+        if let (Some(settings), Some(feed)) = (&config.traces, &shared.traces) {
+            services.add(traces::start(settings, feed)?);
+        }
         services.add(writer::start(writer, (node, replica), &config, &shared, listening.control())?);
         services.add(certificate_watch::start(&certificates)?);
         if let Some(readiness) = readiness {
@@ -295,5 +298,6 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         log_reader: Arc::clone(&shared.log_reader),
         directory: Arc::downgrade(&shared.directory),
         audit: shared.audit.clone(),
+        traces: shared.traces.clone(),
     }
 }

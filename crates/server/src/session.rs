@@ -70,6 +70,7 @@ use crate::net::stream::Peer;
 use crate::session::context::Context;
 use crate::session::own_limits::OwnLimits;
 use crate::telemetry::counters::Operation;
+use crate::telemetry::traces::WriteTimes;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::read_ahead::{Ahead, look_ahead};
 use crate::workers::usage::ClientKey;
@@ -544,16 +545,17 @@ impl Session {
         value: Option<&[u8]>,
         out: &mut Vec<u8>,
     ) {
-        self.answer_change(context, head, outcome, (value, None), out);
+        self.answer_change(context, head, outcome, (value, None, None), out);
     }
 
-    /// Like [`answer_with`](Session::answer_with), with the position of the record that was made.
+    /// Like [`answer_with`](Session::answer_with), with the position of the record that was made and the times of its
+    /// batch.
     fn answer_change(
         &self,
         context: &mut Context,
         head: &RequestHead,
         outcome: &Outcome,
-        (value, position): (Option<&[u8]>, Option<u64>),
+        (value, position, write_times): (Option<&[u8]>, Option<u64>, Option<&WriteTimes>),
         out: &mut Vec<u8>,
     ) {
         let Some(response) = head.operation.response() else { return };
@@ -598,7 +600,7 @@ impl Session {
             context,
             head,
             *code,
-            Ending { outcome: Some(outcome), position, ..Ending::default() },
+            Ending { outcome: Some(outcome), position, write_times, ..Ending::default() },
         );
         if let Some(fault) = fault {
             context.report_fault(*fault, self.number, head, *code, diagnostic);

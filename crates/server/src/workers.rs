@@ -34,6 +34,7 @@ pub(crate) mod service;
 pub(crate) mod settings_change;
 pub(crate) mod settings_reader;
 pub(crate) mod source_connection;
+pub(crate) mod traces;
 pub(crate) mod trail_reader;
 mod turns;
 pub(crate) mod usage;

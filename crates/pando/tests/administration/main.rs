@@ -21,4 +21,5 @@ mod privileges;
 mod process;
 mod settings;
 mod structure;
+mod traces;
 mod unique;

@@ -38,6 +38,7 @@ impl Config {
                 "the token of the metrics",
                 self.metrics.as_ref().and_then(|metrics| metrics.token_file.clone()),
             ),
+            ("the headers of traces", self.traces.as_ref().and_then(|traces| traces.header_file.clone())),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             (
                 "the secret of replica",

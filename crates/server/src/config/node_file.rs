@@ -30,6 +30,7 @@ use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
 use crate::config::replica::ReplicaKeys;
 use crate::config::scim::ScimKeys;
+use crate::config::traces::TraceKeys;
 use crate::config::values::{
     DnText, FromText, LogFormat, LogLevel, OneOrMore, Percent, TlsNeed, TlsVersion, WeakestBind,
 };
@@ -73,6 +74,7 @@ pub(crate) struct NodeFile {
     pub(crate) audit: AuditKeys,
     pub(crate) backup: BackupKeys,
     pub(crate) metrics: MetricsKeys,
+    pub(crate) traces: TraceKeys,
     pub(crate) console: ConsoleKeys,
     pub(crate) scim: Option<ScimKeys>,
     pub(crate) oauth: OauthKeys,
@@ -270,6 +272,7 @@ impl NodeFile {
             &mut lists.breached,
             &mut file.audit.folder,
             &mut file.metrics.token_file,
+            &mut file.traces.header_file,
         ]);
         let paths = paths.chain([
             &mut file.oauth.keys,
@@ -406,6 +409,7 @@ mod tests {
             ("replica", keys_of::<ReplicaKeys>()),
             ("scim", keys_of::<ScimKeys>()),
             ("tls", keys_of::<TlsKeys>()),
+            ("traces", keys_of::<TraceKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
             // The page explains the keys of tables.

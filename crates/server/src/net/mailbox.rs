@@ -11,6 +11,7 @@ use crate::config::OnlineSettings;
 use crate::kerberos::KerberosTurn;
 use crate::net::stream::Accepted;
 use crate::telemetry::readiness::Readiness;
+use crate::telemetry::traces::WriteTimes;
 
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
@@ -48,6 +49,8 @@ pub(crate) struct Written {
     pub(crate) position: Option<u64>,
     /// The same for each change of a transaction.
     pub(crate) positions: Vec<Option<u64>>,
+    /// Times of the batch, if operations are traced.
+    pub(crate) times: Option<Arc<WriteTimes>>,
 }
 
 /// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.

@@ -16,7 +16,9 @@ use crate::net::certificate::Certificates;
 use crate::net::request_memory::RequestMemory;
 use crate::net::stream::RefusedProxies;
 use crate::session::context::Shared;
+use crate::stamp::now_micros;
 use crate::telemetry::health::Health;
+use crate::telemetry::traces::TraceFeed;
 use crate::workers::audit_feed::AuditFeed;
 use crate::workers::bad_passwords::BadPasswords;
 use crate::workers::copies::Copies;
@@ -66,8 +68,9 @@ pub(super) fn start(
         .transpose()?;
     let generation = generation(directory)?;
     let log_reader = Arc::new(LogReader::new(directory, generation, mailboxes));
+    let traces = (config.traces.as_ref()).map(|settings| Arc::new(TraceFeed::new(settings, now_micros())));
     let writes = WriteQueue::new(Arc::clone(mailboxes)).noticed(audit.clone(), Arc::clone(&log_reader));
-    let writes = writes.aging(read_age.clone());
+    let writes = writes.aging(read_age.clone()).timed(traces.is_some());
     Ok(Arc::new(Shared {
         directory: Arc::clone(directory),
         writes: Arc::new(writes),
@@ -100,6 +103,7 @@ pub(super) fn start(
         audit,
         copies: Copies::new(directory, &config.data, mailboxes),
         log_reader,
+        traces,
         generation,
     }))
 }

@@ -15,7 +15,7 @@ use directory::identity::identify;
 use directory::origin::Origin;
 use directory::search::Search;
 use directory::{Outcome, Requester};
-use ldap::{Message, MessageId, PolicyError, ResultCode};
+use ldap::{Dn, Message, MessageId, PolicyError, ResultCode};
 
 use super::{RequestHead, Session};
 use crate::config::SlowRule;
@@ -25,8 +25,9 @@ use crate::stamp::now_micros;
 use crate::telemetry::counters::Operation;
 use crate::telemetry::operation_event::{
     Disclosure, NO_NAME, OperationEvent, TypeNamed, describe, is_dn, kind_of, operation_line,
-    operation_line_with, session_tracking, target_of,
+    operation_line_with, scope_name, session_tracking, target_of,
 };
+use crate::telemetry::traces::{TraceFeed, TracedOperation, WriteTimes};
 
 /// Replaces a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
@@ -42,6 +43,8 @@ pub(super) struct Ending<'a> {
     pub(super) position: Option<u64>,
     /// The search, whose plan is logged if it was slow.
     pub(super) search: Option<&'a Search>,
+    /// Times of the batch of a change, if they are known.
+    pub(super) write_times: Option<&'a WriteTimes>,
 }
 
 /// Facts about a connection that its events contain.
@@ -83,11 +86,7 @@ impl Session {
         message: &Message<'_>,
         operation: Operation,
     ) -> Option<Box<OperationEvent>> {
-        if context.settings.describes_operations() | context.audit.is_on() {
-            self.describe(context, message, operation)
-        } else {
-            None
-        }
+        if context.describes { self.describe(context, message, operation) } else { None }
     }
 
     #[inline(never)]
@@ -102,7 +101,10 @@ impl Session {
         let (network, acts_for) = self.whose();
         let who = acts_for.unwrap_or(self.requester.dn());
         let is_audited = context.audit.keeps(&context.snapshot, kind, who, target_of(&message.request));
-        if !is_audited && !context.settings.describes_operations() {
+        let traces = context.shared.traces.as_deref();
+        let is_sampled = traces.is_some_and(|traces| traces.samples() && traces.has_room());
+        let is_watched = is_sampled || traces.is_some_and(TraceFeed::watches_slow);
+        if !is_audited && !is_watched && !context.settings.describes_operations() {
             return None;
         }
         let snapshot = &context.snapshot;
@@ -124,7 +126,8 @@ impl Session {
         event.text_if_any(Field::Network, network);
         let disclosure = Disclosure { type_named: &type_named, last_base: &context.last_base };
         describe(&message.request, &message.controls, &disclosure, &mut event);
-        Some(Box::new(OperationEvent { started, kind, fields, is_audited, reason: None }))
+        let (planned, reason) = Default::default();
+        Some(Box::new(OperationEvent { started, kind, fields, is_audited, is_sampled, planned, reason }))
     }
 
     /// Ends the event of a request.
@@ -147,7 +150,7 @@ impl Session {
         context: &Context,
         event: &OperationEvent,
         code: ResultCode,
-        Ending { entries, outcome, position, search }: Ending<'_>,
+        Ending { entries, outcome, position, search, write_times }: Ending<'_>,
     ) {
         let took = u64::try_from(event.started.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut end = Vec::with_capacity(64);
@@ -186,6 +189,13 @@ impl Session {
         {
             let fields = [event.fields.as_slice(), &end].concat();
             report_slow(context, rule, &fields, search);
+        }
+        if let Some(traces) = &context.shared.traces {
+            let is_slow = traces.is_slow(took);
+            if event.is_sampled || (is_slow && traces.has_room()) {
+                let fields = [event.fields.as_slice(), &end].concat();
+                traces.push(traced(context, event, &fields, is_slow, (search, write_times)));
+            }
         }
     }
 
@@ -272,6 +282,64 @@ impl Session {
     }
 }
 
+/// Returns the facts about an operation for its trace.
+#[cold]
+fn traced(
+    context: &Context,
+    event: &OperationEvent,
+    fields: &[u8],
+    is_slow: bool,
+    (search, write_times): (Option<&Search>, Option<&WriteTimes>),
+) -> TracedOperation {
+    let (parsed, since) = (Event::parse(fields), |then: Instant| {
+        u64::try_from(then.saturating_duration_since(event.started).as_micros()).unwrap_or(u64::MAX)
+    });
+    let number = |field| parsed.and_then(|parsed| parsed.number(field));
+    let took_micros = number(Field::Took).unwrap_or(0);
+    let mut stages = Vec::new();
+    if let Some(planned) = event.planned {
+        stages.extend([("plan", 0, since(planned)), ("scan", since(planned), took_micros)]);
+    }
+    if let Some(WriteTimes { taken, decided, committed }) = write_times.copied() {
+        let (taken, decided, committed) = (since(taken), since(decided), since(committed));
+        stages.extend([
+            ("wait for the writer", 0, taken),
+            ("decide", taken, decided),
+            ("sync the log", decided, committed),
+        ]);
+    }
+    let explanation =
+        search.filter(|_| is_slow).and_then(|search| search.explanation(&context.snapshot).ok().flatten());
+    let target = parsed.and_then(|parsed| parsed.text(Field::Target));
+    TracedOperation {
+        name: event.kind.name(),
+        started_micros: number(Field::Time).unwrap_or(0),
+        took_micros,
+        code: number(Field::Result).and_then(|code| u32::try_from(code).ok()).unwrap_or(0),
+        connection: number(Field::Connection).unwrap_or(0),
+        message_id: number(Field::MessageId).unwrap_or(0),
+        depth: target
+            .filter(|name| is_dn(name))
+            .and_then(|name| Some(Dn::parse(&name).ok()?.rdns().count() as u64)),
+        entries: number(Field::Entries),
+        examined: search.map(Search::entries_examined),
+        scope: number(Field::Scope).map(scope_name),
+        filter: search.and_then(|search| search.shape(&context.snapshot)).map(|shape| shape.text),
+        plan: explanation.map(|explanation| joined_lines(&explanation.to_string())),
+        oid: parsed
+            .filter(|_| event.kind == Kind::Extended)
+            .and_then(|parsed| Some(parsed.text(Field::Name)?.into_owned())),
+        stages,
+        is_slow,
+    }
+}
+
+/// Returns a text of several lines as one.
+fn joined_lines(text: &str) -> String {
+    let steps: Vec<&str> = text.lines().map(str::trim).collect();
+    steps.join("; ")
+}
+
 /// Logs an operation that was slow, with the plan of a search.
 #[cold]
 fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<&Search>) {
@@ -290,9 +358,7 @@ fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<
     // An explanation never contains values of the filter.
     let explanation = search.and_then(|search| search.explanation(&context.snapshot).ok().flatten());
     if let Some(explanation) = explanation {
-        let plan = explanation.to_string();
-        let steps: Vec<&str> = plan.lines().map(str::trim).collect();
-        let _ = write!(line, " plan={:?}", steps.join("; "));
+        let _ = write!(line, " plan={:?}", joined_lines(&explanation.to_string()));
     }
     if omitted > 0 {
         let _ = write!(line, " omitted={omitted}");

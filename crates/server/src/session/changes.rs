@@ -187,10 +187,17 @@ impl Session {
             Some((head, Work::Transaction(changes))) => self.settled(context, &head, changes, answer, out),
             Some((head, Work::PasswordModify(password))) => {
                 let (outcome, value) = password.finish(&answer.outcome);
-                self.answer_change(context, &head, &outcome, (value.as_deref(), answer.position), out);
+                self.answer_change(
+                    context,
+                    &head,
+                    &outcome,
+                    (value.as_deref(), answer.position, answer.times.as_deref()),
+                    out,
+                );
             }
             Some((head, _)) => {
-                let event_facts = (answer.value.as_deref().map(Vec::as_slice), answer.position);
+                let value = answer.value.as_deref().map(Vec::as_slice);
+                let event_facts = (value, answer.position, answer.times.as_deref());
                 self.answer_change(context, &head, &answer.outcome, event_facts, out);
             }
             None => {}

@@ -22,6 +22,7 @@ use crate::telemetry::counters::Counters;
 use crate::telemetry::health::{FailedOperation, Health};
 use crate::telemetry::index_advice::IndexAdvice;
 use crate::telemetry::slow::SlowOperations;
+use crate::telemetry::traces::TraceFeed;
 use crate::workers::audit_feed::{AuditBuffer, AuditFeed};
 use crate::workers::backup_reader::BackupReader;
 use crate::workers::copies::Copies;
@@ -90,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) settings_reader: SettingsReader,
     /// Queue of events for the audit trail, if there is one.
     pub(crate) audit: Option<Arc<AuditFeed>>,
+    /// Queue of operations to trace, if the settings name a receiver.
+    pub(crate) traces: Option<Arc<TraceFeed>>,
     /// Generation of the data that positions belong to.
     pub(crate) generation: [u8; 16],
 }
@@ -118,6 +121,8 @@ pub(crate) struct Context {
     /// End of the last turn of a connection.
     turn_ended: Instant,
     pub(crate) settings: Arc<OnlineSettings>,
+    /// Whether operations are described when they begin: for the log, the audit trail or traces.
+    pub(crate) describes: bool,
     /// The requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
@@ -154,6 +159,7 @@ impl Context {
         }
         let usage = shared.usage.get(usize::from(event_loop)).cloned().unwrap_or_default();
         let audit = AuditBuffer::new(shared.audit.clone(), &snapshot);
+        let describes = describes(&settings, &shared);
         Ok(Context {
             event_loop,
             shared,
@@ -163,6 +169,7 @@ impl Context {
             commits_seen: 0,
             now: Instant::now(),
             turn_ended: Instant::now(),
+            describes,
             settings,
             anonymous: Arc::new(Requester::Anonymous),
             random: Random::default(),
@@ -176,6 +183,12 @@ impl Context {
             look_scratch: Vec::new(),
             coldness: Some(Coldness::new(Instant::now())),
         })
+    }
+
+    /// Puts new settings in force.
+    pub(crate) fn take_settings(&mut self, settings: Arc<OnlineSettings>) {
+        self.describes = describes(&settings, &self.shared);
+        self.settings = settings;
     }
 
     /// Counts the turn of a connection that ends now.
@@ -261,4 +274,9 @@ impl Context {
         };
         DecodeLimits { message_size_max, ..DecodeLimits::AUTHENTICATED }
     }
+}
+
+/// Whether operations are described when they begin.
+fn describes(settings: &OnlineSettings, shared: &Shared) -> bool {
+    settings.describes_operations() || shared.audit.is_some() || shared.traces.is_some()
 }

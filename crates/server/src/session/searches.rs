@@ -93,6 +93,11 @@ impl Session {
         {
             return self.answer(context, &head, &outcome, out);
         }
+        if let Some(event) = head.event.as_deref_mut()
+            && context.shared.traces.is_some()
+        {
+            event.planned = Some(Instant::now());
+        }
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }

@@ -302,7 +302,8 @@ impl Inner {
     fn post(&self, address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
         if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
             let value = value.map(Arc::new);
-            let answer = Written { address, outcome, value, position: None, positions: Vec::new() };
+            let answer =
+                Written { address, outcome, value, position: None, positions: Vec::new(), times: None };
             mailbox.post(LoopMessage::Written(vec![answer]));
         }
     }

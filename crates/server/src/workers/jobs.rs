@@ -101,8 +101,8 @@ impl<J> Queue<J> {
 
 /// Sends the answer to an extended operation to its event loop.
 fn answer(mailboxes: &[Mailbox], address: Address, outcome: Outcome, value: Option<Vec<u8>>) {
-    let answer =
-        Written { address, outcome, value: value.map(Arc::new), position: None, positions: Vec::new() };
+    let value = value.map(Arc::new);
+    let answer = Written { address, outcome, value, position: None, positions: Vec::new(), times: None };
     if let Some(mailbox) = mailboxes.get(usize::from(address.event_loop)) {
         mailbox.post(LoopMessage::Written(vec![answer]));
     }

@@ -19,6 +19,7 @@ mod transaction;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Instant;
 
 use directory::account_update::AccountUpdate;
 use directory::controls::{ControlContext, RequestControls};
@@ -33,6 +34,7 @@ use crate::limits::{BATCH_BYTES_MAX, BATCH_WRITES_MAX};
 use crate::net::mailbox::{Address, LoopMessage, Mailbox, PreparedPasswords, Written};
 use crate::stamp::{Random, no_random_numbers, now_micros};
 use crate::telemetry::health::Health;
+use crate::telemetry::traces::WriteTimes;
 use crate::workers::attempts::Attempts;
 use crate::workers::index_upkeep::Upkeep;
 pub(crate) use following::{FollowedChanges, GroupEnd, change_bytes};
@@ -110,10 +112,10 @@ impl Answer {
         Answer { outcome, value, position: None, positions: Vec::new() }
     }
 
-    /// Addresses the answer to the operation that waits for it.
-    fn to(self, address: Address) -> Written {
+    /// Addresses the answer to the operation that waits for it, with the times of its batch.
+    fn to(self, address: Address, times: Option<Arc<WriteTimes>>) -> Written {
         let Answer { outcome, value, position, positions } = self;
-        Written { address, outcome, value: value.map(Arc::new), position, positions }
+        Written { address, outcome, value: value.map(Arc::new), position, positions, times }
     }
 }
 
@@ -146,13 +148,14 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
             }
             Fetched::Changes => {}
         }
+        let mut times = queue.is_timed().then(WriteTimes::begin);
         let count = batch_len(&backlog);
         let batch = backlog.get_mut(..count).unwrap_or_default();
         let outcomes = if stopped {
             all_failed(count)
         } else {
             catch_unwind(AssertUnwindSafe(|| {
-                write(&mut writer, batch, queue.attempts(), &mut random, &mut disk)
+                write(&mut writer, batch, queue.attempts(), (&mut random, &mut times), &mut disk)
             }))
             .unwrap_or_else(|_| {
                 health.stop_changes(DEFECT);
@@ -160,11 +163,14 @@ pub(crate) fn run(mut writer: Writer, queue: &WriteQueue, health: &Health) {
                 all_failed(count)
             })
         };
+        if let Some(times) = &mut times {
+            times.committed = Instant::now();
+        }
         queue.committed();
         settle_attempts(batch, &outcomes, queue.attempts());
         release_room(batch);
         let is_replaced = replaced::has_fence(batch) && replaced::is_replaced(&writer);
-        answer(batch, outcomes, &queue.mailboxes);
+        answer(batch, outcomes, times, &queue.mailboxes);
         backlog.drain(..count);
         if is_replaced {
             return replaced::run(writer, queue, health, backlog);
@@ -267,7 +273,7 @@ fn write(
     writer: &mut Writer,
     requests: &[WriteRequest],
     attempts: &Attempts,
-    random: &mut Random,
+    (random, times): (&mut Random, &mut Option<WriteTimes>),
     disk: &mut DiskWatch<'_>,
 ) -> Vec<Answer> {
     let mut batch = match writer.begin() {
@@ -283,6 +289,9 @@ fn write(
             answer.position = batch.position().ok().filter(|&after| before != Some(after));
         }
         outcomes.push(answer);
+    }
+    if let Some(times) = times {
+        times.decided = Instant::now();
     }
     match batch.commit() {
         Ok(()) => {
@@ -431,7 +440,8 @@ fn all_failed(count: usize) -> Vec<Answer> {
 }
 
 /// Sends each outcome to the loop that waits for it, one message per loop.
-fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) {
+fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, times: Option<WriteTimes>, mailboxes: &[Mailbox]) {
+    let times = times.map(Arc::new);
     let mut answers: Vec<Vec<Written>> = mailboxes.iter().map(|_| Vec::new()).collect();
     for (request, answer) in batch.iter().zip(outcomes) {
         if let ToWrite::Follow(changes) = &request.change {
@@ -440,7 +450,7 @@ fn answer(batch: &[WriteRequest], outcomes: Vec<Answer>, mailboxes: &[Mailbox]) 
         }
         let address = request.address;
         if let Some(of_loop) = answers.get_mut(usize::from(address.event_loop)) {
-            of_loop.push(answer.to(address));
+            of_loop.push(answer.to(address, times.clone()));
         }
     }
     for (mailbox, of_loop) in mailboxes.iter().zip(answers) {

@@ -36,6 +36,8 @@ pub(crate) struct WriteQueue {
     log_reader: Option<Arc<LogReader>>,
     /// Learns whether this server decides changes.
     read_age: Option<Arc<ReadAge>>,
+    /// Whether the writer measures its batches.
+    is_timed: bool,
 }
 
 /// Room in the queue for `count` changes: one, or more after batches join them. Dropping it releases the room, whether
@@ -109,6 +111,7 @@ impl WriteQueue {
             audit: None,
             log_reader: None,
             read_age: None,
+            is_timed: false,
         }
     }
 
@@ -127,6 +130,16 @@ impl WriteQueue {
         if let Some(age) = &self.read_age {
             age.decides(is_writer, Instant::now());
         }
+    }
+
+    /// Makes the writer measure its batches, for traces.
+    pub(crate) fn timed(self, is_timed: bool) -> WriteQueue {
+        WriteQueue { is_timed, ..self }
+    }
+
+    /// Whether the writer measures its batches.
+    pub(super) fn is_timed(&self) -> bool {
+        self.is_timed
     }
 
     /// Announces a commit: event loops see it before they handle more requests.

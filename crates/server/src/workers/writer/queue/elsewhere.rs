@@ -47,7 +47,7 @@ impl WriteQueue {
     /// Answers a change.
     pub(crate) fn answer(&self, address: Address, answer: Answer) {
         if let Some(mailbox) = self.mailboxes.get(usize::from(address.event_loop)) {
-            mailbox.post(LoopMessage::Written(vec![answer.to(address)]));
+            mailbox.post(LoopMessage::Written(vec![answer.to(address, None)]));
         }
     }
 

@@ -1,0 +1,217 @@
+//! Traces of operations, as a receiver of the OpenTelemetry protocol gets them.
+
+use crate::support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpListener};
+use std::sync::mpsc::{Receiver, channel};
+
+use serde_json::Value;
+use support::cluster::until;
+use support::pando::Start;
+use support::tree::{add_person, plant, replace};
+use support::{DEADLINE, Pando, SUFFIX, Scratch};
+
+/// A request with traces.
+struct Export {
+    head: String,
+    body: Value,
+}
+
+/// A receiver of traces. It accepts everything, over connections that it keeps open.
+struct Collector {
+    address: SocketAddr,
+    exports: Receiver<Export>,
+    /// All spans so far.
+    spans: Vec<Value>,
+}
+
+impl Collector {
+    fn start() -> Collector {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, exports) = channel();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                let mut writer = stream;
+                while let Some((head, body)) = read_request(&mut reader) {
+                    if sender.send(Export { head, body }).is_err() {
+                        return;
+                    }
+                    let answer =
+                        b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}";
+                    writer.write_all(answer).unwrap();
+                }
+            }
+        });
+        Collector { address, exports, spans: Vec::new() }
+    }
+
+    /// Waits for the next request, and keeps its spans.
+    #[track_caller]
+    fn next(&mut self) -> Export {
+        let export = self.exports.recv_timeout(DEADLINE).expect("a request with traces");
+        let spans = &export.body["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        self.spans.extend(spans.as_array().unwrap().iter().cloned());
+        export
+    }
+
+    /// Waits for a span of an operation that fits.
+    #[track_caller]
+    fn span(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            if let Some(found) = self.spans.iter().find(|span| span["kind"] == 2 && fits(span)) {
+                return found.clone();
+            }
+            self.next();
+        }
+    }
+
+    /// Returns the names of the spans below one.
+    fn stages(&self, parent: &Value) -> Vec<&str> {
+        let below = self.spans.iter().filter(|span| span["parentSpanId"] == parent["spanId"]);
+        below.map(|span| span["name"].as_str().unwrap()).collect()
+    }
+}
+
+fn read_request(reader: &mut impl std::io::BufRead) -> Option<(String, Value)> {
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        if reader.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+    }
+    let length =
+        head.lines().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.expect("a length")];
+    reader.read_exact(&mut body).unwrap();
+    Some((head, serde_json::from_slice(&body).unwrap()))
+}
+
+/// Returns the value of an attribute of a span, as text.
+fn attribute(span: &Value, name: &str) -> Option<String> {
+    let list = span["attributes"].as_array().unwrap();
+    let found = &list.iter().find(|attribute| attribute["key"] == name)?["value"];
+    let value =
+        found.get("stringValue").or_else(|| found.get("intValue")).or_else(|| found.get("boolValue"))?;
+    Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+fn is_of(span: &Value, operation: &str) -> bool {
+    attribute(span, "rpc.method").as_deref() == Some(operation)
+}
+
+fn start(scratch: &Scratch, table: &str) -> Pando {
+    let node = scratch.write("node.toml", format!("[traces]\n{table}"));
+    Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
+}
+
+#[test]
+fn sampled_operations_are_traced_without_values() {
+    let scratch = Scratch::new("traces");
+    let mut collector = Collector::start();
+    scratch.write("headers", "X-Tenant: trees\n");
+    let endpoint = format!("endpoint = \"http://{}/v1/traces\"", collector.address);
+    let more = "sample_ratio = 1.0\nservice = \"directory\"\nheader_file = \"headers\"\n";
+    let pando = start(&scratch, &format!("{endpoint}\n{more}"));
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    add_person(&mut admin, "mallory-the-secret");
+    admin.search(SUFFIX, ldap::Scope::WholeSubtree, "(&(uid=mallory-the-secret)(cn=*secret*))", &[]).unwrap();
+    let missing = format!("uid=nothing-secret,ou=people,{SUFFIX}");
+    admin.search(&missing, ldap::Scope::BaseObject, "(objectClass=*)", &[]).unwrap();
+
+    let export = collector.next();
+    assert!(export.head.starts_with("POST /v1/traces HTTP/1.1\r\n"), "{}", export.head);
+    let head = export.head.to_lowercase();
+    assert!(head.contains("content-type: application/json") && head.contains("x-tenant: trees"), "{head}");
+    let resource = export.body["resourceSpans"][0]["resource"].to_string();
+    assert!(resource.contains("service.instance.id") && resource.contains("\"directory\""), "{resource}");
+
+    let found =
+        collector.span(|span| attribute(span, "db.query.text").is_some_and(|text| text.contains("uid=?")));
+    assert_eq!(attribute(&found, "rpc.system.name").as_deref(), Some("ldap"));
+    assert_eq!(attribute(&found, "db.response.returned_rows").as_deref(), Some("1"));
+    assert_eq!(attribute(&found, "rpc.response.status_code").as_deref(), Some("0"));
+    assert_eq!(attribute(&found, "ldap.depth").as_deref(), Some("2"));
+    assert_eq!(attribute(&found, "ldap.scope").as_deref(), Some("sub"));
+    assert_eq!(found["traceId"].as_str().map(str::len), Some(32));
+    let nanos = |name: &str| found[name].as_str().unwrap().parse::<u64>().unwrap();
+    assert!(nanos("startTimeUnixNano") <= nanos("endTimeUnixNano"));
+    assert_eq!(collector.stages(&found), ["plan", "scan"]);
+    let add = collector.span(|span| is_of(span, "add"));
+    assert_eq!(collector.stages(&add), ["wait for the writer", "decide", "sync the log"]);
+    collector.span(|span| is_of(span, "bind"));
+    let refused = collector.span(|span| attribute(span, "rpc.response.status_code").as_deref() == Some("32"));
+    assert_eq!(attribute(&refused, "ldap.result").as_deref(), Some("noSuchObject"));
+    let all = serde_json::to_string(&collector.spans).unwrap();
+    assert!(!all.contains("secret") && !all.contains("example"), "{all}");
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn slow_operations_are_traced_with_their_plan() {
+    let scratch = Scratch::new("traces-slow");
+    let mut collector = Collector::start();
+    let endpoint = format!("endpoint = \"http://{}/v1/traces\"", collector.address);
+    let pando = start(&scratch, &format!("{endpoint}\nsample_ratio = 0.0\nslow_milliseconds = 0\n"));
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    admin.search(SUFFIX, ldap::Scope::WholeSubtree, "(description=*x*)", &[]).unwrap();
+    let found =
+        collector.span(|span| attribute(span, "db.query.text").as_deref() == Some("(description=*?*)"));
+    assert_eq!(attribute(&found, "pando.slow").as_deref(), Some("true"));
+    let plan = attribute(&found, "pando.plan").unwrap();
+    assert!(plan.contains("missing: a substring index on description"), "{plan}");
+    assert!(pando.stop().success());
+}
+
+/// Nothing is sampled and nothing slow: nothing is sent.
+#[test]
+fn other_operations_are_not_traced() {
+    let scratch = Scratch::new("traces-none");
+    let collector = Collector::start();
+    let endpoint = format!("endpoint = \"http://{}/v1/traces\"", collector.address);
+    let pando = start(&scratch, &format!("{endpoint}\nsample_ratio = 0.0\nslow_milliseconds = 600000\n"));
+    plant(&mut pando.administrator());
+    // It sends what waits before it ends.
+    assert!(pando.stop().success());
+    assert!(collector.exports.try_recv().is_err());
+}
+
+#[test]
+fn a_receiver_that_is_down_costs_no_operation() {
+    let scratch = Scratch::new("traces-down");
+    // Nothing listens there once this is dropped.
+    let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let pando = start(&scratch, &format!("endpoint = \"http://{address}/v1/traces\"\nsample_ratio = 1.0\n"));
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let figure = |admin: &mut client::Connection, name: &str| {
+        let dn = format!("cn={name},cn=Traces,cn=monitor");
+        admin.entry(&dn, &["*"]).unwrap().unwrap().text("monitorCounter").unwrap_or_default()
+    };
+    until("operations are lost and counted", || {
+        replace(&mut admin, SUFFIX, "description", &["x"]);
+        figure(&mut admin, "Dropped").parse::<u64>().is_ok_and(|lost| lost > 0).then_some(())
+    });
+    assert_eq!(figure(&mut admin, "Sent"), "0");
+    let lines = pando.log().matches("traces cannot be sent to").count();
+    assert_eq!(lines, 1, "{}", pando.log());
+    assert!(pando.stop().success());
+}
+
+#[test]
+fn mistakes_in_the_table_are_refused() {
+    let scratch = Scratch::new("traces-mistakes");
+    for (table, told) in [
+        ("sample_ratio = 0.5", "[traces] of the node file: it needs endpoint"),
+        ("endpoint = \"collector:4318\"", "http:// or https://"),
+        ("endpoint = \"http://127.0.0.1:1/\"\nsample_ratio = 2.0", "from 0 to 1"),
+    ] {
+        let node = scratch.write("node.toml", format!("[traces]\n{table}\n"));
+        let (status, errors) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
+        assert!(!status.success() && errors.contains(told), "{errors}");
+    }
+}

@@ -1,0 +1,193 @@
+//! Traces in the JSON encoding of the OpenTelemetry protocol (OTLP 1.5, `ExportTraceServiceRequest`).
+//!
+//! Names of attributes are those of OpenTelemetry's semantic conventions for calls of remote procedures and databases;
+//! those that begin with `ldap.` and `pando.` are Pando's own.
+
+use data_encoding::HEXLOWER;
+use ldap::ResultCode;
+use serde_json::{Value, json};
+
+use crate::telemetry::traces::TracedOperation;
+
+/// Kinds of spans: `SPAN_KIND_INTERNAL` and `SPAN_KIND_SERVER`.
+const INTERNAL: u8 = 1;
+const SERVER: u8 = 2;
+
+/// `STATUS_CODE_ERROR`.
+const ERROR: u8 = 2;
+
+/// Results that are faults of the server and no answers to a request.
+const FAULTS: [ResultCode; 4] =
+    [ResultCode::OPERATIONS_ERROR, ResultCode::BUSY, ResultCode::UNAVAILABLE, ResultCode::OTHER];
+
+/// The server, as it names itself in traces.
+pub(crate) struct Resource {
+    pub(crate) service: String,
+    /// Random, for each start.
+    pub(crate) instance: [u8; 16],
+}
+
+/// Returns a request with the spans of operations. `random` returns random numbers for the ids of traces and spans.
+///
+/// # Errors
+/// Those of `random`.
+pub(crate) fn request<E>(
+    resource: &Resource,
+    operations: &[TracedOperation],
+    mut random: impl FnMut() -> Result<[u8; 16], E>,
+) -> Result<String, E> {
+    let mut spans = Vec::new();
+    for operation in operations {
+        let trace = HEXLOWER.encode(&random()?);
+        let mut id = || random().map(|bytes| HEXLOWER.encode(bytes.get(..8).unwrap_or_default()));
+        let own = id()?;
+        spans.push(span(operation, &trace, &own));
+        for &(name, first, last) in &operation.stages {
+            spans.push(json!({
+                "traceId": trace,
+                "spanId": id()?,
+                "parentSpanId": own,
+                "name": name,
+                "kind": INTERNAL,
+                "startTimeUnixNano": nanos(operation.started_micros.saturating_add(first)),
+                "endTimeUnixNano": nanos(operation.started_micros.saturating_add(last)),
+            }));
+        }
+    }
+    let version = env!("CARGO_PKG_VERSION");
+    let instance = uuid_text(&resource.instance);
+    let request = json!({ "resourceSpans": [{
+        "resource": { "attributes": [
+            text("service.name", &resource.service),
+            text("service.version", version),
+            text("service.instance.id", &instance),
+        ] },
+        "scopeSpans": [{ "scope": { "name": "pando", "version": version }, "spans": spans }],
+    }] });
+    Ok(request.to_string())
+}
+
+/// Returns the span of an operation.
+fn span(operation: &TracedOperation, trace: &str, id: &str) -> Value {
+    let code = ResultCode(operation.code);
+    let mut attributes = vec![
+        text("rpc.system.name", "ldap"),
+        text("rpc.method", operation.name),
+        text("rpc.response.status_code", &operation.code.to_string()),
+        text("ldap.result", &code.to_string()),
+        number("ldap.connection", operation.connection),
+        number("ldap.message_id", operation.message_id),
+    ];
+    let texts = [
+        ("ldap.scope", operation.scope),
+        ("ldap.oid", operation.oid.as_deref()),
+        ("db.query.text", operation.filter.as_deref()),
+        ("pando.plan", operation.plan.as_deref()),
+    ];
+    attributes.extend(texts.into_iter().filter_map(|(name, value)| Some(text(name, value?))));
+    let numbers = [
+        ("ldap.depth", operation.depth),
+        ("db.response.returned_rows", operation.entries),
+        ("pando.entries_examined", operation.examined),
+    ];
+    attributes.extend(numbers.into_iter().filter_map(|(name, value)| Some(number(name, value?))));
+    attributes.push(json!({ "key": "pando.slow", "value": { "boolValue": operation.is_slow } }));
+    let is_fault = FAULTS.contains(&code);
+    if is_fault {
+        attributes.push(text("error.type", &code.to_string()));
+    }
+    json!({
+        "traceId": trace,
+        "spanId": id,
+        "name": operation.name,
+        "kind": SERVER,
+        "startTimeUnixNano": nanos(operation.started_micros),
+        "endTimeUnixNano": nanos(operation.started_micros.saturating_add(operation.took_micros)),
+        "attributes": attributes,
+        "status": if is_fault { json!({ "code": ERROR }) } else { json!({}) },
+    })
+}
+
+/// Returns the number of refused spans in an answer, and the receiver's reason (`ExportTracePartialSuccess`).
+pub(crate) fn refused(answer: &[u8]) -> Option<(u64, String)> {
+    let answer: Value = serde_json::from_slice(answer).ok()?;
+    let partial = answer.get("partialSuccess")?;
+    let count = partial.get("rejectedSpans")?;
+    // 64-bit numbers are text in the JSON mapping of Protocol Buffers, and may be numbers.
+    let count = count.as_u64().or_else(|| count.as_str()?.parse().ok()).filter(|count| *count > 0)?;
+    let reason = partial.get("errorMessage").and_then(Value::as_str).unwrap_or_default();
+    Some((count, reason.to_owned()))
+}
+
+fn text(name: &str, value: &str) -> Value {
+    json!({ "key": name, "value": { "stringValue": value } })
+}
+
+fn number(name: &str, value: u64) -> Value {
+    json!({ "key": name, "value": { "intValue": value.to_string() } })
+}
+
+fn nanos(micros: u64) -> String {
+    (u128::from(micros) * 1_000).to_string()
+}
+
+fn uuid_text(uuid: &[u8; 16]) -> String {
+    let mut text = HEXLOWER.encode(uuid);
+    for place in [8, 13, 18, 23] {
+        text.insert(place, '-');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use super::*;
+
+    #[test]
+    fn an_operation_becomes_a_span_with_its_stages() {
+        let operation = TracedOperation {
+            name: "search",
+            started_micros: 1_000,
+            took_micros: 500,
+            code: 51,
+            filter: Some("(cn=?)".to_owned()),
+            entries: Some(2),
+            stages: vec![("plan", 0, 20)],
+            ..TracedOperation::default()
+        };
+        let resource = Resource { service: "directory".to_owned(), instance: [1; 16] };
+        let mut count = 0;
+        let random = || {
+            count += 1;
+            Ok::<_, Infallible>([count; 16])
+        };
+        let text = request(&resource, &[operation], random).unwrap();
+        let value: Value = serde_json::from_str(&text).unwrap();
+        let spans = &value["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        let (whole, stage) = (&spans[0], &spans[1]);
+        assert_eq!((whole["traceId"].as_str(), whole["kind"].as_u64()), (Some(&*"01".repeat(16)), Some(2)));
+        assert_eq!(
+            (whole["startTimeUnixNano"].as_str(), whole["endTimeUnixNano"].as_str()),
+            (Some("1000000"), Some("1500000"))
+        );
+        assert_eq!(whole["status"]["code"].as_u64(), Some(2));
+        assert!(text.contains(r#"{"key":"db.response.returned_rows","value":{"intValue":"2"}}"#), "{text}");
+        assert_eq!((&stage["parentSpanId"], &stage["traceId"]), (&whole["spanId"], &whole["traceId"]));
+        assert_eq!(stage["spanId"].as_str(), Some(&*"03".repeat(8)));
+        let instance = &value["resourceSpans"][0]["resource"]["attributes"][2]["value"]["stringValue"];
+        assert_eq!(instance.as_str(), Some("01010101-0101-0101-0101-010101010101"));
+    }
+
+    #[test]
+    fn refused_spans_are_read_from_an_answer() {
+        let answer = br#"{"partialSuccess":{"rejectedSpans":"3","errorMessage":"too old"}}"#;
+        assert_eq!(refused(answer), Some((3, "too old".to_owned())));
+        assert_eq!(refused(br#"{"partialSuccess":{"rejectedSpans":2}}"#), Some((2, String::new())));
+        assert_eq!(
+            (refused(b"{}"), refused(b"<html>"), refused(br#"{"partialSuccess":{}}"#)),
+            (None, None, None)
+        );
+    }
+}
