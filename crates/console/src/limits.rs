@@ -56,6 +56,15 @@ pub const VALUES_PER_REQUEST: usize = 5_000;
 /// Bytes of further values of an entry that is compared with the backup.
 pub const WHOLE_ENTRY_BYTES_MAX: usize = 8 * 1024 * 1024;
 
+/// Changes that bring a tree of the backup back, in one transaction.
+pub const TREE_CHANGES_MAX: usize = 1_000;
+
+/// Those of them that the page lists.
+pub const TREE_LINES_MAX: usize = 200;
+
+/// Time for the comparison of a tree.
+pub const TREE_TIME: Duration = Duration::from_secs(15);
+
 /// Bytes of an export. A larger result is refused: `pando export` has no such bound.
 pub const EXPORT_BYTES_MAX: usize = 8 * 1024 * 1024;
 

@@ -55,7 +55,9 @@ pub(crate) fn span(seconds: u64) -> String {
 pub(crate) fn size(bytes: u64) -> String {
     match bytes {
         bytes if bytes >= 1 << 30 => format!("{:.1} GiB", bytes as f64 / f64::from(1 << 30)),
-        bytes => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        bytes if bytes >= 1 << 20 => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+        bytes if bytes >= 1 << 10 => format!("{:.1} KiB", bytes as f64 / f64::from(1 << 10)),
+        bytes => format!("{bytes} B"),
     }
 }
 

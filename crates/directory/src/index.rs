@@ -8,6 +8,7 @@
 //!
 //! - [`keys`]: index rows of a value
 //! - [`maintenance`]: building and removing the rows of all entries, slice by slice
+//! - [`sizes`]: how much room the rows take, from a sample of the entries
 //! - `sort_orders`: rows of sort orders, by the keys that `sort_key` makes
 //!
 //! Links have no such index: `linked` and `dangling` always answer for them. Nor have object classes: every entry is
@@ -15,6 +16,7 @@
 
 pub mod keys;
 pub mod maintenance;
+pub mod sizes;
 pub(crate) mod slice;
 pub(crate) mod sort_key;
 pub(crate) mod sort_orders;

@@ -9,9 +9,10 @@ use std::time::{Duration, Instant};
 use clap::{Args, Subcommand};
 use client::{ClientError, Connection};
 use directory::index::IndexKinds;
+use directory::index::sizes::{IndexSize, IndexSizes};
 use ldap::{ChangeOperation, Scope};
 use serde_json::json;
-use server::{Config, Fault, IndexChange, ServeError};
+use server::{Config, Fault, IndexChange, Indexes, ServeError};
 
 use crate::data_arguments::DataArguments;
 use crate::exit;
@@ -27,7 +28,7 @@ costs. If the command is interrupted, a running server continues at once; otherw
 or the server is started again.
 
 Examples:
-  pando index list --data /var/lib/pando
+  pando index list --data /var/lib/pando --sizes
   pando index add --data /var/lib/pando description --kinds substring
   pando index drop --data /var/lib/pando givenName
   pando index advise --data /var/lib/pando
@@ -47,6 +48,9 @@ enum IndexVerb {
     List {
         #[command(flatten)]
         data: DataArguments,
+        /// Show rows, keys and bytes of each index, as estimated from a sample of 1,000 entries
+        #[arg(long)]
+        sizes: bool,
     },
     /// Add kinds to an index, or a new index, and build its rows
     Add {
@@ -79,7 +83,7 @@ enum IndexVerb {
 
 pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     let done = match &arguments.verb {
-        IndexVerb::List { data } => list(data),
+        IndexVerb::List { data, sizes } => list(data, *sizes),
         IndexVerb::Add { data, attribute, kinds } => change(data, attribute, IndexChange::Add(*kinds)),
         IndexVerb::Advise { data, server } => advise(data, server),
         IndexVerb::Drop { data, attribute, kinds } => {
@@ -108,22 +112,38 @@ impl<E: Into<ServeError>> From<E> for Failed {
     }
 }
 
-fn list(data: &DataArguments) -> Result<(), Failed> {
-    let (defined, progress) = server::list_indexes(&Config::load(&data.to_server())?)?;
+fn list(data: &DataArguments, with_sizes: bool) -> Result<(), Failed> {
+    let Indexes { defined, progress, sizes } =
+        server::list_indexes(&Config::load(&data.to_server())?, with_sizes)?;
+    let size_of = |attribute: &str| sizes.as_ref().and_then(|sizes| sizes.by_attribute.get(attribute));
     if print::form().is_json {
         for (attribute, kinds) in defined {
             let kinds = kinds.to_string();
             let kinds: Vec<&str> = kinds.split(',').collect();
             let work = progress.iter().filter(|part| part.attribute == attribute);
             let work: Vec<String> = work.map(server::progress_text).collect();
-            println!("{}", json!({ "attribute": attribute, "kinds": kinds, "work": work }));
+            let mut line = json!({ "attribute": attribute, "kinds": kinds, "work": work });
+            if let Some(size) = size_of(&attribute) {
+                line["size"] = json!({ "rows": size.rows, "keys": size.keys, "bytes": size.bytes });
+            }
+            println!("{line}");
         }
         return Ok(());
     }
-    for (attribute, kinds) in defined {
-        println!("{attribute} {kinds}");
+    for (attribute, kinds) in &defined {
+        match size_of(attribute) {
+            Some(IndexSize { rows, keys, bytes }) => {
+                println!("{attribute} {kinds} rows {rows} keys {keys} bytes {bytes}");
+            }
+            None => println!("{attribute} {kinds}"),
+        }
     }
     progress.iter().for_each(|part| println!("{}", server::progress_text(part)));
+    if let Some(IndexSizes { entries, sampled, .. }) = sizes
+        && sampled < entries
+    {
+        println!("the sizes are estimates from {sampled} of {entries} entries");
+    }
     Ok(())
 }
 

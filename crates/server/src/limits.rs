@@ -8,6 +8,8 @@ pub(crate) mod traces;
 
 use std::time::Duration;
 
+use directory::index::sizes::SampleBounds;
+
 /// Most open connections, by default. Further ones are closed at once.
 pub const CONNECTIONS_MAX: usize = 100_000;
 
@@ -612,8 +614,26 @@ pub const BACKUP_COPY_KEPT: Duration = Duration::from_secs(10 * 60);
 /// Time for which the end of the backup, which grows, serves further requests for the same moment.
 pub const BACKUP_COPY_FRESH: Duration = Duration::from_secs(60);
 
-/// Bytes of an entry of the backup in an answer.
+/// Sample from which sizes of indexes are computed.
+pub const INDEX_SAMPLE: SampleBounds = SampleBounds { entries_max: 1_000, rows_max: 200_000 };
+
+/// Shortest time between two measurements of the sizes of indexes.
+pub const INDEX_SIZES_FRESH: Duration = Duration::from_secs(10);
+
+/// The time between two measurements is at least this many times that which one takes.
+pub const INDEX_SIZES_PAUSE: u32 = 100;
+
+/// Bytes of an entry or a tree of the backup in an answer.
 pub const BACKUP_ENTRY_BYTES: usize = 8 << 20;
+
+/// Entries of a tree of the backup in an answer. A transaction that restores them has as many changes.
+pub const BACKUP_TREE_ENTRIES_MAX: usize = TRANSACTION_CHANGES_MAX;
+
+/// Values elsewhere that name an entry of a tree of the backup, in an answer.
+pub const BACKUP_TREE_NAMES_MAX: usize = 20_000;
+
+/// Bytes of these values, with the names of their entries.
+pub const BACKUP_TREE_NAMES_BYTES: usize = 4 << 20;
 
 /// Time after which a rehearsal of access rules for a client begins with no further requester.
 pub const REHEARSAL_TIME: Duration = Duration::from_secs(2);

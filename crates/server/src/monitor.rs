@@ -43,6 +43,7 @@ use crate::workers::audit_feed::AuditFeed;
 use crate::workers::backups::{BackupFigures, BackupState};
 use crate::workers::follow::FollowFigures;
 use crate::workers::hash_pool::HashFigures;
+use crate::workers::index_sizes::MeasuredIndexes;
 use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
@@ -81,6 +82,7 @@ pub(crate) struct Sources {
     pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) index_advice: Arc<IndexAdvice>,
+    pub(crate) index_sizes: Arc<MeasuredIndexes>,
     pub(crate) hashes: Arc<HashFigures>,
     pub(crate) read_ahead: Arc<ReadAheadFigures>,
     pub(crate) request_memory: Arc<RequestMemory>,
@@ -210,6 +212,7 @@ impl Monitor {
             connections(sources),
             usage::listeners(sources),
             usage::indexes(sources),
+            usage::index_sizes(sources),
             usage::clients(sources),
             tls(&sources.certificates),
             statistics(sources),

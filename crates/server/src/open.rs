@@ -39,9 +39,10 @@ use crate::stamp::{Random, new_stamp, readable_password};
 use crate::telemetry::health::Health;
 use crate::telemetry::readiness::Readiness;
 use crate::workers::follow::FollowFigures;
+use crate::workers::index_sizes::MeasuredIndexes;
 use crate::workers::readiness::{self, Probed};
 use crate::workers::service::Services;
-use crate::workers::{audit, backups, certificate_watch, follow, logins, traces, warm_up};
+use crate::workers::{audit, backups, certificate_watch, follow, index_sizes, logins, traces, warm_up};
 
 /// An open data directory that is not served yet.
 pub struct Opened {
@@ -212,7 +213,9 @@ impl Opened {
         let (urls, addresses) = listening.addresses();
         let readiness =
             (metrics.as_ref()).map(|_| Arc::new(Readiness::new(listening.mailboxes.len(), Instant::now())));
+        let index_sizes: Arc<MeasuredIndexes> = Arc::default();
         let sources = Sources {
+            index_sizes: Arc::clone(&index_sizes),
             #[cfg(feature = "kafka")]
             cluster: node.as_ref().map(cluster::Node::figures),
             backup: backup.as_ref().map(|(_, figures)| Arc::clone(figures)),
@@ -233,6 +236,7 @@ impl Opened {
         }
         services.add(writer::start(writer, (node, replica), &config, &shared, listening.control())?);
         services.add(certificate_watch::start(&certificates)?);
+        services.add(index_sizes::start(&index_sizes, &directory)?);
         if let Some(readiness) = readiness {
             services.add(readiness::start(probed(readiness, &shared, &listening))?);
         }
@@ -288,6 +292,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         slow: Arc::clone(&shared.slow),
         scan_shares: Arc::clone(&shared.scan_shares),
         index_advice: Arc::clone(&shared.index_advice),
+        index_sizes: Arc::default(),
         hashes: shared.hash_pool.figures(),
         read_ahead: shared.read_ahead.figures(),
         request_memory: Arc::clone(&shared.request_memory),

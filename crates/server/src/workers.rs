@@ -17,6 +17,7 @@ pub(crate) mod follow;
 pub(crate) mod guesses;
 pub(crate) mod hash_pool;
 mod hash_queue;
+pub(crate) mod index_sizes;
 pub(crate) mod index_upkeep;
 mod jobs;
 pub(crate) mod log_reader;

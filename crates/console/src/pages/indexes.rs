@@ -12,6 +12,7 @@ use crate::limits::PAGE_BYTES_MAX;
 use crate::monitor;
 use crate::page::{Page, Signed, Submission};
 use crate::pages::manage;
+use crate::times;
 use crate::trouble::Trouble;
 
 /// Superior of the entries of all indexes.
@@ -41,6 +42,7 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
     let work = monitor::group(connection, "Indexes")?;
     let advice = monitor::group(connection, "Index Advice")?;
     let uses = monitor::group(connection, "Index Use")?;
+    let sizes = monitor::group(connection, "Index Sizes").unwrap_or_default();
     let searches = uses.iter().find(|figure| figure.name == "Searches").map_or("", |figure| &figure.value);
     let attribute = fields.text("attribute").trim();
     let chosen: Vec<&str> = match fields.all("kind").collect::<Vec<_>>().as_slice() {
@@ -54,7 +56,10 @@ fn model(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble>
         let own = |part: &&monitor::Figure| part.name.split(' ').next() == Some(name);
         let parts: Vec<Value> =
             work.iter().filter(own).map(|part| progress(&part.name, &part.value)).collect();
-        json!({ "attribute": name, "kinds": kinds, "work": parts, "searches": use_of(searches, name) })
+        let size = sizes.iter().find(|figure| figure.name == *name).and_then(|figure| size(&figure.value));
+        json!({
+            "attribute": name, "kinds": kinds, "work": parts, "searches": use_of(searches, name), "size": size,
+        })
     };
     Ok(json!({
         "indexes": indexes.iter().map(row).collect::<Vec<_>>(),
@@ -76,6 +81,17 @@ fn use_of(text: &str, attribute: &str) -> u64 {
     let mut parts = text.split(", ").filter_map(|part| part.rsplit_once(' '));
     let found = parts.find(|(name, _)| name.eq_ignore_ascii_case(attribute));
     found.and_then(|(_, number)| number.parse().ok()).unwrap_or(0)
+}
+
+/// Returns the model of a size: `rows 5; keys 4; bytes 300; sampled 1000 of 2000`.
+fn size(text: &str) -> Option<Value> {
+    let mut parts = text.split("; ");
+    let mut number = |name: &str| parts.next()?.strip_prefix(name)?.trim().parse::<u64>().ok();
+    let (rows, keys, bytes) = (number("rows")?, number("keys")?, number("bytes")?);
+    let (sampled, entries) = parts.next()?.strip_prefix("sampled ")?.split_once(" of ")?;
+    Some(json!({
+        "rows": rows, "keys": keys, "bytes": bytes, "shown": times::size(bytes), "is_estimate": sampled != entries,
+    }))
 }
 
 /// Returns the attributes with an index, and its kinds, by name.
@@ -179,6 +195,9 @@ mod tests {
         assert_eq!((&part["done"], &part["all"], &part["part"]), (&json!(5), &json!(10), &json!("equality")));
         assert_eq!(progress("cn substring", "removing")["done"], Value::Null);
         assert_eq!((use_of("cn 5, mail 17", "Mail"), use_of("cn 5", "c"), use_of("", "cn")), (17, 0, 0));
+        let expected = json!({ "rows": 5, "keys": 4, "bytes": 300, "shown": "300 B", "is_estimate": true });
+        assert_eq!(size("rows 5; keys 4; bytes 300; sampled 1000 of 2000"), Some(expected));
+        assert_eq!(size("rows many"), None);
         let text = "mail = [\"equality\", \"substring\"]; searches 3; refused 1; examined 9; returned 2; \
                     microseconds 4500; candidates 9; (mail=*); (|(cn=*)(mail=*))";
         let found = proposal("mail", text).unwrap();

@@ -11,6 +11,7 @@ use store::{Store, View};
 use crate::catalog::Catalog;
 use crate::database::check_versions;
 use crate::index::maintenance::{self, IndexProgress};
+use crate::index::sizes::{self, IndexSizes, SampleBounds};
 use crate::model::index_definition::IndexKinds;
 use crate::model::open_error::OpenError;
 use crate::model::outcome::OperationError;
@@ -75,5 +76,13 @@ impl ReadOnlyDirectory {
     /// The directory cannot be read.
     pub fn index_progress(&self) -> Result<Vec<IndexProgress>, OperationError> {
         maintenance::progress(&self.view, &self.catalog)
+    }
+
+    /// Returns the sizes of the indexes whose rows are complete, from a sample of the entries.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn index_sizes(&self, bounds: SampleBounds) -> Result<IndexSizes, OperationError> {
+        sizes::sizes(&self.view, &self.catalog, bounds)
     }
 }

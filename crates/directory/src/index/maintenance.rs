@@ -128,7 +128,7 @@ fn has_part(catalog: &Catalog, phase: Phase) -> bool {
 }
 
 /// Returns the attributes without options that have an index, or remaining rows of one.
-fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
+pub(crate) fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     let all = catalog.attributes().iter().filter(|def| def.id == def.base);
     all.filter(|def| !def.index.is_nothing()).map(|def| def.id)
 }

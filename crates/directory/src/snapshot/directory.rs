@@ -12,6 +12,7 @@ use super::page_key::PageKey;
 use crate::catalog::Catalog;
 use crate::catalog::auto_members::pending_joins;
 use crate::index::maintenance::{self, IndexProgress};
+use crate::index::sizes::{self, IndexSizes, SampleBounds};
 use crate::index::slice::key_id;
 use crate::model::copy_states::CopyStates;
 use crate::model::index_definition::IndexKinds;
@@ -169,6 +170,15 @@ impl Directory {
         // Load the catalogue after the view: see `Snapshot::renew`.
         let view = self.store.view()?;
         maintenance::progress(&view, &self.catalog.load())
+    }
+
+    /// Returns the sizes of the indexes whose rows are complete, from a sample of the entries.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn index_sizes(&self, bounds: SampleBounds) -> Result<IndexSizes, OperationError> {
+        let view = self.store.view()?;
+        sizes::sizes(&view, &self.catalog.load(), bounds)
     }
 
     /// Returns the schema's name for an attribute type; `None` if it is unknown.

@@ -53,6 +53,13 @@ fn indexes_are_built_changed_and_removed() {
         let work = model["indexes"].as_array().unwrap().iter().map(|index| index["work"].clone());
         work.chain([model["removed"].clone()]).all(|work| work.as_array().unwrap().is_empty())
     });
+    // The suffix, ou=people and anna: one of them has a uid.
+    patiently(|| {
+        let model = browser.json("/indexes");
+        let uid = model["indexes"].as_array().unwrap().iter().find(|index| index["attribute"] == "uid");
+        uid.is_some_and(|uid| uid["size"]["rows"] == 1 && uid["size"]["is_estimate"] == false)
+    });
+    assert!(browser.get("/indexes").text().contains("1 rows · 1 keys"));
     let remove = [("attribute", "description"), ("action", "remove")];
     assert_eq!(browser.post("/indexes", &remove).status, 303);
     assert_eq!(kinds("description"), None);

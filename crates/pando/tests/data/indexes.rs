@@ -86,6 +86,16 @@ fn indexes_are_advised_from_the_searches_of_a_running_server() {
         .expect_output("  filter: (employeeNumber=?)\nNothing is changed.");
     command(&["index", "add", "employeeNumber"], Some(&data)).expect_code(0);
     advise().expect_code(0).expect_output("all such indexes exist by now");
+    // 1,000 of 2,501 entries are counted, all but one of which have a number of their own.
+    let list = command(&["index", "list", "--sizes", "--json"], Some(&data)).expect_code(0).stdout;
+    let line = list.lines().find(|line| line.contains("\"employeeNumber\"")).unwrap();
+    let size = serde_json::from_str::<serde_json::Value>(line).unwrap()["size"].clone();
+    let [rows, keys, bytes] = ["rows", "keys", "bytes"].map(|name| size[name].as_u64().unwrap());
+    assert!((2_490..=2_501).contains(&rows) && rows == keys && bytes > 12 * rows, "{line}");
+    command(&["index", "list", "--sizes"], Some(&data))
+        .expect_code(0)
+        .expect_output("employeeNumber equality rows ")
+        .expect_output("the sizes are estimates from 1000 of 2501 entries\n");
     assert!(pando.stop().success());
 }
 

@@ -6,6 +6,7 @@ use directory::Requester;
 use directory::controls::RequestControls;
 use directory::index::IndexKinds;
 use directory::index::maintenance::IndexProgress;
+use directory::index::sizes::IndexSizes;
 use directory::index_build::build_indexes;
 use directory::search::{Budget, Explanation, Search, Step};
 use ldap::{FilterBuf, MessageId, Scope, SearchRequest, SelectionBuf};
@@ -14,7 +15,7 @@ use crate::admin::ownership::FolderOwner;
 use crate::admin::verify::{check_data, open_read_only};
 use crate::config::Config;
 use crate::error::ServeError;
-use crate::limits::{INDEX_BUILD_MEMORY, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
+use crate::limits::{INDEX_BUILD_MEMORY, INDEX_SAMPLE, SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::open::Opened;
 use crate::stamp::{micros_since, new_stamp};
 
@@ -27,21 +28,29 @@ pub enum IndexChange {
     Drop(IndexKinds),
 }
 
-/// Indexes of a data directory by attribute, and their parts that are being built or removed.
-pub type Indexes = (Vec<(String, IndexKinds)>, Vec<IndexProgress>);
+/// Indexes of a data directory.
+pub struct Indexes {
+    /// Kinds by attribute.
+    pub defined: Vec<(String, IndexKinds)>,
+    /// Parts that are being built or removed.
+    pub progress: Vec<IndexProgress>,
+    /// Sizes of those that are complete, if they were asked for.
+    pub sizes: Option<IndexSizes>,
+}
 
 fn open(config: Config) -> Result<Opened, ServeError> {
     check_data(&config)?;
     Opened::open_for_reading(config)
 }
 
-/// Returns the indexes of a data directory, whether or not it is being served.
+/// Returns the indexes of a data directory, whether or not it is being served, with their sizes if `sizes` is set.
 ///
 /// # Errors
 /// There is no data, or it cannot be read.
-pub fn list_indexes(config: &Config) -> Result<Indexes, ServeError> {
+pub fn list_indexes(config: &Config, sizes: bool) -> Result<Indexes, ServeError> {
     let directory = open_read_only(config)?;
-    Ok((directory.indexes(), directory.index_progress()?))
+    let sizes = if sizes { Some(directory.index_sizes(INDEX_SAMPLE)?) } else { None };
+    Ok(Indexes { defined: directory.indexes(), progress: directory.index_progress()?, sizes })
 }
 
 /// Changes the index of an attribute type and finishes all index work, including that of an interrupted command or

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use directory::index::sizes::IndexSize;
+
 use super::Sources;
 use super::figure::{Group, Value};
 use crate::config::{ListenerIndex, OnlineSettings};
@@ -55,6 +57,19 @@ pub(super) fn indexes(sources: &Sources) -> Group {
     add("Searches", "Searches whose candidates came from an index", |used| used.searches);
     add("Entries Examined", "Candidates from an index that searches looked at", |used| used.examined);
     add("Entries", "Entries that these searches returned", |used| used.returned);
+    group
+}
+
+/// Returns the sizes of the indexes. They are no metrics: each reader has them measured again.
+pub(super) fn index_sizes(sources: &Sources) -> Group {
+    let mut group = Group::new("Index Sizes");
+    let Some(sizes) = sources.index_sizes.read(Instant::now()) else { return group };
+    let (sampled, entries) = (sizes.sampled, sizes.entries);
+    for (attribute, IndexSize { rows, keys, bytes }) in &sizes.by_attribute {
+        let help = "Pairs of a key and an entry, keys, and bytes of both, from a sample of the entries";
+        let text = format!("rows {rows}; keys {keys}; bytes {bytes}; sampled {sampled} of {entries}");
+        group.text(attribute.clone(), help, text);
+    }
     group
 }
 
