@@ -11,12 +11,14 @@ use tokio::sync::Semaphore;
 use crate::limits::{CONVERSATIONS_MAX, LDAP_ANSWER_TIME, LDAP_MESSAGE_BYTES_MAX};
 
 /// Sender of an HTTP request. Each request has it among its extensions: `axum::Extension<Client>`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
     /// Address of the HTTP client.
     pub address: SocketAddr,
     /// Whether its connection uses TLS.
     pub is_secured: bool,
+    /// The subject of the certificate that it sent, which TLS has verified; never that of a proxy.
+    pub certificate_subject: Option<Arc<str>>,
 }
 
 /// The server, as the console sees it.

@@ -14,7 +14,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
+use rustls::{ServerConfig, ServerConnection};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -133,19 +133,30 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
 async fn serve(stream: TcpStream, address: SocketAddr, shared: &Shared) {
     let _ = stream.set_nodelay(true);
     let Some(tls) = &shared.tls else {
-        return exchange(stream, Client { address, is_secured: false }, shared).await;
+        let client = Client { address, is_secured: false, certificate_subject: None };
+        return exchange(stream, client, shared).await;
     };
     match timeout(HANDSHAKE_TIME, TlsAcceptor::from(tls()).accept(stream)).await {
-        Ok(Ok(stream)) => exchange(stream, Client { address, is_secured: true }, shared).await,
+        Ok(Ok(stream)) => {
+            let certificate_subject = subject(stream.get_ref().1);
+            exchange(stream, Client { address, is_secured: true, certificate_subject }, shared).await;
+        }
         Ok(Err(error)) => tracing::debug!("{address} does not reach the console: {error}"),
         Err(_) => tracing::debug!("{address} does not reach the console: its handshake takes too long"),
     }
 }
 
+/// Returns the subject of the certificate that a client sent.
+fn subject(session: &ServerConnection) -> Option<Arc<str>> {
+    let certificate = session.peer_certificates()?.first()?;
+    schema::certificate_facts(certificate).ok().map(|facts| facts.subject.into())
+}
+
 /// Speaks HTTP with one client.
 async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, shared: &Shared) {
+    let address = client.address;
     let service = service_fn(|mut request: hyper::Request<Incoming>| {
-        let sender = shared.proxies.sender(client, request.headers());
+        let sender = shared.proxies.sender(client.clone(), request.headers());
         request.extensions_mut().insert(sender);
         shared.app.clone().oneshot(request.map(Body::new))
     });
@@ -159,7 +170,7 @@ async fn exchange(stream: impl AsyncRead + AsyncWrite + Unpin, client: Client, s
     }
     match ended {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!("{} and the console: {error}", client.address),
-        Err(_) => tracing::debug!("{} reads an answer of the console too slowly", client.address),
+        Ok(Err(error)) => tracing::debug!("{address} and the console: {error}"),
+        Err(_) => tracing::debug!("{address} reads an answer of the console too slowly"),
     }
 }

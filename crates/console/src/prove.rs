@@ -1,4 +1,4 @@
-//! Binds that prove the password of a user.
+//! Binds that prove who a user is, by a password or by the certificate of the browser.
 //!
 //! A DN is a simple bind. Another name is a bind by SASL PLAIN: the server finds the user by `identity_attributes`, and
 //! an unknown name gets the same answer as a wrong password, in the same time.
@@ -33,7 +33,7 @@ pub(crate) struct Proven {
     pub(crate) warning: Option<PolicyWarning>,
 }
 
-/// Binds, and asks who that is. Blocks.
+/// Binds with a password, and asks who that is. Blocks.
 pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Result<Proven, Trouble> {
     let plain = Zeroizing::new(format!("\0{name}\0{password}"));
     let is_dn = name.contains('=') && Dn::parse(name).is_ok();
@@ -42,21 +42,36 @@ pub(crate) fn bind(mut connection: Connection, name: &str, password: &str) -> Re
     } else {
         ("", Authentication::Sasl { mechanism: "PLAIN", credentials: Some(plain.as_bytes()) })
     };
-    let asked = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
-    let controls = ControlsBuf::from_iter(asked.map(|oid| Control { oid, critical: false, value: None }));
-    let request = Request::Bind(BindRequest { version: 3, name: dn, authentication });
-    let reply = connection.request(request, controls.as_controls())?;
-    let policy = policy_of(&reply);
+    let reply = sent(&mut connection, BindRequest { version: 3, name: dn, authentication })?;
     if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
         // Only the policy may say more than that.
-        let error = policy.and_then(|policy| policy.error);
+        let error = policy_of(&reply).and_then(|policy| policy.error);
         return Err(match error {
             Some(_) => Trouble::Refused(reply.outcome, error),
             None => Trouble::Request(StatusCode::UNAUTHORIZED, "sign_in.wrong"),
         });
     }
+    proven(connection, &reply, name)
+}
+
+/// Binds by SASL EXTERNAL, as the entry of the name in the browser's certificate, of this subject. Blocks.
+pub(crate) fn bind_with_certificate(mut connection: Connection, subject: &str) -> Result<Proven, Trouble> {
+    let authentication = Authentication::Sasl { mechanism: "EXTERNAL", credentials: None };
+    let reply = sent(&mut connection, BindRequest { version: 3, name: "", authentication })?;
+    proven(connection, &reply, subject)
+}
+
+fn sent(connection: &mut Connection, request: BindRequest<'_>) -> Result<Reply, Trouble> {
+    let asked = [oids::PASSWORD_POLICY, oids::AUTHORIZATION_IDENTITY_REQUEST];
+    let controls = ControlsBuf::from_iter(asked.map(|oid| Control { oid, critical: false, value: None }));
+    Ok(connection.request(Request::Bind(request), controls.as_controls())?)
+}
+
+/// Returns who has bound; `name` is used if the server does not say.
+fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Proven, Trouble> {
+    let policy = policy_of(reply);
     Trouble::unless_success(reply.outcome.clone(), policy)?;
-    let who = identity_of(&reply).unwrap_or_else(|| name.to_owned());
+    let who = identity_of(reply).unwrap_or_else(|| name.to_owned());
     let policy = policy.unwrap_or_default();
     let must_change = policy.error == Some(PolicyError::ChangeAfterReset);
     let uses = if must_change { Vec::new() } else { uses(&mut connection)? };

@@ -42,7 +42,8 @@ impl Proxies {
         }
         let scheme = lines("x-forwarded-proto").next_back().and_then(|line| line.rsplit(',').next());
         let is_secured = scheme.map_or(peer.is_secured, |scheme| scheme.trim().eq_ignore_ascii_case("https"));
-        Client { address, is_secured }
+        // A certificate that the proxy sends is its own.
+        Client { address, is_secured, certificate_subject: None }
     }
 }
 
@@ -63,8 +64,14 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
         }
-        let peer = Client { address: SocketAddr::new(peer.parse().unwrap(), 7), is_secured: false };
-        let found = proxies.sender(peer, &map);
+        let peer = Client {
+            address: SocketAddr::new(peer.parse().unwrap(), 7),
+            is_secured: false,
+            certificate_subject: Some("cn=proxy".into()),
+        };
+        let found = proxies.sender(peer.clone(), &map);
+        let is_proxy = proxies.include(peer.address.ip());
+        assert_eq!(found.certificate_subject.is_none(), is_proxy, "the certificate of a proxy is its own");
         (found.address.to_string(), found.is_secured)
     }
 

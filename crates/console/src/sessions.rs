@@ -43,6 +43,8 @@ pub(crate) struct Session {
     pub(crate) browser: String,
     /// DN of the user.
     pub(crate) who: String,
+    /// Proof of the sign-in.
+    pub(crate) method: Method,
     /// Token that each form contains, so that other sites cannot send one.
     pub(crate) token: String,
     /// Whether the user may only change the password.
@@ -59,6 +61,23 @@ pub(crate) struct Session {
     _place: Place<IpAddr>,
 }
 
+/// Proof by which a user signed in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Method {
+    Password,
+    Certificate,
+}
+
+impl Method {
+    /// Returns the name for texts and programs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Method::Password => "password",
+            Method::Certificate => "certificate",
+        }
+    }
+}
+
 /// Reason why a session cannot begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoSession {
@@ -72,6 +91,7 @@ pub(crate) enum NoSession {
 pub(crate) struct Bound {
     /// DN of the user.
     pub(crate) who: String,
+    pub(crate) method: Method,
     /// Whether the user may only change the password.
     pub(crate) must_change: bool,
     pub(crate) manages: bool,
@@ -139,7 +159,7 @@ impl Sessions {
         bound: Bound,
         headers: &HeaderMap,
     ) -> Result<Arc<Session>, NoSession> {
-        let Bound { who, must_change, manages, audits, connection, from } = bound;
+        let Bound { who, method, must_change, manages, audits, connection, from } = bound;
         let now = Instant::now();
         let session = Arc::new(Session {
             cookie: random()?,
@@ -147,6 +167,7 @@ impl Sessions {
             from,
             browser: browser_of(headers),
             who,
+            method,
             token: BASE64URL_NOPAD.encode(&random::<RANDOM_OCTETS>()?),
             must_change: AtomicBool::new(must_change),
             manages,
@@ -267,6 +288,7 @@ mod tests {
         let from = IpAddr::from([192, 0, 2, 1]);
         let bound = Bound {
             who: who.to_owned(),
+            method: Method::Password,
             must_change: false,
             manages: false,
             audits: false,

@@ -41,7 +41,7 @@ pub(crate) async fn change_application(Submission { signed, fields }: Submission
             };
             let password = Zeroizing::new(fields.text("password").to_owned());
             let proof = (signed.session.who.as_str(), password);
-            own::change((&signed.app, signed.client), proof, request.encode()).await
+            own::change((&signed.app, signed.client.clone()), proof, request.encode()).await
         }
     };
     if changed.is_ok() && is_removal {

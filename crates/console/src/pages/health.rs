@@ -13,7 +13,7 @@ pub(crate) async fn show(visit: Visit) -> Response {
         let (status, model) = failed(&ConversationError::Overloaded);
         return visit.show(Page { status, template: "health.html", title: "health.title", model });
     };
-    let (ldap, client) = (visit.app.ldap.clone(), visit.client);
+    let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
     let search = move || ldap.connect(client)?.entry("", &["vendorVersion"]);
     let (status, model) = match visit.app.ldap.talk(search).await {
         Ok(Ok(Some(entry))) => {

@@ -26,6 +26,7 @@ fn model(own: &Arc<Session>, session: &Arc<Session>, now: Instant) -> Value {
         "id": session.id,
         "from": session.from.to_string(),
         "browser": session.browser,
+        "method": session.method.name(),
         "begun_minutes": minutes(session.begun),
         "used_minutes": minutes(session.last_use()),
         "is_this": Arc::ptr_eq(own, session),

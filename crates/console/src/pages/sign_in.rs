@@ -1,7 +1,10 @@
 //! Sign in and out.
 
+use std::sync::Arc;
+
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse as _, Response};
+use client::Connection;
 use ldap::PolicyWarning;
 use serde_json::json;
 use zeroize::Zeroizing;
@@ -9,8 +12,8 @@ use zeroize::Zeroizing;
 use crate::fields::Fields;
 use crate::page::{Format, Page, Submission, Visit};
 use crate::places::source;
-use crate::prove::{Proven, bind};
-use crate::sessions::{Bound, NoSession};
+use crate::prove::{Proven, bind, bind_with_certificate};
+use crate::sessions::{Bound, Method, NoSession};
 use crate::texts::url;
 use crate::trouble::Trouble;
 
@@ -21,23 +24,74 @@ pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
         _ => None,
     };
     let notice = notice.map(|notice| visit.app.texts.text(notice));
+    let to = local(fields.text("to"));
     visit.show(page(
         StatusCode::OK,
-        json!({ "to": local(fields.text("to")), "name": "", "notice": notice, "error": null }),
+        json!({
+            "to": to, "name": "", "notice": notice, "error": null,
+            "certificate": visit.client.certificate_subject.as_deref(),
+        }),
     ))
 }
 
+/// Proof that a form offers.
+enum Proof {
+    /// A name and a password.
+    Password(String, Zeroizing<String>),
+    /// The certificate of this subject.
+    Certificate(Arc<str>),
+}
+
+impl Proof {
+    fn of(visit: &Visit, fields: &Fields) -> Result<Proof, Trouble> {
+        let incomplete = |text| Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, text);
+        if fields.text("method") == "certificate" {
+            let subject = visit.client.certificate_subject.clone();
+            return subject.map(Proof::Certificate).ok_or(incomplete("sign_in.no_certificate"));
+        }
+        let name = fields.text("name").trim().to_owned();
+        let password = Zeroizing::new(fields.text("password").to_owned());
+        match name.is_empty() || password.is_empty() {
+            true => Err(incomplete("sign_in.incomplete")),
+            false => Ok(Proof::Password(name, password)),
+        }
+    }
+
+    fn method(&self) -> Method {
+        match self {
+            Proof::Password(..) => Method::Password,
+            Proof::Certificate(_) => Method::Certificate,
+        }
+    }
+
+    /// Binds. Blocks.
+    fn bind(&self, connection: Connection) -> Result<Proven, Trouble> {
+        match self {
+            Proof::Password(name, password) => bind(connection, name, password),
+            Proof::Certificate(subject) => bind_with_certificate(connection, subject),
+        }
+    }
+}
+
 pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
-    let name = fields.text("name").trim().to_owned();
-    let password = Zeroizing::new(fields.text("password").to_owned());
     let to = local(fields.text("to")).to_owned();
+    let is_by_certificate = fields.text("method") == "certificate";
     let refuse = |trouble: &Trouble| {
-        let model = json!({ "to": to, "name": name, "notice": null, "error": visit.said(trouble) });
+        let mut error = visit.said(trouble);
+        // The server's words name the entry that is missing, and whether the account is locked.
+        if is_by_certificate && matches!(trouble, Trouble::Refused(..)) {
+            error["text"] = json!(visit.app.texts.text("sign_in.certificate_refused"));
+        }
+        let model = json!({
+            "to": to, "name": fields.text("name").trim(), "notice": null, "error": error,
+            "certificate": visit.client.certificate_subject.as_deref(),
+        });
         visit.show(page(trouble.status(), model))
     };
-    if name.is_empty() || password.is_empty() {
-        return refuse(&Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "sign_in.incomplete"));
-    }
+    let proof = match Proof::of(&visit, &fields) {
+        Ok(proof) => proof,
+        Err(trouble) => return refuse(&trouble),
+    };
     let sessions = &visit.app.sessions;
     let busy = |_: NoSession| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
     let place = match sessions.place(source(visit.client.address.ip())).map_err(busy) {
@@ -47,8 +101,8 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     let Some(_under_way) = visit.app.sign_ins.take(visit.client.address.ip()) else {
         return refuse(&busy(NoSession::TooMany));
     };
-    let (ldap, client, given) = (visit.app.ldap.clone(), visit.client, name.clone());
-    let bound = visit.app.ldap.talk(move || bind(ldap.connect(client)?, &given, &password)).await;
+    let (ldap, client, method) = (visit.app.ldap.clone(), visit.client.clone(), proof.method());
+    let bound = visit.app.ldap.talk(move || proof.bind(ldap.connect(client)?)).await;
     let Proven { connection, who, must_change, manages, audits, warning } =
         match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
             Ok(bound) => bound,
@@ -57,7 +111,8 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     visit.app.sign_ins.succeeded(visit.client.address.ip());
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
-    let bound = Bound { who, must_change, manages, audits, connection, from: visit.client.address.ip() };
+    let from = visit.client.address.ip();
+    let bound = Bound { who, method, must_change, manages, audits, connection, from };
     let session = match sessions.begin(place, bound, &headers).map_err(busy) {
         Ok(session) => session,
         Err(trouble) => return refuse(&trouble),
@@ -68,7 +123,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
             json!({ "who": session.who, "token": session.token, "must_change": must_change, "at": to });
         return (cookie, axum::Json(model)).into_response();
     }
-    let to = if must_change || warning.is_some() { url("/password", &warned(warning)) } else { to };
+    let to = if must_change || warning.is_some() { url("/password", &warned(warning)) } else { to.clone() };
     (cookie, visit.go(&to)).into_response()
 }
 

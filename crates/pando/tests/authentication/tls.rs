@@ -10,8 +10,9 @@ use std::path::{Path, PathBuf};
 
 use client::{Connection, Tls};
 use ldap::{ControlsBuf, ExtendedRequest, Message, MessageId, Request, ResultCode, Scope};
-use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair};
+use rcgen::{DnType, KeyPair};
 use rustix::process::Signal;
+use support::certificates::{Authority, anna};
 use support::clients::{Run, run, unboundid_tool};
 use support::pando::{ServiceManager, Start};
 use support::tree::{person_dn, plant};
@@ -50,47 +51,6 @@ fn ldap_client(program: &str, authorities: &Path, url: &str, arguments: &[&str])
     all.extend(["-D", ADMIN_DN, "-w", ADMIN_PASSWORD, "-o", "nettimeout=60"]);
     all.extend(arguments);
     run("env", &all, "")
-}
-
-/// An authority of certificates for a test.
-struct Authority {
-    pem: String,
-    issuer: Issuer<'static, KeyPair>,
-}
-
-impl Authority {
-    fn new() -> Authority {
-        let mut params = CertificateParams::new(Vec::new()).unwrap();
-        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        params.distinguished_name.push(DnType::CommonName, "Test authority");
-        let key = KeyPair::generate().unwrap();
-        let pem = params.self_signed(&key).unwrap().pem();
-        Authority { pem, issuer: Issuer::new(params, key) }
-    }
-
-    /// A certificate and its key, for hosts or with a name.
-    fn issue(&self, hosts: &[&str], name: &[(DnType, &str)]) -> (String, String) {
-        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
-        let mut params = CertificateParams::new(hosts).unwrap();
-        params.distinguished_name = DistinguishedName::new();
-        for (kind, value) in name {
-            params.distinguished_name.push(kind.clone(), *value);
-        }
-        let key = KeyPair::generate().unwrap();
-        (params.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-
-    fn trusted_by_client(&self) -> Tls {
-        Tls::authorities(self.pem.as_bytes()).unwrap()
-    }
-}
-
-/// The name of Anna's entry, root first, as certificates have it.
-fn anna() -> Vec<(DnType, &'static str)> {
-    let uid = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 1]);
-    let dc = || DnType::CustomDnType(vec![0, 9, 2342, 19_200_300, 100, 1, 25]);
-    // rcgen keeps one value of a type, so the tree is below dc=example.
-    vec![(dc(), "example"), (DnType::OrganizationalUnitName, "people"), (uid(), "anna")]
 }
 
 #[test]

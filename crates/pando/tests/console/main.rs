@@ -7,6 +7,7 @@ mod support;
 mod account;
 mod administration;
 mod browser;
+mod certificates;
 mod changes;
 mod compare;
 mod listener;

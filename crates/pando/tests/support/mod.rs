@@ -5,6 +5,7 @@
 
 pub mod access_requests;
 pub mod altered_rows;
+pub mod certificates;
 pub mod changes;
 pub mod clients;
 pub mod cluster;

@@ -98,18 +98,24 @@ pub(crate) enum Admission {
     Refused,
 }
 
+impl Source {
+    /// Returns the source of a client at this address.
+    fn at(address: IpAddr) -> Source {
+        Source::Network(match address {
+            IpAddr::V6(address) => match address.to_ipv4_mapped() {
+                Some(address) => IpAddr::V4(address),
+                None => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+            },
+            address => address,
+        })
+    }
+}
+
 impl From<&Peer> for Source {
     fn from(peer: &Peer) -> Source {
         match peer {
-            Peer::Network(address)
-            | Peer::Proxied { client: address, .. }
-            | Peer::Console { client: address, .. } => Source::Network(match address.ip() {
-                IpAddr::V6(address) => match address.to_ipv4_mapped() {
-                    Some(address) => IpAddr::V4(address),
-                    None => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-                },
-                address => address,
-            }),
+            Peer::Network(address) | Peer::Proxied { client: address, .. } => Source::at(address.ip()),
+            Peer::Console(client) => Source::at(client.address.ip()),
             Peer::Local(process) => Source::User(process.map(|process| process.user_id)),
         }
     }

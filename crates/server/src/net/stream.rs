@@ -4,6 +4,7 @@ use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::time::Instant;
 
 use directory::bind::ExternalIdentity;
@@ -40,16 +41,26 @@ pub(crate) struct Accepted {
 }
 
 /// Peer of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Peer {
     /// An address on the network, which proves no identity.
     Network(SocketAddr),
     /// A client that a proxy names.
     Proxied { client: SocketAddr, proxy: SocketAddr },
-    /// A client of the console, which sends its requests on; `is_secured` says whether the client has TLS.
-    Console { client: SocketAddr, is_secured: bool },
+    /// A client of the console, which sends its requests on. Boxed: there are few.
+    Console(Box<ConsoleClient>),
     /// A process of this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),
+}
+
+/// A client of the console.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ConsoleClient {
+    pub(crate) address: SocketAddr,
+    /// Whether the client has TLS to the console.
+    pub(crate) is_secured: bool,
+    /// The subject of its certificate, which TLS has verified.
+    pub(crate) certificate_subject: Option<Arc<str>>,
 }
 
 /// The addresses of a connection's client and proxy.
@@ -146,7 +157,7 @@ impl Peer {
         match self {
             Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
             Peer::Proxied { client, proxy } => Some(Hops { client: client.ip(), proxy: Some(proxy.ip()) }),
-            Peer::Console { client, .. } => Some(Hops { client: client.ip(), proxy: None }),
+            Peer::Console(client) => Some(Hops { client: client.address.ip(), proxy: None }),
             Peer::Local(_) => None,
         }
     }
@@ -162,7 +173,8 @@ impl Peer {
     /// Returns the identity of the peer for SASL EXTERNAL.
     pub(crate) fn external_identity(&self) -> ExternalIdentity {
         match self {
-            Peer::Network(_) | Peer::Proxied { .. } | Peer::Console { .. } => ExternalIdentity::NotOffered,
+            Peer::Console(client) if client.certificate_subject.is_some() => ExternalIdentity::Certificate,
+            Peer::Network(_) | Peer::Proxied { .. } | Peer::Console(_) => ExternalIdentity::NotOffered,
             Peer::Local(None) => ExternalIdentity::Unknown,
             Peer::Local(Some(process)) if process.is_trusted => ExternalIdentity::Administrator,
             Peer::Local(Some(_)) => ExternalIdentity::Stranger,
@@ -175,7 +187,7 @@ impl fmt::Display for Peer {
         match self {
             Peer::Network(address) => write!(f, "{address}"),
             Peer::Proxied { client, proxy } => write!(f, "{client} by the proxy {proxy}"),
-            Peer::Console { client, .. } => write!(f, "{client} by the console"),
+            Peer::Console(client) => write!(f, "{} by the console", client.address),
             Peer::Local(Some(process)) => write!(f, "process {} of user {}", process.id, process.user_id),
             Peer::Local(None) => f.write_str("a process of this machine"),
         }
@@ -354,9 +366,13 @@ mod tests {
             ExternalIdentity::NotOffered,
         );
         check(proxy.with_proxy_header(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
-        let client = "192.0.2.7:9".parse().unwrap();
-        let console = Peer::Console { client, is_secured: true };
-        check(console, "192.0.2.7:9 by the console", ExternalIdentity::NotOffered);
+        let console = |certificate_subject| {
+            let address = "192.0.2.7:9".parse().unwrap();
+            Peer::Console(Box::new(ConsoleClient { address, is_secured: true, certificate_subject }))
+        };
+        check(console(None), "192.0.2.7:9 by the console", ExternalIdentity::NotOffered);
+        let certificate = console(Some("cn=a".into()));
+        check(certificate, "192.0.2.7:9 by the console", ExternalIdentity::Certificate);
         check(Peer::Local(None), "a process of this machine", ExternalIdentity::Unknown);
         check(process(true), "process 5 of user 7", ExternalIdentity::Administrator);
         check(process(false), "process 5 of user 7", ExternalIdentity::Stranger);

@@ -14,7 +14,7 @@ use crate::limits::HTTP_CONNECTION_TIME;
 use crate::net::acceptor::AcceptorControl;
 use crate::net::certificate::Certificates;
 use crate::net::listener::listen_for_requests;
-use crate::net::stream::Peer;
+use crate::net::stream::{ConsoleClient, Peer};
 use crate::open::scim;
 use crate::workers::service::Service;
 
@@ -28,7 +28,9 @@ impl Host for Loops {
     fn connect(&self, client: Client) -> io::Result<UnixStream> {
         let (own, other) = UnixStream::pair()?;
         other.set_nonblocking(true)?;
-        let peer = Peer::Console { client: client.address, is_secured: client.is_secured };
+        let Client { address, is_secured, certificate_subject } = client;
+        let client = ConsoleClient { address, is_secured, certificate_subject };
+        let peer = Peer::Console(Box::new(client));
         self.0.bring(mio::net::UnixStream::from_std(other), peer, ListenerIndex::CONSOLE)?;
         Ok(own)
     }

@@ -63,7 +63,7 @@ async fn answer(
             body: &body,
             url: &url,
         };
-        shared.service.answer(&request, &mut || shared.ldap.connect(client))
+        shared.service.answer(&request, &mut || shared.ldap.connect(client.clone()))
     });
     match answered.await {
         Ok(answered) => response(is_head, &answered),

@@ -18,7 +18,7 @@ use super::password_modify::is_password_modify;
 use super::{Next, RequestHead, Session};
 use crate::config::ListenerRules;
 use crate::config::values::TlsNeed;
-use crate::net::stream::{Hops, Peer};
+use crate::net::stream::{ConsoleClient, Hops, Peer};
 use crate::net::tls::ChannelBindings;
 use crate::session::context::Context;
 use crate::stamp::now_micros;
@@ -32,8 +32,8 @@ pub(super) enum Protection {
     Proxied(Box<Hops>),
     /// The kernel: the client is a process of this machine.
     Kernel,
-    /// TLS between the client, which has this address, and the console.
-    Console(IpAddr),
+    /// TLS between the client and the console. Boxed: there are few.
+    Console(Box<ConsoleClient>),
     /// TLS, whose handshake is done. Boxed: most connections are idle, and many have none.
     Tls(Box<TlsFacts>),
 }
@@ -51,10 +51,9 @@ pub(super) struct TlsFacts {
 impl Protection {
     pub(super) fn of(peer: &Peer) -> Protection {
         match (peer, peer.hops()) {
-            (Peer::Network(address) | Peer::Console { client: address, is_secured: false }, _) => {
-                Protection::None(address.ip())
-            }
-            (Peer::Console { client, is_secured: true }, _) => Protection::Console(client.ip()),
+            (Peer::Network(address), _) => Protection::None(address.ip()),
+            (Peer::Console(client), _) if !client.is_secured => Protection::None(client.address.ip()),
+            (Peer::Console(client), _) => Protection::Console(client.clone()),
             (_, Some(hops)) => Protection::Proxied(Box::new(hops)),
             (_, None) => Protection::Kernel,
         }
@@ -63,7 +62,8 @@ impl Protection {
     /// Returns the client's address, which a trusted proxy may have sent; `None` for a process of this machine.
     fn address(&self) -> Option<IpAddr> {
         match self {
-            Protection::None(address) | Protection::Console(address) => Some(*address),
+            Protection::None(address) => Some(*address),
+            Protection::Console(client) => Some(client.address.ip()),
             Protection::Proxied(hops) => Some(hops.client()),
             Protection::Kernel => None,
             Protection::Tls(tls) => tls.address,
@@ -105,7 +105,11 @@ impl Session {
 
     /// Returns the subject of the client's certificate, if it sent one.
     pub(super) fn certificate_subject(&self) -> Option<&str> {
-        if let Protection::Tls(tls) = &self.protection { tls.subject.as_deref() } else { None }
+        match &self.protection {
+            Protection::Tls(tls) => tls.subject.as_deref(),
+            Protection::Console(client) => client.certificate_subject.as_deref(),
+            _ => None,
+        }
     }
 
     /// Ends the TLS handshake. The session becomes anonymous, because an attacker between the client and the server

@@ -74,7 +74,7 @@ pub(crate) async fn change(Submission { signed, fields }: Submission) -> Respons
     };
     let password = Zeroizing::new(fields.text("password").to_owned());
     let proof = (signed.session.who.as_str(), password);
-    let changed = own::change((&signed.app, signed.client), proof, request.encode()).await;
+    let changed = own::change((&signed.app, signed.client.clone()), proof, request.encode()).await;
     let notice = if is_removal { "codes_removed" } else { "codes_set" };
     let trouble = match changed {
         Ok(_) => return signed.go(&url("/account", &[("notice", notice)])),

@@ -13,7 +13,7 @@ use crate::rights::Rights;
 use crate::trouble::Trouble;
 
 pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
-    let (ldap, client, who) = (signed.app.ldap.clone(), signed.client, signed.session.who.clone());
+    let (ldap, client, who) = (signed.app.ldap.clone(), signed.client.clone(), signed.session.who.clone());
     let model = signed.talk(move |connection| {
         let anonymous = ldap.connect(client)?;
         model(connection, anonymous, &who, fields.given("as"))

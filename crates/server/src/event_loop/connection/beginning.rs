@@ -70,8 +70,8 @@ impl Connection {
             // The end of the stream follows an incomplete header.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
-        let Beginning { peer, place, has_tls, .. } = **beginning;
-        let (peer, number) = (peer.with_proxy_header(header), self.number());
+        let Beginning { place, has_tls, .. } = **beginning;
+        let (peer, number) = (beginning.peer.clone().with_proxy_header(header), self.number());
         tracing::debug!("conn={number} is of {peer}");
         let settings = &context.settings;
         let is_trusted = peer.hops().is_none_or(|hops| hops.are_all(|address| settings.trusts(address)));
