@@ -19,7 +19,7 @@ const VALUE: &str = "v:";
 const NEVER: [&str; 2] = ["objectClass", "userPassword"];
 
 /// A change of one attribute.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Change {
     pub(crate) operation: ChangeOperation,
     pub(crate) description: String,

@@ -96,6 +96,7 @@ fn pages() -> Vec<PageRoute> {
         ("/access", READ, get(access::show)),
         ("/access/rehearse", BOTH, get(access::rehearse::form).post(access::rehearse::rehearse)),
         ("/compare", BOTH, get(compare::show).post(compare::restore)),
+        ("/compare/tree", BOTH, get(compare::tree::show).post(compare::tree::restore)),
         ("/deleted", BOTH, get(deleted::show).post(deleted::bring_back)),
     ]
 }

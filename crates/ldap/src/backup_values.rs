@@ -1,27 +1,31 @@
-//! An entry of the backup on the wire: the values of the extended operation that reads it.
+//! Entries of the backup on the wire: the values of the extended operation that reads them.
 
 use ber::{Reader, Tag};
 
 use crate::control::sequence;
 
-/// Request: `SEQUENCE { entry LDAPDN, micros INTEGER }`.
+/// Request: `SEQUENCE { entry LDAPDN, micros INTEGER, tree BOOLEAN DEFAULT FALSE }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupRequest<'a> {
     /// DN of the entry at that moment.
     pub entry: &'a str,
     /// The moment, in microseconds since 1970-01-01T00:00:00Z. Changes of that time are included.
     pub micros: u64,
+    /// Whether to read the entries below it too, and those elsewhere that name one of them.
+    pub is_tree: bool,
 }
 
-/// Answer: `SEQUENCE { position INTEGER, micros INTEGER, ldif OCTET STRING }`.
+/// Answer: `SEQUENCE { position INTEGER, micros INTEGER, ldif OCTET STRING, referrers OCTET STRING OPTIONAL }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupAnswer {
     /// Position in the log of the last change before the moment.
     pub position: u64,
     /// Time of that change, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// The entry with its stored attributes as LDIF; empty if there was none.
+    /// The entry, or the tree with superiors first, with all stored attributes as LDIF; empty if there was none.
     pub ldif: Vec<u8>,
+    /// Of a tree: entries elsewhere that named one of it, with entryUUID and these names alone, as LDIF.
+    pub referrers: Vec<u8>,
 }
 
 impl<'a> BackupRequest<'a> {
@@ -31,7 +35,8 @@ impl<'a> BackupRequest<'a> {
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
         let entry = std::str::from_utf8(fields.octet_string().ok()?).ok()?;
         let micros = fields.integer().ok()?.try_into().ok()?;
-        (reader.is_empty() && fields.is_empty()).then_some(BackupRequest { entry, micros })
+        let is_tree = !fields.is_empty() && fields.boolean().ok()?;
+        (reader.is_empty() && fields.is_empty()).then_some(BackupRequest { entry, micros, is_tree })
     }
 
     /// Returns the value.
@@ -39,6 +44,9 @@ impl<'a> BackupRequest<'a> {
         sequence(|writer| {
             writer.octet_string(self.entry.as_bytes());
             writer.integer(i64::try_from(self.micros).unwrap_or(i64::MAX));
+            if self.is_tree {
+                writer.boolean(true);
+            }
         })
     }
 }
@@ -51,7 +59,9 @@ impl BackupAnswer {
         let position = fields.integer().ok()?.try_into().ok()?;
         let micros = fields.integer().ok()?.try_into().ok()?;
         let ldif = fields.octet_string().ok()?.to_vec();
-        (reader.is_empty() && fields.is_empty()).then_some(BackupAnswer { position, micros, ldif })
+        let referrers = if fields.is_empty() { Vec::new() } else { fields.octet_string().ok()?.to_vec() };
+        let answer = BackupAnswer { position, micros, ldif, referrers };
+        (reader.is_empty() && fields.is_empty()).then_some(answer)
     }
 
     /// Returns the value.
@@ -60,6 +70,9 @@ impl BackupAnswer {
             writer.integer(i64::try_from(self.position).unwrap_or(i64::MAX));
             writer.integer(i64::try_from(self.micros).unwrap_or(i64::MAX));
             writer.octet_string(&self.ldif);
+            if !self.referrers.is_empty() {
+                writer.octet_string(&self.referrers);
+            }
         })
     }
 }
@@ -70,15 +83,19 @@ mod tests {
 
     #[test]
     fn values_round_trip_and_damage_never_panics() {
-        let asked = BackupRequest { entry: "cn=a", micros: 300 }.encode();
-        assert_eq!(BackupRequest::decode(&asked), Some(BackupRequest { entry: "cn=a", micros: 300 }));
-        let answer = BackupAnswer { position: 7, micros: 300, ldif: b"dn: cn=a\n\n".to_vec() };
-        assert_eq!(BackupAnswer::decode(&answer.encode()).as_ref(), Some(&answer));
-        for end in 0..asked.len() {
-            assert_eq!(BackupRequest::decode(&asked[..end]), None);
-        }
-        for end in 0..answer.encode().len() {
-            assert_eq!(BackupAnswer::decode(&answer.encode()[..end]), None);
+        for is_tree in [false, true] {
+            let request = BackupRequest { entry: "cn=a", micros: 300, is_tree };
+            let asked = request.encode();
+            assert_eq!(BackupRequest::decode(&asked), Some(request));
+            for end in 0..asked.len() {
+                assert_eq!(BackupRequest::decode(&asked[..end]), None);
+            }
+            let referrers = if is_tree { b"dn: cn=b\n\n".to_vec() } else { Vec::new() };
+            let answer = BackupAnswer { position: 7, micros: 300, ldif: b"dn: cn=a\n\n".to_vec(), referrers };
+            assert_eq!(BackupAnswer::decode(&answer.encode()).as_ref(), Some(&answer));
+            for end in 0..answer.encode().len() {
+                assert_eq!(BackupAnswer::decode(&answer.encode()[..end]), None);
+            }
         }
         assert_eq!(BackupRequest::decode(&[0x30, 5, 4, 0, 2, 1, 0x80]), None, "a negative time");
     }

@@ -1,12 +1,14 @@
 //! An entry compared with the server's backup: what it lacks and has since, and the change that gives it the values of
 //! that moment again.
 
+pub(super) mod tree;
+
 use std::sync::Arc;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use client::{ClientError, Connection};
-use ldap::ldif::{LdifBody, LdifReader, LdifWriter};
+use ldap::ldif::{LdifBody, LdifReader, LdifRecord, LdifWriter};
 use ldap::{
     AddRequest, AttributesBuf, BackupAnswer, BackupRequest, Control, ModifyRequest, Request, ResultCode, oids,
 };
@@ -56,7 +58,8 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(|model| Page::new("compare.html", "compare.title", model)))
 }
 
-fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, Trouble> {
+/// Returns what a query asks for, the moments that the backup covers, and a part of the model for what is found.
+fn question(connection: &mut Connection, fields: &Fields) -> Result<Value, Trouble> {
     let moments = monitor::group(connection, "Backup Moments").map_err(manage::only_for_administrators)?;
     let newest = moments.last().and_then(|figure| figure.value.strip_prefix("until ")?.split(';').next());
     let place = monitor::group(connection, "Backup")?.into_iter().find(|figure| figure.name == "Place");
@@ -65,25 +68,35 @@ fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> 
         "dn": fields.text("dn").trim(),
         "at": fields.given("at").or(newest).unwrap_or_default(),
         "moments": moments.iter().map(|figure| covered(&figure.name, &figure.value)).collect::<Vec<_>>(),
-        "compared": null,
+        "is_asked": fields.given("at").is_some() && fields.given("dn").is_some(),
         "waits": null,
     });
-    if fields.given("at").is_none() || fields.given("dn").is_none() {
-        return Ok(model);
-    }
     // A time ago would be another moment in the next request.
     if let Some(micros) = times::micros(fields.text("at"), times::now_micros()) {
         model["at"] = json!(times::text_of(micros));
     }
+    Ok(model)
+}
+
+fn model(connection: &mut Connection, schema: &Arc<Schema>, fields: &Fields) -> Result<Value, Trouble> {
+    let mut model = question(connection, fields)?;
+    model["compared"] = Value::Null;
+    if model["is_asked"] != true {
+        return Ok(model);
+    }
     match read(connection, schema, (fields.text("dn"), model["at"].as_str().unwrap_or_default())) {
         Ok(both) => model["compared"] = compared(&both),
-        // The server restores the moment first.
-        Err(Trouble::Refused(outcome, None)) if outcome.code == ResultCode::BUSY => {
-            model["waits"] = json!(outcome.diagnostic);
-        }
-        Err(trouble) => return Err(trouble),
+        Err(trouble) => model["waits"] = waits(trouble)?,
     }
     Ok(model)
+}
+
+/// Returns the server's words while it restores the moment; other errors remain.
+fn waits(trouble: Trouble) -> Result<Value, Trouble> {
+    match trouble {
+        Trouble::Refused(outcome, None) if outcome.code == ResultCode::BUSY => Ok(json!(outcome.diagnostic)),
+        trouble => Err(trouble),
+    }
 }
 
 /// Returns the first and the last moment of a part of the backup.
@@ -92,15 +105,28 @@ fn covered(name: &str, text: &str) -> Value {
     json!({ "from": name.split(' ').next(), "until": until })
 }
 
-fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str)) -> Result<Both, Trouble> {
-    let dn = dn.trim();
+/// Reads an entry, or a tree, of the backup, and returns the moment too.
+fn backup(
+    connection: &mut Connection,
+    (dn, at): (&str, &str),
+    is_tree: bool,
+) -> Result<(u64, BackupAnswer), Trouble> {
     let micros = times::micros(at, times::now_micros());
     let micros = micros.ok_or(Trouble::Request(StatusCode::BAD_REQUEST, "compare.bad_time"))?;
-    let value = BackupRequest { entry: dn, micros }.encode();
+    let value = BackupRequest { entry: dn.trim(), micros, is_tree }.encode();
     let reply = connection.extended(oids::READ_BACKUP, Some(&value))?;
     Trouble::unless_success(reply.outcome, None)?;
-    let unexpected = || Trouble::Client(ClientError::Unexpected("an entry of the backup".to_owned()));
     let answer = BackupAnswer::decode(&reply.extended.value.unwrap_or_default()).ok_or_else(unexpected)?;
+    Ok((micros, answer))
+}
+
+fn unexpected() -> Trouble {
+    Trouble::Client(ClientError::Unexpected("an entry of the backup".to_owned()))
+}
+
+fn read(connection: &mut Connection, schema: &Arc<Schema>, (dn, at): (&str, &str)) -> Result<Both, Trouble> {
+    let dn = dn.trim();
+    let (micros, answer) = backup(connection, (dn, at), false)?;
     let comparison = Comparison::new(Arc::clone(schema));
     let then = then(&comparison, &answer.ldif).ok_or_else(unexpected)?;
     let found = now(connection, &comparison, dn, then.as_ref())?;
@@ -124,6 +150,12 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
     }
     let mut reader = LdifReader::with_record_size_max(ldif, ldif.len().saturating_add(1));
     let record = reader.next_record().ok()??;
+    Some(Some(values_of(comparison, &record)?))
+}
+
+/// Returns the values of a record that are compared, and those that an add with relaxed rules gives; `None` if it is no
+/// entry.
+fn values_of(comparison: &Comparison, record: &LdifRecord<'_>) -> Option<EntryValues> {
     let LdifBody::Entry(lines) = record.body else { return None };
     let mut values = EntryValues::new();
     for line in lines.iter() {
@@ -132,7 +164,7 @@ fn then(comparison: &Comparison, ldif: &[u8]) -> Option<Option<EntryValues>> {
             values.entry(name).or_default().push(line.value.to_vec());
         }
     }
-    Some(Some(values))
+    Some(values)
 }
 
 /// Whether clients write an attribute, and the entry itself has its values.
@@ -293,8 +325,11 @@ fn preview(both: &Both) -> String {
 }
 
 fn changes(both: &Both) -> Vec<Change> {
-    let change = |Correction { operation, name, values }| Change { operation, description: name, values };
-    both.corrections().into_iter().map(change).collect()
+    both.corrections().into_iter().map(change_of).collect()
+}
+
+fn change_of(Correction { operation, name, values }: Correction) -> Change {
+    Change { operation, description: name, values }
 }
 
 fn apply(connection: &mut Connection, both: &Both) -> Result<(), Trouble> {

@@ -56,10 +56,26 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
     signed.answer(model.map(with_notice))
 }
 
-/// Leads to the user's own entry. The administrator may have none.
+/// Leads to the user's own entry, or explains that there is none: the administrator of the node file needs no entry.
 pub(crate) async fn own(signed: Signed) -> Response {
-    let path = crate::texts::url("/entry", &[("dn", &signed.session.who)]);
-    signed.go(&path).into_response()
+    let who = signed.session.who.clone();
+    let found = signed
+        .talk(move |connection| {
+            let reply = connection.search(&who, ldap::Scope::BaseObject, "(objectClass=*)", &["1.1"])?;
+            if reply.outcome.code != ldap::ResultCode::NO_SUCH_OBJECT {
+                Trouble::unless_success(reply.outcome, None)?;
+            }
+            Ok(!reply.entries.is_empty())
+        })
+        .await;
+    match found {
+        Ok(true) => signed.go(&crate::texts::url("/entry", &[("dn", &signed.session.who)])).into_response(),
+        Ok(false) => {
+            let model = json!({ "who": signed.session.who, "entry": null });
+            signed.show(Page::new("no_entry.html", "no_entry.title", model))
+        }
+        Err(trouble) => signed.fail(&trouble),
+    }
 }
 
 fn model(
@@ -91,7 +107,7 @@ fn model(
         "can_reset": rights.can_write("userPassword"),
         "account": rights.account(),
         "dn": entry.dn,
-        "parents": parents(&entry.dn),
+        "parents": parents(&entry.dn, &ask::contexts(connection)?),
         "operational": is_operational,
         "attributes": attributes,
         "is_group": is_one_of(&GROUPS),
@@ -117,7 +133,7 @@ fn values(
     let attributes = entry.attributes.into_iter().map(without_range);
     let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();
     Ok(json!({
-        "dn": entry.dn, "parents": parents(&entry.dn), "operational": false, "attributes": attributes, "part": true,
+        "dn": entry.dn, "parents": parents(&entry.dn, &ask::contexts(connection)?), "operational": false, "attributes": attributes, "part": true,
         "notice": null,
     }))
 }
@@ -131,16 +147,20 @@ fn sort(entry: &mut WholeEntry) {
     });
 }
 
-/// Returns the entries above, the highest first, each with its name and DN.
-pub(crate) fn parents(dn: &str) -> Vec<Value> {
+/// Returns the entries above, the highest first, each with its name and DN. There is none above a naming context.
+pub(crate) fn parents(dn: &str, contexts: &[String]) -> Vec<Value> {
     let Ok(parsed) = ldap::Dn::parse(dn) else { return Vec::new() };
+    let lower = dn.to_ascii_lowercase();
+    // A context in another spelling leaves all of them.
+    let ends = contexts.iter().filter(|context| lower.ends_with(&context.to_ascii_lowercase()));
+    let shortest = ends.map(|context| context.len()).min().unwrap_or(0);
     let above = (1..parsed.len()).rev().map(|depth| parsed.text_from(depth));
     let model = |dn: &str| {
         let next = ldap::Dn::parse(dn).ok().map(|above| above.text_from(1).len()).unwrap_or(0);
         let name = dn.get(..dn.len() - next).unwrap_or(dn).trim_end_matches([',', ' ']);
         json!({ "dn": dn, "name": name })
     };
-    above.map(model).collect()
+    above.filter(|dn| dn.len() >= shortest).map(model).collect()
 }
 
 #[cfg(test)]
@@ -149,10 +169,12 @@ mod tests {
 
     #[test]
     fn parents_begin_at_the_root() {
-        let way = parents("cn=a\\,b,ou=c,dc=d,dc=e");
+        let way = parents("cn=a\\,b,ou=c,dc=d,dc=e", &[]);
         let names: Vec<_> = way.iter().map(|step| step["name"].as_str().unwrap()).collect();
         assert_eq!(names, ["dc=e", "dc=d", "ou=c"]);
         assert_eq!(way[2]["dn"], "ou=c,dc=d,dc=e");
-        assert!(parents("dc=e").is_empty() && parents("").is_empty() && parents("=,=").is_empty());
+        assert!(["dc=e", "", "=,="].iter().all(|dn| parents(dn, &[]).is_empty()));
+        let way = parents("cn=a,ou=c,dc=d,dc=e", &["o=x".to_owned(), "DC=d,dc=e".to_owned()]);
+        assert_eq!((way.len(), &way[0]["name"]), (2, &json!("dc=d")));
     }
 }

@@ -8,7 +8,7 @@ use crate::page::{Page, Signed};
 use crate::trouble::Trouble;
 
 /// Pages for administrators, the most used first: the name of the text, and the address.
-const PAGES: [(&str, &str); 9] = [
+const PAGES: [(&str, &str); 10] = [
     ("audit", "/audit"),
     ("policies", "/policies"),
     ("access", "/access"),
@@ -17,6 +17,7 @@ const PAGES: [(&str, &str); 9] = [
     ("settings", "/settings"),
     ("settings-history", "/history?dn=cn%3Dconfig"),
     ("deleted", "/deleted"),
+    ("restore", "/compare/tree"),
     ("schema", "/schema"),
 ];
 

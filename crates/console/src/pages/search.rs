@@ -34,7 +34,7 @@ const VALUES_PER_CELL: usize = 5;
 const NAMES: [&str; 4] = ["cn", "sn", "uid", "mail"];
 
 /// Attributes that the form suggests for a filter or a column.
-const SUGGESTED: [&str; 14] = [
+const SUGGESTED: [&str; 15] = [
     "cn",
     "sn",
     "givenName",
@@ -43,6 +43,7 @@ const SUGGESTED: [&str; 14] = [
     "telephoneNumber",
     "title",
     "ou",
+    "l",
     "manager",
     "member",
     "memberOf",

@@ -20,8 +20,8 @@ pub(crate) async fn show(signed: Signed, fields: Fields) -> Response {
 }
 
 fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<Value, Trouble> {
+    let contexts = ask::contexts(connection)?;
     let Some(dn) = fields.given("dn") else {
-        let contexts = ask::contexts(connection)?;
         let children =
             contexts.iter().map(|dn| json!({ "dn": dn, "name": dn, "label": null, "below": null }));
         let children: Vec<_> = children.collect();
@@ -62,7 +62,7 @@ fn model(connection: &mut Connection, fields: &Fields, notice: Value) -> Result<
     let children: Vec<_> = children.collect();
     Ok(json!({
         "dn": dn,
-        "parents": parents(dn),
+        "parents": parents(dn, &contexts),
         "children": children,
         "next": found.next.map(|cookie| BASE64URL_NOPAD.encode(&cookie)),
         "is_first": fields.text("page").is_empty(),

@@ -9,6 +9,8 @@
 //! only if requested by name, so that the text can be added again. Aliases, referrals and subentries are ordinary
 //! entries here.
 
+mod tree;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Write};
@@ -33,6 +35,8 @@ use crate::read::search::{SearchScope, Selection};
 use crate::snapshot::name_cache::NameCache;
 use crate::tree::stored_values::{table_values, whole_value};
 use crate::tree::{Found, TreeState, damaged_row, node, value_ends};
+
+pub use self::tree::{TreeBounds, export_tree};
 
 /// Bytes of text buffered before they are written.
 const BUFFER_SIZE: usize = 1 << 20;

@@ -86,7 +86,7 @@ pub const SUPPORTED_EXTENSIONS: [(&str, &str); 24] = [
     (LIST_DELETED, "deleted entries"),
     (UNDELETE, "undelete"),
     (READ_HISTORY, "the history of an entry"),
-    (READ_BACKUP, "an entry of the backup"),
+    (READ_BACKUP, "entries of the backup"),
     (PROMOTE, "promotion of a copy"),
     (READ_LOG, "log of changes, for replicas"),
     (OWN_CREDENTIALS, "own credentials"),

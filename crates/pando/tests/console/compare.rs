@@ -176,3 +176,115 @@ fn the_backup_is_for_the_administrator_and_has_its_bounds() {
     assert_eq!(other.get("/compare").status, 403);
     assert!(pando.stop().success());
 }
+
+/// Returns the changes that bring a tree back, as soon as the server has restored the moment.
+pub(crate) fn tree(browser: &Browser, dn: &str) -> Value {
+    until("the moment is restored", || {
+        let model = browser.json(&format!("/compare/tree?dn={}&at={}", quoted(dn), quoted(NEWEST)));
+        Some(model["tree"].clone()).filter(|tree| !tree.is_null())
+    })
+}
+
+#[test]
+fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
+    let scratch = Scratch::new("console-compare-tree");
+    let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
+    let pando = start(&scratch, &(trail + &backup_table(&scratch)));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let (people, anna, bert) = (format!("ou=people,{SUFFIX}"), person_dn("anna"), person_dn("bert"));
+    let staff = format!("cn=staff,ou=groups,{SUFFIX}");
+    replace(&mut administrator, &anna, "title", &["Engineer"]);
+    let uuid = |administrator: &mut client::Connection, dn: &str| {
+        administrator.entry(dn, &["entryUUID"]).unwrap().and_then(|entry| entry.text("entryUUID"))
+    };
+    // A group whose last member is deleted gets an empty one, and keeps it.
+    let members = |administrator: &mut client::Connection| {
+        let entry = administrator.entry(&staff, &["member"]).unwrap().unwrap();
+        entry.texts("member").into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>()
+    };
+    let before = (uuid(&mut administrator, &people), uuid(&mut administrator, &bert));
+    let all_members = members(&mut administrator);
+    back_up(&scratch);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    let same = tree(&browser, &people);
+    assert_eq!(
+        (same["changes"].as_array().map(Vec::len), same["same"].as_u64()),
+        (Some(0), Some(3)),
+        "{same}"
+    );
+
+    // An entry that differs gets its values; an entry of another UUID is left alone, and so is what was below it.
+    replace(&mut administrator, &anna, "title", &["Boss"]);
+    assert!(administrator.delete(&bert).unwrap().is_success());
+    let found = tree(&browser, &people);
+    assert_eq!((&found["added"], &found["modified"], &found["named"]), (&1.into(), &1.into(), &1.into()));
+    let old = found["version"].as_str().unwrap().to_owned();
+    crate::support::tree::add_person(&mut administrator, "bert");
+    let left = tree(&browser, &people);
+    assert_eq!((&left["left"][0]["dn"], &left["added"]), (&bert.as_str().into(), &0.into()), "{left}");
+    let restore = |version: &str| {
+        browser.post("/compare/tree", &[("dn", people.as_str()), ("at", NEWEST), ("version", version)])
+    };
+    assert_eq!(restore(&old).status, 409, "the changes are others than were shown");
+    assert_eq!(restore("").status, 409);
+
+    // The whole department is gone.
+    for dn in [&anna, &bert, &people] {
+        assert!(administrator.delete(dn).unwrap().is_success(), "{dn}");
+    }
+    let found = tree(&browser, &people);
+    assert_eq!((&found["added"], &found["named"], &found["modified"]), (&3.into(), &1.into(), &0.into()));
+    let page = browser.get(&format!("/compare/tree?dn={}&at={}", quoted(&people), quoted(NEWEST))).text();
+    assert!(page.contains("3 entries would be added") && page.contains(&staff) && !page.contains("argon2"));
+    let superior = format!("ou=more,{people}");
+    let made = restore(found["version"].as_str().unwrap());
+    assert_eq!(made.status, 303, "{}", made.text());
+    assert!(made.headers("location")[0].contains("notice=tree_restored"), "{}", made.head);
+    assert_eq!((uuid(&mut administrator, &people), uuid(&mut administrator, &bert)), before);
+    assert_eq!(members(&mut administrator), all_members);
+    assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
+    assert_eq!(tree(&browser, &people)["changes"].as_array().map(Vec::len), Some(0));
+    let missing = browser.get(&format!("/compare/tree?dn={}&at={}", quoted(&superior), quoted(NEWEST)));
+    assert_eq!(missing.status, 404, "{}", missing.text());
+    assert!(pando.stop().success());
+    let arguments = ["audit", "--folder", &scratch.join("trail").to_str().unwrap().to_owned(), "--json"];
+    let trail = command(&arguments, None).expect_code(0).stdout;
+    let adds = trail.lines().filter(|line| line.contains("by the console") || line.contains("\"console\""));
+    assert!(adds.count() > 0 && trail.contains(&bert), "{trail}");
+}
+
+#[test]
+fn a_tree_of_the_backup_comes_back_whole_or_not_at_all() {
+    let scratch = Scratch::new("console-compare-tree-refused");
+    let pando = start(&scratch, &backup_table(&scratch));
+    let mut administrator = pando.administrator();
+    plant(&mut administrator);
+    let (people, anna) = (format!("ou=people,{SUFFIX}"), person_dn("anna"));
+    back_up(&scratch);
+    let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    for dn in [&anna, &person_dn("bert")] {
+        assert!(administrator.delete(dn).unwrap().is_success(), "{dn}");
+    }
+    let version = tree(&browser, &people)["version"].as_str().unwrap().to_owned();
+    // A rule of the settings refuses one of the changes.
+    replace(&mut administrator, "cn=config", "pandoUnique", &["names: uid"]);
+    let other = [("objectClass", "account"), ("uid", "bert")];
+    assert!(administrator.add(&format!("uid=bert,{SUFFIX}"), &other).unwrap().is_success());
+    let fields = [("dn", people.as_str()), ("at", NEWEST), ("version", version.as_str())];
+    let refused = browser.post("/compare/tree", &fields);
+    assert_eq!(refused.status, 422, "{}", refused.text());
+    assert!(refused.text().contains("uid=bert"), "{}", refused.text());
+    assert!(administrator.entry(&anna, &["1.1"]).unwrap().is_none(), "not one of the changes is made");
+
+    crate::support::tree::add_person(&mut administrator, "anna");
+    let outcome = administrator
+        .modify("cn=config", &[(ChangeOperation::Add, "pandoMonitorReader", [anna.as_str()].as_slice())])
+        .unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    let own = Browser::signed_in(&pando, "anna", "anna-secret");
+    let path = format!("/compare/tree?dn={}&at={}", quoted(&people), quoted(NEWEST));
+    assert_eq!((own.get("/compare/tree").status, own.get(&path).status), (200, 403));
+    assert_eq!(own.post("/compare/tree", &fields).status, 403);
+    assert!(pando.stop().success());
+}

@@ -27,6 +27,9 @@ fn users_sign_in_by_dn_or_name_and_see_what_they_may() {
         assert!(browser.get("/me").headers("location")[0].contains("uid%3Danna"));
     }
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
+    // The administrator of the node file has no entry.
+    assert_eq!(browser.json("/me"), serde_json::json!({ "who": ADMIN_DN, "entry": null }));
+    assert!(browser.get("/me").text().contains("the directory shows no entry with this name"));
     assert_eq!(browser.json("/search?q=anna&base=&scope=sub")["rows"].as_array().unwrap().len(), 1);
     assert!(pando.stop().success());
 }

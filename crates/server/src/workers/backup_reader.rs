@@ -1,4 +1,4 @@
-//! The threads that read entries of the server's backup for the administrator.
+//! The threads that read entries and small trees of the server's backup for the administrator.
 //!
 //! A moment of the backup is restored into a folder of its own, by a thread of its own. As long as that
 //! lasts, questions are answered busy. The copy serves questions about the same moment, and is removed when none has
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 use std::time::Instant;
 
 use directory::backup::Until;
-use directory::export::{ExportError, export_entry};
+use directory::export::{ExportError, TreeBounds, export_entry, export_tree};
 use directory::{Directory, Outcome, ReadOnlyDirectory};
 use ldap::{BackupAnswer, BackupRequest, ResultCode};
 use system::lower_priority;
@@ -25,7 +25,7 @@ use crate::backup::restore::{Restored, restore};
 use crate::config::backup::BackupPlace;
 use crate::limits::{
     BACKUP_COPY_FRESH, BACKUP_COPY_KEPT, BACKUP_ENTRY_BYTES, BACKUP_NICENESS, BACKUP_READ_WAIT,
-    BACKUP_READS_MAX,
+    BACKUP_READS_MAX, BACKUP_TREE_ENTRIES_MAX, BACKUP_TREE_NAMES_BYTES, BACKUP_TREE_NAMES_MAX,
 };
 use crate::net::mailbox::Mailbox;
 use crate::stamp::{Random, new_stamp};
@@ -73,9 +73,10 @@ pub(crate) fn start(
 
 type Answer = Result<BackupAnswer, Outcome>;
 
-/// A question about an entry, by its DN.
+/// A question about an entry, by its DN, or about the tree below it too.
 struct Question {
     entry: String,
+    is_tree: bool,
     answer: Sender<Answer>,
 }
 
@@ -100,7 +101,7 @@ struct Copy {
 
 impl Reader {
     fn answer(&mut self, value: &[u8]) -> Answer {
-        let Some(BackupRequest { entry, micros }) = BackupRequest::decode(value) else {
+        let Some(BackupRequest { entry, micros, is_tree }) = BackupRequest::decode(value) else {
             return Err(Outcome::new(
                 ResultCode::PROTOCOL_ERROR,
                 "the value is no request for an entry of the backup",
@@ -124,7 +125,7 @@ impl Reader {
                 })?)
             }
         };
-        copy.ask(entry)
+        copy.ask(entry, is_tree)
     }
 
     /// Refuses if the disk has too little room for a copy.
@@ -189,12 +190,10 @@ impl Copy {
         }
     }
 
-    fn ask(&self, entry: &str) -> Answer {
+    fn ask(&self, entry: &str, is_tree: bool) -> Answer {
         let (answer, answered) = channel();
-        let sent = self
-            .questions
-            .as_ref()
-            .map(|questions| questions.send(Question { entry: entry.to_owned(), answer }));
+        let question = Question { entry: entry.to_owned(), is_tree, answer };
+        let sent = self.questions.as_ref().map(|questions| questions.send(question));
         let busy = |text: &str| Err(Outcome::new(ResultCode::BUSY, text));
         if !matches!(sent, Some(Ok(()))) {
             return busy("the copy of the moment has just been removed: ask again");
@@ -236,9 +235,9 @@ fn serve(
     let copied = restored(backup, folder, micros);
     // Nothing else sets it.
     let _ = made.set(copied.as_ref().ok().map(|(restored, ..)| *restored));
-    while let Ok(Question { entry, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
+    while let Ok(Question { entry, is_tree, answer }) = asked.recv_timeout(BACKUP_COPY_KEPT) {
         let found = match &copied {
-            Ok((restored, directory, _)) => read(directory, *restored, &entry),
+            Ok((restored, directory, _)) => read(directory, *restored, &entry, is_tree),
             Err(outcome) => Err(outcome.clone()),
         };
         // The client may have left.
@@ -291,34 +290,45 @@ fn restored(
     Ok((restored, directory, temporary))
 }
 
-fn read(directory: &ReadOnlyDirectory, restored: Restored, entry: &str) -> Answer {
-    let mut ldif = Bounded(Vec::new());
-    match export_entry(directory.state(), entry, &mut ldif) {
-        Ok(_) => {}
+fn read(directory: &ReadOnlyDirectory, restored: Restored, entry: &str, is_tree: bool) -> Answer {
+    let mut ldif = Bounded { text: Vec::new(), bytes_max: BACKUP_ENTRY_BYTES };
+    let mut referrers = Bounded { text: Vec::new(), bytes_max: BACKUP_TREE_NAMES_BYTES };
+    let bounds = TreeBounds { entries_max: BACKUP_TREE_ENTRIES_MAX, names_max: BACKUP_TREE_NAMES_MAX };
+    let exported = match is_tree {
+        true => export_tree(directory.state(), entry, bounds, &mut ldif, &mut referrers),
+        false => export_entry(directory.state(), entry, &mut ldif).map(drop),
+    };
+    match exported {
+        Ok(()) => {}
         Err(ExportError::Operation(error)) => {
             let outcome = Outcome::from(error);
             if outcome.code != ResultCode::NO_SUCH_OBJECT {
                 return Err(outcome);
             }
-            ldif.0.clear();
+            ldif.text.clear();
         }
         Err(_) => {
-            let text = "the entry is too large: `pando backup recover` has no such bound";
+            let what = if is_tree { "tree" } else { "entry" };
+            let text = format!("the {what} is too large: `pando backup recover` has no such bound");
             return Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
         }
     }
-    Ok(BackupAnswer { position: restored.position, micros: restored.micros, ldif: ldif.0 })
+    let Restored { position, micros, .. } = restored;
+    Ok(BackupAnswer { position, micros, ldif: ldif.text, referrers: referrers.text })
 }
 
-/// Text of an entry, up to a bound.
-struct Bounded(Vec<u8>);
+/// Text of entries, up to a bound.
+struct Bounded {
+    text: Vec<u8>,
+    bytes_max: usize,
+}
 
 impl Write for Bounded {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
-        if self.0.len() + octets.len() > BACKUP_ENTRY_BYTES {
+        if self.text.len() + octets.len() > self.bytes_max {
             return Err(io::ErrorKind::StorageFull.into());
         }
-        self.0.extend_from_slice(octets);
+        self.text.extend_from_slice(octets);
         Ok(octets.len())
     }
 

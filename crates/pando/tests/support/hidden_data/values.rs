@@ -295,8 +295,8 @@ fn own_operation(oid: &str) -> Option<(Kind, Maker)> {
             same(HistoryRequest { entry: &entry, before }.encode())
         }),
         READ_BACKUP => (Kind::Reads, |dice| {
-            let (entry, micros) = (dice.name(), dice.rng.u64(..1 << 52));
-            same(BackupRequest { entry: &entry, micros }.encode())
+            let (entry, micros, is_tree) = (dice.name(), dice.rng.u64(..1 << 52), dice.rng.bool());
+            same(BackupRequest { entry: &entry, micros, is_tree }.encode())
         }),
         PROMOTE => (Kind::Writes, |_| same(Vec::new())),
         UNDELETE => (Kind::Writes, |dice| {
