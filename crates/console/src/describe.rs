@@ -127,11 +127,21 @@ pub(crate) fn value(schema: &Schema, description: &str, octets: &[u8]) -> Value 
     }
 }
 
+/// Returns the subject of a certificate with the names of the shipped schema in place of numbers.
+pub(crate) fn subject_text(subject: &str) -> String {
+    let schema = Schema::shipped();
+    let name_of = |number| schema.attribute_type(number).map_or(number, |known| known.name());
+    match ldap::Dn::parse(subject) {
+        Ok(parsed) => parsed.normal_text(name_of),
+        Err(_) => subject.to_owned(),
+    }
+}
+
 fn binary(octets: &[u8]) -> Value {
     match schema::certificate_facts(octets) {
         Ok(facts) => json!({
-            "kind": "certificate", "bytes": octets.len(), "subject": facts.subject,
-            "issuer": facts.issuer, "serial": facts.serial, "algorithm": facts.signature_algorithm,
+            "kind": "certificate", "bytes": octets.len(), "subject": subject_text(&facts.subject),
+            "issuer": subject_text(&facts.issuer), "serial": facts.serial, "algorithm": facts.signature_algorithm,
             "not_before": seconds_text(facts.not_before), "not_after": seconds_text(facts.not_after),
             "base64": BASE64.encode(octets),
         }),

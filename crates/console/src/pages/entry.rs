@@ -133,8 +133,8 @@ fn values(
     let attributes = entry.attributes.into_iter().map(without_range);
     let attributes: Vec<Value> = attributes.map(|found| describe::attribute(schema, &found)).collect();
     Ok(json!({
-        "dn": entry.dn, "parents": parents(&entry.dn, &ask::contexts(connection)?), "operational": false, "attributes": attributes, "part": true,
-        "notice": null,
+        "dn": entry.dn, "parents": parents(&entry.dn, &ask::contexts(connection)?), "operational": false,
+        "attributes": attributes, "part": true, "notice": null,
     }))
 }
 

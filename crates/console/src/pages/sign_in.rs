@@ -9,6 +9,7 @@ use ldap::PolicyWarning;
 use serde_json::json;
 use zeroize::Zeroizing;
 
+use crate::describe::subject_text;
 use crate::fields::Fields;
 use crate::page::{Format, Page, Submission, Visit};
 use crate::places::source;
@@ -29,7 +30,7 @@ pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
         StatusCode::OK,
         json!({
             "to": to, "name": "", "notice": notice, "error": null,
-            "certificate": visit.client.certificate_subject.as_deref(),
+            "certificate": visit.client.certificate_subject.as_deref().map(subject_text),
         }),
     ))
 }
@@ -84,7 +85,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
         }
         let model = json!({
             "to": to, "name": fields.text("name").trim(), "notice": null, "error": error,
-            "certificate": visit.client.certificate_subject.as_deref(),
+            "certificate": visit.client.certificate_subject.as_deref().map(subject_text),
         });
         visit.show(page(trouble.status(), model))
     };
