@@ -10,6 +10,7 @@ pub(crate) mod auto_members;
 pub(crate) mod bind_names;
 pub(crate) mod covered_entries;
 mod given_attribute;
+pub(crate) mod linking;
 mod meta;
 pub(crate) mod next_numbers;
 mod normal_value;
@@ -28,7 +29,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use ldap::Dn;
-use schema::{AttributeDescription, AttributeType, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
+use schema::{AttributeDescription, ClassId, MatchingRule, NameSyntax, Schema, TypeId};
 use store::Read;
 
 use crate::model::account_attribute::AccountAttribute;
@@ -39,6 +40,8 @@ use crate::model::codec::Decoder;
 use crate::model::collective::CollectiveSubentries;
 use crate::model::dynamic_groups::{DynamicGroups, MEMBER_URL};
 use crate::model::index_definition::{AttributeIndex, IndexKinds, IndexRow};
+use crate::model::link_types::is_declared_link;
+pub use crate::model::link_types::is_link_type;
 use crate::model::name::render_dn;
 use crate::model::open_error::OpenError;
 use crate::model::password_policy::PolicyTable;
@@ -57,33 +60,21 @@ use meta::meta_rows;
 pub(crate) use meta::{
     META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_FOLLOW, META_FORMAT,
     META_GENERATION, META_INDEX, META_INDEX_VERSION, META_JOINS, META_LAST_CSN, META_LAST_ENTRY,
-    META_LINEAGE, META_PROMOTED, META_REPLICATION, META_ROLE, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS,
-    META_SORT_ORDER, META_SUFFIX, generation, has_values, is_node, log_rows, meta_key,
+    META_LINEAGE, META_LINKS, META_PROMOTED, META_REPLICATION, META_ROLE, META_SCHEMA, META_SCHEMA_TIMES,
+    META_SETTINGS, META_SORT_ORDER, META_SUFFIX, generation, has_values, is_node, log_rows, meta_key,
 };
 pub use meta::{index_version, last_csn, last_entry_id};
 use next_numbers::NextNumberRule;
 pub use normal_value::normal_value;
 pub(crate) use normal_value::put_normal_value;
 use returnable::Returnable;
-pub(crate) use schema_texts::{schema_of, without_effect};
+pub(crate) use schema_texts::{schema_of, schema_problem, without_effect};
 pub(crate) use secret::{Secrecy, Secrets, Shown, USER_PASSWORD, is_user_password};
 use sort_orders::SortOrder;
 use uniqueness::Uniqueness;
 use value_limits::ValueLimit;
 pub use virtual_attribute::VirtualAttribute;
 pub(crate) use virtual_attribute::counts_entries;
-
-/// OIDs of the attribute types with link values: member, uniqueMember, owner, manager, secretary, seeAlso,
-/// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
-const LINK_TYPES: [&str; 7] = [
-    "2.5.4.31",
-    "2.5.4.50",
-    "2.5.4.32",
-    "0.9.2342.19200300.100.1.10",
-    "0.9.2342.19200300.100.1.21",
-    "2.5.4.34",
-    "2.5.4.33",
-];
 
 /// OID of dynamicObject (RFC 2589 section 5).
 const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
@@ -128,6 +119,8 @@ pub struct AttributeDef {
     pub(crate) encoded_name: Box<[u8]>,
     /// Whether values are links to entries.
     pub is_link: bool,
+    /// Number of the attribute that has the values as links: entries get no new values of this one.
+    pub(crate) replaced_by: Option<AttrId>,
     /// Index of the type. Set on the base attribute, copied to its variants.
     pub index: AttributeIndex,
     /// Equality rule; `None` if values are compared as bytes.
@@ -244,6 +237,8 @@ pub struct Catalog {
     by_type: Vec<Vec<AttrId>>,
     /// By type number: the attributes of the type and its subtypes, with any options.
     answering: Vec<AttributeNumbers>,
+    /// Attributes that entries may still have with plain values, which become links.
+    becoming_links: Vec<AttrId>,
     class_sets: Vec<ClassSet>,
     /// Union of the flags of all class sets.
     class_set_flags: NodeFlags,
@@ -302,11 +297,6 @@ fn account_attribute(schema: &Schema, description: &AttributeDescription) -> Opt
     AccountAttribute::ALL.into_iter().find(is_it)
 }
 
-/// Returns true if values of the type are links to entries.
-pub fn is_link_type(attribute_type: &AttributeType) -> bool {
-    LINK_TYPES.contains(&attribute_type.oid.as_str())
-}
-
 impl Catalog {
     /// Returns an empty catalogue.
     pub fn new(schema: Arc<Schema>) -> Catalog {
@@ -318,6 +308,7 @@ impl Catalog {
             secrets: Secrets::of(&schema, &settings.general.secret_attributes),
             by_type: vec![Vec::new(); schema.attribute_types().len()],
             answering: vec![AttributeNumbers::default(); schema.attribute_types().len()],
+            becoming_links: Vec::new(),
             schema,
             attributes: Vec::new(),
             returnable: Returnable::default(),
@@ -354,7 +345,8 @@ impl Catalog {
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
-        let mut catalog = Catalog::new(schema_of(&settings.schema)?);
+        let schema = linking::known_links(schema_of(&settings.schema)?, read)?;
+        let mut catalog = Catalog::new(schema);
         catalog.set_settings(settings);
         if let Some(row) = read.get(META, META_SCHEMA_TIMES)? {
             let times = SchemaTimes::decode(row).ok_or(OpenError::damaged("schema times"))?;
@@ -386,7 +378,12 @@ impl Catalog {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return allocation.checked_retired();
         };
-        let now = rules_of(attribute_type, &self.schema);
+        let mut now =
+            AttributeAllocation { rules: rules_of(attribute_type, &self.schema), ..allocation.clone() };
+        if !allocation.is_declared_link() {
+            now = now.plain();
+        }
+        let now = now.rules;
         if now == allocation.rules {
             return Ok(());
         }
@@ -432,7 +429,9 @@ impl Catalog {
             base,
             encoded_name,
             name,
-            is_link: is_link_type(attribute_type),
+            is_link: is_link_type(attribute_type)
+                && (!is_declared_link(attribute_type) || allocation.is_declared_link()),
+            replaced_by: None,
             name_syntax,
             index: self.attributes.get(base.0 as usize).map(|def| def.index).unwrap_or_default(),
             equality: attribute_type.equality,
@@ -444,7 +443,7 @@ impl Catalog {
         };
         self.returnable.add(&def);
         self.attributes.push(def);
-        self.by_description.insert((type_id, description.options), allocation.id);
+        let former = self.by_description.insert((type_id, description.options), allocation.id);
         if let Some(numbers) = self.by_type.get_mut(type_id.0 as usize) {
             numbers.push(allocation.id);
         }
@@ -454,6 +453,9 @@ impl Catalog {
                 numbers.push(allocation.id);
             }
             answers_to = self.schema.type_by_id(type_id).sup;
+        }
+        if let Some(former) = former {
+            self.replace_attribute(former, allocation.id);
         }
         Ok(())
     }
@@ -585,6 +587,7 @@ impl Catalog {
         let rows: Option<Vec<_>> = rows.collect();
         self.set_sort_orders(rows.ok_or(OpenError::damaged("sort order"))?.into_iter());
         self.index_version = version;
+        self.load_becoming_links(read)?;
         Ok(())
     }
 

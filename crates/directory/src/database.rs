@@ -5,6 +5,7 @@
 
 mod auto_members;
 mod copies;
+mod due_changes;
 mod followed;
 mod open;
 pub(crate) mod read_only;

@@ -446,14 +446,17 @@ impl Compiler<'_> {
     fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
         let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
         // The values of an RDN are no links.
-        if !facts.has_chains() || extensible.dn_attributes {
+        if !facts.has_chains()
+            || self.catalog.is_becoming_link(description.type_id)
+            || extensible.dn_attributes
+        {
             return None;
         }
         let target = Target::of(schema, extensible.value)?;
         let (rule, mut key) = (schema.type_by_id(description.type_id).equality?, Vec::new());
         rule.normalize_assertion(schema, extensible.value, &mut key).ok()?;
         let mut item = self.item(description, Test::InChain(key));
-        item.attributes = item.attributes.only(|id| self.catalog.attribute(id).is_link);
+        item.attributes = item.attributes.only(|id| self.catalog.follows_chains(id));
         Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
 
@@ -745,7 +748,7 @@ impl Item {
             (Subject::Attribute(description), test) => {
                 self.attributes = catalog.matching_attributes(description);
                 if matches!(test, Test::InChain(_)) {
-                    self.attributes = self.attributes.only(|id| catalog.attribute(id).is_link);
+                    self.attributes = self.attributes.only(|id| catalog.follows_chains(id));
                 }
             }
             (Subject::Any, Test::Extensible(rule, _)) => {

@@ -66,4 +66,4 @@ pub use snapshot::{Directory, Snapshot};
 pub use tree::{operational, stored_values, target};
 pub use write::dynamic_entries;
 pub use write::{account_update, apply, decide, passwords};
-pub use write::{joins, value_ends};
+pub use write::{joins, linking, value_ends};

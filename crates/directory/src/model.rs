@@ -18,6 +18,8 @@ pub(crate) mod expectation;
 pub mod index_definition;
 pub mod limits;
 pub(crate) mod link_conditions;
+pub(crate) mod link_progress;
+pub(crate) mod link_types;
 pub(crate) mod low_numbers;
 pub mod name;
 pub(crate) mod name_mapping;

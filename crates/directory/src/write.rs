@@ -13,6 +13,7 @@ pub mod dynamic_entries;
 mod every_description;
 pub(crate) mod given_values;
 pub mod joins;
+pub mod linking;
 pub(crate) mod modify;
 pub(crate) mod modify_dn;
 pub(crate) mod new_entry;

@@ -117,6 +117,7 @@ fn eventful() -> TestDirectory {
     ok(d.add(&format!("cn=i,{base}"), person));
     d.define_index("sn", "none");
     d.define_index("cn", "equality,ordering");
+    plain_values_become_links(&mut d);
     trees_come_and_go(&mut d);
     deleted_entries_return(&mut d);
     let until = "member;x-until-20231115000000Z";
@@ -228,6 +229,48 @@ fn trees_come_and_go(d: &mut TestDirectory) {
             assert_eq!(d.delete_tree(&format!("cn=out,{base}")).code, ResultCode::SUCCESS);
         }
     }
+}
+
+/// Makes values links that entries have had as text: of entries that a client changes before, of deleted ones that
+/// come back, and of those that the writer comes to. Entries that they name are renamed and deleted meanwhile.
+fn plain_values_become_links(d: &mut TestDirectory) {
+    let base = testing::SUFFIX;
+    let ok =
+        |outcome: directory::Outcome| assert_eq!(outcome.code, ResultCode::SUCCESS, "{}", outcome.diagnostic);
+    let schema = |d: &mut TestDirectory, extension: &str| {
+        let text = format!(
+            "attributetype ( 1.3.6.1.4.1.32473.5 NAME 'boss' EQUALITY distinguishedNameMatch SYNTAX \
+             1.3.6.1.4.1.1466.115.121.1.12 {extension} )"
+        );
+        d.change_settings(|settings| drop(settings.schema.insert("boss".to_owned(), text)));
+    };
+    schema(d, "");
+    d.change_settings(|settings| settings.general.keep_deleted_seconds = 60);
+    let many: Vec<String> = (0..50).map(|number| format!("cn=m{number},{base}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let led = |bosses| [("objectClass", &["device", "extensibleObject"][..]), ("boss", bosses)];
+    let few = &["cn=led1,dc=example,dc=com", "cn=else,dc=example,dc=com"][..];
+    for number in 0..4 {
+        ok(d.add(&format!("cn=led{number},{base}"), &led(few)));
+    }
+    ok(d.add(&format!("cn=m3,{base}"), &led(&many)));
+    ok(d.add(&format!("cn=gone,{base}"), &led(few)));
+    ok(d.delete(&format!("cn=gone,{base}")));
+    ok(d.delete(&format!("cn=led3,{base}")));
+    schema(d, "X-LINK 'TRUE'");
+    let change: &[(ChangeOperation, &str, &[&str])] =
+        &[(ChangeOperation::Add, "boss", &["cn=led2,dc=example,dc=com"])];
+    ok(d.modify(&format!("cn=led0,{base}"), change));
+    ok(d.modify_dn(&format!("cn=led1,{base}"), "cn=lead", true, None));
+    ok(d.delete(&format!("cn=led0,{base}")));
+    d.undelete(&format!("cn=gone,{base}"), None).unwrap();
+    ok(d.add(&format!("cn=led1,{base}"), &led(few)));
+    assert!(d.make_due_changes(0));
+    d.undelete(&format!("cn=led3,{base}"), None).unwrap();
+    ok(d.modify_dn(&format!("cn=led1,{base}"), "cn=other", true, None));
+    ok(d.delete(&format!("cn=m3,{base}")));
+    d.change_settings(|settings| settings.general.keep_deleted_seconds = 0);
+    assert!(d.make_due_changes(0));
 }
 
 /// Changes settings of every kind: suffixes, a schema that entries use, one whose rules change, limits, several at
@@ -398,10 +441,12 @@ fn a_backup_can_be_restored_at_every_moment() {
     assert_eq!(read_back(&mut &changes[..]).unwrap().records, last - 1);
     for (position, record) in &log {
         let expected = Replica::of(&log[..*position as usize]).rows();
-        // Each change has its own time.
-        let until = match position % 2 {
-            0 => Until { position: *position, ..Until::END },
-            _ => Until { micros: record.csn.micros, ..Until::END },
+        // Each change has its own time. A change that first makes values of its entry links has two records.
+        let micros = record.csn.micros;
+        let is_last = log.iter().all(|(other, of)| other <= position || of.csn.micros != micros);
+        let until = match position % 2 == 1 && is_last {
+            false => Until { position: *position, ..Until::END },
+            true => Until { micros, ..Until::END },
         };
         let (found, moment) = restored(&first, &changes, until);
         assert_eq!((moment.position, moment.micros), (*position, record.csn.micros));

@@ -14,7 +14,7 @@ pub const MEMBERS_MAX: usize = 4096;
 
 /// Highest feature level that this build supports. A level covers what nodes write into the log and how they read it.
 /// A level is added only for messages, records or forwarded requests that earlier builds cannot read.
-pub const LEVEL_MAX: u64 = 9;
+pub const LEVEL_MAX: u64 = 10;
 
 /// Lowest level at which the log may have key messages and sealed groups.
 pub const KEYS_LEVEL: u64 = 2;
@@ -39,6 +39,9 @@ pub const DELETE_TRACES_LEVEL: u64 = 8;
 
 /// Lowest level at which records may give values an end.
 pub const VALUE_ENDS_LEVEL: u64 = 9;
+
+/// Lowest level at which definitions may have `X-LINK`, and records make plain values links.
+pub const LINKS_LEVEL: u64 = 10;
 
 /// Most bytes of a point between two rows, at which a slice begins or ends.
 pub const POINT_BYTES_MAX: usize = 512;

@@ -53,6 +53,8 @@ pub struct AttributeType {
     pub no_user_modification: bool,
     /// Usage of the attribute.
     pub usage: AttributeUsage,
+    /// The definition has `X-LINK 'TRUE'`: values become links to the entries that they name.
+    pub link: bool,
     /// Values are always transferred with the `binary` option (RFC 4522, RFC 4523 section 2).
     pub binary_transfer: bool,
     /// The definition in RFC 4512 notation, as the subschema entry publishes it.

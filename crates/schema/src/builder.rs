@@ -5,6 +5,7 @@
 
 mod classes;
 mod copies;
+mod links;
 mod structure;
 mod syntaxes;
 mod table;
@@ -20,6 +21,7 @@ use crate::structure::Structure;
 use crate::{MatchingRule, Schema, SchemaError, SchemaErrorKind, SchemaErrors};
 use classes::resolve_classes;
 use copies::{compare_classes, compare_types};
+use links::mark_links;
 use syntaxes::Syntaxes;
 use table::{Oids, Table};
 use types::resolve_types;
@@ -174,7 +176,8 @@ impl SchemaBuilder {
         }
         let types = Table::collect(self.of_kind(Kind::AttributeType), &mut oids, &mut mistakes);
         let classes = Table::collect(self.of_kind(Kind::ObjectClass), &mut oids, &mut mistakes);
-        let attribute_types = resolve_types(&types, &syntaxes, &mut mistakes, &mut notices);
+        let mut attribute_types = resolve_types(&types, &syntaxes, &mut mistakes, &mut notices);
+        let unusable_links = mark_links(&types, &mut attribute_types, &syntaxes);
         let object_classes = resolve_classes(&classes, &types, &mut mistakes);
         notices.extend(compare_types(&types, &attribute_types, &syntaxes, &mut mistakes));
         notices.extend(compare_classes(&classes, &types, &object_classes, &mut mistakes));
@@ -186,6 +189,7 @@ impl SchemaBuilder {
         }
         let mut schema =
             Schema::assemble(attribute_types, types.names, object_classes, classes.names, syntaxes.list);
+        schema.unusable_links = unusable_links;
         schema.structure = Structure::resolve(
             &schema,
             self.of_kind(Kind::ContentRule),

@@ -122,6 +122,9 @@ const RENUMBERED: [(&str, &str, &str); 1] =
     // The OID of mailLocalAddress (draft-lachman-laser-ldap-mail-routing).
     [("2.16.840.1.113730.3.1.13", "mailAlternateAddress", "1.3.6.1.4.1.99999.2.205")];
 
+/// Extension of attribute types whose values are links to entries.
+pub(crate) const X_LINK: &str = "X-LINK";
+
 /// Canonical names by other names in lower case.
 pub(crate) type Aliases = HashMap<String, String>;
 

@@ -1,7 +1,7 @@
 //! Parts of definitions that load and have no effect: extensions that another server acts on. Files need them to load,
 //! so they are reported and not refused.
 
-use crate::definition::Kind;
+use crate::definition::{Kind, X_LINK};
 use crate::schema_file::Located;
 
 /// Descriptive extensions: the origin of a definition, the transfer of its values.
@@ -40,6 +40,7 @@ impl WithoutEffect {
 pub(crate) fn of(located: &Located) -> Vec<WithoutEffect> {
     let definition = &located.definition;
     let is_followed = |keyword: &str| match definition.kind {
+        Kind::AttributeType => keyword == X_LINK,
         Kind::Syntax => keyword == "X-SUBST",
         Kind::ObjectClass => matches!(keyword, "X-PANDO-STANDALONE" | "X-PANDO-REPLACES"),
         _ => false,

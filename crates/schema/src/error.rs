@@ -313,6 +313,9 @@ pub enum SchemaErrorKind {
     /// `COLLECTIVE` with an operational usage (RFC 4512 section 4.1.2).
     #[error("a collective attribute cannot be operational")]
     CollectiveOperational,
+    /// `X-LINK` in a definition whose values cannot be links.
+    #[error("{0:?}: X-LINK cannot be followed: {1}")]
+    Link(String, &'static str),
     /// A class derived from a kind that RFC 4512 section 2.4 does not allow.
     #[error("{kind} class cannot be derived from {superior_kind} class {superior}")]
     ClassInheritance {

@@ -2,13 +2,15 @@
 
 use crate::names::NameTable;
 use crate::structure::{ContentRule, NameForm, Structure, StructureRule};
-use crate::{AttributeType, ClassId, MatchingRule, ObjectClassDef, Syntax, SyntaxId, TypeId, oid};
+use crate::{
+    AttributeType, ClassId, MatchingRule, ObjectClassDef, SchemaError, Syntax, SyntaxId, TypeId, oid,
+};
 
 /// Name and OID of the value of collectiveExclusions for all collective attributes (RFC 3671 section 2.3).
 const EXCLUDE_ALL: (&str, &str) = ("excludeAllCollectiveAttributes", "2.5.18.0");
 
 /// A complete, consistent set of definitions. Immutable; share it by `Arc`.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Schema {
     attribute_types: Vec<AttributeType>,
     type_names: NameTable,
@@ -18,6 +20,7 @@ pub struct Schema {
     class_names: NameTable,
     syntaxes: Vec<Syntax>,
     pub(crate) structure: Structure,
+    pub(crate) unusable_links: Vec<SchemaError>,
 }
 
 impl Schema {
@@ -45,6 +48,7 @@ impl Schema {
             class_names,
             syntaxes,
             structure: Structure::default(),
+            unusable_links: Vec::new(),
         }
     }
 
@@ -69,6 +73,20 @@ impl Schema {
     /// All attribute types, in the order of their ids.
     pub fn attribute_types(&self) -> &[AttributeType] {
         &self.attribute_types
+    }
+
+    /// The `X-LINK` extensions that cannot be followed. The schema is complete without them.
+    pub fn unusable_links(&self) -> &[SchemaError] {
+        &self.unusable_links
+    }
+
+    /// Returns the schema in which the values of some types are no links.
+    pub fn without_links(&self, is_none: impl Fn(&AttributeType) -> bool) -> Schema {
+        let mut schema = self.clone();
+        for attribute_type in &mut schema.attribute_types {
+            attribute_type.link &= !is_none(attribute_type);
+        }
+        schema
     }
 
     /// The type and all types derived from it, directly and indirectly, ascending.

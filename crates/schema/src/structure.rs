@@ -80,7 +80,7 @@ impl StructureRule {
 }
 
 /// The three kinds together.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(crate) struct Structure {
     pub(crate) content_rules: Vec<ContentRule>,
     pub(crate) name_forms: Vec<NameForm>,

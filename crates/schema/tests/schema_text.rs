@@ -122,7 +122,6 @@ fn reports_definitions_without_effect() {
     assert_eq!(
         told,
         [
-            idle(1, "\"a\": X-LINK"),
             idle(2, "\"b\": X-SUBST"),
             idle(2, "\"b\": X-ORDERED"),
             idle(4, "\"1.2.3.4\": X-ENUM"),

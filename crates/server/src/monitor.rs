@@ -224,6 +224,7 @@ impl Monitor {
             dynamic_groups(&sources.directory),
             collective_attributes(&sources.directory),
             automatic_members(&sources.directory),
+            links(&sources.directory),
             read_ahead(&sources.read_ahead),
             request_memory(&sources.request_memory),
             listening(&sources.listening),
@@ -404,6 +405,33 @@ fn automatic_members(directory: &Weak<Directory>) -> Group {
     }
     group
 }
+
+/// Returns the progress of values that become links.
+fn links(directory: &Weak<Directory>) -> Group {
+    let mut group = Group::new("Links");
+    let Some(directory) = directory.upgrade() else { return group };
+    let (progress, names) = match directory.link_progress() {
+        Ok(known) => known,
+        Err(error) => {
+            group.add("Failing", LINKS_FAILING, Value::Fault(Err(error.to_string())));
+            return group;
+        }
+    };
+    let pending = if progress.is_pending() { names.len() as u64 } else { 0 };
+    group.level("Pending", "Attributes whose plain values have yet to become links (X-LINK)", pending);
+    group.add("Failing", LINKS_FAILING, first_of(Vec::new()));
+    if pending > 0 {
+        let (values, dangling, after) = (progress.values, progress.dangling, progress.after.0);
+        let text = format!(
+            "{values} values have become links, {dangling} of them name no entry, up to entry {after}: {}",
+            names.join(", ")
+        );
+        group.text("Progress", "Values that have become links", text);
+    }
+    group
+}
+
+const LINKS_FAILING: &str = "Why plain values do not become links";
 
 const AUTO_MEMBERS_FAILING: &str = "Why existing entries do not join the group of a rule";
 

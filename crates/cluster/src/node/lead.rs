@@ -8,7 +8,7 @@ use kafka_log::{Event, Message};
 use ldap::ResultCode;
 use replication::forward::Reply;
 use replication::limits::{
-    DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL, VALUE_ENDS_LEVEL,
+    DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, LINKS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL, VALUE_ENDS_LEVEL,
 };
 use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
@@ -126,6 +126,9 @@ impl Node {
         }
         if level < VALUE_ENDS_LEVEL {
             batch.refuse_ends();
+        }
+        if level < LINKS_LEVEL {
+            batch.refuse_links();
         }
     }
 

@@ -82,7 +82,9 @@ pub(crate) fn touches(record: &Record) -> Option<Vec<Touch>> {
             links.chain([Touch::Changed(modify.id)]).collect()
         }
         Change::Delete(delete) => vec![Touch::Gone(delete.id), Touch::Changed(delete.id)],
-        Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) => Vec::new(),
+        Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) | Change::Links(_) => {
+            Vec::new()
+        }
         Change::DeleteTree(_)
         | Change::ModifyDn(_)
         | Change::Undelete(_)

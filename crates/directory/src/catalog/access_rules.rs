@@ -9,6 +9,7 @@ use super::secret::{Secrets, USER_PASSWORD};
 use crate::model::access_rule::{AccessRule, RESET, Reach, RequesterSpec, Rights, USE, WRITE};
 use crate::model::client_link::ClientLink;
 use crate::model::link_conditions::LinkConditions;
+use crate::model::link_types::LINK_TYPES_TEXT;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::usable::Uses;
 
@@ -293,8 +294,7 @@ impl RuleRequester {
                 let attribute_type = schema.attribute_type(name).ok_or_else(|| unknown(name))?;
                 if !super::is_link_type(attribute_type) {
                     return Err(format!(
-                        "values of {name} are not links to entries: it takes member, uniqueMember, owner, manager, \
-                         secretary, seeAlso, roleOccupant"
+                        "values of {name} are not links to entries: it takes {LINK_TYPES_TEXT}"
                     ));
                 }
                 RuleRequester::NamedBy(attribute_type.id)

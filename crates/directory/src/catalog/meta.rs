@@ -41,6 +41,9 @@ pub(crate) const META_PROMOTED: &[u8] = b"promoted";
 /// Rules by which existing entries have yet to join their group: version 1 (1), position of the record that stated them
 /// (varint), the rules as in a record of kind 20.
 pub(crate) const META_JOINS: &[u8] = b"joins";
+/// Progress of values that become links: version 1 (1), position of the record that stated it (varint), a list of the
+/// attributes with plain values, then entry id examined last, values converted, those that name no entry (varints).
+pub(crate) const META_LINKS: &[u8] = b"links";
 /// Row of the lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
 /// Row of the role of this directory in replication without a shared log.
@@ -53,8 +56,9 @@ pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
     key
 }
 
-/// Attribute: number (varint), then OID, options, and `syntax equality ordering` as OIDs, each a text with its length;
-/// the last is empty if the type was removed from the schema.
+/// Attribute: number (varint), then OID, options, and `syntax equality ordering` as OIDs, followed by `link` if
+/// `X-LINK` makes the values links, each a text with its length; the last is empty if the type was removed from the
+/// schema.
 pub(crate) const META_ATTRIBUTE: u8 = b'A';
 /// Class set: number (varint), count, OIDs; an empty one at the end if the schema lacks a class.
 pub(crate) const META_CLASS_SET: u8 = b'C';

@@ -14,6 +14,7 @@ use crate::catalog::secret::USER_PASSWORD;
 use crate::model::allocation::{AttributeAllocation, ClassSetAllocation};
 use crate::model::codec::Decoder;
 use crate::model::index_definition::{AttributeIndex, IndexPart, Phase};
+use crate::model::link_types::is_declared_link;
 use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, META};
 
@@ -24,6 +25,8 @@ pub(crate) struct ChangedNumbers {
     pub(crate) attributes: Vec<AttributeAllocation>,
     /// Class sets that are retired or taken up again.
     pub(crate) class_sets: Vec<ClassSetAllocation>,
+    /// Attributes whose values become links, with the numbers that these get.
+    pub(crate) links: Vec<(AttrId, AttributeAllocation)>,
 }
 
 impl Catalog {
@@ -52,6 +55,7 @@ impl Catalog {
                 changed.attributes.push(now);
             }
         }
+        catalog.add_links(&self.becoming_links, &mut changed)?;
         for before in self.class_set_allocations(0) {
             let mut now = before.clone();
             now.oids.retain(|oid| !oid.is_empty());
@@ -75,10 +79,31 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
+    /// Gives the attributes that become links under this schema their second numbers.
+    fn add_links(&mut self, pending: &[AttrId], changed: &mut ChangedNumbers) -> Result<(), OpenError> {
+        let becomes_link = |def: &&AttributeDef| {
+            def.retired.is_none()
+                && def.replaced_by.is_none()
+                && !def.is_link
+                && is_declared_link(self.schema.type_by_id(def.description.type_id))
+        };
+        let plain: Vec<_> = self.attributes.iter().filter(becomes_link).cloned().collect();
+        for def in plain {
+            let id = AttrId::after(self.attributes.len());
+            let link = AttributeAllocation::of(id, &def.description, &self.schema);
+            self.add_attribute(&link)?;
+            changed.links.push((def.id, link));
+        }
+        let new = changed.links.iter().map(|(id, _)| *id);
+        self.set_becoming_links(pending.iter().copied().chain(new).collect());
+        Ok(())
+    }
+
     /// Returns the allocation of an attribute, as `meta` has it.
     fn allocation(&self, def: &AttributeDef) -> AttributeAllocation {
         match &def.retired {
-            None => AttributeAllocation::of(def.id, &def.description, &self.schema),
+            None if def.is_link => AttributeAllocation::of(def.id, &def.description, &self.schema),
+            None => AttributeAllocation::of(def.id, &def.description, &self.schema).plain(),
             Some(oid) => AttributeAllocation {
                 id: def.id,
                 oid: oid.to_string(),
@@ -115,6 +140,7 @@ impl Catalog {
             encoded_name: octet_string(&name),
             name,
             is_link: false,
+            replaced_by: None,
             name_syntax: None,
             index: AttributeIndex::default(),
             equality: None,

@@ -15,14 +15,16 @@ pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>,
     if texts.is_empty() {
         return Ok(Schema::shipped());
     }
-    let problem = |error: &SchemaError| {
-        let place = match error.file.starts_with("schema.") {
-            true => SettingPath::Line(error.file.clone(), error.line),
-            false => SettingPath::Key("schema".to_owned()),
-        };
-        SettingsProblem::new(place, error.kind.to_string())
+    builder_of(texts).build().map_err(|errors| errors.all().iter().map(schema_problem).collect())
+}
+
+/// Returns a mistake of a schema text as a problem of the settings.
+pub(crate) fn schema_problem(error: &SchemaError) -> SettingsProblem {
+    let place = match error.file.starts_with("schema.") {
+        true => SettingPath::Line(error.file.clone(), error.line),
+        false => SettingPath::Key("schema".to_owned()),
     };
-    builder_of(texts).build().map_err(|errors| errors.all().iter().map(problem).collect())
+    SettingsProblem::new(place, error.kind.to_string())
 }
 
 fn builder_of(texts: &BTreeMap<String, String>) -> SchemaBuilder {

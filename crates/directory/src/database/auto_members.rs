@@ -128,6 +128,7 @@ impl WriteBatch<'_> {
     }
 
     fn add_member(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<()> {
+        self.link_first(request, stamp)?;
         let server = Requester::Administrator { dn: AUTO_MEMBERS.to_owned() };
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();

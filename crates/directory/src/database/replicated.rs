@@ -233,6 +233,11 @@ impl WriteBatch<'_> {
         self.may_end_values = false;
     }
 
+    /// Refuses definitions with `X-LINK`, because some nodes of the cluster do not know it.
+    pub fn refuse_links(&mut self) {
+        self.may_link = false;
+    }
+
     /// Returns the size of the last record that did not fit, if any since the last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()

@@ -21,7 +21,7 @@ use crate::index::maintenance::{self, IndexProgress, IndexWork, SliceBudget};
 use crate::model::copy_states::CopyStates;
 use crate::model::csn::Csn;
 use crate::model::index_definition::IndexKinds;
-use crate::model::limits::{EXPIRED_AT_ONCE_MAX, LOG_TRIM_SLICE};
+use crate::model::limits::LOG_TRIM_SLICE;
 use crate::model::outcome::{OperationError, Outcome};
 use crate::model::record::{Change, LastValue, Record};
 use crate::model::rows::EntryId;
@@ -37,7 +37,7 @@ use crate::write::account_update::{self, AccountUpdate};
 use crate::write::apply::apply;
 use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
-use crate::write::{dynamic_entries, own_credentials, password_state, undelete, value_ends};
+use crate::write::{dynamic_entries, own_credentials, password_state, undelete};
 
 /// The only value that changes a directory.
 pub struct Writer {
@@ -93,6 +93,7 @@ impl Writer {
             may_keep_deleted: true,
             may_trace_deletes: true,
             may_end_values: true,
+            may_link: true,
             promoted: None,
         })
     }
@@ -259,6 +260,8 @@ pub struct WriteBatch<'w> {
     /// False if some nodes of the cluster do not know ends of values: see
     /// [`refuse_ends`](WriteBatch::refuse_ends).
     pub(super) may_end_values: bool,
+    /// False if some nodes of the cluster do not know `X-LINK`: see [`refuse_links`](WriteBatch::refuse_links).
+    pub(super) may_link: bool,
     /// Whether the tree is no longer a copy after the batch: see [`promote`](WriteBatch::promote).
     pub(super) promoted: Option<Arc<CopyStates>>,
 }
@@ -347,6 +350,7 @@ impl WriteBatch<'_> {
         if !self.settings.node.followed.is_empty() && !controls.follows_source() {
             self.check_not_followed(request)?;
         }
+        self.link_first(request, stamp)?;
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), context, request, controls, stamp, csn)?;
         if !self.may_end_values && record.as_ref().is_some_and(|record| record.change.has_ends()) {
@@ -569,35 +573,6 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Makes changes that are due at the time of the stamp, a bounded number: removes values whose end has come,
-    /// deletes dynamic entries whose time has come, and removes deleted entries that were kept for long enough. Returns
-    /// whether it made any. Otherwise like [`execute`](WriteBatch::execute).
-    ///
-    /// # Errors
-    /// The outcome.
-    pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
-        self.check_failure()?;
-        let mut has_any = false;
-        for _ in 0..EXPIRED_AT_ONCE_MAX {
-            let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
-            let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
-            self.make(Some(record), stamp)?;
-            has_any = true;
-        }
-        for _ in 0..EXPIRED_AT_ONCE_MAX {
-            let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
-            let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;
-            self.make(Some(record), stamp)?;
-            has_any = true;
-        }
-        if let Some(place) = undelete::expired(self.state(), stamp.now_micros)? {
-            let purge = Change::Purge { position: place.position, id: place.id };
-            self.record_with("", purge, Vec::new(), stamp)?;
-            has_any = true;
-        }
-        Ok(self.join_existing(stamp)? || has_any)
-    }
-
     /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
@@ -682,6 +657,7 @@ impl WriteBatch<'_> {
                 "a node of the cluster runs a version that keeps no deleted entries; update all nodes first";
             return Err(SettingsError::Operation(OperationError::refused(ResultCode::UNAVAILABLE, text)));
         }
+        self.check_links(&decided.record)?;
         if !decided.record.is_empty() {
             self.record_with(requester, Change::Settings(decided.record), decided.attributes, stamp)?;
         }

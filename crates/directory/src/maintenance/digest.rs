@@ -21,7 +21,7 @@ use store::{Direction, MapId};
 
 use crate::catalog::{
     META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_JOINS, META_LAST_CSN,
-    META_LAST_ENTRY, META_SCHEMA, META_SETTINGS, META_SUFFIX,
+    META_LAST_ENTRY, META_LINKS, META_SCHEMA, META_SETTINGS, META_SUFFIX,
 };
 use crate::model::entry::plain;
 use crate::model::limits::TREE_DEPTH_MAX;
@@ -230,7 +230,15 @@ fn tag(tagged: &mut Vec<u8>, letter: u8, key: &[u8]) {
 }
 
 fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<()>> {
-    let whole = [META_SETTINGS, META_SCHEMA, META_ADMINISTRATOR, META_JOINS, META_LAST_ENTRY, META_LAST_CSN];
+    let whole = [
+        META_SETTINGS,
+        META_SCHEMA,
+        META_ADMINISTRATOR,
+        META_JOINS,
+        META_LINKS,
+        META_LAST_ENTRY,
+        META_LAST_CSN,
+    ];
     let numbered = [META_ATTRIBUTE, META_CLASS_SET, META_SUFFIX, META_CONTEXT_CSN];
     let mut tagged = Vec::new();
     for row in state.read.scan(META, ALL, Direction::Forward) {

@@ -168,6 +168,7 @@ fn describe(change: &Change) -> String {
             format!("undelete {}, {} entries in all", Quoted(&undelete.dn), undelete.entries.len())
         }
         Change::Joins(_) => "progress of automatic memberships".to_owned(),
+        Change::Links(step) => format!("links in the place of values of {} entries", step.entries.len()),
         Change::Purge { .. } => "removal of old deleted entries".to_owned(),
     }
 }

@@ -3,6 +3,7 @@
 use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
+use crate::model::link_types::is_declared_link;
 use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, ClassSetId};
 
@@ -16,7 +17,8 @@ pub struct AttributeAllocation {
     pub oid: String,
     /// Options, lower case, sorted, joined by `;`.
     pub options: String,
-    /// Syntax and matching rules that determine normal forms. Empty if the definition of the type was removed.
+    /// Syntax and matching rules that determine normal forms, and `link` if the definition makes values links. Empty if
+    /// the definition of the type was removed.
     pub rules: String,
 }
 
@@ -30,6 +32,19 @@ impl AttributeAllocation {
             options: description.options.to_string(),
             rules: rules_of(attribute_type, schema),
         }
+    }
+
+    /// Returns true if the values are links because the definition of the type has `X-LINK`.
+    pub(crate) fn is_declared_link(&self) -> bool {
+        self.rules.ends_with(LINK_MARK)
+    }
+
+    /// Returns the allocation of an attribute that keeps plain values, although its type may be one of links by now.
+    pub(crate) fn plain(mut self) -> AttributeAllocation {
+        if let Some(rules) = self.rules.strip_suffix(LINK_MARK) {
+            self.rules = rules.to_owned();
+        }
+        self
     }
 
     /// Returns true if the definition of the type was removed: no entry has the attribute.
@@ -90,13 +105,17 @@ impl ClassSetAllocation {
     }
 }
 
+/// End of the rules of attributes whose values are links because of `X-LINK`.
+const LINK_MARK: &str = " link";
+
 /// Returns the syntax and rules of a type as one text, which is compared at every open.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
     format!(
-        "{} {} {}",
+        "{} {} {}{}",
         schema.syntax_by_id(attribute_type.syntax).oid,
         rule(attribute_type.equality),
-        rule(attribute_type.ordering)
+        rule(attribute_type.ordering),
+        if is_declared_link(attribute_type) { LINK_MARK } else { "" }
     )
 }

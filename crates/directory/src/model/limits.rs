@@ -297,6 +297,13 @@ pub const JOIN_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 5_000 };
 /// Maximum number of existing entries that join a group by one record.
 pub const JOINED_AT_ONCE_MAX: usize = if cfg!(test) { 2 } else { 1_000 };
 
+/// Maximum number of entries that are examined at once for values that become links.
+pub const LINK_ENTRIES_MAX: usize = if cfg!(test) { 3 } else { 10_000 };
+
+/// Number of values after which a record names no further entry whose values become links. The values of one entry
+/// become links by one record.
+pub const LINKED_VALUES_MAX: usize = if cfg!(test) { 2 } else { 5_000 };
+
 /// Octets of deleted entries after which a slice of a search ends: an octet may be a third of a link, which costs a
 /// look-up.
 pub const TOMBSTONES_SLICE_BYTES: usize = if cfg!(test) { 4_000 } else { 64 << 10 };

@@ -33,6 +33,7 @@
 //! 19 add            as 1, then value changes that set the ends of values
 //! 20 joins          pending rules of `auto_members`: text, entry id examined last, number of entries that joined,
 //!                   reason of a refusal, empty for none
+//! 21 links          entry ids whose plain values become links, entry id examined last, whether none is left (1)
 //! ```
 //!
 //! A value is `00` and bytes with their length, or `01` and the id of the entry that it links to. A value change is an
@@ -45,6 +46,7 @@ use crate::model::csn::Csn;
 pub use crate::model::delete_trace::DeleteTrace;
 use crate::model::index_definition::IndexKinds;
 use crate::model::limits::TREE_DEPTH_MAX;
+pub use crate::model::link_progress::LinkStep;
 use crate::model::origin::Origin;
 use crate::model::pending_join::{PendingJoin, put_joins, take_joins};
 pub use crate::model::record_value::Value;
@@ -99,6 +101,8 @@ pub enum Change {
     Settings(SettingsRecord),
     /// States the rules by which existing entries have yet to join their group.
     Joins(Vec<PendingJoin>),
+    /// Makes plain values of entries links, because the definition of their type got `X-LINK`.
+    Links(LinkStep),
     /// Sets the administrator's password.
     Administrator {
         /// In stored form.
@@ -364,6 +368,7 @@ impl Change {
             Change::Undelete(_) => 15,
             Change::Purge { .. } => 16,
             Change::Joins(_) => 20,
+            Change::Links(_) => 21,
             Change::ModifyDn(_) => 4,
             Change::Suffix { .. } => 5,
             Change::Settings(_) => 9,
@@ -434,6 +439,7 @@ impl Change {
                 put_varint(out, id.0);
             }
             Change::Joins(list) => put_joins(out, list),
+            Change::Links(step) => step.encode(out),
         }
     }
 
@@ -470,6 +476,7 @@ impl Change {
             }),
             16 => Change::Purge { position: decoder.varint()?, id: EntryId(decoder.varint()?) },
             20 => Change::Joins(take_joins(decoder)?),
+            21 => Change::Links(LinkStep::decode(decoder)?),
             4 => Change::ModifyDn(ModifyDn {
                 id: EntryId(decoder.varint()?),
                 old_dn: decoder.string()?,
@@ -669,6 +676,11 @@ mod tests {
                 changes: changes.clone(),
             }),
             Change::Purge { position: 300, id: EntryId(5) },
+            Change::Links(LinkStep {
+                entries: vec![EntryId(7), EntryId(9)],
+                after: EntryId(300),
+                is_last: true,
+            }),
             Change::Joins(vec![PendingJoin {
                 after: EntryId(300),
                 joined: 7,

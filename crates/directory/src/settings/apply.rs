@@ -6,6 +6,7 @@ use store::Batch;
 
 use super::{SettingsRecord, SuffixNumber};
 use crate::catalog::auto_members::apply_joins;
+use crate::catalog::linking;
 use crate::catalog::{
     Catalog, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_SCHEMA, META_SCHEMA_TIMES, META_SETTINGS,
     META_SUFFIX, meta_key, schema_of,
@@ -47,9 +48,18 @@ pub(crate) fn apply_schema(
         allocation.encode(&mut bytes);
         batch.put(META, &meta_key(META_CLASS_SET, allocation.id.0), &bytes)?;
     }
+    for (_, allocation) in &numbers.links {
+        let mut bytes = Vec::new();
+        allocation.encode(&mut bytes);
+        batch.put(META, &meta_key(META_ATTRIBUTE, allocation.id.0), &bytes)?;
+    }
     changed.settings.schema = Arc::new(texts.clone());
     batch.put(META, META_SCHEMA, &changed.settings.encode_schema())?;
     let before = std::mem::replace(catalog, Arc::new(changed));
+    if !numbers.links.is_empty() {
+        let new: Vec<_> = numbers.links.iter().map(|(former, _)| *former).collect();
+        linking::begin(batch, catalog, position, &new)?;
+    }
     let mut changed: Vec<_> = numbers.attributes.iter().map(|allocation| allocation.id).collect();
     changed.extend(forms::follow_schema(batch, &before, catalog, position)?);
     maintenance::follow_schema(batch, catalog, &changed)

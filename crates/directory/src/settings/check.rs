@@ -11,7 +11,7 @@ use schema::Schema;
 use super::user_template::UserTemplate;
 use super::{DirectorySettings, SettingsProblem, expectations, value_rules};
 use crate::catalog::access_rules::Rule;
-use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of};
+use crate::catalog::{Catalog, Secrets, VirtualAttribute, is_link_type, schema_of, schema_problem};
 use crate::index::check_kinds;
 use crate::model::client_pattern::ClientPattern;
 use crate::model::index_definition::{IndexKinds, IndexPart};
@@ -19,6 +19,7 @@ use crate::model::limits::{
     ACCESS_RULES_MAX, DYNAMIC_TTL_LIMIT, IDENTITIES_MAX, REALM_SIZE_MAX, SCHEMA_NAME_MAX,
     SCHEMA_TEXTS_BYTES_MAX, SECRET_ATTRIBUTES_MAX,
 };
+use crate::model::link_types::LINK_TYPES_TEXT;
 use crate::model::name::{NormalName, parse_dn};
 use crate::model::quoted::Quoted;
 use crate::model::sasl_mechanisms::{DIGEST_MD5, MECHANISMS};
@@ -46,7 +47,7 @@ pub struct CheckedSettings {
 pub fn check(proposal: &DirectorySettings) -> Result<CheckedSettings, Vec<SettingsProblem>> {
     check_schema_names(&proposal.schema)?;
     let schema = schema_of(&proposal.schema)?;
-    let mut problems = Vec::new();
+    let mut problems: Vec<_> = schema.unusable_links().iter().map(schema_problem).collect();
     let mut settings = proposal.clone();
     settings.suffixes = check_suffixes(&proposal.suffixes, &schema, &mut problems);
     settings.indexes = check_indexes(&proposal.indexes, &schema, &mut problems);
@@ -202,10 +203,9 @@ fn check_links(names: &[String], schema: &Schema, problems: &mut Vec<SettingsPro
         let mut refuse = |what| problems.push(SettingsProblem::member("integrity_attributes", number, what));
         match schema.attribute_type(name) {
             None => refuse(undefined(name)),
-            Some(attribute_type) if !is_link_type(attribute_type) => refuse(format!(
-                "values of {name} are not links to entries: it takes member, uniqueMember, owner, manager, secretary, \
-                 seeAlso, roleOccupant"
-            )),
+            Some(attribute_type) if !is_link_type(attribute_type) => {
+                refuse(format!("values of {name} are not links to entries: it takes {LINK_TYPES_TEXT}"))
+            }
             Some(attribute_type) => canonical.push(attribute_type.name().to_owned()),
         }
     }

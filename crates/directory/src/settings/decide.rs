@@ -82,6 +82,10 @@ pub fn decide(state: TreeState<'_>, proposal: &DirectorySettings) -> Result<Sett
         record.schema = Some(checked.settings.schema.clone());
         &with_schema
     };
+    let early = definitions::early_rules(catalog, &checked);
+    if !early.is_empty() {
+        return Err(early.into());
+    }
     record.suffixes = change_suffixes(state, catalog, &checked)?;
     let mut allocations = Allocations::new(catalog);
     record.indexes = change_indexes(catalog, &checked, &mut allocations);

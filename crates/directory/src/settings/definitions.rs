@@ -15,6 +15,7 @@ use store::Direction;
 
 use super::difference::grouped;
 use super::{CheckedSettings, DirectorySettings, SettingsProblem};
+use crate::catalog::access_rules::Rule;
 use crate::catalog::{Catalog, normal_value, schema_of};
 use crate::model::allocation::AttributeAllocation;
 use crate::model::entry::{AttributeRow, Content, EntryRow};
@@ -115,6 +116,25 @@ pub(super) fn notes(state: TreeState<'_>, settings: &DirectorySettings) -> Resul
         format!("{} gets another syntax or other rules: looks at {entries} entries{rebuilt}", def.name)
     };
     Ok(changed.attributes.iter().filter(is_new).map(note).collect())
+}
+
+/// Returns a problem for each access rule that needs links of an attribute of which some values are plain yet: until
+/// then, the rule would not apply to their entries.
+pub(super) fn early_rules(catalog: &Catalog, checked: &CheckedSettings) -> Vec<SettingsProblem> {
+    if catalog.becoming_links().is_empty() {
+        return Vec::new();
+    }
+    let schema = checked.schema.without_links(|one| catalog.is_becoming_link(one.id));
+    let rules = checked.settings.general.access_rules.iter().enumerate();
+    let early = rules.filter(|(_, text)| Rule::read(text, &schema, &checked.secrets).is_err());
+    let problem = |(number, text): (usize, &String)| {
+        let what = format!(
+            "access rule {text:?}: values of its attribute become links now; add the rule when cn=Links,cn=monitor \
+             has no pending attribute"
+        );
+        SettingsProblem::member("access_rules", number, what)
+    };
+    early.map(problem).collect()
 }
 
 /// Entries that prevent a change of definitions.
@@ -280,6 +300,9 @@ impl Obstacles<'_> {
         let schema = &self.catalog.schema;
         let attribute_type = schema.type_by_id(def.description.type_id);
         let before = self.state.catalog.attribute(id).description.type_id;
+        if self.state.catalog.attribute(id).is_link && !def.is_link {
+            return None;
+        }
         if becomes_collective(self.state.catalog.schema.type_by_id(before), attribute_type) {
             return None;
         }
@@ -305,7 +328,8 @@ impl Obstacles<'_> {
         let reason = match self.catalog.attribute(id).retired {
             Some(_) => "so its definition must stay: remove the values first",
             None => {
-                "whose values do not fit the new definition: it is COLLECTIVE, or a value is invalid, equals another \
+                "whose values do not fit the new definition: it is COLLECTIVE, or lacks X-LINK and they are links, \
+                 or a value is invalid, equals another \
                  one, is part of the name of an entry (each NAME of the type must stay), or is one of very many that \
                  are stored by their order. Change the values first"
             }

@@ -11,6 +11,7 @@ use store::{Direction, Store, StoreError};
 use super::page_key::PageKey;
 use crate::catalog::Catalog;
 use crate::catalog::auto_members::pending_joins;
+use crate::catalog::linking::{self, LinkProgress};
 use crate::index::maintenance::{self, IndexProgress};
 use crate::index::sizes::{self, IndexSizes, SampleBounds};
 use crate::index::slice::key_id;
@@ -123,6 +124,19 @@ impl Directory {
     pub fn collective_subentries(&self) -> (usize, Vec<String>) {
         let catalog = self.catalog.load();
         catalog.collective.as_ref().map_or_else(Default::default, |all| (all.len(), all.notices()))
+    }
+
+    /// Returns the progress of values that become links, and the names of their attributes while any is pending.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn link_progress(&self) -> Result<(LinkProgress, Vec<String>), OperationError> {
+        let view = self.store.view()?;
+        let progress = linking::progress(&view)?;
+        let catalog = self.catalog.load();
+        let known = progress.attributes.iter().filter_map(|id| catalog.attributes().get(id.0 as usize));
+        let names = known.map(|def| def.name.clone()).collect();
+        Ok((progress, names))
     }
 
     /// Returns the rules of `auto_members` by which existing entries have yet to join a group, and the id of the newest

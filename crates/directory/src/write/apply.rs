@@ -38,7 +38,7 @@ use crate::tree::{child, damaged_row, node, normal_dn_of};
 use crate::tree::{collective, dynamic_groups};
 use crate::write::tombstones::Kept;
 use crate::write::whole_entry::Removal;
-use crate::write::{tombstones, values, whole_entry};
+use crate::write::{linking, tombstones, values, whole_entry};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -86,6 +86,7 @@ pub fn apply(
         Change::Suffix { dn } => apply_suffix(batch, catalog, position, dn)?,
         Change::Undelete(undelete) => apply_undelete(batch, catalog, position, undelete)?,
         Change::Joins(list) => apply_joins(batch, position, list)?,
+        Change::Links(step) => linking::apply(batch, catalog, position, step)?,
         Change::Purge { position, id } => {
             tombstones::purge(batch, TombstonePlace { position: *position, id: *id })?;
         }
@@ -119,9 +120,11 @@ fn changes_policies(catalog: &Catalog, change: &Change) -> bool {
         Change::DeleteTree(_) | Change::ModifyDn(_) => has_policies(catalog),
         Change::Undelete(_) => true,
         Change::Settings(settings) => settings.general.is_some() || settings.schema.is_some(),
-        Change::Suffix { .. } | Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) => {
-            false
-        }
+        Change::Suffix { .. }
+        | Change::Administrator { .. }
+        | Change::Purge { .. }
+        | Change::Joins(_)
+        | Change::Links(_) => false,
     }
 }
 
@@ -182,6 +185,7 @@ fn stamp(batch: &mut Batch<'_>, catalog: &Catalog, record: &Record) -> Result<()
         Change::Suffix { .. }
         | Change::Settings(_)
         | Change::Joins(_)
+        | Change::Links(_)
         | Change::Administrator { .. }
         | Change::Purge { .. } => {
             return Ok(());

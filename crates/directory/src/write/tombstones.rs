@@ -192,6 +192,8 @@ pub(super) fn into_add(
 ) -> Result<Add> {
     let mut values = Vec::with_capacity(tombstone.values.len());
     for (attribute, mut all) in tombstone.values {
+        // Its values may have become links since.
+        let attribute = catalog.current_number(attribute);
         let def = catalog.attribute(attribute);
         if def.is_link {
             let mut kept = Vec::with_capacity(all.len());
@@ -222,7 +224,7 @@ pub(super) fn into_add(
 }
 
 /// Returns the value of a link attribute for a text, which may name an entry by now.
-fn linked(batch: &Batch<'_>, catalog: &Catalog, text: Vec<u8>) -> Result<Value> {
+pub(super) fn linked(batch: &Batch<'_>, catalog: &Catalog, text: Vec<u8>) -> Result<Value> {
     if let Some(name) = name_in(&catalog.schema, &text)
         && !text.is_empty()
         && let Found::Entry(target, _) = find(batch, catalog, &name)?

@@ -75,13 +75,42 @@ fn definitions_without_effect_are_reported() {
     let scratch = Scratch::new("settings-idle");
     let text = "suffixes = [\"o=partners\"]\nschema_files = [\"own.schema\"]\n";
     let linked =
-        "attributetype ( 1.3.6.1.4.1.32473.4 NAME 'boss' SUP manager X-ORIGIN 'me' X-LINK 'staff' )\n";
+        "attributetype ( 1.3.6.1.4.1.32473.4 NAME 'boss' SUP manager X-ORIGIN 'me' X-ORDERED 'VALUES' )\n";
     scratch.write("own.schema", format!("{COLOUR}{linked}"));
     for verb in ["plan", "apply", "apply"] {
         let run = with_file(&scratch, verb, text).expect_code(0);
         assert!(!run.stderr.contains("X-ORIGIN"), "{run}");
-        run.expect_error("own.schema:3: \"boss\": X-LINK has no effect here");
+        run.expect_error("own.schema:3: \"boss\": X-ORDERED has no effect here");
     }
+}
+
+#[test]
+fn plan_counts_the_values_that_become_links() {
+    let scratch = Scratch::new("settings-links");
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let document = [("objectClass", "document"), ("documentIdentifier", "1")];
+    let authors = [("documentAuthor", SUFFIX), ("documentAuthor", "cn=none,o=elsewhere")];
+    let outcome =
+        admin.add(&format!("documentIdentifier=1,{SUFFIX}"), &[document, authors].concat()).unwrap();
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert!(pando.stop().success());
+    let (syntax, rule) = ("SYNTAX 1.3.6.1.4.1.1466.115.121.1.12", "EQUALITY distinguishedNameMatch");
+    let author = |link: &str| {
+        format!("attributetype ( 0.9.2342.19200300.100.1.14 NAME 'documentAuthor' {rule} {syntax} {link} )\n")
+    };
+    let text = format!("schema_files = [\"own.schema\"]\n{}", exported(&scratch));
+    scratch.write("own.schema", author("X-LINK 'maybe'"));
+    with_file(&scratch, "plan", &text)
+        .expect_error("own.schema:1: \"documentAuthor\": X-LINK cannot be followed");
+    scratch.write("own.schema", author("X-LINK 'TRUE'"));
+    let planned = with_file(&scratch, "plan", &text).expect_code(0);
+    let note =
+        "documentAuthor: 2 values of 1 entries become links in the background; 1 of them name no entry";
+    assert!(planned.stdout.contains(note) || planned.stderr.contains(note), "{planned}");
+    with_file(&scratch, "apply", &text).expect_code(0);
+    command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod generate;
 mod groups;
 mod import;
 mod indexes;
+mod links;
 mod migrate;
 mod online;
 mod replica;

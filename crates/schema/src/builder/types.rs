@@ -93,6 +93,7 @@ pub(super) fn resolve_type(
         collective: definition.flag("COLLECTIVE"),
         no_user_modification: definition.flag("NO-USER-MODIFICATION"),
         usage: usage_of(definition.one("USAGE"))?,
+        link: false,
         binary_transfer,
         definition: definition.render(),
     };

@@ -422,6 +422,11 @@ impl Scribe<'_> {
             Change::Joins(_) => {
                 event.text(Field::Name, "progress of automatic memberships");
             }
+            Change::Links(step) => {
+                event
+                    .text(Field::Name, "values become links")
+                    .number(Field::Entries, step.entries.len() as u64);
+            }
             Change::Purge { .. } => {
                 event.text(Field::Name, "removal of deleted entries");
             }
@@ -512,9 +517,11 @@ fn change_target(record: &Record) -> (Kind, &str) {
         Change::ModifyDn(rename) => (Kind::ModifyDn, &rename.old_dn),
         Change::Suffix { dn } => (Kind::Administration, dn),
         Change::Undelete(undelete) => (Kind::Add, &undelete.dn),
-        Change::Settings(_) | Change::Joins(_) | Change::Administrator { .. } | Change::Purge { .. } => {
-            (Kind::Administration, "")
-        }
+        Change::Settings(_)
+        | Change::Joins(_)
+        | Change::Links(_)
+        | Change::Administrator { .. }
+        | Change::Purge { .. } => (Kind::Administration, ""),
     }
 }
 

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use directory::joins::{self, PendingJoin};
+use directory::linking::{self, LinkProgress};
 use directory::virtual_entries::MAKE_DUE_CHANGES;
 use directory::{Directory, OperationError, Requester, deleted, dynamic_entries, value_ends};
 use ldap::{Controls, ExtendedRequest, Message, MessageId, Request};
@@ -36,6 +37,7 @@ fn is_any_due(directory: &Arc<Directory>) -> Result<bool, OperationError> {
     Ok(value_ends::is_one_ended(snapshot.state(), now)?
         || dynamic_entries::is_one_expired(snapshot.state(), now)?
         || joins::is_one_due(snapshot.state())?
+        || linking::is_pending(snapshot.state())
         || deleted::is_one_expired(snapshot.state(), now)?)
 }
 
@@ -73,9 +75,49 @@ impl JoinWatch {
     }
 }
 
+/// Values that become links, as they were logged.
+#[derive(Debug, Default)]
+pub(crate) struct LinkWatch {
+    logged: LinkProgress,
+}
+
+impl LinkWatch {
+    /// Logs the progress, and the end.
+    pub(crate) fn look(&mut self, directory: &Arc<Directory>) {
+        match directory
+            .snapshot()
+            .map_err(OperationError::from)
+            .and_then(|now| linking::progress(now.state()))
+        {
+            Ok(progress) => self.changed(progress).iter().for_each(|line| tracing::info!("{line}")),
+            Err(error) => tracing::error!(%error, "the progress of values that become links cannot be read"),
+        }
+    }
+
+    fn changed(&mut self, progress: LinkProgress) -> Option<String> {
+        let LinkProgress { after, values, dangling, .. } = progress;
+        let counts = format!("{values} values have become links, {dangling} of them name no entry");
+        let line = match (self.logged.is_pending(), progress.is_pending()) {
+            _ if self.logged == progress => None,
+            (_, true) => Some(format!("X-LINK: {counts}, up to entry {}", after.0)),
+            (true, false) => Some(format!("X-LINK: {counts}; no plain values are left")),
+            (false, false) => None,
+        };
+        self.logged = progress;
+        line
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_ended_conversion_is_not_logged_at_a_start() {
+        let (mut watch, mut ended) = (LinkWatch::default(), LinkProgress::default());
+        ended.values = 3;
+        assert_eq!(watch.changed(ended), None);
+    }
 
     #[test]
     fn each_step_is_logged_once() {

@@ -18,7 +18,7 @@ use crate::limits::{
     BATCH_WRITES_MAX, LOGIN_PATIENCE, LOGIN_RETRY, LOGIN_TICK, LOGIN_WAIT_DIVISOR, LOGIN_WAIT_MAX,
     LOGIN_WAIT_MIN,
 };
-use crate::workers::due_changes::{self, JoinWatch};
+use crate::workers::due_changes::{self, JoinWatch, LinkWatch};
 use crate::workers::policy_watch::PolicyWatch;
 use crate::workers::service::Service;
 use crate::workers::writer::{WriteQueue, WriteRequest};
@@ -152,7 +152,8 @@ pub(crate) fn start(
 fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, stop: &Receiver<()>) {
     let anonymous = Arc::new(Requester::Anonymous);
     let mut round = Round::default();
-    let (mut policies, mut joins) = (PolicyWatch::default(), JoinWatch::default());
+    let (mut policies, mut joins, mut links) =
+        (PolicyWatch::default(), JoinWatch::default(), LinkWatch::default());
     policies.look(directory);
     while stop.recv_timeout(LOGIN_TICK) == Err(RecvTimeoutError::Timeout) {
         let turn = round.next(logins, Instant::now(), false);
@@ -160,6 +161,7 @@ fn run(logins: &Logins, queue: &Arc<WriteQueue>, directory: &Arc<Directory>, sto
         policies.look(directory);
         due_changes::look(queue, directory, &anonymous);
         joins.look(directory);
+        links.look(directory);
     }
     loop {
         let turn = round.next(logins, Instant::now(), true);

@@ -105,7 +105,12 @@ impl Planned {
         let decided = settings::decide(state, proposed)?;
         let mut notes = settings::notes(state, proposed)?;
         notes.extend(match extent {
-            Extent::All => [violations(state, proposed)?, directory::joins::notes(state, proposed)?].concat(),
+            Extent::All => [
+                violations(state, proposed)?,
+                directory::joins::notes(state, proposed)?,
+                directory::linking::notes(state, proposed)?,
+            ]
+            .concat(),
             Extent::Bounded => violations_of_few(state, proposed, PLAN_ENTRIES_MAX)?,
         });
         let mut lines = Vec::new();

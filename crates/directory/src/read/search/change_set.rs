@@ -298,6 +298,7 @@ impl ChangeSetBuilder {
             | Change::Suffix { .. }
             | Change::Administrator { .. }
             | Change::Joins(_)
+            | Change::Links(_)
             | Change::Purge { .. } => {}
             Change::Modify(modify) => {
                 self.set.has_aliases |= modify.flags.is_alias();

@@ -223,7 +223,9 @@ impl Sync {
                 self.touched.extend(trace.named_by.iter().map(|id| id.0));
                 return Ok(());
             }
-            Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) => return Ok(()),
+            Change::Administrator { .. } | Change::Purge { .. } | Change::Joins(_) | Change::Links(_) => {
+                return Ok(());
+            }
             _ => {
                 (self.changed, self.deleted) = (None, Vec::new());
                 return Ok(());
@@ -401,6 +403,7 @@ fn is_wide_change(
         | Change::DeleteTree(_)
         | Change::Administrator { .. }
         | Change::Joins(_)
+        | Change::Links(_)
         | Change::Purge { .. } => Ok(false),
         Change::Settings(_) | Change::Suffix { .. } => Ok(true),
         Change::ModifyDn(rename) => {

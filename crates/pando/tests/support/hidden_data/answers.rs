@@ -20,7 +20,7 @@ use ldap::{
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Attributes whose values are links if they name an entry.
-const LINKS: [&str; 4] = ["member", "manager", "seealso", "aliasedobjectname"];
+const LINKS: [&str; 5] = ["member", "manager", "seealso", "friend", "aliasedobjectname"];
 
 /// Messages by the id of their request.
 pub type Answers = BTreeMap<i32, Vec<Vec<u8>>>;

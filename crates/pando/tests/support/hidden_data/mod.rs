@@ -32,8 +32,8 @@ use self::answers::{Answers, Link, Own, code_of, decoded, in_order, in_words};
 use self::requests::{AccessRequest, Dice, Operation, Sent, TestRequest};
 use self::values::{Kind, control, extended, feature, sasl};
 use self::world::{REQUESTERS, World, requester_dn};
-use crate::support::Scratch;
 use crate::support::pando::{Pando, Start, command};
+use crate::support::{DEADLINE, Scratch};
 
 /// Requests under one set of rules.
 const SCENE: usize = 400;
@@ -50,7 +50,15 @@ const SETTINGS: &str = "suffixes = ['dc=example,dc=com']
 password_scheme = 'ssha'
 sasl_mechanisms = ['EXTERNAL', 'PLAIN', 'ANONYMOUS', 'SCRAM-SHA-256', 'CRAM-MD5', 'DIGEST-MD5']
 sasl_realm = 'example'
+[schema]
+own = '''
+attributetype ( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX 1.3.6.1.4.1.1466.115.121.1.12 )
+'''
 ";
+
+/// Definition by which the values of `friend` become links.
+const FRIENDS_ARE_LINKS: &str = "( 1.3.6.1.4.1.32473.7 NAME 'friend' EQUALITY distinguishedNameMatch SYNTAX \
+                                 1.3.6.1.4.1.1466.115.121.1.12 X-LINK 'TRUE' )";
 
 /// Counts of a run.
 #[derive(Debug, Default)]
@@ -166,7 +174,25 @@ fn serve(scratch: &Scratch, ldif: &str) -> Pando {
         file.to_str().unwrap(),
     ];
     command(&arguments, Some(&data)).expect_code(0);
-    Start::bare(scratch, "data").arguments(&["--admin-dn", crate::support::ADMIN_DN]).ready()
+    let pando = Start::bare(scratch, "data").arguments(&["--admin-dn", crate::support::ADMIN_DN]).ready();
+    convert(&mut pando.administrator());
+    pando
+}
+
+/// Makes the values of `friend` links, and waits for the end.
+fn convert(admin: &mut Connection) {
+    let changes: &[(_, &str, &[&str])] = &[
+        (ChangeOperation::Delete, "attributeTypes", &["( 1.3.6.1.4.1.32473.7 NAME 'friend' SUP name )"]),
+        (ChangeOperation::Add, "attributeTypes", &[FRIENDS_ARE_LINKS]),
+    ];
+    let changed = admin.modify("cn=subschema", changes).unwrap();
+    assert!(changed.is_success(), "{changed:?}");
+    let (begun, dn) = (Instant::now(), "cn=Pending,cn=Links,cn=monitor");
+    let pending = |admin: &mut Connection| admin.entry(dn, &["monitorCounter"]).unwrap().unwrap();
+    while pending(admin).text("monitorCounter").as_deref() != Some("0") {
+        assert!(begun.elapsed() < DEADLINE, "not in time: no plain values are left");
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 impl Pair {

@@ -397,7 +397,7 @@ impl Dice<'_> {
             2 => "memberOf".to_owned(),
             3 => "objectClass".to_owned(),
             4 => "member".to_owned(),
-            5 => pick(self.rng, &["manager", "seeAlso", "aliasedObjectName"]).to_owned(),
+            5 => pick(self.rng, &["manager", "seeAlso", "aliasedObjectName", "friend"]).to_owned(),
             6 => pick(self.rng, &["numSubordinates", "hasSubordinates"]).to_owned(),
             7 => pick(self.rng, &["title", "title;x-only-here", "title;lang-de", "description;x-hidden"])
                 .to_owned(),
@@ -414,7 +414,7 @@ impl Dice<'_> {
         let classes =
             ["alias", "referral", "inetOrgPerson", "groupOfNames", "subentry", "top", "organizationalUnit"];
         let value = match description.as_str() {
-            "memberOf" | "member" | "manager" | "seeAlso" | "aliasedObjectName" | "entryDN" => {
+            "memberOf" | "member" | "manager" | "seeAlso" | "aliasedObjectName" | "friend" | "entryDN" => {
                 self.plain_name()
             }
             "objectClass" | "structuralObjectClass" => pick(self.rng, &classes).to_owned(),
@@ -508,7 +508,7 @@ impl Dice<'_> {
                 ChangeOperation::Increment,
             ];
             let (description, value) = match self.rng.u32(..9) {
-                0 => ("seeAlso".to_owned(), self.plain_name()),
+                0 => (pick(self.rng, &["seeAlso", "friend"]).to_owned(), self.plain_name()),
                 1 => ("member".to_owned(), self.plain_name()),
                 2 => ("member".to_owned(), requester_dn(self.rng.usize(..REQUESTERS))),
                 3 | 8 => {
@@ -611,7 +611,7 @@ fn filter_text(dice: &mut Dice<'_>, depth: usize) -> String {
         10 => format!("(:dn:distinguishedNameMatch:={})", dice.plain_name()),
         11 => "(createTimestamp>=20000101000000Z)".to_owned(),
         12 => {
-            let links = pick(dice.rng, &["member", "memberOf", "isMemberOf", "manager", "seeAlso"]);
+            let links = pick(dice.rng, &["member", "memberOf", "isMemberOf", "manager", "seeAlso", "friend"]);
             format!("({links}:1.2.840.113556.1.4.1941:={})", dice.plain_name())
         }
         _ => format!("({description}={value})"),

@@ -184,7 +184,8 @@ fn persistent_search(dice: &mut Dice<'_>) -> Values {
 
 /// Makes a request for attributes of named entries.
 fn dereference(dice: &mut Dice<'_>) -> Values {
-    let attribute = pick(dice.rng, &["member", "manager", "seeAlso", "member", "cn", "aliasedObjectName"]);
+    let attribute =
+        pick(dice.rng, &["member", "manager", "seeAlso", "friend", "member", "cn", "aliasedObjectName"]);
     let wanted = vec![
         pick(dice.rng, &["cn", "mail", "homePhone"]),
         pick(dice.rng, &["memberOf", "entryDN", "objectClass"]),

@@ -3,7 +3,7 @@
 //! What is hidden: entries (below a hidden unit, among visible ones, below a visible one, above a visible one), three
 //! attributes of visible entries, and single values of two more. Each of the two directories has its own of all that.
 //! The same entry may be another thing in the one and in the other, or be in one alone. Visible entries name hidden
-//! ones as members, managers and by aliases, in the same words in both.
+//! ones as members, managers, friends (whose values became links) and by aliases, in the same words in both.
 //!
 //! The rules of a scene are random, but for those that hide: by a filter, by places, by allowing only what is not
 //! hidden, or one way for each user. A `deny` wins, so no random rule shows what they hide.
@@ -193,7 +193,7 @@ fn some_askers(rng: &mut Rng) -> String {
         3 | 4 => "authenticated".to_owned(),
         5 => format!("user '{}'", requester_dn(rng.usize(..REQUESTERS))),
         6 => format!("group '{ASKERS_GROUP},{SUFFIX}'"),
-        7 => "self, named by manager".to_owned(),
+        7 => format!("self, named by {}", pick(rng, &["manager", "friend"])),
         _ => "anonymous".to_owned(),
     }
 }
@@ -221,8 +221,10 @@ fn random_allow(rng: &mut Rng, unmarked: &str) -> String {
         5 => format!("allow browse, search{}{unmarked} to {who}", place(rng, &units)),
         6 => format!("allow compare of *{}{unmarked} to {who}", place(rng, &units)),
         7 => {
-            let types =
-                pick(rng, &["description, mail", "seeAlso, manager, member", "telephoneNumber, sn, cn"]);
+            let types = pick(
+                rng,
+                &["description, mail", "seeAlso, manager, member, friend", "telephoneNumber, sn, cn"],
+            );
             format!(
                 "allow write of {types}{}{unmarked} to {who}",
                 place(rng, &["", "open", "people", "groups"])
@@ -425,7 +427,7 @@ impl Planner<'_> {
         if let Some(kind) = kind {
             entry.insert("employeeType".to_owned(), vec![kind.to_owned()]);
         }
-        for (attribute, often) in [("manager", 2), ("seeAlso", 2)] {
+        for (attribute, often) in [("manager", 2), ("seeAlso", 2), ("friend", 2)] {
             if chance(self.rng, often) {
                 let names = (0..self.rng.usize(1..4)).map(|_| self.any_name()).collect::<Vec<_>>();
                 entry.insert(attribute.to_owned(), unique(names));

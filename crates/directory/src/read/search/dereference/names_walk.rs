@@ -210,9 +210,11 @@ impl NamesWalk {
         writer.selection.rights.clone_from(&self.rights);
         let row = node(state.read, self.entry)?.ok_or_else(|| damaged_row("nodes", self.entry))?;
         let candidate = Candidate::new(self.entry, row);
-        if let Some(attribute) = catalog.attribute_id(description.type_id, &description.options)
-            && candidate.entry(state)?.find(attribute).is_some()
-        {
+        let entry = candidate.entry(state)?;
+        // Two numbers have the description while its values become links.
+        let numbers = catalog.stored_attributes_of_type(description.type_id).iter().copied();
+        let is_it = |id: &AttrId| catalog.attribute(*id).description.options == description.options;
+        if let Some(attribute) = numbers.filter(is_it).find(|id| entry.find(*id).is_some()) {
             if writer.selection.decide(catalog, attribute) {
                 return Ok(Source::Stored(attribute, None, Walk::Start));
             }

@@ -1,0 +1,87 @@
+//! Changes that the writer makes by itself when they are due.
+
+use ldap::{Request, ResultCode};
+
+use super::WriteBatch;
+use crate::catalog::schema_of;
+use crate::model::limits::EXPIRED_AT_ONCE_MAX;
+use crate::model::link_progress::LinkStep;
+use crate::model::link_types::is_declared_link;
+use crate::model::outcome::{OperationError, Outcome};
+use crate::model::own_changes::LINKS;
+use crate::model::record::Change;
+use crate::model::settings::SettingsRecord;
+use crate::model::stamp::Stamp;
+use crate::write::{dynamic_entries, linking, undelete, value_ends};
+
+impl WriteBatch<'_> {
+    /// Makes changes that are due at the time of the stamp, a bounded number: removes values whose end has come,
+    /// deletes dynamic entries whose time has come, removes deleted entries that were kept for long enough, makes plain
+    /// values links, and lets entries join groups. Returns whether it made any. Otherwise like
+    /// [`execute`](WriteBatch::execute).
+    ///
+    /// # Errors
+    /// The outcome.
+    pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
+        self.check_failure()?;
+        let mut has_any = false;
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
+            let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
+            self.make(Some(record), stamp)?;
+            has_any = true;
+        }
+        for _ in 0..EXPIRED_AT_ONCE_MAX {
+            let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
+            let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;
+            self.make(Some(record), stamp)?;
+            has_any = true;
+        }
+        if let Some(place) = undelete::expired(self.state(), stamp.now_micros)? {
+            let purge = Change::Purge { position: place.position, id: place.id };
+            self.record_with("", purge, Vec::new(), stamp)?;
+            has_any = true;
+        }
+        // Members of a group may be among the values that become links.
+        Ok(self.link_existing(stamp)? || self.join_existing(stamp)? || has_any)
+    }
+
+    /// Makes plain values of some entries links. Returns whether any entries were left to examine.
+    fn link_existing(&mut self, stamp: &Stamp) -> Result<bool, OperationError> {
+        if self.disk_full().is_some() {
+            return Ok(false);
+        }
+        match linking::next_step(self.state())? {
+            Some(step) => self.link(step, stamp).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Makes plain values of an entry links, before a request changes it.
+    #[inline]
+    pub(super) fn link_first(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<(), OperationError> {
+        if !linking::is_pending(self.state()) {
+            return Ok(());
+        }
+        match linking::step_of(self.state(), request)? {
+            Some(step) => self.link(step, stamp),
+            None => Ok(()),
+        }
+    }
+
+    fn link(&mut self, step: LinkStep, stamp: &Stamp) -> Result<(), OperationError> {
+        self.record_with(LINKS, Change::Links(step), Vec::new(), stamp)
+    }
+
+    /// Refuses definitions with `X-LINK` while some nodes of the cluster do not know it.
+    pub(super) fn check_links(&self, record: &SettingsRecord) -> Result<(), OperationError> {
+        let Some(Ok(schema)) = record.schema.as_ref().filter(|_| !self.may_link).map(schema_of) else {
+            return Ok(());
+        };
+        if !schema.attribute_types().iter().any(is_declared_link) {
+            return Ok(());
+        }
+        let text = "a node of the cluster runs a version without X-LINK; update all nodes first";
+        Err(OperationError::refused(ResultCode::UNAVAILABLE, text))
+    }
+}

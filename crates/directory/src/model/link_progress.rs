@@ -1,0 +1,94 @@
+//! Progress of values that become links, because the definition of their type got `X-LINK`.
+//!
+//! One row of `meta` has it, with the position of the record that stated it last: `apply` ignores older records.
+
+use crate::model::codec::{Decoder, put_list, put_varint};
+use crate::model::rows::{AttrId, EntryId};
+
+/// First byte of the row.
+const ROW_VERSION: u8 = 1;
+
+/// State of the values that become links.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkProgress {
+    /// Position of the record that stated it.
+    pub(crate) position: u64,
+    /// Attributes that entries may still have with plain values.
+    pub(crate) attributes: Vec<AttrId>,
+    /// The last entry that was examined.
+    pub after: EntryId,
+    /// Number of values that have become links, or dangling links.
+    pub values: u64,
+    /// Number of those that name no entry.
+    pub dangling: u64,
+}
+
+impl Default for LinkProgress {
+    fn default() -> LinkProgress {
+        LinkProgress { position: 0, attributes: Vec::new(), after: EntryId::ROOT, values: 0, dangling: 0 }
+    }
+}
+
+impl LinkProgress {
+    /// Returns true if entries may have values that are to become links.
+    pub fn is_pending(&self) -> bool {
+        !self.attributes.is_empty()
+    }
+
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![ROW_VERSION];
+        put_varint(&mut out, self.position);
+        put_list(&mut out, &self.attributes, |out, attribute| put_varint(out, u64::from(attribute.0)));
+        put_varint(&mut out, self.after.0);
+        put_varint(&mut out, self.values);
+        put_varint(&mut out, self.dangling);
+        out
+    }
+
+    /// Decodes a row; `None` if it is damaged or its version is unknown.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<LinkProgress> {
+        let mut decoder = Decoder(bytes);
+        if decoder.byte()? != ROW_VERSION {
+            return None;
+        }
+        let progress = LinkProgress {
+            position: decoder.varint()?,
+            attributes: decoder.list(|d| Some(AttrId(d.number()?)))?,
+            after: EntryId(decoder.varint()?),
+            values: decoder.varint()?,
+            dangling: decoder.varint()?,
+        };
+        decoder.is_empty().then_some(progress)
+    }
+}
+
+/// Entries whose plain values become links: see [`Change::Links`](crate::model::record::Change::Links).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkStep {
+    /// The entries.
+    pub entries: Vec<EntryId>,
+    /// The last entry that was examined; the root for entries out of turn.
+    pub after: EntryId,
+    /// Whether no entry after it is left.
+    pub is_last: bool,
+}
+
+impl LinkStep {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        put_list(out, &self.entries, |out, id| put_varint(out, id.0));
+        put_varint(out, self.after.0);
+        out.push(u8::from(self.is_last));
+    }
+
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<LinkStep> {
+        Some(LinkStep {
+            entries: decoder.list(|d| Some(EntryId(d.varint()?)))?,
+            after: EntryId(decoder.varint()?),
+            is_last: match decoder.byte()? {
+                0 => false,
+                1 => true,
+                _ => return None,
+            },
+        })
+    }
+}

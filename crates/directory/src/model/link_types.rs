@@ -1,0 +1,29 @@
+//! Attribute types whose values are links to entries.
+
+use schema::AttributeType;
+
+/// OIDs of the attribute types with link values: member, uniqueMember, owner, manager, secretary, seeAlso,
+/// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
+const LINK_TYPES: [&str; 7] = [
+    "2.5.4.31",
+    "2.5.4.50",
+    "2.5.4.32",
+    "0.9.2342.19200300.100.1.10",
+    "0.9.2342.19200300.100.1.21",
+    "2.5.4.34",
+    "2.5.4.33",
+];
+
+/// Names of these types, for messages.
+pub(crate) const LINK_TYPES_TEXT: &str =
+    "member, uniqueMember, owner, manager, secretary, seeAlso, roleOccupant, or a type with X-LINK";
+
+/// Returns true if values of the type are links to entries.
+pub fn is_link_type(attribute_type: &AttributeType) -> bool {
+    attribute_type.link || LINK_TYPES.contains(&attribute_type.oid.as_str())
+}
+
+/// Returns true if values of the type are links because its definition has `X-LINK`.
+pub(crate) fn is_declared_link(attribute_type: &AttributeType) -> bool {
+    attribute_type.link && !LINK_TYPES.contains(&attribute_type.oid.as_str())
+}
