@@ -47,8 +47,8 @@
 //! `call=sync,thread=pando-writer,path=*/redo-*,from=3,times=1,errno=EIO`:
 //!
 //! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
-//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which hangs as long as the rule
-//!   matches), `clock` (clock_gettime of the monotonic clock)
+//!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which hangs as long as the
+//!   rule matches), `clock` (clock_gettime of the monotonic clock)
 //! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
 //!   `EROFS`
 //! - `delay`: instead of an error, milliseconds that the call waits before it is carried out

@@ -27,7 +27,8 @@ pub(crate) fn configure() {
     let host = Host::new(&scratch, &[]);
     host.write("node.toml", page.block("data ="));
     host.run("cp node.toml /etc/pando/node.toml");
-    host.run("printf 'suffixes = [\"dc=example,dc=com\"]\\n' > first.toml; pando apply --data /var/lib/pando first.toml");
+    host.write("first.toml", "suffixes = [\"dc=example,dc=com\"]\n");
+    host.run("pando apply --data /var/lib/pando first.toml");
     host.serve("pando serve --node /etc/pando/node.toml");
     host.run(page.block("pando export"));
     host.run(&format!("pando change <<'END'\n{}END", page.block("dn: cn=title")));

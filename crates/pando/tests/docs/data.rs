@@ -42,7 +42,8 @@ const CERTIFICATES: &str = "cd /etc/ldap
 pub(crate) fn configure_openldap(host: &Host, suffix: &str) {
     let conf = format!(
         "include /etc/ldap/schema/core.schema\ninclude /etc/ldap/schema/cosine.schema\n\
-         include /etc/ldap/schema/inetorgperson.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\nmoduleload syncprov\n\
+         include /etc/ldap/schema/inetorgperson.schema\nmodulepath /usr/lib/ldap\nmoduleload back_mdb\n\
+         moduleload syncprov\n\
          TLSCertificateFile /etc/ldap/old.pem\nTLSCertificateKeyFile /etc/ldap/old.key\n\
          database config\nrootdn cn=config\nrootpw secret\n\
          database mdb\nsuffix {suffix}\nrootdn cn=admin,{suffix}\nrootpw secret\ndirectory /var/lib/ldap\n\
@@ -64,7 +65,7 @@ pub(crate) fn load() {
     host.run("zstd -q groups.ldif");
     configure_openldap(&host, "dc=example,dc=org");
     // The two ways to load are one or the other.
-    let both = page.block("pando import");
+    let both = page.block("pando import --data /var/lib/pando --suffix dc=example,dc=org");
     let (files, dump) = both.split_once('\n').unwrap();
     host.run(files);
     let loaded = "pando export --data /var/lib/pando | grep -c ^dn:";

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use support::clients::repository;
-use support::page::{Blocks, Page, has_commands};
+use support::page::{Blocks, Page, has_commands, without_output};
 
 /// The pages whose commands run, with the tests that run them.
 const PAGES: &[(&str, fn())] = &[
@@ -138,4 +138,29 @@ fn every_page_with_commands_runs_or_has_a_reason_not_to() {
             blocks.iter().flat_map(|block| block.lines()).any(|line| line.trim_start().starts_with(start));
         assert!(found && !reason.is_empty(), "{page} has no {start:?}, or there is no reason");
     }
+}
+
+#[test]
+fn commands_are_distinguished_from_other_blocks() {
+    for commands in
+        ["pando export\n", "$ pando x\n", "node1$ pando x\n", "a\n./dev run\n", "A_B=c D=e ldapwhoami\n"]
+    {
+        assert!(has_commands(commands), "{commands}");
+    }
+    for other in ["data = 1\n", "dn: cn=pando\n", "[log]\n", "T = pando\n"] {
+        assert!(!has_commands(other), "{other}");
+    }
+    assert_eq!(without_output("$ a \\\n  b\nsaid\n$ c\n"), "a \\\n  b\nc\n");
+    assert_eq!(without_output("a\nb\n"), "a\nb\n");
+}
+
+#[test]
+fn blocks_and_tables_are_found() {
+    let text = "# T\n\n## A\n\ntext\n\n    one\n\n      two\n\ntext\n\n    three\n\n## B\n\n\
+                | setting | value |\n|---|---|\n| x y | `z` |\n";
+    let page = Page::of(text);
+    assert_eq!(page.headings(), ["A", "B"]);
+    assert_eq!(page.section("A").blocks, ["one\n\n  two\n", "three\n"]);
+    assert_eq!(page.section("B").rows, [("x y".to_owned(), "z".to_owned())]);
+    assert!(page.section("A").rows.is_empty() && page.section("B").blocks.is_empty());
 }

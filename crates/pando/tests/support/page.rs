@@ -16,6 +16,11 @@ pub struct Section {
 }
 
 impl Page {
+    /// Returns the page with this text.
+    pub fn of(text: &str) -> Page {
+        Page(text.to_owned())
+    }
+
     /// Reads `docs/NAME`, with the names and addresses of examples replaced.
     pub fn read(name: &str, replaced: &[(&str, &str)]) -> Page {
         let path = repository().join("docs").join(name);
@@ -178,29 +183,4 @@ fn rows(text: &str) -> Vec<(String, String)> {
         Some((setting.to_owned(), value.trim_matches('`').to_owned()))
     };
     text.lines().filter_map(cells).filter(|(setting, _)| setting != "setting").collect()
-}
-
-#[test]
-fn commands_are_told_from_other_blocks() {
-    for commands in
-        ["pando export\n", "$ pando x\n", "node1$ pando x\n", "a\n./dev run\n", "A_B=c D=e ldapwhoami\n"]
-    {
-        assert!(has_commands(commands), "{commands}");
-    }
-    for other in ["data = 1\n", "dn: cn=pando\n", "[log]\n", "T = pando\n"] {
-        assert!(!has_commands(other), "{other}");
-    }
-    assert_eq!(without_output("$ a \\\n  b\nsaid\n$ c\n"), "a \\\n  b\nc\n");
-    assert_eq!(without_output("a\nb\n"), "a\nb\n");
-}
-
-#[test]
-fn blocks_and_tables_are_found() {
-    let text = "# T\n\n## A\n\ntext\n\n    one\n\n      two\n\ntext\n\n    three\n\n## B\n\n\
-                | setting | value |\n|---|---|\n| x y | `z` |\n";
-    let page = Page(text.to_owned());
-    assert_eq!(page.headings(), ["A", "B"]);
-    assert_eq!(page.section("A").blocks, ["one\n\n  two\n", "three\n"]);
-    assert_eq!(page.section("B").rows, [("x y".to_owned(), "z".to_owned())]);
-    assert!(page.section("A").rows.is_empty() && page.section("B").blocks.is_empty());
 }

@@ -1,4 +1,4 @@
-//! Where traces of operations go, and of which: the table `[traces]` of the node file.
+//! Receiver and choice of traces: the table `[traces]` of the node file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
-use hyper::http::uri::Authority;
 use serde::Deserialize;
 
 use super::ConfigError;
@@ -98,7 +97,7 @@ impl TraceSettings {
     /// Returns the URL for messages: without its query, which may have a key.
     pub(crate) fn receiver(&self) -> String {
         let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
-        let authority = part(self.endpoint.authority().map(Authority::as_str));
+        let authority = part(self.endpoint.authority().map(|authority| authority.as_str()));
         format!("{}://{authority}{}", part(self.endpoint.scheme_str()), self.endpoint.path())
     }
 }

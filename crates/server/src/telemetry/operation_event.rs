@@ -36,7 +36,7 @@ pub(crate) struct OperationEvent {
     pub(crate) is_audited: bool,
     /// Whether it is traced whatever time it takes.
     pub(crate) is_sampled: bool,
-    /// When its plan was made, if it is a search that may be traced.
+    /// Time at which its plan was ready, if it is a search that may be traced.
     pub(crate) planned: Option<Instant>,
     /// Reason for the failure, if it is more precise than the answer.
     pub(crate) reason: Option<String>,

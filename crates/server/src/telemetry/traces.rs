@@ -55,11 +55,11 @@ impl TracedOperation {
 /// Times of a batch of changes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
-    /// When the writer took it out of its queue.
+    /// Time at which the writer took it out of its queue.
     pub(crate) taken: Instant,
-    /// When all of its changes were decided.
+    /// Time at which all of its changes were decided.
     pub(crate) decided: Instant,
-    /// When it was durable, or had failed.
+    /// Time at which it was durable, or had failed.
     pub(crate) committed: Instant,
 }
 
