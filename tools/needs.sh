@@ -30,6 +30,11 @@ seaweedfs_sha256_aarch64=342f19cacd310764cbcd27c55888bd9ca6df41a3de779249ac4505f
 studio_version=2.1.7
 studio_sha256=e42a97ef547370732a54ba34522999e380182a075906ce840036cd9d7322b43c
 
+scim_client_version=5.0.0
+scim_client_jersey=3.1.10
+scim_client_slf4j=2.0.17
+scim_client_sha256=6333419b3ad48b9d78c00fffda14bfc8308f492fcc0606c671ca9764c7643ebd
+
 keycloak_version=26.0.8
 keycloak_sha256=d82a52098db41f036bcfe8f2ebfd9251781c8af5959af8714e8aa9b311081786
 
@@ -204,24 +209,32 @@ need_jdk() {
 # sum_of_jars FOLDER: the sum of the list of all jars in FOLDER/lib with their own.
 sum_of_jars() { (cd "$1/lib" && export LC_ALL=C && sha256sum -- *.jar | sha256sum | cut -d ' ' -f 1); }
 
-# need_maven_jars FOLDER COORDINATES SHA256: an artifact and those that it needs, as jars in FOLDER/lib, of that sum.
+# need_maven_jars FOLDER "COORDINATES..." SHA256: artifacts and what they need, as jars in FOLDER/lib, of that sum.
 need_maven_jars() {
-    local folder=$1 coordinates=$2 group artifact version
+    local folder=$1 coordinates=$2 each group artifact version
     [ "$(cat "$folder/.pando-version" 2>/dev/null || true)" != "$coordinates" ] || return 0
     command -v mvn >/dev/null || apt_install maven
     say "fetching $coordinates from Maven Central into $folder"
-    IFS=: read -r group artifact version <<<"$coordinates"
     rm -rf "$folder"
     mkdir -p "$folder"
-    cat >"$folder/pom.xml" <<POM
+    {
+        cat <<POM
 <project xmlns="http://maven.apache.org/POM/4.0.0">
   <modelVersion>4.0.0</modelVersion>
   <groupId>pando</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging>
   <dependencies>
+POM
+        for each in $coordinates; do
+            IFS=: read -r group artifact version <<<"$each"
+            cat <<POM
     <dependency><groupId>$group</groupId><artifactId>$artifact</artifactId><version>$version</version></dependency>
+POM
+        done
+        cat <<POM
   </dependencies>
 </project>
 POM
+    } >"$folder/pom.xml"
     mvn -B -q -f "$folder/pom.xml" org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies \
         -DoutputDirectory=lib
     [ "$(sum_of_jars "$folder")" = "$3" ] ||
@@ -233,6 +246,16 @@ POM
 need_studio() {
     need_jdk
     need_maven_jars .dev/studio "org.apache.directory.api:api-ldap-client-all:$studio_version" "$studio_sha256"
+}
+
+# UnboundID's client of SCIM, with an HTTP client that has PATCH.
+need_scim_client() {
+    need_jdk
+    local jersey=org.glassfish.jersey
+    need_maven_jars .dev/scim-client "com.unboundid.product.scim2:scim2-sdk-client:$scim_client_version \
+$jersey.connectors:jersey-apache5-connector:$scim_client_jersey \
+$jersey.inject:jersey-hk2:$scim_client_jersey \
+org.slf4j:slf4j-nop:$scim_client_slf4j" "$scim_client_sha256"
 }
 
 # Keycloak's distribution, as Maven Central has it.

@@ -8,6 +8,7 @@ mod bulk;
 mod groups;
 mod hostile;
 mod lists;
+mod provisioning;
 mod rights;
 mod users;
 
