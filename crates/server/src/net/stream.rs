@@ -358,14 +358,14 @@ mod tests {
             assert_eq!(peer.is_trusted(), identity == ExternalIdentity::Administrator);
         };
         check(Peer::Network("[::1]:9".parse().unwrap()), "[::1]:9", ExternalIdentity::NotOffered);
-        let proxy = Peer::Network("10.0.0.5:3".parse().unwrap());
+        let proxy = || Peer::Network("10.0.0.5:3".parse().unwrap());
         let client = ProxyHeader::Client("192.0.2.7:9".parse().unwrap());
         check(
-            proxy.with_proxy_header(client),
+            proxy().with_proxy_header(client),
             "192.0.2.7:9 by the proxy 10.0.0.5:3",
             ExternalIdentity::NotOffered,
         );
-        check(proxy.with_proxy_header(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
+        check(proxy().with_proxy_header(ProxyHeader::Own), "10.0.0.5:3", ExternalIdentity::NotOffered);
         let console = |certificate_subject| {
             let address = "192.0.2.7:9".parse().unwrap();
             Peer::Console(Box::new(ConsoleClient { address, is_secured: true, certificate_subject }))
