@@ -91,7 +91,7 @@ fn only_an_identity_reads_the_backup_of_a_server() {
     let recover = [&recover[..], &[password.to_str().unwrap()]].concat();
     pando(&recover).expect_code(2).expect_error("name the file of an identity");
     pando(&[&recover[..], &["--identity", &berts]].concat()).expect_code(0).expect_output("1 entries added");
-    let request = BackupRequest { entry: &carl, micros: i64::MAX as u64 }.encode();
+    let request = BackupRequest { entry: &carl, micros: i64::MAX as u64, is_tree: false }.encode();
     let answer = admin.extended(oids::READ_BACKUP, Some(&request)).unwrap();
     assert_eq!(answer.outcome.code, ResultCode::UNWILLING_TO_PERFORM, "{:?}", answer.outcome);
     assert!(answer.outcome.diagnostic.contains("--identity"), "{:?}", answer.outcome);

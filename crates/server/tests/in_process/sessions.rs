@@ -379,8 +379,8 @@ fn builds_an_index_between_the_changes_of_clients() {
     }
     running.stop();
     assert_eq!(findings(&config(&folder)), Vec::<String>::new());
-    let (defined, work) = server::list_indexes(&config(&folder)).unwrap();
-    assert!(work.is_empty() && defined.iter().any(|(name, _)| name == "description"));
+    let indexes = server::list_indexes(&config(&folder), false).unwrap();
+    assert!(indexes.progress.is_empty() && indexes.defined.iter().any(|(name, _)| name == "description"));
 }
 
 #[test]
