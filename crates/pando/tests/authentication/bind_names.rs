@@ -41,6 +41,14 @@ fn short_names_bind_by_listener_and_are_audited_by_their_dns() {
         whoami(apps, name, "anna-secret").expect_code(0).expect_output(&format!("dn:{}", person_dn("anna")));
         whoami(apps, name, "wrong").expect_code(49);
     }
+    // By a mail address too, and with the client that searches.
+    replace(&mut admin, &person_dn("anna"), "mail", &["a.x@mail.example"]);
+    for name in ["a.x@mail.example", "anna", "anna@example.com"] {
+        let url = format!("ldap://{apps}");
+        let words =
+            ["-x", "-LLL", "-H", &url, "-D", name, "-w", "anna-secret", "-b", "", "-s", "base", "1.1"];
+        run("ldapsearch", &words, "").expect_code(0).expect_output("dn:");
+    }
     for name in ["nobody", "anna@example.org", "x\\anna"] {
         whoami(apps, name, "anna-secret").expect_code(49);
     }

@@ -41,6 +41,7 @@ fn dynamic_entries_end_unless_they_are_refreshed() {
     };
     let reply = refresh(&mut admin, &dn, 5_000);
     assert_eq!(reply.extended.value.as_deref(), Some(&b"\x30\x04\x81\x02\x13\x88"[..]), "{reply:?}");
+    assert_eq!(reply.extended.name.as_deref(), Some(oids::REFRESH), "RFC 2589 section 4.2");
     assert!(remaining(&mut admin, &dn).unwrap() <= 5_000);
     let reply = refresh(&mut admin, SUFFIX, 5_000);
     assert_eq!(reply.outcome.code, ResultCode::OBJECT_CLASS_VIOLATION);

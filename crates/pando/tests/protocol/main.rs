@@ -6,6 +6,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
+mod certificates;
 mod clients;
 mod collective;
 mod conformance;

@@ -3,8 +3,9 @@
 use crate::support;
 
 use ldap::{CompareRequest, Control, ControlsBuf, DeleteRequest, Request, ResultCode, oids};
-use support::clients::{ldap_utility, unboundid_tool};
-use support::tree::{add, person_dn, plant};
+use support::clients::{Run, ldap_utility, python_script, unboundid_program, unboundid_tool};
+use support::cluster::until;
+use support::tree::{add, person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch};
 
 #[test]
@@ -148,4 +149,38 @@ fn refusals_name_the_controls_that_failed() {
         assert_eq!(ask(request, false, &others), (refused, None));
     }
     assert_eq!(ask(compare, true, &[("1.2.4", false)]), (ResultCode::COMPARE_TRUE, None));
+}
+
+/// A server that keeps deleted entries and lets entries be dynamic.
+fn lenient(name: &str) -> (Scratch, Pando) {
+    let scratch = Scratch::new(name);
+    let pando = Pando::start(&scratch);
+    let mut admin = pando.administrator();
+    plant(&mut admin);
+    let index = [("objectClass", "pandoIndex"), ("pandoIndexKind", "equality")];
+    add(&mut admin, "cn=entryExpireTimestamp,cn=indexes,cn=config", &index);
+    replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
+    replace(&mut admin, "cn=config", "pandoDynamicSubtree", &[SUFFIX]);
+    let probe = format!("cn=probe,{SUFFIX}");
+    let dynamic = [("objectClass", "device"), ("objectClass", "dynamicObject")];
+    until("the index", || admin.add(&probe, &dynamic).unwrap().is_success().then_some(()));
+    (scratch, pando)
+}
+
+fn expect_everything(run: Run) {
+    run.expect_code(0).expect_output("everything as expected");
+}
+
+/// The classes of UnboundID's SDK for controls and extended operations, and its changes of the schema.
+#[test]
+fn the_classes_of_unboundid_call_every_control() {
+    let (_scratch, pando) = lenient("unboundid-controls");
+    expect_everything(unboundid_program("Controls.java", pando.address()));
+}
+
+/// Those of python-ldap and ldap3.
+#[test]
+fn the_classes_of_python_call_their_controls() {
+    let (_scratch, pando) = lenient("python-controls");
+    expect_everything(python_script("with_controls.py", pando.address(), &[]));
 }

@@ -109,6 +109,14 @@ pub fn unboundid_jar_tool(class: &str, arguments: &[&str], input: &str) -> Run {
     run("java", &all, input)
 }
 
+/// Runs a Java program of tests/clients with the UnboundID LDAP SDK, from its source.
+pub fn unboundid_program(name: &str, server: SocketAddr) -> Run {
+    let (jar, program) = (unboundid_jar(), repository().join("crates/pando/tests/clients").join(name));
+    let [jar, program] = [&jar, &program].map(|path| path.to_str().expect("a path in UTF-8"));
+    let port = server.port().to_string();
+    run("java", &["-cp", jar, program, &port, ADMIN_DN, ADMIN_PASSWORD], "")
+}
+
 /// Runs a script of tests/clients with Debian's Python, which is the one that the Debian packages of python-ldap and
 /// ldap3 belong to, whatever other Python is first on the PATH.
 pub fn python_script(name: &str, server: SocketAddr, arguments: &[&str]) -> Run {
