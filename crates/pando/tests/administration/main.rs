@@ -19,6 +19,7 @@ mod metrics;
 mod output;
 mod privileges;
 mod process;
+mod secrets;
 mod settings;
 mod structure;
 mod traces;

@@ -1,0 +1,187 @@
+//! Secrets are looked for in everything that leaves the process: log, audit trail, monitor, metrics, web console,
+//! bundle for support, `/proc`, and backups.
+//!
+//! A backup may have what the directory stores to verify credentials: hashes, keys of SCRAM, secrets of one-time codes.
+//! Nothing may have a password in clear, or the files of the node: keys, tokens, credentials for other servers.
+
+use crate::support;
+
+use std::fs;
+use std::path::Path;
+
+use support::clients::run;
+use support::cluster::until;
+use support::http::{Browser, get, quoted};
+use support::metrics::{address, exchange};
+use support::pando::{PROGRAM, Start, command};
+use support::tree::{add_person, bind, person_dn, plant, plant_policy, set_password};
+use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
+
+const ADMINISTRATOR: &str = "pl4nted-administrator";
+const USER: &str = "pl4nted-of-anna";
+const OLD: &str = "pl4nted-of-anna-before";
+const GUESS: &str = "pl4nted-and-wrong";
+const TOKEN: &str = "pl4nted-for-metrics";
+
+/// All that two servers gave away, with the place of each text.
+struct Seen(Vec<(String, String)>);
+
+impl Seen {
+    fn add(&mut self, place: &str, text: impl Into<String>) {
+        self.0.push((place.to_owned(), text.into()));
+    }
+
+    /// Adds the command line and the environment of a process.
+    fn process(&mut self, pando: &Pando) {
+        for file in ["cmdline", "environ"] {
+            let octets = fs::read(format!("/proc/{}/{file}", pando.id())).unwrap();
+            self.add(file, String::from_utf8_lossy(&octets));
+        }
+    }
+
+    /// Adds the content of the files of a backup, with rows and with changes.
+    fn backup(&mut self, folder: &Path) {
+        let before = self.0.len();
+        for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
+            let content = fs::read(&file).unwrap();
+            let content = match file.extension().is_some_and(|ending| ending == "pando") {
+                true => zstd::decode_all(&content[..]).unwrap(),
+                false => content,
+            };
+            self.add(&file.display().to_string(), String::from_utf8_lossy(&content));
+        }
+        assert!(self.0[before..].iter().any(|(_, text)| text.contains("uid=carl") || text.contains("carl")));
+    }
+
+    #[track_caller]
+    fn expect_without(&self, secrets: &[&str]) {
+        for (place, text) in &self.0 {
+            for secret in secrets {
+                assert!(!text.contains(secret), "{secret} is in {place}: {text:.2000}");
+            }
+        }
+    }
+}
+
+/// Returns a line in the middle of a private key.
+fn line_of_key(data: &Path) -> String {
+    let text = fs::read_to_string(data.join("tls/key.pem")).unwrap();
+    text.lines().nth(1).unwrap().to_owned()
+}
+
+fn serving(scratch: &Scratch) -> Pando {
+    let password = scratch.write("administrator", ADMINISTRATOR);
+    let token = scratch.write("token", format!("{TOKEN}\n"));
+    let node = scratch.write(
+        "node.toml",
+        format!(
+            "[backup]\nfolder = {:?}\n[audit]\nfolder = {:?}\nvalues = \"all\"\n[metrics]\n\
+             listen = \"127.0.0.1:0\"\ntoken_file = {token:?}\n[console]\nlisten = [\"127.0.0.1:0\"]\n\
+             tls = false\n[log]\nlevel = \"debug\"\n",
+            scratch.join("backup"),
+            scratch.join("trail"),
+        ),
+    );
+    let [node, password] = [node, password].map(|path| path.to_str().unwrap().to_owned());
+    let start = Start::new(scratch).without_environment("PANDO_ADMIN_PASSWORD");
+    start.arguments(&["--node", &node, "--admin-password-file", &password]).ready()
+}
+
+#[test]
+fn no_output_and_no_backup_has_a_secret() {
+    let scratch = Scratch::new("secrets");
+    let data = Pando::data(&scratch);
+    let pando = serving(&scratch);
+    let mut admin = pando.connect();
+    assert!(admin.bind(ADMIN_DN, ADMINISTRATOR).unwrap().is_success());
+    plant(&mut admin);
+    plant_policy(&mut admin, &[("objectClass", "pandoPwdPolicy"), ("pandoPwdTotp", "TRUE")]);
+    add_person(&mut admin, "carl");
+    let anna = person_dn("anna");
+    set_password(&mut admin, "anna", OLD);
+    set_password(&mut admin, "anna", USER);
+    assert_eq!(bind(&pando, "anna", USER), ldap::ResultCode::SUCCESS);
+    assert_eq!(bind(&pando, "anna", GUESS), ldap::ResultCode::INVALID_CREDENTIALS);
+    let code = command(&["account", "totp", &person_dn("bert")], Some(&data)).expect_code(0);
+    let code = code.stdout.lines().next().unwrap().to_owned();
+    let mut seen = Seen(Vec::new());
+    pages(&pando, &mut seen, &anna);
+    let bundle = scratch.join("bundle.tar").to_str().unwrap().to_owned();
+    let node = scratch.join("node.toml").to_str().unwrap().to_owned();
+    command(&["support", "--node", &node, "-o", &bundle], Some(&data)).expect_code(0);
+    seen.add("bundle", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
+    let doctor = command(&["doctor", "--node", &node], Some(&data));
+    seen.add("doctor", doctor.stdout + &doctor.stderr);
+    seen.process(&pando);
+    until("a backup", || {
+        let folder = scratch.join("backup");
+        let made = command(&["backup", "make", "--full", folder.to_str().unwrap()], Some(&data));
+        (made.code == Some(0)).then_some(())
+    });
+    let key = line_of_key(&data);
+    follower(&pando, &mut seen);
+    seen.add("output", pando.everything_said());
+    seen.add("log", pando.log());
+    assert!(pando.stop().success());
+    let folder = scratch.join("trail").to_str().unwrap().to_owned();
+    let trail = command(&["audit", "--json", "--folder", &folder], None).expect_code(0);
+    assert!(trail.stdout.contains("userPassword"), "values are recorded: {trail}");
+    seen.add("audit trail", trail.stdout);
+    // The secret of one-time codes is data, which a restored server needs.
+    seen.expect_without(&[&code]);
+    seen.backup(&scratch.join("backup"));
+    seen.expect_without(&[ADMINISTRATOR, USER, OLD, GUESS, TOKEN, &key, "PRIVATE KEY"]);
+}
+
+/// Collects the pages of the metrics, the monitor and the web console.
+fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
+    let token = format!("GET /metrics HTTP/1.1\r\nHost: pando\r\nAuthorization: Bearer {TOKEN}\r\n\r\n");
+    let metrics = exchange(address(pando), token.as_bytes()).unwrap();
+    assert!(metrics.contains("pando_"), "{metrics}");
+    seen.add("metrics", metrics);
+    let refused = exchange(address(pando), b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n").unwrap();
+    seen.add("metrics without the token", refused);
+    let mut admin = pando.connect();
+    assert!(admin.bind(ADMIN_DN, ADMINISTRATOR).unwrap().is_success());
+    for base in ["cn=monitor", "cn=config", SUFFIX] {
+        let reply = admin.search(base, ldap::Scope::WholeSubtree, "(objectClass=*)", &["*", "+"]).unwrap();
+        seen.add(base, reply.entries.iter().map(|entry| format!("{entry:?}\n")).collect::<String>());
+    }
+    let browser = Browser::signed_in(pando, ADMIN_DN, ADMINISTRATOR);
+    let entry = format!("/entry?dn={}", quoted(anna));
+    let history = format!("/history?dn={}", quoted(anna));
+    for path in
+        ["/", "/nodes", "/settings", "/searches", "/indexes", "/audit", "/health", "/me", &entry, &history]
+    {
+        let answer = browser.get(path);
+        seen.add(path, format!("{} {}", answer.head, answer.text()));
+    }
+    let mut stranger = Browser::new(pando);
+    let answer = stranger.sign_in(ADMIN_DN, GUESS);
+    seen.add("a refused sign-in", format!("{} {}", answer.head, answer.text()));
+    seen.add("sign-in", get(browser.address, "/", "").text());
+}
+
+/// A copy of the server: the credentials with which it binds there are the administrator's.
+fn follower(source: &Pando, seen: &mut Seen) {
+    let scratch = Scratch::new("secrets-copy");
+    let password = scratch.write("password", ADMINISTRATOR);
+    let start = Start::following(&scratch, source.address(), &password);
+    let copy = start.without_environment("PANDO_ADMIN_PASSWORD").ready();
+    let data = Pando::data(&scratch);
+    until("the entries are copied", || {
+        let base = person_dn("carl");
+        let found = command(&["export", "--base", &base, "--if-exists"], Some(&data));
+        found.stdout.contains("uid: carl").then_some(())
+    });
+    seen.process(&copy);
+    let backup = scratch.join("backup").to_str().unwrap().to_owned();
+    command(&["backup", "make", &backup], Some(&data)).expect_code(0);
+    seen.backup(Path::new(&backup));
+    let bundle = scratch.join("bundle.tar").to_str().unwrap().to_owned();
+    let made = run(PROGRAM, &["support", "--data", data.to_str().unwrap(), "-o", &bundle], "");
+    made.expect_code(0);
+    seen.add("bundle of the copy", String::from_utf8_lossy(&fs::read(&bundle).unwrap()));
+    seen.add("log of the copy", copy.log());
+    assert!(copy.stop().success());
+}
