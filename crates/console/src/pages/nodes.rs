@@ -93,7 +93,7 @@ mod tests {
         let moments = of("no");
         assert_eq!(
             (&moments["from"], &moments["size"]),
-            (&"2026-11-27 08:00:00 UTC".into(), &"0.0 MiB".into())
+            (&"2026-11-27 08:00:00 UTC".into(), &"4.0 KiB".into())
         );
         assert_eq!((&moments["verified"], &moments["last_position"]), (&Value::Null, &9.into()));
         assert_eq!(of("2026-11-27T10:00:00Z up to 9")["is_whole_verified"], true);

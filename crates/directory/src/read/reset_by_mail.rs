@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn finds_accounts_by_name_or_address_if_their_policy_permits_it() {
         let mut directory = directory(&[("pandoPwdResetByMail", &["TRUE"])]);
-        let secret: (&str, &[&str]) = ("userPassword", &["secret"]);
+        let secret: (&str, &[&str]) = ("userPassword", &["{SSHA}one"]);
         add(&mut directory, "anna", &[secret, ("mail", &["anna@example.com", "a.huber@example.com"])]);
         add(&mut directory, "ben", &[secret]);
         add(&mut directory, "cleo", &[("mail", &["cleo@example.com"])]);
@@ -158,7 +158,7 @@ mod tests {
             &[("pandoPwdResetByMail", &["TRUE"]), ("pwdAllowUserChange", &["FALSE"])],
         ] {
             let mut directory = directory(rules);
-            add(&mut directory, "anna", &[("userPassword", &["secret"]), ("mail", &["anna@example.com"])]);
+            add(&mut directory, "anna", &[("userPassword", &["{SSHA}one"]), ("mail", &["anna@example.com"])]);
             assert_eq!(recipient(&directory.snapshot, "anna", 0).unwrap(), None, "{rules:?}");
         }
     }

@@ -249,7 +249,8 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
     assert_eq!(missing.status, 404, "{}", missing.text());
     assert!(pando.stop().success());
     let folder = scratch.join("trail");
-    let trail = command(&["audit", "--folder", folder.to_str().unwrap(), "--json"], None).expect_code(0).stdout;
+    let trail =
+        command(&["audit", "--folder", folder.to_str().unwrap(), "--json"], None).expect_code(0).stdout;
     let adds = trail.lines().filter(|line| line.contains("by the console") || line.contains("\"console\""));
     assert!(adds.count() > 0 && trail.contains(&bert), "{trail}");
 }

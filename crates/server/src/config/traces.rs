@@ -103,7 +103,10 @@ impl TraceSettings {
 }
 
 /// Returns the share of 2^64 that a ratio from 0 to 1 is.
-#[expect(clippy::cast_possible_truncation, reason = "a cast of a number beyond the range gives the largest one")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "a cast of a number beyond the range gives the largest one"
+)]
 fn share_of(ratio: f64) -> u64 {
     (ratio * u64::MAX as f64) as u64
 }
