@@ -23,7 +23,8 @@ pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("backup make", "`position`, `written` (`nothing`, `entries`, `changes`), `bytes`, `removed_files`"),
     (
         "backup list",
-        "`from`, `to`, `from_position`, `to_position`, `files`, `bytes`, `verified` (`time`, `position`)",
+        "`from`, `to`, `from_position`, `to_position`, `files`, `bytes`, `encrypted`, `verified` (`time`, \
+         `position`)",
     ),
     ("backup verify", "for each finding `finding`; last `files`, `position`, `time`, `entries`, `rows`"),
     ("backup recover", "`change` (`add`, `change`, `name`), `dn`, `attributes`, `refused`"),

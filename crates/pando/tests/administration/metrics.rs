@@ -37,7 +37,11 @@ fn metrics_say_what_happened_as_the_monitor_does() {
         assert_eq!(reply.outcome.code, ResultCode::NO_SUCH_OBJECT);
     }
 
-    let (status, metrics) = page(&pando, "/metrics");
+    // An event loop counts the time of an operation after it has sent the answer.
+    let (status, metrics) = until("the times of all searches", || {
+        let found = page(&pando, "/metrics");
+        (value(&found.1, "pando_operation_seconds_count{operation=\"search\"}") >= 5.0).then_some(found)
+    });
     assert_eq!(status, 200);
     expect_documented(&metrics);
     let finished = |operation: &str, result: &str| {

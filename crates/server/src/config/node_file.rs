@@ -302,8 +302,9 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         let name = key.get_ref().as_ref();
         match (name, value.get_ref()) {
             (
-                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "console"
-                | "scim" | "mail" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow" | "replica",
+                "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "traces"
+                | "console" | "scim" | "mail" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow"
+                | "replica",
                 DeValue::Table(inner),
             ) => {
                 problems.extend(problems_within(text, name, &format!("[{name}]\n"), inner));
