@@ -14,5 +14,4 @@ pub(crate) mod own_entries;
 pub(crate) mod page_request;
 pub mod password_state;
 pub mod read_ahead;
-pub mod reset_by_mail;
 pub mod search;

@@ -48,7 +48,6 @@ use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::replica::figures::ReplicaFigures;
-use crate::workers::reset_mails::MailFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::usage::Usage;
@@ -80,8 +79,6 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
-    /// Figures of links by mail, if the server sends them.
-    pub(crate) mails: Option<Arc<MailFigures>>,
     pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) index_advice: Arc<IndexAdvice>,
@@ -233,7 +230,6 @@ impl Monitor {
             listening(&sources.listening),
         ]);
         groups.extend(storage(sources));
-        groups.extend(sources.mails.as_deref().map(mails));
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.traces.as_deref().map(traces));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
@@ -353,17 +349,6 @@ fn hashes(hashes: &HashFigures) -> Group {
     let millis = load(&hashes.waited_micros) / 1_000;
     group.count("Waited Milliseconds", "Time that passwords waited for a thread", millis);
     group.count("Hashes Verified", "Hashes that passwords were held against", load(&hashes.verified));
-    group
-}
-
-/// Returns the figures of links by mail.
-fn mails(figures: &MailFigures) -> Group {
-    let mut group = Group::new("Mail");
-    group.count("Requests", "Requests for a link to set another password", load(&figures.requests));
-    group.count("Refused", "Requests that got no link because there were too many", load(&figures.refused));
-    group.count("Sent", "Mails with a link that the mail server took", load(&figures.sent));
-    group.count("Failed", "Mails that the mail server did not take", load(&figures.failed));
-    group.count("Links Used", "Links that were used", load(&figures.used));
     group
 }
 

@@ -14,7 +14,7 @@ use crate::trouble::Trouble;
 const POLICIES_MAX: usize = 100;
 
 /// Rules of a policy in the order of the page. Each has a text.
-const RULES: [&str; 29] = [
+const RULES: [&str; 28] = [
     "pwdMinLength",
     "pwdMaxLength",
     "pandoPwdMinClasses",
@@ -43,7 +43,6 @@ const RULES: [&str; 29] = [
     "pandoPwdTotp",
     "pandoPwdAppPasswords",
     "pandoPwdSelfService",
-    "pandoPwdResetByMail",
 ];
 
 /// Rules whose value is a number of seconds.

@@ -10,13 +10,11 @@ mod browser;
 mod certificates;
 mod changes;
 mod compare;
-mod forgotten;
 mod listener;
 mod photos;
 mod searches;
 mod sessions;
 mod settings;
-mod smtp;
 mod values;
 
 use client::Connection;
@@ -33,12 +31,6 @@ fn start(scratch: &Scratch, more: &str) -> Pando {
 /// Starts a server with the console, and `ou=people` in its suffix.
 fn filled(scratch: &Scratch) -> (Pando, Connection) {
     let pando = start(scratch, "");
-    let administrator = planted(&pando);
-    (pando, administrator)
-}
-
-/// Adds `ou=people`. Returns the administrator's connection.
-fn planted(pando: &Pando) -> Connection {
     let mut administrator = pando.administrator();
     support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
     let people = format!("ou=people,{SUFFIX}");
@@ -47,5 +39,5 @@ fn planted(pando: &Pando) -> Connection {
         &people,
         &[("objectClass", "organizationalUnit"), ("ou", "people")],
     );
-    administrator
+    (pando, administrator)
 }
