@@ -15,8 +15,8 @@ mod role;
 mod transaction;
 mod writer;
 
+pub(crate) use open::check_versions;
 pub use open::{OpenOptions, data_formats};
-pub(crate) use open::{check_versions, versions};
 pub use read_only::ReadOnlyDirectory;
 pub use writer::{WriteBatch, Writer};
 

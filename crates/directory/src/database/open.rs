@@ -30,11 +30,8 @@ use crate::tree::collective::read_collective;
 use crate::tree::dynamic_groups::read_dynamic_groups;
 use crate::write::apply::apply;
 
-/// Version of the row format that is written.
-const ROW_FORMAT_VERSION: u32 = 3;
-
-/// Oldest version of the row format that is read. Version 2 has no packed values in rows of entries.
-const ROW_FORMAT_VERSION_MIN: u32 = 2;
+/// Version of the row format. Data of another version is refused.
+const ROW_FORMAT_VERSION: u32 = 2;
 
 /// Options for opening a data directory.
 pub struct OpenOptions {
@@ -82,9 +79,6 @@ impl Directory {
             false if options.follows_log && is_promoted => {}
             false => prepare(&mut store_writer, &mut catalog, &options, is_new)?,
         }
-        if !is_new {
-            raise_versions(&mut store_writer)?;
-        }
         let view = store.view()?;
         let generation = catalog::generation(&view)?;
         let is_node = catalog::is_node(&view)? || !role::role(&view)?.may_write();
@@ -117,7 +111,7 @@ pub fn data_formats() -> [(&'static str, u32, u32); 3] {
     let exact = |name, version| (name, version, version);
     [
         ("store", store::FORMAT_VERSION, store::FORMAT_VERSION_MIN),
-        ("row format", ROW_FORMAT_VERSION, ROW_FORMAT_VERSION_MIN),
+        exact("row format", ROW_FORMAT_VERSION),
         exact("normalisation", NORMALISATION_VERSION),
     ]
 }
@@ -127,35 +121,15 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
     let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
     let (rows, forms) = versions.split_at(4);
-    for (what, found, supported, oldest) in [
-        ("row format", rows, ROW_FORMAT_VERSION, ROW_FORMAT_VERSION_MIN),
-        ("normalisation", forms, NORMALISATION_VERSION, NORMALISATION_VERSION),
-    ] {
+    for (what, found, supported) in
+        [("row format", rows, ROW_FORMAT_VERSION), ("normalisation", forms, NORMALISATION_VERSION)]
+    {
         let found = found.try_into().map(u32::from_be_bytes).unwrap_or(0);
-        if !(oldest..=supported).contains(&found) {
+        if found != supported {
             return Err(OpenError::Version { what, found, supported });
         }
     }
     Ok(false)
-}
-
-/// Returns the row of `meta` with the versions that are written.
-pub(crate) fn versions() -> [u8; 8] {
-    let mut versions = [0; 8];
-    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
-    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
-    versions
-}
-
-/// Marks a directory of an earlier version with the one that is written, before the first row of that version is.
-fn raise_versions(writer: &mut store::Writer) -> Result<(), OpenError> {
-    let mut batch = writer.begin()?;
-    if batch.get(META, META_FORMAT)? == Some(&versions()[..]) {
-        return Ok(());
-    }
-    batch.put(META, META_FORMAT, &versions())?;
-    batch.commit()?;
-    Ok(())
 }
 
 /// Gives a directory the role of a replica, without a record: its log is that of its supplier.
@@ -209,7 +183,10 @@ fn prepare(
         allocation.encode(&mut bytes);
         batch.put(META, &catalog::meta_key(catalog::META_ATTRIBUTE, allocation.id.0), &bytes)?;
     }
-    batch.put(META, META_FORMAT, &versions())?;
+    let mut versions = [0; 8];
+    versions[..4].copy_from_slice(&ROW_FORMAT_VERSION.to_be_bytes());
+    versions[4..].copy_from_slice(&NORMALISATION_VERSION.to_be_bytes());
+    batch.put(META, META_FORMAT, &versions)?;
     if is_new {
         batch.put(META, catalog::META_GENERATION, &options.stamp.uuid)?;
     }
@@ -235,6 +212,3 @@ fn prepare(
     batch.commit()?;
     Ok(())
 }
-
-#[cfg(test)]
-mod tests;

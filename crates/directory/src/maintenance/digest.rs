@@ -6,14 +6,11 @@
 //! A part consists of the entries at and below an entry directly below a suffix. Entries there without subordinates
 //! belong to the part of the suffix.
 //!
-//! Entries are passed as rows without packed values: nodes may have rows of different versions with the same values.
-//!
 //! Rows are read slice by slice: those between two points. A point is a letter for the map, a key of the map and,
 //! for a link, the id of its target, so that a slice may end within the members of one group. Points are ordered by
 //! their octets. A point need not be that of an existing row: deletions move no slice, and an added row belongs to
 //! the slice that contains its point.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
 
@@ -23,7 +20,6 @@ use crate::catalog::{
     META_ADMINISTRATOR, META_ATTRIBUTE, META_CLASS_SET, META_CONTEXT_CSN, META_JOINS, META_LAST_CSN,
     META_LAST_ENTRY, META_LINKS, META_SCHEMA, META_SETTINGS, META_SUFFIX,
 };
-use crate::model::entry::plain;
 use crate::model::limits::TREE_DEPTH_MAX;
 use crate::model::outcome::OperationError;
 use crate::model::rows::{
@@ -155,8 +151,7 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
         for row in state.read.scan(map, (low, high), Direction::Forward) {
             let (key, value) = row?;
             tag(&mut tagged, letter, key);
-            let value = if letter == LETTER_ENTRY { plain(value) } else { Cow::Borrowed(value) };
-            if visit(&tagged, &value)?.is_break() {
+            if visit(&tagged, value)?.is_break() {
                 return Ok(ControlFlow::Break(()));
             }
         }

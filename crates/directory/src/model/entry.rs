@@ -19,33 +19,21 @@
 //!   result (RFC 4511 section 4.5.2), so that a result is a copy. A value over
 //!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length
 //!   16 and the key of its row in `values`. The form *mixed* marks an attribute with such references.
-//! - *uuid*, *time*, *csn* and *words*: [packed] values.
 //! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
 //! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
-//!
-//! Rows of version 2 have no packed values. They become rows of version 3 when the entry changes or is imported.
 
-mod packed;
 mod stored;
-mod words;
 
-use std::borrow::Cow;
-
-use ber::Tag;
 use uuid::Uuid;
 
 use crate::model::codec::Decoder;
 use crate::model::limits::KEY_HASH_SIZE;
 use crate::model::low_numbers::LowNumbers;
 use crate::model::rows::AttrId;
-pub use packed::PackedText;
+pub(crate) use stored::RowWriter;
 pub use stored::{EncodedAttribute, StoredEntry};
-pub(crate) use stored::{RowWriter, of_current_version, plain};
 
-const VERSION: u8 = 3;
-
-/// Version of rows without packed values.
-const VERSION_PLAIN: u8 = 2;
+const VERSION: u8 = 2;
 
 /// Size of the version and the checksum, which the checksum does not cover.
 const CHECKED_FROM: usize = 5;
@@ -63,10 +51,6 @@ const FORM_INLINE: u8 = 0;
 const FORM_MIXED: u8 = 1;
 const FORM_TABLE: u8 = 2;
 const FORM_LINKS: u8 = 3;
-const FORM_UUID: u8 = 4;
-const FORM_TIME: u8 = 5;
-const FORM_CSN: u8 = 6;
-const FORM_WORDS: u8 = 7;
 
 /// Storage of an attribute's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,9 +77,10 @@ pub struct AttributeRow<'a> {
 pub struct InlineValues<'a> {
     /// Number of values.
     pub count: usize,
-    form: u8,
-    /// The content.
-    bytes: &'a [u8],
+    /// Whether some values are references into `values`.
+    pub is_mixed: bool,
+    /// BER OCTET STRINGs and, if `is_mixed`, references.
+    pub bytes: &'a [u8],
 }
 
 /// One value of an inline attribute.
@@ -103,8 +88,6 @@ pub struct InlineValues<'a> {
 pub enum InlineValue<'a> {
     /// The value itself.
     Here(&'a [u8]),
-    /// The value itself, which is packed in the row.
-    Text(PackedText),
     /// Hash of the value, which is its key in `values`.
     Elsewhere([u8; KEY_HASH_SIZE]),
 }
@@ -116,7 +99,6 @@ pub struct EntryRow<'a> {
     pub position: u64,
     heads: &'a [u8],
     contents: &'a [u8],
-    version: u8,
 }
 
 impl<'a> EntryRow<'a> {
@@ -131,10 +113,10 @@ impl<'a> EntryRow<'a> {
     /// Returns the entryUUID, which is the value of the attribute with this number; `None` if the entry has none.
     pub(crate) fn uuid(&self, attribute: AttrId) -> Option<[u8; 16]> {
         let Content::Inline(values) = self.find(attribute)?.content else { return None };
-        if values.form == FORM_UUID {
-            return values.bytes.try_into().ok();
+        match values.iter().next()? {
+            InlineValue::Here(text) => Uuid::try_parse_ascii(text).map(Uuid::into_bytes).ok(),
+            InlineValue::Elsewhere(_) => None,
         }
-        Uuid::try_parse_ascii(values.iter().next()?.here()?).map(Uuid::into_bytes).ok()
     }
 
     /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. A damaged
@@ -145,13 +127,7 @@ impl<'a> EntryRow<'a> {
         let position = u64::from_be_bytes(*fixed[CHECKED_FROM..].first_chunk()?);
         let heads_len = u32::from_be_bytes(*fixed.last_chunk()?);
         let (heads, contents) = rest.split_at_checked(heads_len as usize)?;
-        let version = fixed[0];
-        (version == VERSION || version == VERSION_PLAIN).then_some(EntryRow {
-            position,
-            heads,
-            contents,
-            version,
-        })
+        (fixed[0] == VERSION).then_some(EntryRow { position, heads, contents })
     }
 
     /// Returns the attributes in the order in which the entry got them.
@@ -252,29 +228,14 @@ impl<'a> Located<'a> {
     /// Placeholder for an attribute whose values the row does not contain.
     pub(crate) const UNKNOWN: Located<'static> = Located { form: FORM_TABLE, count: 0, bytes: &[] };
 
-    /// Returns the values as BER OCTET STRINGs, if they need not be made; `None` otherwise.
-    #[inline(always)]
-    pub(crate) fn encoded(self) -> Option<&'a [u8]> {
-        match self.form {
-            FORM_INLINE => Some(self.bytes),
-            FORM_WORDS => packed::encoded_words(self.bytes),
-            _ => None,
-        }
-    }
-
-    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
-    #[inline(always)]
-    pub(crate) fn octet_strings(self) -> Option<OctetStrings<'a>> {
-        (self.form == FORM_INLINE).then_some(OctetStrings(self.bytes))
-    }
-
     #[inline(always)]
     pub(crate) fn content(self) -> Content<'a> {
         let Located { form, count, bytes } = self;
         match form {
+            FORM_INLINE => Content::Inline(InlineValues { count, is_mixed: false, bytes }),
+            FORM_MIXED => Content::Inline(InlineValues { count, is_mixed: true, bytes }),
             FORM_TABLE => Content::Table,
-            FORM_LINKS => Content::Links,
-            _ => Content::Inline(InlineValues { count, form, bytes }),
+            _ => Content::Links,
         }
     }
 }
@@ -344,7 +305,7 @@ impl<'a> Attributes<'a> {
         &mut self,
         wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
-    ) -> Option<(AttrId, Located<'a>)> {
+    ) -> Option<AttributeRow<'a>> {
         // Not the fields themselves, which the loop would write for every attribute.
         let (mut heads, mut passed) = (self.heads.0, 0);
         while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
@@ -352,9 +313,9 @@ impl<'a> Attributes<'a> {
             if bits & LONG_HEAD != 0 {
                 self.heads.0 = heads;
                 self.contents = self.contents.get(passed..)?;
-                let (id, located) = self.next_located()?;
-                if is_wanted(id) {
-                    return Some((id, located));
+                let attribute = self.next()?;
+                if is_wanted(attribute.id) {
+                    return Some(attribute);
                 }
                 (heads, passed) = (self.heads.0, 0);
                 continue;
@@ -366,7 +327,8 @@ impl<'a> Attributes<'a> {
                 let (bytes, contents) = self.contents.get(passed..)?.split_at_checked(length)?;
                 self.contents = contents;
                 let [id, form, count, _] = head;
-                return Some((AttrId(id.into()), Located { form, count: count.into(), bytes }));
+                let content = Located { form, count: count.into(), bytes }.content();
+                return Some(AttributeRow { id: AttrId(id.into()), content });
             }
             passed += length;
         }
@@ -510,144 +472,32 @@ fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
 
 impl<'a> InlineValues<'a> {
     /// Returns the values in the order in which clients gave them.
-    #[inline]
     pub fn iter(&self) -> InlineIter<'a> {
-        InlineIter { form: self.form, bytes: self.bytes, listed: &[] }
-    }
-
-    /// Returns the values, if the row has them as OCTET STRINGs, as most are; `None` otherwise.
-    #[inline(always)]
-    pub(crate) fn octet_strings(&self) -> Option<OctetStrings<'a>> {
-        let InlineValues { form, count, bytes } = *self;
-        Located { form, count, bytes }.octet_strings()
-    }
-}
-
-impl<'a> InlineValue<'a> {
-    /// Returns the value; `None` if it is not in the row.
-    #[inline]
-    pub fn here(&self) -> Option<&[u8]> {
-        match self {
-            InlineValue::Here(value) => Some(value),
-            InlineValue::Text(text) => Some(text.as_bytes()),
-            InlineValue::Elsewhere(_) => None,
-        }
-    }
-
-    /// Returns the value, which may outlive this; `None` if it is not in the row.
-    pub(crate) fn into_here(self) -> Option<Cow<'a, [u8]>> {
-        match self {
-            InlineValue::Here(value) => Some(Cow::Borrowed(value)),
-            InlineValue::Text(text) => Some(Cow::Owned(text.as_bytes().to_vec())),
-            InlineValue::Elsewhere(_) => None,
-        }
-    }
-}
-
-/// Iterator of [`InlineValues::octet_strings`].
-pub(crate) struct OctetStrings<'a>(&'a [u8]);
-
-impl<'a> Iterator for OctetStrings<'a> {
-    type Item = &'a [u8];
-
-    #[inline(always)]
-    fn next(&mut self) -> Option<&'a [u8]> {
-        next_element(&mut self.0).map(|(_, value)| value)
+        InlineIter(self.bytes)
     }
 }
 
 /// Iterator of [`InlineValues::iter`].
-pub struct InlineIter<'a> {
-    form: u8,
-    bytes: &'a [u8],
-    /// Values of a list of words that come next.
-    listed: &'static [u8],
-}
+pub struct InlineIter<'a>(&'a [u8]);
 
 impl<'a> Iterator for InlineIter<'a> {
     type Item = InlineValue<'a>;
 
-    #[inline]
     fn next(&mut self) -> Option<InlineValue<'a>> {
-        if self.form > FORM_MIXED {
-            return self.next_packed();
+        let (&tag, rest) = self.0.split_first()?;
+        let (length, header) = match *rest.first()? {
+            short @ ..=0x7f => (usize::from(short), 1),
+            0x81 => (usize::from(*rest.get(1)?), 2),
+            _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
+        };
+        let (value, rest) = rest.get(header..)?.split_at_checked(length)?;
+        self.0 = rest;
+        if tag == REFERENCE_TAG {
+            return Some(InlineValue::Elsewhere(value.try_into().ok()?));
         }
-        next_element(&mut self.bytes).and_then(inline_value)
+        Some(InlineValue::Here(value))
     }
 }
-
-impl<'a> InlineIter<'a> {
-    #[inline(never)]
-    fn next_packed(&mut self) -> Option<InlineValue<'a>> {
-        if self.form != FORM_WORDS {
-            return packed::text(self.form, std::mem::take(&mut self.bytes)).map(InlineValue::Text);
-        }
-        if !self.listed.is_empty() {
-            return next_element(&mut self.listed).and_then(inline_value);
-        }
-        let (octet, rest) = self.bytes.split_first()?;
-        match words::meaning(*octet) {
-            Some(words::Meaning::Word(word)) => {
-                self.bytes = rest;
-                Some(InlineValue::Here(word))
-            }
-            Some(words::Meaning::List(list)) => {
-                (self.bytes, self.listed) = (rest, list);
-                next_element(&mut self.listed).and_then(inline_value)
-            }
-            None if [Tag::OCTET_STRING.0, REFERENCE_TAG].contains(octet) => {
-                next_element(&mut self.bytes).and_then(inline_value)
-            }
-            None => None,
-        }
-    }
-}
-
-/// Removes the first element from the encoded values and references, and returns its tag and octets.
-#[inline(always)]
-fn next_element<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
-    let (&tag, rest) = bytes.split_first()?;
-    let (length, header) = match *rest.first()? {
-        short @ ..=0x7f => (usize::from(short), 1),
-        0x81 => (usize::from(*rest.get(1)?), 2),
-        _ => (usize::from(*rest.get(1)?) << 8 | usize::from(*rest.get(2)?), 3),
-    };
-    let (value, rest) = rest.get(header..)?.split_at_checked(length)?;
-    *bytes = rest;
-    Some((tag, value))
-}
-
-#[inline]
-fn inline_value((tag, octets): (u8, &[u8])) -> Option<InlineValue<'_>> {
-    if tag == REFERENCE_TAG {
-        return Some(InlineValue::Elsewhere(octets.try_into().ok()?));
-    }
-    Some(InlineValue::Here(octets))
-}
-
-/// Appends a value, or the reference to it.
-fn put_value(content: &mut Vec<u8>, value: &InlineValue<'_>) {
-    let (tag, bytes) = tagged(value);
-    content.push(tag);
-    // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
-    match bytes.len().to_be_bytes() {
-        [.., 0, short @ ..=0x7f] => content.push(short),
-        [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
-        [.., high, low] => content.extend_from_slice(&[0x82, high, low]),
-    }
-    content.extend_from_slice(bytes);
-}
-
-/// Returns the tag and the octets of a value or a reference.
-fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
-    match value {
-        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
-        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
-        InlineValue::Text(text) => (Tag::OCTET_STRING.0, text.as_bytes()),
-    }
-}
-
-const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);
 
 #[cfg(test)]
 mod tests {
@@ -656,8 +506,7 @@ mod tests {
     const LONG: [u8; 700] = [b'l'; 700];
 
     fn sample() -> StoredEntry {
-        let mut entry =
-            StoredEntry::of(&EntryRow { position: 77, heads: &[], contents: &[], version: VERSION });
+        let mut entry = StoredEntry::of(&EntryRow { position: 77, heads: &[], contents: &[] });
         let short = [InlineValue::Here(b"one"), InlineValue::Here(b"")];
         entry.set(AttrId(3), Some(EncodedAttribute::inline(AttrId(3), &short)));
         let mixed = [InlineValue::Here(&LONG), InlineValue::Elsewhere([7; 16])];
@@ -685,7 +534,8 @@ mod tests {
         assert_eq!(entry.find(AttrId(4)), Some(Content::Table));
         assert_eq!(entry.find(AttrId(5)), Some(Content::Links));
         let Content::Inline(values) = row.find(AttrId(3)).unwrap().content else { panic!("not inline") };
-        assert_eq!(values.octet_strings().unwrap().0, b"\x04\x03one\x04\x00");
+        assert!(!values.is_mixed);
+        assert_eq!(values.bytes, b"\x04\x03one\x04\x00");
         assert_eq!(row.find(AttrId(9)), None);
     }
 
@@ -717,9 +567,8 @@ mod tests {
             let mut attributes = row.attributes();
             let mut low = LowNumbers::default();
             ids.iter().for_each(|id| low.insert(*id));
-            let found: Vec<_> = std::iter::from_fn(|| attributes.next_where(low, |id| ids.contains(&id)))
-                .map(|(id, located)| AttributeRow { id, content: located.content() })
-                .collect();
+            let found: Vec<_> =
+                std::iter::from_fn(|| attributes.next_where(low, |id| ids.contains(&id))).collect();
             assert_eq!(found, expected, "{ids:?}");
         }
     }

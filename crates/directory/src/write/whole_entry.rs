@@ -3,6 +3,7 @@
 //! An add and a delete know every attribute without reading the old state. The row is therefore written in one step
 //! (or taken as it is), and the index rows of all attributes are collected and sorted by page. Applying the changes
 //! value by value would be far slower.
+//! rows, and more of a delete's.
 
 use store::Batch;
 
@@ -16,7 +17,7 @@ use crate::model::record::{Add, Value, ValueChangeKind};
 use crate::model::rows::{ENTRIES, EntryId, VALUES, id_key, value_key};
 use crate::tree::damaged_row;
 use crate::tree::entry_rows::ChangedEntry;
-use crate::tree::stored_values::whole_value;
+use crate::tree::stored_values::large_value;
 use crate::write::values::{change, store_inline};
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -115,12 +116,15 @@ pub(crate) fn remove(
             }
         };
         for value in values.iter() {
-            if !parts.is_empty() {
-                let value = whole_value(batch, id, def.id, &value)?;
-                rows_of(&catalog.schema, def, parts, value, &mut index_rows);
-            }
-            if let InlineValue::Elsewhere(hash) = value {
-                batch.delete(VALUES, &value_key(id, def.id, &hash))?;
+            match value {
+                InlineValue::Here(value) => rows_of(&catalog.schema, def, parts, value, &mut index_rows),
+                InlineValue::Elsewhere(hash) => {
+                    if !parts.is_empty() {
+                        let value = large_value(batch, id, def.id, &hash)?;
+                        rows_of(&catalog.schema, def, parts, value, &mut index_rows);
+                    }
+                    batch.delete(VALUES, &value_key(id, def.id, &hash))?;
+                }
             }
         }
     }

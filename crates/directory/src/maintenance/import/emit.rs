@@ -86,21 +86,10 @@ impl Preparer<'_> {
                 .try_for_each(|(value, normal)| rows.plain(VALUES, &value_key(id, def.id, normal), value))?;
             return Ok(());
         }
-        if values.clone().all(|(value, _)| value.len() <= INLINE_VALUE_MAX) {
-            row.inline(def.id, values.map(|(value, _)| InlineValue::Here(value)));
-            return Ok(());
+        for (value, _) in values.clone().filter(|(value, _)| value.len() > INLINE_VALUE_MAX) {
+            rows.plain(VALUES, &value_key(id, def.id, &value_hash(value)), value)?;
         }
-        let mut inline = Vec::with_capacity(count);
-        for (value, _) in values {
-            if value.len() <= INLINE_VALUE_MAX {
-                inline.push(InlineValue::Here(value));
-                continue;
-            }
-            let hash = value_hash(value);
-            rows.plain(VALUES, &value_key(id, def.id, &hash), value)?;
-            inline.push(InlineValue::Elsewhere(hash));
-        }
-        row.inline(def.id, inline.iter().copied());
+        row.inline(def.id, values.map(|(value, _)| inline(value)));
         Ok(())
     }
 }
@@ -141,6 +130,14 @@ pub(super) fn emit_pieces(
         }
     });
     Ok(outcome?)
+}
+
+fn inline(value: &[u8]) -> InlineValue<'_> {
+    if value.len() <= INLINE_VALUE_MAX {
+        InlineValue::Here(value)
+    } else {
+        InlineValue::Elsewhere(value_hash(value))
+    }
 }
 
 /// Fields of an entry for `nodes`, except its superior, and the place of its record.

@@ -1,11 +1,12 @@
 //! Writing of entry rows: whole rows attribute by attribute, and rows in memory of which some attributes change.
 
-use std::borrow::Cow;
 use std::ops::Range;
+
+use ber::Tag;
 
 use super::{
     Attributes, CHECKED_FROM, Content, EntryRow, FIXED_SIZE, FORM_INLINE, FORM_LINKS, FORM_MIXED, FORM_TABLE,
-    InlineValue, REFERENCE_TAG, VERSION, VERSION_PLAIN, packed, put_value, tagged,
+    InlineValue, REFERENCE_TAG, VERSION,
 };
 use crate::model::codec::{Decoder, put_varint};
 use crate::model::rows::AttrId;
@@ -44,14 +45,6 @@ pub struct EncodedAttribute {
 impl EncodedAttribute {
     /// Encodes an attribute whose values are in the row, or referred to by their hash.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        let mut content = Vec::new();
-        if let Some(form) = packed::put(&mut content, values.iter().copied()) {
-            let mut bytes = Vec::with_capacity(8 + content.len());
-            put_head(&mut bytes, id, (form, values.len(), content.len()));
-            let head_len = as_u32(bytes.len());
-            bytes.extend_from_slice(&content);
-            return EncodedAttribute { bytes, head_len };
-        }
         // Most heads take four octets; each value has two or three octets before it.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
@@ -84,16 +77,8 @@ impl EncodedAttribute {
 }
 
 impl StoredEntry {
-    /// Copies a row. Values of a row of an earlier version are packed.
+    /// Copies a row.
     pub fn of(row: &EntryRow<'_>) -> StoredEntry {
-        let mut copy = StoredEntry::copy_of(row);
-        if row.version != VERSION {
-            copy.pack();
-        }
-        copy
-    }
-
-    fn copy_of(row: &EntryRow<'_>) -> StoredEntry {
         let mut attributes = Vec::with_capacity(24);
         let mut rest = row.attributes();
         let (mut head, mut content) = (0, as_u32(row.heads.len()));
@@ -104,21 +89,6 @@ impl StoredEntry {
             (head, content) = (head_end, content_end);
         }
         StoredEntry { position: row.position, row: [row.heads, row.contents].concat(), attributes }
-    }
-
-    #[cold]
-    fn pack(&mut self) {
-        for place in 0..self.attributes.len() {
-            let Some((id, known)) = self.attributes.get(place) else { return };
-            let (head, contents) = self.bytes(known);
-            let content = Attributes { heads: Decoder(head), contents }.next().map(|known| known.content);
-            let Some(Content::Inline(values)) = content else { continue };
-            let values: Vec<_> = values.iter().collect();
-            let packed = AttributePlace::Here(EncodedAttribute::inline(*id, &values));
-            if let Some((_, known)) = self.attributes.get_mut(place) {
-                *known = packed;
-            }
-        }
     }
 
     /// Returns the encoded row.
@@ -221,15 +191,6 @@ impl RowWriter {
         id: AttrId,
         values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone,
     ) {
-        let start = self.out.len();
-        if let Some(form) = packed::put(&mut self.out, values.clone()) {
-            return put_head(&mut self.heads, id, (form, values.len(), self.out.len() - start));
-        }
-        self.plain(id, values);
-    }
-
-    /// Like [`inline`](RowWriter::inline), without packing.
-    fn plain<'v>(&mut self, id: AttrId, values: impl ExactSizeIterator<Item = InlineValue<'v>> + Clone) {
         put_inline_head(&mut self.heads, id, values.clone());
         put_values(&mut self.out, values);
     }
@@ -266,37 +227,6 @@ fn as_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Returns the row with its values packed.
-pub(crate) fn of_current_version<'r>(row: &EntryRow<'_>, bytes: &'r [u8]) -> Cow<'r, [u8]> {
-    match row.version {
-        VERSION => Cow::Borrowed(bytes),
-        _ => Cow::Owned(StoredEntry::of(row).encode()),
-    }
-}
-
-/// Returns the row without packed values, as earlier versions wrote it: rows that mean the same are the same. A damaged
-/// row is returned as it is.
-pub(crate) fn plain(bytes: &[u8]) -> Cow<'_, [u8]> {
-    let Some(row) = EntryRow::decode(bytes).filter(|row| row.version != VERSION_PLAIN) else {
-        return Cow::Borrowed(bytes);
-    };
-    let mut plain = RowWriter::begin(Vec::with_capacity(2 * bytes.len()), row.position);
-    if let Some(version) = plain.out.first_mut() {
-        *version = VERSION_PLAIN;
-    }
-    for attribute in row.attributes() {
-        match attribute.content {
-            Content::Table => plain.table(attribute.id),
-            Content::Links => plain.links(attribute.id),
-            Content::Inline(values) => {
-                let values: Vec<_> = values.iter().collect();
-                plain.plain(attribute.id, values.iter().copied());
-            }
-        }
-    }
-    Cow::Owned(plain.finish())
-}
-
 /// Appends the head of an attribute with these values.
 fn put_inline_head<'v>(
     head: &mut Vec<u8>,
@@ -310,23 +240,38 @@ fn put_inline_head<'v>(
         is_mixed |= tag == REFERENCE_TAG;
         size += 2 + usize::from(bytes.len() > 0x7f) + usize::from(bytes.len() > 0xff) + bytes.len();
     }
-    put_head(head, id, (if is_mixed { FORM_MIXED } else { FORM_INLINE }, count, size));
-}
-
-/// Appends the head of an attribute: its form, number of values and size.
-fn put_head(head: &mut Vec<u8>, id: AttrId, (form, count, size): (u8, usize, usize)) {
     put_varint(head, u64::from(id.0));
-    head.push(form);
+    head.push(if is_mixed { FORM_MIXED } else { FORM_INLINE });
     put_varint(head, count as u64);
     put_varint(head, size as u64);
 }
 
 /// Appends the content of an attribute with these values.
 fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
-    values.for_each(|value| put_value(content, &value));
+    for value in values {
+        let (tag, bytes) = tagged(&value);
+        content.push(tag);
+        // Inline values are at most INLINE_VALUE_MAX long, so two length octets suffice.
+        match bytes.len().to_be_bytes() {
+            [.., 0, short @ ..=0x7f] => content.push(short),
+            [.., 0, medium] => content.extend_from_slice(&[0x81, medium]),
+            [.., high, low] => content.extend_from_slice(&[0x82, high, low]),
+        }
+        content.extend_from_slice(bytes);
+    }
 }
 
 /// Appends the head of an attribute without content.
 fn put_empty(head: &mut Vec<u8>, id: AttrId, form: u8) {
-    put_head(head, id, (form, 0, 0));
+    put_varint(head, u64::from(id.0));
+    head.extend_from_slice(&[form, 0, 0]);
 }
+
+fn tagged<'v>(value: &'v InlineValue<'_>) -> (u8, &'v [u8]) {
+    match value {
+        InlineValue::Here(bytes) => (Tag::OCTET_STRING.0, bytes),
+        InlineValue::Elsewhere(key) => (REFERENCE_TAG, key),
+    }
+}
+
+const _: () = assert!(crate::model::limits::INLINE_VALUE_MAX < 0x1_0000);
