@@ -81,7 +81,9 @@ fn structures(number: u8) -> Vec<Vec<u8>> {
     let certificate = vec![0x30, 9, 0x30, 7, 2, 1, number, 0x30, 0, 0x30, 0];
     let list = [&[0x30, 21, 0x30, 19, 0x30, 0, 0x30, 0, 0x17, 13][..], b"261120133441Z"].concat();
     let pair = [&[0x30, 13, 0xa0, 11][..], &certificate].concat();
-    vec![certificate, list, pair]
+    let body = [2, 1, 1, 0x30, 0, 0xa0, 0, 0x30, 0, 2, 1, number, 0x30, 0, 0x30, 0];
+    let attribute_certificate = [&[0x30, 23, 0x30, 16][..], &body, &[0x30, 0, 3, 1, 0]].concat();
+    vec![certificate, list, pair, attribute_certificate]
 }
 
 /// An attribute type for each syntax that there is: `rt0`, `rt1` and so on.
@@ -122,7 +124,7 @@ impl Maker {
             let candidate = match self.random.u8(..6) {
                 0 => self.text(200).into_bytes(),
                 1 => (0..self.random.usize(..300)).map(|_| self.random.u8(..)).collect(),
-                2 => structures(self.random.u8(1..120)).swap_remove(self.random.usize(..3)),
+                2 => structures(self.random.u8(1..120)).swap_remove(self.random.usize(..4)),
                 // Long enough to be kept outside of the entry.
                 3 => "long ".repeat(self.random.usize(1..600)).into_bytes(),
                 _ => SAMPLES[self.random.usize(..SAMPLES.len())].as_bytes().to_vec(),
