@@ -1,10 +1,7 @@
 //! The web console and SCIM: connections without end, slow heads and bodies, large bodies, floods of sign-ins, cookies
-//! of others, sessions that have expired, requests of other sites, hostile values, and a writer that is slow or has
-//! stopped. A browser is answered meanwhile.
+//! of others, requests of other sites, hostile values, and a writer that has stopped. A browser is answered meanwhile.
 
 mod pages;
-mod sessions;
-mod writers;
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
@@ -50,8 +47,6 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
         "other-sites",
         "values",
         "dead-writer",
-        "slow-writer",
-        "expired-sessions",
         "scim",
     ]
     .map(|name| format!("web/{name}"));
@@ -71,10 +66,8 @@ pub(crate) fn run(plan: &Plan, report: &mut Report) {
     report.attack(&names[4], || attack(&|pando| pages::cookies(pando, &cookies)));
     report.attack(&names[5], || attack(&pages::other_sites));
     report.attack(&names[6], || attack(&pages::values));
-    report.attack(&names[7], || writers::dead(&scratch));
-    report.attack(&names[8], || writers::slow(&scratch));
-    report.attack(&names[9], || sessions::expired(&scratch));
-    report.attack(&names[10], || attack(&|pando| scim(pando, plan.count(20, 500))));
+    report.attack(&names[7], || pages::dead_writer(&scratch));
+    report.attack(&names[8], || attack(&|pando| scim(pando, plan.count(20, 500))));
 }
 
 /// The part of the node file with the console and SCIM.
