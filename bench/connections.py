@@ -13,7 +13,6 @@ null responder's rise plus 10%; at most 1 KB of private memory for an idle conne
 ./dev bench connections builds what is needed. About five minutes with the defaults.
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -23,7 +22,7 @@ import shutil
 import subprocess
 import sys
 
-from shared import free_port, listening
+from shared import free_port, listening, measurement
 
 PANDO = "target/release/pando"
 SUFFIX = "dc=example,dc=com"
@@ -44,13 +43,10 @@ uid = ["equality"]
 
 
 def options():
-    parser = argparse.ArgumentParser(description="Pando and the null responder under more and more connections.")
+    parser = measurement("Pando and the null responder under more and more connections.", "connections", seconds=10)
     parser.add_argument("--entries", type=int, default=100_000)
     parser.add_argument("--steps", default="64,500,3200,10000,19000,32000,64000,100000")
     parser.add_argument("--per-process", type=int, default=19_000, help="connections of a server process")
-    parser.add_argument("--seconds", type=int, default=10)
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev/connections"))
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
     return parser.parse_args()
 
 

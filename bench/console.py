@@ -11,12 +11,10 @@ Wanted: a first page within 100 ms and 100 KB; consoles and scraper take less th
     ./dev bench console --entries 1000000
 """
 
-import argparse
 import contextlib
 import http.client
 import json
 import os
-import pathlib
 import re
 import shutil
 import statistics
@@ -26,7 +24,7 @@ import threading
 import time
 import urllib.parse
 
-from shared import end, finish, free_port, start
+from shared import end, finish, free_port, measurement, start
 
 SUFFIX = "dc=example,dc=com"
 ADMIN = f"cn=admin,{SUFFIX}"
@@ -56,14 +54,11 @@ PAGES = [
 
 
 def options():
-    parser = argparse.ArgumentParser(description="The console over a large directory.")
+    parser = measurement("The console over a large directory.", "console", seconds=10)
     parser.add_argument("--program", default="target/release/pando")
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--consoles", type=int, default=10)
     parser.add_argument("--rounds", type=int, default=5, help="turns of each kind")
-    parser.add_argument("--seconds", type=int, default=10, help="duration of each turn")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev/console"))
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
     return parser.parse_args()
 
 

@@ -15,7 +15,6 @@ take turns in every round; a line has the medians of the rounds, and the lowest 
     ./dev bench data-rules -o results.json
 """
 
-import argparse
 import contextlib
 import json
 import os
@@ -29,7 +28,7 @@ import subprocess
 import sys
 import time
 
-from shared import bind_request, cpu_seconds, element, finish, free_port, head, listening
+from shared import bind_request, cpu_seconds, element, finish, free_port, head, listening, measurement
 
 SUFFIX = "dc=example,dc=com"
 ADMIN = f"cn=admin,{SUFFIX}"
@@ -43,16 +42,13 @@ USER = f"uid=user.{{n}},ou=people,{SUFFIX}"
 
 
 def options():
-    parser = argparse.ArgumentParser(description="Cost of nested groups, unique values and transactions.")
+    parser = measurement("Cost of nested groups, unique values and transactions.", "data-rules", seconds=4)
     parser.add_argument("--program", default="target/release/pando")
     parser.add_argument("--only", default="nested,million,unique,transactions")
     parser.add_argument("--peers", default="ds389,slapd", help="servers to compare nested groups with; may be empty")
     parser.add_argument("--users", type=int, default=100_000)
     parser.add_argument("--million", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=4, help="duration of each measurement")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev/data-rules"))
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
     return parser.parse_args()
 
 

@@ -12,7 +12,6 @@ A data file of 100,000,000 entries takes about 60 GB, and the backup a fifth of 
     ./dev bench large --entries 50000000
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -23,7 +22,7 @@ import sys
 import threading
 import time
 
-from shared import free_port, start
+from shared import free_port, measurement, start
 
 PASSWORD = "large-password"
 SETTINGS = """suffixes = ["c=BA"]
@@ -57,14 +56,11 @@ MODIFY = 'changes = ["replace sn: changed-{n}"]'
 
 
 def options():
-    parser = argparse.ArgumentParser(description="Load and serve a large directory, and measure each step.")
+    parser = measurement("Load and serve a large directory, and measure each step.", "large", seconds=30)
     parser.add_argument("--program", default="target/release/pando")
     parser.add_argument("--entries", type=int, default=50_000_000)
     parser.add_argument("--memory", type=int, default=2048, help="memory of the import, in MiB")
-    parser.add_argument("--seconds", type=int, default=30, help="duration of each measurement")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev/large"))
     parser.add_argument("--no-backup", action="store_true", help="leave out the backup")
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
     return parser.parse_args()
 
 

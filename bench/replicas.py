@@ -18,7 +18,6 @@ consumers at least 97%, 93% and 80% of the rate.
     ./dev bench replicas -o results.json
 """
 
-import argparse
 import json
 import os
 import pathlib
@@ -32,7 +31,7 @@ import sys
 import threading
 import time
 
-from shared import bind_request, cpu_seconds, element, end, finish, free_port, head, listening, start
+from shared import bind_request, cpu_seconds, element, end, finish, free_port, head, listening, measurement, start
 
 ADMIN = "cn=admin"
 PASSWORD = "replicas-password"
@@ -69,16 +68,13 @@ GOALS = {1: 97, 10: 93, 100: 80}
 
 
 def options():
-    parser = argparse.ArgumentParser(description="First copy, lag and cost of replicas.")
+    parser = measurement("First copy, lag and cost of replicas.", "replicas", seconds=20)
     parser.add_argument("--program", default="target/release/pando")
     parser.add_argument("--only", default="copy,lag,rate")
     parser.add_argument("--entries", type=int, default=1_000_000)
     parser.add_argument("--rate", type=int, default=1_000, help="changes a second while the lag is measured")
     parser.add_argument("--consumers", default="0,1,10,100")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--seconds", type=int, default=20, help="duration of each measurement")
-    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev/replicas"))
-    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
     return parser.parse_args()
 
 

@@ -1,5 +1,6 @@
 """What the measurements of this folder share: servers on free ports, what they use, and a few octets of LDAP."""
 
+import argparse
 import contextlib
 import os
 import pathlib
@@ -7,6 +8,15 @@ import socket
 import subprocess
 import sys
 import time
+
+
+def measurement(description, name, seconds):
+    """Returns the parser of a measurement's options, with those that all of them have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--seconds", type=int, default=seconds, help="duration of each measurement")
+    parser.add_argument("--folder", type=pathlib.Path, default=pathlib.Path(".dev") / name)
+    parser.add_argument("-o", "--output", type=pathlib.Path, help="results as JSON")
+    return parser
 
 
 def free_port():
