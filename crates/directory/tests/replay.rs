@@ -231,8 +231,8 @@ fn trees_come_and_go(d: &mut TestDirectory) {
     }
 }
 
-/// Makes values links that entries have had as text: of entries that a client changes before, of deleted ones that
-/// come back, and of those that the writer comes to. Entries that they name are renamed and deleted meanwhile.
+/// Turns values that were text into links. A client changes some of the entries first, some deleted entries come back,
+/// and the writer converts the others. Meanwhile the entries that the values name are renamed and deleted.
 fn plain_values_become_links(d: &mut TestDirectory) {
     let base = testing::SUFFIX;
     let ok =
