@@ -1,10 +1,9 @@
-//! [`Fault`]: a rule by which system calls fail or take long.
+//! [`Fault`]: a rule by which system calls fail.
 
 use std::ffi::OsString;
 use std::fmt::{self, Display, Formatter};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 use crate::library;
 
@@ -29,26 +28,13 @@ pub enum FaultCall {
     Random,
     /// Waiting for events. It hangs as long as the rule matches, and then fails.
     Wait,
-    /// Reading the monotonic clock, which cannot fail: see [`Fault::clock_ahead`].
-    Clock,
-}
-
-/// Effect of a rule.
-#[derive(Debug, Clone, Copy)]
-enum Effect {
-    /// The call does nothing, and returns this system error number.
-    Error(i32),
-    /// The call waits first.
-    Delay(Duration),
-    /// The clock is ahead by so many seconds.
-    Ahead(u32),
 }
 
 /// A rule: which calls fail, and how. One that names only a call fails all of them.
 #[derive(Debug, Clone)]
 pub struct Fault {
     call: FaultCall,
-    effect: Effect,
+    errno: i32,
     thread: Option<String>,
     path: Option<String>,
     from: Option<u64>,
@@ -59,21 +45,7 @@ pub struct Fault {
 impl Fault {
     /// Every such call fails with a system error number.
     pub fn new(call: FaultCall, errno: i32) -> Fault {
-        Fault::with(call, Effect::Error(errno))
-    }
-
-    /// Every such call waits, in whole milliseconds, and is then carried out.
-    pub fn delay(call: FaultCall, delay: Duration) -> Fault {
-        Fault::with(call, Effect::Delay(delay))
-    }
-
-    /// The monotonic clock is ahead.
-    pub fn clock_ahead(seconds: u32) -> Fault {
-        Fault::with(FaultCall::Clock, Effect::Ahead(seconds))
-    }
-
-    fn with(call: FaultCall, effect: Effect) -> Fault {
-        Fault { call, effect, thread: None, path: None, from: None, times: None, only_while: None }
+        Fault { call, errno, thread: None, path: None, from: None, times: None, only_while: None }
     }
 
     /// Only in threads whose name fits a pattern.
@@ -119,13 +91,8 @@ impl Display for Fault {
             FaultCall::Thread => "thread",
             FaultCall::Random => "random",
             FaultCall::Wait => "wait",
-            FaultCall::Clock => "clock",
         };
-        match self.effect {
-            Effect::Error(errno) => write!(out, "call={call},errno={errno}")?,
-            Effect::Delay(delay) => write!(out, "call={call},delay={}", delay.as_millis())?,
-            Effect::Ahead(seconds) => write!(out, "call={call},ahead={seconds}")?,
-        }
+        write!(out, "call={call},errno={}", self.errno)?;
         for (name, value) in [("thread", &self.thread), ("path", &self.path)] {
             if let Some(value) = value {
                 write!(out, ",{name}={value}")?;

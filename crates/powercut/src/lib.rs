@@ -48,11 +48,9 @@
 //!
 //! - `call`: `open` (and creating), `write` (and truncating, allocating), `sync` (and writes with `O_DSYNC`), `rename`,
 //!   `mmap`, `accept`, `thread` (creating one), `random` (getrandom), `wait` (epoll_wait, which hangs as long as the
-//!   rule matches), `clock` (clock_gettime of the monotonic clock)
+//!   rule matches)
 //! - `errno`: a number, or `EIO`, `ENOSPC`, `EDQUOT`, `EMFILE`, `ENFILE`, `ENOMEM`, `EAGAIN`, `EINTR`, `EACCES`,
 //!   `EROFS`
-//! - `delay`: instead of an error, milliseconds that the call waits before it is carried out
-//! - `ahead`: of `clock`, the seconds by which it is ahead
 //! - `thread`: pattern (fnmatch, `*` matches `/` too) for the calling thread's name, of which Linux keeps 15 bytes; any
 //!   if left out
 //! - `path`: pattern for the file's path, of a rename the new one; a socket's is `socket:[N]`; any if left out
