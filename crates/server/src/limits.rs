@@ -4,6 +4,8 @@
 //! module has the limits of connections, of queues and of waits. Those that an administrator may set (see
 //! [`crate::config`]) have their defaults here.
 
+pub(crate) mod bucket;
+pub(crate) mod follow;
 pub(crate) mod traces;
 
 use std::time::Duration;
@@ -70,47 +72,8 @@ pub const BACKUP_RECIPIENTS_MAX: usize = 50;
 /// Most bytes of the header of an encrypted file of a backup that are read, and of a file of identities.
 pub const BACKUP_HEADER_BYTES: u64 = 64 << 10;
 
-/// Bytes of a part of a file that is uploaded to a bucket, which are kept in memory.
-pub const BUCKET_PART_BYTES: usize = 16 << 20;
-
-/// Most parts of a file that S3 takes.
-pub const BUCKET_PARTS_MAX: usize = 10_000;
-
-/// Most bytes that are read of a small file of a bucket.
-pub const BUCKET_SMALL_BYTES: u64 = 64 << 10;
-
 /// Longest time to connect to another server over HTTP.
 pub const WEB_CONNECT: Duration = Duration::from_secs(10);
-
-/// Longest time until the head of a response to a request of at most one part.
-pub const BUCKET_REQUEST: Duration = Duration::from_secs(120);
-
-/// Most bytes of a response of a bucket that is not an object: a page of a list, or an error.
-pub const BUCKET_ANSWER_BYTES: u64 = 16 << 20;
-
-/// Most bytes of such responses from one list to the next: the list of some 300,000 objects.
-pub const BUCKET_LIST_BYTES: u64 = 128 << 20;
-
-/// Longest time without a byte of a response.
-pub const BUCKET_STALL: Duration = Duration::from_secs(30);
-
-/// Most repetitions of a request that failed for reasons that may pass.
-pub const BUCKET_RETRIES: usize = 8;
-
-/// Longest time for all attempts at a request.
-pub const BUCKET_RETRY_TIME: Duration = Duration::from_secs(150);
-
-/// Interval at which a request to a bucket looks whether the server stops.
-pub const BUCKET_STOP_LOOK: Duration = Duration::from_millis(200);
-
-/// Longest time to abort an upload.
-pub const BUCKET_ABORT: Duration = Duration::from_secs(5);
-
-/// Time without renewal after which the lock of a bucket is void.
-pub const BUCKET_LEASE: Duration = Duration::from_secs(1_800);
-
-/// Age of the lock of a bucket at which its holder renews it.
-pub const BUCKET_LEASE_RENEWED: Duration = Duration::from_secs(120);
 
 /// Most persistent searches at a time, by default. Further ones are answered busy.
 pub const PERSISTENT_SEARCHES_MAX: usize = 10_000;
@@ -796,62 +759,6 @@ pub const TLS_HANDSHAKE_SIZE_MAX: usize = 64 << 10;
 /// Largest file of certificates or keys, in octets.
 pub const TLS_FILE_SIZE_MAX: u64 = 16 << 20;
 
-/// Changes of a followed server that are made together, and their octets in memory.
-pub const FOLLOW_BATCH_CHANGES: usize = 512;
-/// See [`FOLLOW_BATCH_CHANGES`].
-pub const FOLLOW_BATCH_BYTES: usize = 1 << 20;
-
-/// Octets of changes of a followed server that wait for others, such as entries that come before their superiors.
-pub const FOLLOW_WAITING_BYTES_MAX: usize = 256 << 20;
-
-/// Octets of entries of a followed server that are kept until their group of changes ends, because they name others.
-pub const FOLLOW_LINKS_BYTES_MAX: usize = 64 << 20;
-
-/// Entries of a followed server that are remembered and logged as not copied; further ones are only counted.
-pub const FOLLOW_REJECTED_MAX: usize = 10_000;
-
-/// Interval between two checks of entries that a followed slapd may have changed without a message.
-pub const FOLLOW_RECHECK: Duration = Duration::from_secs(5);
-
-/// Interval between two later checks of the same entries: a busy slapd changes them late.
-pub const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
-
-/// Most entries that are read again at such a check.
-pub const FOLLOW_RECHECKED_MAX: usize = 10_000;
-
-/// Entries of a refresh of a followed server whose entryCSNs are remembered, the latest ones.
-pub const FOLLOW_NEWEST_MAX: usize = 100_000;
-
-/// Longest time without a message of the followed server before it is asked for one, and again until the connection
-/// counts as broken.
-pub const FOLLOW_SILENCE: Duration = Duration::from_secs(60);
-
-/// Longest wait for the followed server's network at each step of a connection.
-pub const FOLLOW_CONNECT: Duration = Duration::from_secs(30);
-
-/// Shortest and longest pause before the next connection to the followed server.
-pub const FOLLOW_RETRY_MIN: Duration = Duration::from_millis(250);
-/// See [`FOLLOW_RETRY_MIN`].
-pub const FOLLOW_RETRY_MAX: Duration = Duration::from_secs(60);
-
-/// Interval between questions for changes to a followed server that does not send them by itself.
-pub const FOLLOW_POLL: Duration = Duration::from_millis(500);
-
-/// Questions for changes, or cookies of a source that sends them, after which an entry that waits for others is given
-/// up.
-pub const FOLLOW_PATIENCE: u32 = 10;
-
-/// Most changes, and octets of changed attributes, of an answer to such a question.
-pub const FOLLOW_POLL_CHANGES: u32 = 1_000;
-/// See [`FOLLOW_POLL_CHANGES`].
-pub const FOLLOW_POLL_BYTES: u32 = 1 << 20;
-
-/// Entries that such a server sends at a time.
-pub const FOLLOW_PAGE_ENTRIES: u32 = 500;
-
-/// Interval at which a wait for the followed server looks whether the server stops.
-pub const FOLLOW_LOOK: Duration = Duration::from_millis(250);
-
 /// Interval between checks of the certificate files.
 pub const CERTIFICATE_WATCH: Duration = Duration::from_secs(10);
 
@@ -875,6 +782,3 @@ pub const CERTIFICATE_CLOCK_SKEW: Duration = Duration::from_secs(86_400);
 
 /// Longest time that a reload waits for all event loops to apply the new settings.
 pub const RELOAD_PATIENCE: Duration = Duration::from_secs(10);
-
-/// Time after which a process that replaced a void lock of a bucket reads whose lock it is.
-pub const BUCKET_LOCK_SETTLED: Duration = Duration::from_secs(1);

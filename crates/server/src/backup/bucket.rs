@@ -30,7 +30,7 @@ use crate::backup::bucket::lease::{Holding, Lease};
 use crate::backup::storage::{Claim, NewFile, ReadBack, Storage, UNREAD};
 use crate::backup::{BackupError, check_stop, failed};
 use crate::config::backup::BucketAddress;
-use crate::limits::{
+use crate::limits::bucket::{
     BUCKET_ABORT, BUCKET_PART_BYTES, BUCKET_PARTS_MAX, BUCKET_SMALL_BYTES, BUCKET_STOP_LOOK,
 };
 

@@ -25,7 +25,7 @@ use directory::{Directory, OperationError};
 pub(crate) use self::figures::{FollowFigures, FollowStage};
 use self::session::Session;
 use crate::config::FollowSettings;
-use crate::limits::{FOLLOW_RETRY_MAX, FOLLOW_RETRY_MIN};
+use crate::limits::follow::{FOLLOW_RETRY_MAX, FOLLOW_RETRY_MIN};
 use crate::workers::service::Service;
 use crate::workers::source_connection::SourceError;
 use crate::workers::writer::WriteQueue;

@@ -8,7 +8,7 @@ use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 
 use super::http::{Connector, KeptBytes};
 use crate::config::backup::BucketAddress;
-use crate::limits::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
+use crate::limits::bucket::{BUCKET_RETRIES, BUCKET_RETRY_TIME};
 
 /// Variable with the path of the file of credentials, the same as for Amazon's own tools.
 const FILE_VARIABLE: &str = "AWS_SHARED_CREDENTIALS_FILE";

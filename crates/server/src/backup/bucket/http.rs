@@ -16,7 +16,7 @@ use object_store::client::{
 };
 use tokio::time::{Instant, Sleep, sleep, timeout};
 
-use crate::limits::{BUCKET_ANSWER_BYTES, BUCKET_LIST_BYTES, BUCKET_REQUEST, BUCKET_STALL};
+use crate::limits::bucket::{BUCKET_ANSWER_BYTES, BUCKET_LIST_BYTES, BUCKET_REQUEST, BUCKET_STALL};
 use crate::web_client::{WebClient, web_client, with_causes};
 
 /// Mark of a request for an object, whose response is read as a stream. All other responses are kept whole, so their

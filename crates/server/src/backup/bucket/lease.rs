@@ -16,7 +16,7 @@ use tokio::time::sleep;
 use super::Shared;
 use crate::backup::storage::{Claim, LOCK};
 use crate::backup::{BackupError, failed};
-use crate::limits::{BUCKET_LEASE, BUCKET_LEASE_RENEWED, BUCKET_LOCK_SETTLED, BUCKET_SMALL_BYTES};
+use crate::limits::bucket::{BUCKET_LEASE, BUCKET_LEASE_RENEWED, BUCKET_LOCK_SETTLED, BUCKET_SMALL_BYTES};
 use crate::stamp::{Random, now_seconds};
 
 /// Most requests to create the lock.

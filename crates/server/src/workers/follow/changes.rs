@@ -17,7 +17,7 @@ use ldap::{
 
 use super::{FollowError, NO_ENTRY, source};
 use crate::config::FollowSettings;
-use crate::limits::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
+use crate::limits::follow::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
 
 type Result<T> = std::result::Result<T, FollowError>;
 

@@ -13,7 +13,7 @@ use directory::follow::{SourceAttribute, SourceEntry, doubtful};
 use ldap::{Control, ControlsBuf, Scope, SyncUuid, oids};
 
 use super::{Follow, FollowError, source};
-use crate::limits::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
+use crate::limits::follow::{FOLLOW_RECHECK, FOLLOW_RECHECK_LATE, FOLLOW_RECHECKED_MAX};
 
 /// Checks at an interval. Each reads what was in doubt since the check before the last one.
 struct Series {

@@ -10,7 +10,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use ldap::SyncUuid;
 
 use super::cookie;
-use crate::limits::FOLLOW_NEWEST_MAX;
+use crate::limits::follow::FOLLOW_NEWEST_MAX;
 
 /// The entries that were sent or named.
 #[derive(Default)]

@@ -6,7 +6,7 @@ use directory::Outcome;
 use directory::follow::SourceChange;
 use ldap::SyncUuid;
 
-use crate::limits::FOLLOW_REJECTED_MAX;
+use crate::limits::follow::FOLLOW_REJECTED_MAX;
 
 /// Entries that are not copied, which are logged once each.
 #[derive(Default)]

@@ -28,7 +28,7 @@ use super::recheck::Recheck;
 use super::refresh::Refresh;
 use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
-use crate::limits::{
+use crate::limits::follow::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_PATIENCE,
     FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
 };

@@ -10,7 +10,7 @@ use schema::Schema;
 
 use super::FollowError;
 use crate::config::FollowSettings;
-use crate::limits::FOLLOW_CONNECT;
+use crate::limits::follow::FOLLOW_CONNECT;
 use crate::workers::source_connection;
 
 type Result<T> = std::result::Result<T, FollowError>;

@@ -12,7 +12,7 @@ use client::Connection;
 use directory::follow::{at_and_below, has_entry};
 
 use super::*;
-use crate::limits::{FOLLOW_PATIENCE, FOLLOW_POLL};
+use crate::limits::follow::{FOLLOW_PATIENCE, FOLLOW_POLL};
 use crate::workers::follow::changes::{Change, ChangeList, Exchange};
 
 impl Session<'_> {
