@@ -4,6 +4,7 @@
 //! those that begin with `ldap.` and `pando.` are Pando's own.
 
 use data_encoding::HEXLOWER;
+use directory::follow::uuid_text;
 use ldap::ResultCode;
 use serde_json::{Value, json};
 
@@ -129,14 +130,6 @@ fn number(name: &str, value: u64) -> Value {
 
 fn nanos(micros: u64) -> String {
     (u128::from(micros) * 1_000).to_string()
-}
-
-fn uuid_text(uuid: &[u8; 16]) -> String {
-    let mut text = HEXLOWER.encode(uuid);
-    for place in [8, 13, 18, 23] {
-        text.insert(place, '-');
-    }
-    text
 }
 
 #[cfg(test)]

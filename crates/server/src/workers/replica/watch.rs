@@ -6,7 +6,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::Duration;
 
 use directory::{Directory, Requester};
 
@@ -54,7 +53,7 @@ impl Watch {
                 Err(error) => {
                     let supplier = &self.settings.supplier;
                     tracing::debug!(%supplier, "the former supplier does not say who writes: {error}");
-                    longer(pause)
+                    (pause * 2).min(REPLICA_RETRY_MAX)
                 }
             };
             control.pause(pause);
@@ -70,8 +69,4 @@ impl Watch {
         self.queue.submit(&mut vec![request]);
         true
     }
-}
-
-fn longer(pause: Duration) -> Duration {
-    (pause * 2).min(REPLICA_RETRY_MAX)
 }
