@@ -3,6 +3,7 @@
 use crate::support;
 
 use support::Scratch;
+use support::cluster::until;
 use support::page::Blocks;
 use support::root::was_run_as_root;
 
@@ -79,6 +80,9 @@ pub(crate) fn audit() {
     host.run(
         "ldapsearch -x -H ldap://127.0.0.1:1389 -D uid=ahuber,ou=people,dc=example,dc=com -w wrong || true",
     );
+    // The trail has an event some time after the answer.
+    let has_event = || host.run("pando audit --node node.toml --operation bind").stdout.contains("bind");
+    until("the event of the bind", || has_event().then_some(()));
     host.run(now).expect_output("bind");
     // It follows until its syslog server is gone.
     host.write("log.py", RECEIVER);
