@@ -27,7 +27,7 @@ fn seeds(count: u64) -> std::ops::Range<u64> {
 
 /// No acknowledged change is lost, none is decided twice, and all nodes end with equal data.
 #[test]
-fn every_seed_holds() {
+fn every_seed_of_real_nodes_holds() {
     let (mut sum, range) = (Figures::default(), seeds(6));
     let is_whole = range.clone().count() >= 6;
     for seed in range {

@@ -92,8 +92,10 @@ pub(crate) fn backup() {
     host.run("pando backup make --data /var/lib/pando /var/backups/pando");
     let said = host.run(page.block("pando backup list"));
     said.expect_output("1 files are whole");
-    // The page has a moment of its writer, and one of two hours ago.
-    let restore = page.block("pando restore").replace("2026-11-25T14:05:00Z", "$(date -u +%FT%TZ)");
+    // The page has a moment of its writer, and one of two hours ago. A moment of the backup is of a later second than
+    // the one in which its rows were read.
+    let next_second = "$(date -u -d '1 second' +%FT%TZ)";
+    let restore = page.block("pando restore").replace("2026-11-25T14:05:00Z", next_second);
     host.run(&restore);
     host.run("test -e /var/lib/pando-new/data.mdb");
     let sales = "ou=Sales,dc=example,dc=com";

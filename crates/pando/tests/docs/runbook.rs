@@ -56,7 +56,9 @@ pub(crate) fn each_section_of_the_runbook_does_what_it_says() {
     let said = shell(&scratch, &block(password, 0));
     let mut admin = pando.connect();
     assert!(admin.bind("cn=admin", said.trim_end()).unwrap().is_success());
-    assert!(shell(&scratch, &block(full, 0)).contains("data.mdb"));
+    // A file of the redo log that ends meanwhile is an error of du.
+    let sizes = format!("{} || [ $? = 1 ]", block(full, 0).trim_end());
+    assert!(shell(&scratch, &sizes).contains("data.mdb"));
 
     command(&["backup", "make", &backup], Some(&Pando::data(&scratch))).expect_code(0);
     replace(&mut admin, "cn=config", "pandoKeepDeletedSeconds", &["3600"]);
