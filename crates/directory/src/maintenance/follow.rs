@@ -10,7 +10,7 @@
 
 mod doubtful;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::ops::{Bound, ControlFlow};
 
 use ldap::{
@@ -22,7 +22,7 @@ use store::Direction;
 use uuid::Uuid;
 
 pub use self::doubtful::doubtful;
-use super::import::vendor::{Vendor, is_disabled, vendor};
+use super::import::vendor::{Vendor, is_disabled, left_out_name, vendor};
 use crate::access::{RequestContext, Requester};
 use crate::accounts::{COPIED_STATE, LOCKED_TIME};
 use crate::catalog::{VirtualAttribute, is_user_password, normal_value};
@@ -139,13 +139,19 @@ impl SourceEntry {
         ambiguous
     }
 
-    /// Removes attributes that are not copied: computed ones, and those without a meaning here. Clear passwords are
-    /// replaced by the stored form that the local entry has of them, or by a new one. Returns true if values name other
-    /// entries: see [`follow`].
+    /// Removes attributes that are not copied: computed ones, and those without a meaning here. Values of the latter
+    /// are counted by attribute in `left_out`, as the import counts them. Clear passwords are replaced by the stored
+    /// form that the local entry has of them, or by a new one. Returns true if values name other entries: see
+    /// [`follow`].
     ///
     /// # Errors
     /// The store failed.
-    pub fn adapt(&mut self, snapshot: &Snapshot, salt: &mut dyn FnMut() -> [u8; 16]) -> Result<bool> {
+    pub fn adapt(
+        &mut self,
+        snapshot: &Snapshot,
+        salt: &mut dyn FnMut() -> [u8; 16],
+        left_out: &mut BTreeMap<&'static str, u64>,
+    ) -> Result<bool> {
         let state = snapshot.state();
         let schema = &*state.catalog.schema;
         let mut is_locked = false;
@@ -157,6 +163,12 @@ impl SourceEntry {
                 Err(_) => match vendor(name) {
                     Some(Vendor::Disabled(form)) => {
                         is_locked |= attribute.values.iter().any(|value| is_disabled(form, value));
+                        false
+                    }
+                    Some(Vendor::LeftOut) => {
+                        if let Some(name) = left_out_name(name) {
+                            *left_out.entry(name).or_default() += attribute.values.len() as u64;
+                        }
                         false
                     }
                     Some(_) => false,

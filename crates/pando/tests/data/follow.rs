@@ -1,5 +1,7 @@
 //! A copy of another server's tree, which is kept up to date: from Debian's slapd, and from Pando.
 
+mod access_log;
+mod ds389;
 mod lists;
 mod mapped;
 mod proof;

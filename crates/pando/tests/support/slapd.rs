@@ -56,7 +56,16 @@ impl Slapd {
     /// # Panics
     /// When it does not start.
     pub fn restart(&mut self) {
+        self.restart_after(|| ());
+    }
+
+    /// Kills it, and starts it again on the same address after a step.
+    ///
+    /// # Panics
+    /// When it does not start.
+    pub fn restart_after(&mut self, step: impl FnOnce()) {
         self.server = None;
+        step();
         self.server = Some(self.peer.start_at(self.address).unwrap_or_else(|error| panic!("{error}")));
     }
 

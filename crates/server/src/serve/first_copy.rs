@@ -28,9 +28,9 @@ use crate::error::ServeError;
 use crate::open::Opened;
 use crate::telemetry::health::notify;
 use crate::workers::copy_state::CopyState;
-use crate::workers::follow::FollowError;
 use crate::workers::follow::changes::{ChangeList, Exchange};
 use crate::workers::follow::source::{self, connect, search};
+use crate::workers::follow::{FollowError, counts_text};
 
 /// Octets of text that are passed to the import at a time.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -88,7 +88,9 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
         (Err(error), _) => return Err(error),
         (Ok(imported), Ok(cookie)) if imported.entries > 0 => {
             let rejected = imported.rejected_count();
-            tracing::info!(source = %settings.url, entries = imported.entries, rejected, "the first copy is made");
+            let (source, entries) = (&settings.url, imported.entries);
+            let left_out = counts_text(&imported.left_out);
+            tracing::info!(%source, entries, rejected, values_left_out = left_out, "the first copy is made");
             if let Some(file) = &imported.rejects_file {
                 tracing::warn!(file = %file.display(), "entries of the source were not copied");
             }

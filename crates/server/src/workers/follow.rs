@@ -24,6 +24,7 @@ use directory::{Directory, OperationError};
 
 pub(crate) use self::figures::{FollowFigures, FollowStage};
 use self::session::Session;
+pub(crate) use self::session::counts_text;
 use crate::config::FollowSettings;
 use crate::limits::follow::{FOLLOW_RETRY_MAX, FOLLOW_RETRY_MIN};
 use crate::workers::service::Service;

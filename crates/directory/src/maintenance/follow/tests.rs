@@ -125,13 +125,16 @@ fn attributes_without_a_meaning_here_are_left_out() {
         ("entryCSN", &["x"]),
         ("memberOf", &["cn=x"]),
         ("nsAccountLock", &["TRUE"]),
-        ("aci", &["x"]),
+        ("ACI", &["x", "y"]),
+        ("auditContext", &["cn=accesslog"]),
         ("pwdFailureTime", &["20200101000000Z"]),
         ("shoeSize", &["x"]),
         ("userPassword", &["clear", "{SSHA}x"]),
     ];
     let SourceChange::Entry(mut source) = entry(1, "cn=one,dc=example,dc=com", given) else { panic!() };
-    assert!(!source.adapt(&directory.snapshot, &mut || [7; 16]).unwrap());
+    let mut left_out = BTreeMap::new();
+    assert!(!source.adapt(&directory.snapshot, &mut || [7; 16], &mut left_out).unwrap());
+    assert_eq!(left_out, BTreeMap::from([("aci", 2), ("auditContext", 1)]));
     let names: Vec<&str> = source.attributes.iter().map(|of| of.description.as_str()).collect();
     assert_eq!(names, ["cn", "shoeSize", "userPassword", "pwdAccountLockedTime"]);
     assert!(is_hashed(&source.attributes[2].values[0]));

@@ -66,7 +66,7 @@ const CONVERTED: &[(&str, Vendor)] = &[
 const LEFT_OUT: &[&str] = &[
     // OpenLDAP.
     "OpenLDAPaci saslAuthzTo saslAuthzFrom authzTo authzFrom entryExpireTimestamp pwdUniqueAttempts queryId \
-     olcLastBind deltaCRL dynlistMemberOf pwdLastChangedBy cachedResultsBy",
+     olcLastBind deltaCRL dynlistMemberOf pwdLastChangedBy cachedResultsBy auditContext",
     // 389 DS, Sun, Oracle, FreeIPA.
     "aci nsRole nsRoleDN nscpEntryDN nscpEntryWSI nsParentUniqueId entryid parentid dsEntryDN \
      nsds5ReplConflict nstombstoneCSN tombstoneNumSubordinates tombstoneSubordinates nsBackendSuffix \
@@ -177,9 +177,12 @@ pub(super) fn is_of_vendor(oid: &str) -> bool {
 /// Returns the handling of an attribute that the schema does not define.
 pub(in crate::maintenance) fn vendor(name: &str) -> Option<Vendor> {
     let converted = CONVERTED.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-    let left_out =
-        || left_out_names().any(|known| known.eq_ignore_ascii_case(name)).then_some(Vendor::LeftOut);
-    converted.map(|(_, vendor)| *vendor).or_else(left_out)
+    converted.map(|(_, vendor)| *vendor).or_else(|| left_out_name(name).map(|_| Vendor::LeftOut))
+}
+
+/// Returns the listed name of an attribute that is left out.
+pub(in crate::maintenance) fn left_out_name(name: &str) -> Option<&'static str> {
+    left_out_names().find(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Returns true if a value says that the account is disabled.
@@ -229,7 +232,9 @@ mod tests {
         for name in CONVERTED.iter().map(|(name, _)| *name).chain(left_out_names()) {
             assert!(seen.insert(name.to_ascii_lowercase()), "{name} occurs twice");
         }
-        assert_eq!(vendor("ACI"), Some(Vendor::LeftOut));
+        for name in ["ACI", "auditContext"] {
+            assert_eq!(vendor(name), Some(Vendor::LeftOut));
+        }
         assert_eq!(vendor("shoeSize"), None);
     }
 

@@ -1,9 +1,9 @@
 //! Sources without content synchronization: their list of changes names entries, which are then read.
 //!
 //! The list is asked again and again: the external change log of OpenDJ by its cookie, the retro change log of 389 DS
-//! and of Sun's servers by change numbers, and Active Directory by DirSync. What a change did is not repeated from the
-//! list: the entry is read as it is now, so nothing depends on the form in which a server describes changes. An entry
-//! that is no longer found is gone, or has left the content.
+//! and of Sun's servers by change numbers, the access log of slapd by CSNs, and Active Directory by DirSync. What a
+//! change did is not repeated from the list: the entry is read as it is now, so nothing depends on the form in which a
+//! server describes changes. An entry that is no longer found is gone, or has left the content.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,7 +15,7 @@ use ldap::{
     ResultCode, Scope, SearchEntry, SearchRequest, SelectionBuf, SyncUuid, oids,
 };
 
-use super::{FollowError, NO_ENTRY, source};
+use super::{FollowError, NO_ENTRY, cookie, source};
 use crate::config::FollowSettings;
 use crate::limits::follow::{FOLLOW_PAGE_ENTRIES, FOLLOW_POLL_BYTES, FOLLOW_POLL_CHANGES, FOLLOW_SILENCE};
 
@@ -28,6 +28,8 @@ enum Kind {
     Cookie,
     /// Retro change log, by number.
     Number,
+    /// Log of slapd's overlay accesslog, by CSN (slapo-accesslog(5)).
+    AccessLog,
     /// DirSync of Active Directory.
     DirSync,
 }
@@ -72,6 +74,7 @@ impl Kind {
         match self {
             Kind::Cookie => "opendj ",
             Kind::Number => "number ",
+            Kind::AccessLog => "accesslog ",
             Kind::DirSync => "dirsync ",
         }
     }
@@ -79,10 +82,32 @@ impl Kind {
     /// Attribute with the identifier of an entry.
     fn identifier(self) -> &'static str {
         match self {
-            Kind::Cookie => "entryUUID",
+            Kind::Cookie | Kind::AccessLog => "entryUUID",
             Kind::Number => "nsUniqueId",
             Kind::DirSync => "objectGUID",
         }
+    }
+
+    /// Attributes of a change: the identifier of its entry, its cookie, and the kind of change.
+    fn attributes(self) -> [&'static str; 3] {
+        match self {
+            Kind::Cookie => ["targetEntryUUID", "changeLogCookie", "changeType"],
+            Kind::AccessLog => ["reqEntryUUID", "entryCSN", "reqType"],
+            Kind::Number | Kind::DirSync => ["targetUniqueId", "changeNumber", "changeType"],
+        }
+    }
+
+    /// Text for a change without an identifier.
+    fn names_no_entry(self) -> FollowError {
+        FollowError::Source(match self {
+            Kind::AccessLog => {
+                "a change of the access log names no entry by its entryUUID: the source needs slapd 2.5 or later"
+            }
+            _ => {
+                "a change of the change log names no entry by its identifier: for 389 DS, let the retro change log \
+                 plugin record nsUniqueId as targetUniqueId (nsslapd-attribute)"
+            }
+        })
     }
 }
 
@@ -95,6 +120,7 @@ impl ChangeList {
             "lastExternalChangelogCookie",
             "lastChangeNumber",
             "defaultNamingContext",
+            "namingContexts",
         ];
         let Some(root) = connection.entry("", &names)? else { return Ok(None) };
         let has = |oid: &str| root.texts("supportedControl").iter().any(|known| known == oid);
@@ -109,7 +135,10 @@ impl ChangeList {
         } else if let (Some(base), Some(number)) = (text("changelog"), text("lastChangeNumber")) {
             (Kind::Number, base, number.into_bytes())
         } else {
-            return Ok(None);
+            match access_log(connection, &root.texts("namingContexts"))? {
+                Some(base) => (Kind::AccessLog, base, Vec::new()),
+                None => return Ok(None),
+            }
         };
         let (kind, base, newest) = found;
         Ok(Some(ChangeList { kind, base, newest }))
@@ -117,7 +146,7 @@ impl ChangeList {
 
     /// Returns true if a stored cookie is one of such a list.
     pub(super) fn is_cookie(stored: &[u8]) -> bool {
-        [Kind::Cookie, Kind::Number, Kind::DirSync]
+        [Kind::Cookie, Kind::Number, Kind::AccessLog, Kind::DirSync]
             .iter()
             .any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
@@ -134,12 +163,12 @@ impl ChangeList {
 
     /// Returns true if entries that another change makes wrong are to be read again, as those of slapd.
     pub(super) fn rechecks(stored: &[u8]) -> bool {
-        stored.starts_with(Kind::Cookie.word().as_bytes())
+        [Kind::Cookie, Kind::AccessLog].iter().any(|kind| stored.starts_with(kind.word().as_bytes()))
     }
 
     /// Returns a cookie of the present, to be asked for before the entries are read.
     pub(crate) fn newest(&self, exchange: &mut Exchange<'_>) -> Result<Vec<u8>> {
-        if self.kind != Kind::DirSync {
+        if !matches!(self.kind, Kind::DirSync | Kind::AccessLog) {
             return Ok(self.newest.clone());
         }
         let mut cookie = Vec::new();
@@ -163,7 +192,35 @@ impl ChangeList {
                 check_numbers(exchange, last)?;
                 Ok(polled)
             }
+            Kind::AccessLog => {
+                let after = match cookie {
+                    [] => String::new(),
+                    csn => format!("(entryCSN>={})", String::from_utf8_lossy(csn)),
+                };
+                let filter = format!("(&(objectClass=auditWriteObject)(reqResult=0){after})");
+                let polled = self.poll_log(exchange, cookie, &filter, None)?;
+                self.check_least_csn(exchange, cookie, &polled)?;
+                Ok(polled)
+            }
             Kind::DirSync => self.poll_objects(exchange, cookie),
+        }
+    }
+
+    /// Checks that the access log still has all changes after a CSN, once it was polled.
+    fn check_least_csn(&self, exchange: &mut Exchange<'_>, seen: &[u8], polled: &Polled) -> Result<()> {
+        let mut least = None;
+        exchange.entry(&self.base, &["minCSN"], &mut |log| {
+            least = value(log, "minCSN").map(<[u8]>::to_vec);
+        })?;
+        match least {
+            None if !polled.changes.is_empty() => Err(FollowError::Source(
+                "the access log shows no minCSN, so that a lack of changes would not be noticed: let the identity \
+                 read it",
+            )),
+            // The log was begun anew, and has no change yet.
+            None if !seen.is_empty() => Err(FollowError::CookieRefused),
+            Some(least) if !seen.is_empty() && *least > *seen => Err(FollowError::CookieRefused),
+            _ => Ok(()),
         }
     }
 
@@ -178,12 +235,9 @@ impl ChangeList {
             let value = Some(value);
             Control { oid: oids::CHANGE_LOG_COOKIE, critical: true, value }
         });
-        let (uuid, cookie) = match self.kind {
-            Kind::Cookie => ("targetEntryUUID", "changeLogCookie"),
-            _ => ("targetUniqueId", "changeNumber"),
-        };
+        let [uuid, cookie, change_type] = self.kind.attributes();
         let filter = FilterBuf::parse(filter).map_err(ClientError::Filter)?;
-        let selection = SelectionBuf::from_iter(["changeType", uuid, cookie]);
+        let selection = SelectionBuf::from_iter([change_type, uuid, cookie]);
         let (filter, selection) = (filter.as_filter(), selection.as_selection());
         let request = SearchRequest {
             size_limit: FOLLOW_POLL_CHANGES,
@@ -192,20 +246,24 @@ impl ChangeList {
         let mut polled = Polled::default();
         let controls = ControlsBuf::from_iter(control);
         let last = exchange.search(request, controls.as_controls(), &mut |entry| {
+            // The entry of the list itself has no cookie.
+            let Some(own) = value(entry, cookie) else { return Ok(()) };
+            if self.kind == Kind::AccessLog {
+                check_provider(polled.cookie.as_deref().unwrap_or(before), own)?;
+                if own <= before {
+                    return Ok(());
+                }
+            }
             let Some(id) = value(entry, uuid).and_then(identifier) else {
-                return match value(entry, cookie) {
-                    // The entry of the list itself.
-                    None => Ok(()),
-                    Some(_) => Err(FollowError::Source(
-                        "a change of the change log names no entry by its identifier: for 389 DS, let the retro change \
-                         log plugin record nsUniqueId as targetUniqueId (nsslapd-attribute)",
-                    )),
-                };
+                return Err(self.kind.names_no_entry());
             };
-            let kind = value(entry, "changeType").unwrap_or_default();
+            let kind = value(entry, change_type).unwrap_or_default();
             let may_be_moved = kind.eq_ignore_ascii_case(b"modrdn") || kind.eq_ignore_ascii_case(b"moddn");
             polled.changes.push(Change { uuid: id, may_be_moved });
-            polled.cookie = value(entry, cookie).map(<[u8]>::to_vec).or(polled.cookie.take());
+            // CSNs compare as texts. Each other list is in order.
+            if self.kind != Kind::AccessLog || polled.cookie.as_deref().is_none_or(|last| last < own) {
+                polled.cookie = Some(own.to_vec());
+            }
             Ok(())
         })?;
         let (code, diagnostic) = code(&last);
@@ -272,7 +330,7 @@ impl ChangeList {
     ) -> Result<Option<SourceEntry>> {
         let id = self.kind.identifier();
         let value = match self.kind {
-            Kind::Cookie => uuid_text(uuid),
+            Kind::Cookie | Kind::AccessLog => uuid_text(uuid),
             Kind::Number => in_groups(uuid),
             Kind::DirSync => little_endian(uuid).iter().map(|octet| format!("\\{octet:02x}")).collect(),
         };
@@ -385,6 +443,28 @@ impl Exchange<'_> {
     }
 }
 
+/// Returns the base of slapd's access log if one of these naming contexts is one.
+fn access_log(connection: &mut Connection, contexts: &[String]) -> Result<Option<String>> {
+    for context in contexts {
+        let Some(entry) = connection.entry(context, &["objectClass"])? else { continue };
+        if entry.texts("objectClass").iter().any(|class| class.eq_ignore_ascii_case("auditContainer")) {
+            return Ok(Some(context.clone()));
+        }
+    }
+    Ok(None)
+}
+
+/// Checks that a change has the provider of the last one: CSNs of several do not ascend in the log.
+fn check_provider(last: &[u8], csn: &[u8]) -> Result<()> {
+    let provider = |csn| std::str::from_utf8(csn).ok().and_then(cookie::sid);
+    match last.is_empty() || provider(last) == provider(csn) {
+        true => Ok(()),
+        false => Err(FollowError::Source(
+            "the access log has changes of several providers: load slapd's overlay syncprov, which this server follows",
+        )),
+    }
+}
+
 /// Checks that the retro change log still has the change after the number `seen`. If the log was
 /// trimmed or recreated, a search succeeds and finds the changes that are there.
 fn check_numbers(exchange: &mut Exchange<'_>, seen: u64) -> Result<()> {
@@ -487,6 +567,14 @@ mod tests {
         assert!(ChangeList::is_cookie(&stored) && !ChangeList::rechecks(&stored));
         assert!(!ChangeList::is_cookie(b"rid=001,csn=20261127090000.000001Z#000000#001#000000"));
         assert_eq!(list.own(b"opendj x"), None);
+    }
+
+    #[test]
+    fn an_access_log_is_of_one_provider() {
+        let [first, other] = ["001", "002"].map(|sid| format!("20261127090000.000001Z#000000#{sid}#000000"));
+        assert!(check_provider(b"", first.as_bytes()).is_ok());
+        assert!(check_provider(first.as_bytes(), first.as_bytes()).is_ok());
+        assert!(check_provider(first.as_bytes(), other.as_bytes()).is_err());
     }
 
     #[test]

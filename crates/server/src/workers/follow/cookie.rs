@@ -28,7 +28,7 @@ impl<'c> Csns<'c> {
 }
 
 /// Returns the server of a CSN: `TIME#COUNT#SID#MOD`.
-fn sid(csn: &str) -> Option<&str> {
+pub(super) fn sid(csn: &str) -> Option<&str> {
     csn.split('#').nth(2)
 }
 

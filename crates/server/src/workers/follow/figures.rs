@@ -100,10 +100,12 @@ impl FollowFigures {
     }
 }
 
-/// Returns the time of the newest CSN in a cookie of OpenLDAP's or Pando's form, in microseconds since 1970.
+/// Returns the time of the newest CSN in a cookie of OpenLDAP's or Pando's form, or of slapd's access log, in
+/// microseconds since 1970.
 fn newest_change(cookie: &[u8]) -> Option<i64> {
     let text = std::str::from_utf8(cookie).ok()?;
-    let csns = text.split(',').find_map(|field| field.strip_prefix("csn="))?;
+    let csns = text.split(',').find_map(|field| field.strip_prefix("csn="));
+    let csns = csns.or_else(|| text.strip_prefix("accesslog "))?;
     csns.split(';').filter_map(|csn| generalized_micros(csn.split('#').next()?.as_bytes())).max()
 }
 
@@ -117,6 +119,8 @@ mod tests {
         let second =
             b"rid=1,csn=20261127090000.000001Z#000000#001#000000;20261127090001.000000Z#000000#002#0";
         assert_eq!(newest_change(second).unwrap() - first.unwrap(), 999_999);
+        let logged = newest_change(b"accesslog 20261127090001.000000Z#000000#000#000000");
+        assert_eq!(logged.unwrap() - first.unwrap(), 999_999);
         assert_eq!(newest_change(b"ldap389#cn=x#5"), None);
     }
 }

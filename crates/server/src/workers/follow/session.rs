@@ -8,7 +8,7 @@
 
 mod polls;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -68,6 +68,8 @@ pub(super) struct Session<'f> {
     has_new_cookie: bool,
     /// Entries that are not copied.
     rejected: Rejected,
+    /// Numbers of values received that have no meaning here, by attribute.
+    left_out: BTreeMap<&'static str, u64>,
     recheck: Recheck,
     was_complete: bool,
     heard: Instant,
@@ -93,6 +95,7 @@ impl<'f> Session<'f> {
             cookie: Vec::new(),
             has_new_cookie: false,
             rejected: Rejected::default(),
+            left_out: BTreeMap::new(),
             recheck: Recheck::default(),
             was_complete: false,
             heard: Instant::now(),
@@ -246,12 +249,13 @@ impl<'f> Session<'f> {
         let snapshot = self.follow.directory.snapshot()?;
         source::map(&mut entry, &snapshot.state().catalog.schema, &self.follow.settings);
         let (random, mut failure) = (&mut self.random, None);
-        let has_links = entry.adapt(&snapshot, &mut || {
+        let mut salt = || {
             random.bytes().unwrap_or_else(|error| {
                 failure = Some(error);
                 [0; 16]
             })
-        })?;
+        };
+        let has_links = entry.adapt(&snapshot, &mut salt, &mut self.left_out)?;
         if failure.is_some() {
             return Err(FollowError::Source("the system gives no random numbers"));
         }
@@ -373,7 +377,9 @@ impl<'f> Session<'f> {
         self.flush()?;
         self.was_complete = true;
         self.follow.figures.set_stage(FollowStage::Following);
-        tracing::info!(source = %self.follow.settings.url, rejected = self.rejected.count(), "the copy is complete");
+        let (source, rejected) = (&self.follow.settings.url, self.rejected.count());
+        let left_out = counts_text(&self.left_out);
+        tracing::info!(%source, rejected, values_left_out = left_out, "the copy is complete");
         Ok(())
     }
 
@@ -536,6 +542,12 @@ impl<'f> Session<'f> {
         (self.cookie, self.has_new_cookie) = (Vec::new(), true);
         self.flush()
     }
+}
+
+/// Returns numbers of values by attribute, as messages show them.
+pub(crate) fn counts_text<N: std::fmt::Display>(counts: &BTreeMap<N, u64>) -> String {
+    let counts: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {count}")).collect();
+    counts.join(", ")
 }
 
 fn entry_csn(entry: &SearchEntry<'_>) -> Option<String> {

@@ -1,0 +1,47 @@
+//! Copies of a real 389 DS, by its content synchronization plug-in and by its retro change log.
+
+use super::*;
+use crate::support::ds389::RunningDs389;
+
+const RETRO: (&str, &[(&str, &str)]) =
+    ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
+
+/// Makes changes at random while the copy runs and while it is away, and compares both each time.
+#[track_caller]
+fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str) {
+    let (scratch, folder) = (Scratch::new(name), Scratch::new(&format!("{name}-source")));
+    let source = RunningDs389::with_plugins(&folder, &["uid:equality", "member:equality"], plugins);
+    let mut theirs = Connection::open(source.address()).unwrap();
+    assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
+    plant_more(&mut theirs);
+    // Attributes of its own, and those that name its entries in another way.
+    let own = ["nsUniqueId", "entryid", "parentid", "entryUUID", "dsEntryDN", "aci"];
+    let mut copy = follower(&scratch, source.address());
+    equal(&scratch, source.address(), &copy, &own);
+    assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
+    let mut changes = source_changes(theirs, false);
+    for round in 0..rounds(5) {
+        (0..40).for_each(|_| changes.make());
+        copy.kill();
+        (0..60).for_each(|_| changes.make());
+        copy = follower(&scratch, source.address());
+        (0..40).for_each(|_| changes.make());
+        equal(&scratch, source.address(), &copy, &own);
+        assert_eq!(figure(&copy, "Rejected"), "0", "round {round}: {}", copy.log());
+    }
+    assert!(figure(&copy, "Cookie").contains(cookie), "{}", figure(&copy, "Cookie"));
+    assert!(copy.stop().success());
+    command(&["verify", "--data", Pando::data(&scratch).to_str().unwrap()], None).expect_code(0);
+}
+
+#[test]
+#[ignore = "needs 389 DS, which ./dev test-peers installs"]
+fn content_synchronization_of_ds389() {
+    follows("follow-389-sync", &[RETRO, ("Content Synchronization", &[])], ":(objectClass=*)#");
+}
+
+#[test]
+#[ignore = "needs 389 DS, which ./dev test-peers installs"]
+fn the_retro_change_log_of_ds389() {
+    follows("follow-389-retro", &[RETRO], "number ");
+}
