@@ -21,7 +21,7 @@ use schema::{AttributeDescription, Schema, TypeId};
 use store::Direction;
 use uuid::Uuid;
 
-pub use self::doubtful::doubtful;
+pub use self::doubtful::{all_doubtful, doubtful};
 use super::import::vendor::{Vendor, is_disabled, left_out_name, vendor};
 use crate::access::{RequestContext, Requester};
 use crate::accounts::{COPIED_STATE, LOCKED_TIME};

@@ -2,9 +2,9 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// Duration of a connection.
@@ -26,6 +26,8 @@ pub struct Relay {
     is_over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
     held: Receiver<()>,
+    /// The clients' sides of all connections.
+    clients: Arc<Mutex<Vec<TcpStream>>>,
 }
 
 impl Relay {
@@ -37,12 +39,15 @@ impl Relay {
         let (sender, held) = channel();
         let own = Arc::clone(&is_over);
         let sent = Arc::<AtomicU64>::default();
+        let clients = Arc::<Mutex<Vec<TcpStream>>>::default();
+        let all = Arc::clone(&clients);
         let run = move || {
             for (number, client) in listener.incoming().enumerate() {
                 if own.load(Ordering::SeqCst) {
                     return;
                 }
                 let (client, server) = (client.unwrap(), TcpStream::connect(server));
+                all.lock().unwrap().push(client.try_clone().unwrap());
                 if let Ok(server) = server {
                     match lasts(number) {
                         Lasts::HeldAfterSent(most) => {
@@ -53,7 +58,14 @@ impl Relay {
                 }
             }
         };
-        Relay { address, is_over, thread: Some(std::thread::spawn(run)), held }
+        Relay { address, is_over, thread: Some(std::thread::spawn(run)), held, clients }
+    }
+
+    /// Cuts all connections.
+    pub fn cut(&self) {
+        for client in self.clients.lock().unwrap().drain(..) {
+            let _ = client.shutdown(Shutdown::Both);
+        }
     }
 
     /// Returns the address that clients connect to.

@@ -25,6 +25,9 @@ pub(crate) const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
 /// Most entries that are read again at such a check.
 pub(crate) const FOLLOW_RECHECKED_MAX: usize = 10_000;
 
+/// Most times that entries are read again at the end of a refresh, because others were renamed meanwhile.
+pub(crate) const FOLLOW_REREADS_MAX: usize = 10;
+
 /// Entries of a refresh of a followed server whose entryCSNs are remembered, the latest ones.
 pub(crate) const FOLLOW_NEWEST_MAX: usize = 100_000;
 

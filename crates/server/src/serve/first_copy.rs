@@ -3,8 +3,8 @@
 //! The entries are read by content synchronization without a cookie (RFC 4533), or by plain searches if the source has
 //! a list of changes, written as LDIF, and pass through the import. The cookie at their end is stored after the import,
 //! and the thread that follows continues there. Without it, after a crash in between, that thread compares everything.
-//! If the source fails, or sends no entry with the name of the base, the import changes nothing, and the thread copies
-//! the entries one by one.
+//! If the source fails after some entries, those are imported, and the thread copies the others one by one. If it sends
+//! no entry with the name of the base, the import changes nothing, and the thread copies all.
 
 use std::io::{self, Read};
 use std::sync::Arc;
@@ -86,7 +86,13 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
     match (imported, join(thread)?) {
         (_, Err(error)) if !matches!(error, FollowError::Stopping) => failed(settings, &error),
         (Err(error), _) => return Err(error),
-        (Ok(imported), Ok(cookie)) if imported.entries > 0 => {
+        (Ok(imported), Ok(None)) => {
+            let (source, entries) = (&settings.url, imported.entries);
+            tracing::info!(%source, entries, "a part of the first copy is made; the other entries are copied one by one");
+            // Those entries may lack only their superiors. The thread that follows reads them again.
+            imported.rejects_file.iter().try_for_each(std::fs::remove_file)?;
+        }
+        (Ok(imported), Ok(Some(cookie))) if imported.entries > 0 => {
             let rejected = imported.rejected_count();
             let (source, entries) = (&settings.url, imported.entries);
             let left_out = counts_text(&imported.left_out);
@@ -102,8 +108,8 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
 }
 
 fn failed(settings: &FollowSettings, error: &FollowError) {
-    tracing::warn!(source = %settings.url, "the source's entries cannot be read at once, so they will be copied one by \
-                                            one: {error}");
+    tracing::warn!(source = %settings.url, "the source's entries cannot all be read at once, so others will be copied \
+                                            one by one: {error}");
 }
 
 /// Returns the schema and the scheme of passwords of the directory if its naming context is empty.
@@ -133,9 +139,10 @@ fn store(config: Config, base: &str, state: &CopyState) -> Result<(), ServeError
 
 type Chunk = io::Result<Vec<u8>>;
 
-fn join(
-    thread: JoinHandle<Result<Vec<u8>, FollowError>>,
-) -> Result<Result<Vec<u8>, FollowError>, ServeError> {
+/// The cookie at the end of the content, or `None` if only a part was read.
+type ContentRead = Result<Option<Vec<u8>>, FollowError>;
+
+fn join(thread: JoinHandle<ContentRead>) -> Result<ContentRead, ServeError> {
     thread.join().map_err(|_| ServeError::Panicked("pando-first-copy".to_owned()))
 }
 
@@ -159,8 +166,8 @@ struct Reader {
 }
 
 impl Reader {
-    /// Passes on all entries, and returns the cookie.
-    fn run(mut self, mut connection: Connection, content: &Content) -> Result<Vec<u8>, FollowError> {
+    /// Passes on all entries, or those before a failure of the source.
+    fn run(mut self, mut connection: Connection, content: &Content) -> ContentRead {
         let outcome = self.read(&mut connection, content);
         if let Err(error) = &outcome {
             // So that the import changes nothing. It may have ended.
@@ -169,11 +176,19 @@ impl Reader {
         outcome
     }
 
-    fn read(&mut self, connection: &mut Connection, content: &Content) -> Result<Vec<u8>, FollowError> {
+    fn read(&mut self, connection: &mut Connection, content: &Content) -> ContentRead {
         let mut text = Vec::with_capacity(CHUNK_BYTES + CHUNK_BYTES / 4);
-        let cookie = match content {
-            Content::Sync(id) => self.read_content(connection, *id, &mut text)?,
-            Content::List(list) => self.read_list(connection, list, &mut text)?,
+        let read = match content {
+            Content::Sync(id) => self.read_content(connection, *id, &mut text),
+            Content::List(list) => self.read_list(connection, list, &mut text),
+        };
+        let cookie = match read {
+            Ok(cookie) => Some(cookie),
+            Err(error) if self.has_base && !matches!(error, FollowError::Stopping) => {
+                failed(&self.settings, &error);
+                None
+            }
+            Err(error) => return Err(error),
         };
         if self.entries > 0 && !self.has_base {
             return Err(FollowError::Source(

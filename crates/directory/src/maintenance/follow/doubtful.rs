@@ -28,12 +28,22 @@ pub fn doubtful(
     since: Position,
     max: usize,
 ) -> Result<(Vec<(SyncUuid, String)>, Position)> {
-    let state = snapshot.state();
+    let (ids, reached, _) = ids_after(snapshot.state(), since, max)?;
+    Ok((named(snapshot.state(), base, ids)?, reached))
+}
+
+/// Returns the ids of such entries anywhere, the position of the last record that was read, and whether the ids are all
+/// of those up to there.
+fn ids_after(
+    state: TreeState<'_>,
+    since: Position,
+    max: usize,
+) -> Result<(BTreeSet<EntryId>, Position, bool)> {
     let newest = state.read.position()?;
     let first = state.read.first_position()?.unwrap_or(1);
     let is_link = |attribute: AttrId| state.catalog.attribute(attribute).is_link;
     let has_text = |values: &[Value]| values.iter().any(|value| matches!(value, Value::Bytes(_)));
-    let (mut ids, mut reached) = (BTreeSet::new(), newest);
+    let (mut ids, mut reached, mut are_all) = (BTreeSet::new(), newest, true);
     for record in state.read.log_records((since + 1).max(first)) {
         let (position, bytes) = record?;
         if position > newest {
@@ -55,15 +65,20 @@ pub fn doubtful(
             }
             Change::Delete(Delete { trace: Some(trace), .. })
             | Change::DeleteTree(DeleteTree { trace: Some(trace), .. }) => ids.extend(trace.named_by),
-            Change::ModifyDn(renamed) => name_below(state, renamed.id, max, &mut ids)?,
+            Change::ModifyDn(renamed) => are_all &= name_below(state, renamed.id, max, &mut ids)?,
             _ => {}
         }
     }
+    Ok((ids, reached, are_all))
+}
+
+/// Returns the entries among these at and below `base`.
+fn named(state: TreeState<'_>, base: &str, ids: BTreeSet<EntryId>) -> Result<Vec<(SyncUuid, String)>> {
     let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
     let attribute = type_id.and_then(|id| state.catalog.attribute_id(id, ""));
     let mut entries = Vec::new();
     let name = NormalName::of(&parse_dn(base)?, &state.catalog.schema);
-    let Found::Entry(base, _) = state.find(&name)? else { return Ok((entries, reached)) };
+    let Found::Entry(base, _) = state.find(&name)? else { return Ok(entries) };
     for id in ids {
         if !state.is_at_or_below(id, base)? {
             continue;
@@ -71,15 +86,38 @@ pub fn doubtful(
         let (Some(dn), Some(attribute)) = (state.dn(id)?, attribute) else { continue };
         entries.extend(entry_row(state.read, id)?.uuid(attribute).map(|uuid| (uuid, dn)));
     }
-    Ok((entries, reached))
+    Ok(entries)
 }
 
-/// Adds the entries with values that name the entry `top` or one below it, until there are `max`.
-fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<()> {
+/// Returns the entries of [`doubtful`] by all records after a position; `None` if the log no longer has all of them, or
+/// there are `max` entries or more.
+///
+/// # Errors
+/// As [`doubtful`].
+pub fn all_doubtful(
+    snapshot: &Snapshot,
+    base: &str,
+    since: Position,
+    max: usize,
+) -> Result<Option<Vec<(SyncUuid, String)>>> {
+    let state = snapshot.state();
+    if state.read.first_position()?.is_some_and(|first| first > since + 1) {
+        return Ok(None);
+    }
+    let (ids, _, are_all) = ids_after(state, since, max)?;
+    match are_all && ids.len() < max {
+        true => named(state, base, ids).map(Some),
+        false => Ok(None),
+    }
+}
+
+/// Adds the entries with values that name the entry `top` or one below it, until there are `max`. Returns false if the
+/// tree was too large to find all.
+fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<bool> {
     let links: Vec<AttrId> =
         state.catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id).collect();
     let mut below = VecDeque::from([top]);
-    let mut seen = 0;
+    let (mut seen, mut is_whole) = (0, true);
     while let Some(id) = below.pop_front() {
         for link in &links {
             let (mut sources, left) = (Vec::new(), max.saturating_sub(ids.len()));
@@ -94,11 +132,12 @@ fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet
             let (_, value) = row?;
             below.push_back(decode_name_row(value).ok_or_else(|| damaged_row("names", id))?.0);
             if seen + below.len() >= TREE_MAX {
+                is_whole = false;
                 break;
             }
         }
     }
-    Ok(())
+    Ok(is_whole)
 }
 
 #[cfg(test)]
@@ -137,6 +176,9 @@ mod tests {
         );
         ok(directory.modify_dn("uid=boss,ou=c,dc=example,dc=com", "uid=chief", true, None));
         ok(directory.modify_dn("uid=two,ou=b,dc=example,dc=com", "uid=three", true, None));
+        let all = |since, max| all_doubtful(&directory.snapshot, SUFFIX, since, max).unwrap();
+        assert_eq!(all(position, 10).map(|all| all.len()), Some(1));
+        assert_eq!(all(position, 1), None);
         // The next check reads the remaining entries.
         assert_eq!(doubted(&directory, 1).1, position + 1);
         assert_eq!(doubted(&directory, 10).1, position + 3);

@@ -4,7 +4,8 @@
 //! deletes itself, or received no cookie and so cannot, all others are deleted at the end (RFC 4533 section 3.3.2).
 //! Only then is its cookie stored. Changes that wait for others, such as an entry that comes before its superior, are
 //! tried again at the end of the refresh, and later with the next changes, unless a later change of the same entry was
-//! made. A cookie that is stored while some wait says so, and a change that has waited for some cookies is given up.
+//! made. No cookie is stored while some wait, so that the source sends them again after the earlier one. A change that
+//! has waited for some cookies is given up.
 
 mod polls;
 
@@ -15,7 +16,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::Instant;
 
 use client::{ClientError, Connection, Received};
-use directory::follow::{SourceChange, SourceEntry, others_below};
+use directory::follow::{SourceChange, SourceEntry, all_doubtful, others_below};
 use directory::{Outcome, Requester};
 use ldap::{
     Controls, ExtendedRequest, MessageId, Request, Response, ResultCode, SearchEntry, SyncInfo, SyncState,
@@ -30,7 +31,7 @@ use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
 use crate::limits::follow::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_PATIENCE,
-    FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
+    FOLLOW_RECHECKED_MAX, FOLLOW_REREADS_MAX, FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
 use crate::workers::copy_state::CopyState;
@@ -61,6 +62,8 @@ pub(super) struct Session<'f> {
     lacks_links: bool,
     /// Whether an entry was renamed since then.
     has_renames: bool,
+    /// Position of the log here when the refresh began, or when entries were last read again.
+    reread: u64,
     /// Cookie of the end of the refresh.
     refreshed: Vec<u8>,
     /// Cookie of the last changes received, and whether it is not stored yet.
@@ -74,6 +77,17 @@ pub(super) struct Session<'f> {
     was_complete: bool,
     heard: Instant,
     probe: Option<MessageId>,
+}
+
+/// What became of changes.
+#[derive(Clone, Copy)]
+enum Settled {
+    /// All were made.
+    All,
+    /// Some wait for others, and none was refused.
+    SomeWait,
+    /// Some were refused.
+    SomeRefused,
 }
 
 impl<'f> Session<'f> {
@@ -91,6 +105,7 @@ impl<'f> Session<'f> {
             with_links: Latest::default(),
             lacks_links: false,
             has_renames: false,
+            reread: 0,
             refreshed: Vec::new(),
             cookie: Vec::new(),
             has_new_cookie: false,
@@ -115,6 +130,7 @@ impl<'f> Session<'f> {
         // An entry that was refused may be accepted now.
         let usable = state.filter(|state| state.rejected == 0 && !state.cookie.is_empty());
         self.sent_cookie = usable.map(|state| state.cookie);
+        self.reread = self.follow.directory.snapshot()?.position()?;
         let mut connection = source::connect(&self.follow.settings)?;
         connection.set_timeout(FOLLOW_LOOK)?;
         let list = ChangeList::find(&mut connection)?;
@@ -267,16 +283,43 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
+    /// Reads entries again whose values may name other entries than at the source, if too many were received to keep
+    /// them until the end of the refresh. If that is not possible, the end of the group finds it, and the whole content
+    /// is compared again.
+    fn reread_links(&mut self) -> Result<()> {
+        for _ in 0..FOLLOW_REREADS_MAX {
+            if !self.lacks_links || !self.has_renames {
+                return Ok(());
+            }
+            let snapshot = self.follow.directory.snapshot()?;
+            let base = self.follow.settings.base();
+            let all = all_doubtful(&snapshot, base, self.reread, FOLLOW_RECHECKED_MAX)?;
+            let (Some(entries), position) = (all, snapshot.position()?) else { return Ok(()) };
+            drop(snapshot);
+            (self.reread, self.has_renames) = (position, false);
+            if !self.read_again(entries)? {
+                self.has_renames = true;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
     /// Makes entries equal that the source may have changed without a message.
     fn recheck(&mut self) -> Result<()> {
         if !cookie::is_openldap(&self.cookie) && !ChangeList::rechecks(&self.cookie) {
             return Ok(());
         }
         let entries = self.recheck.begin(self.follow)?;
+        self.read_again(entries).map(drop)
+    }
+
+    /// Makes entries equal to those that the source has now. Returns false if there is no connection to read them.
+    fn read_again(&mut self, entries: Vec<(SyncUuid, String)>) -> Result<bool> {
         if entries.is_empty() {
-            return Ok(());
+            return Ok(true);
         }
-        let Some(mut connection) = recheck::connect(self.follow) else { return Ok(()) };
+        let Some(mut connection) = recheck::connect(self.follow) else { return Ok(false) };
         for (uuid, dn) in entries {
             let Some(entry) = recheck::read(&mut connection, self.follow, (uuid, &dn))? else { continue };
             self.push_entry(entry)?;
@@ -284,7 +327,8 @@ impl<'f> Session<'f> {
                 self.flush()?;
             }
         }
-        self.flush()
+        self.flush()?;
+        Ok(true)
     }
 
     fn is_batch_full(&self) -> bool {
@@ -367,10 +411,13 @@ impl<'f> Session<'f> {
     fn finish_refresh(&mut self, cookie: Option<&[u8]>) -> Result<()> {
         self.flush()?;
         self.retry_waiting()?;
-        let refresh = self.refresh.take().unwrap_or_default();
         // Without one, the source has the state of the cookie of the request.
-        let sent = self.sent_cookie.as_deref();
-        self.cookie = cookie.or(sent).unwrap_or_default().to_vec();
+        let cookie = cookie.or(self.sent_cookie.as_deref()).unwrap_or_default().to_vec();
+        if cookie::is_openldap(&cookie) {
+            self.reread_links()?;
+        }
+        let refresh = self.refresh.take().unwrap_or_default();
+        self.cookie = cookie;
         self.refreshed = self.cookie.clone();
         self.newer = refresh.newer_than(&self.cookie);
         self.has_new_cookie = true;
@@ -418,6 +465,7 @@ impl<'f> Session<'f> {
             state: state(rejected, cookie),
             incomplete_state: state(lacking.max(1), cookie),
             gives_up: !self.was_complete,
+            keeps_state: self.was_complete && !cookie.is_empty(),
             with_links: self.with_links.take(),
             has_renames: self.has_renames,
         });
@@ -429,7 +477,7 @@ impl<'f> Session<'f> {
         if outcome.code != ResultCode::SUCCESS {
             return Err(FollowError::Writer(outcome.diagnostic));
         }
-        let stored = if self.settle(&changes) { rejected } else { lacking.max(1) };
+        let settled = self.settle(&changes);
         if cookie.is_some() && self.was_complete {
             self.give_up();
         }
@@ -439,10 +487,14 @@ impl<'f> Session<'f> {
         if self.waiting.bytes() > FOLLOW_WAITING_BYTES_MAX {
             return Err(FollowError::Source("too many entries come before their superiors"));
         }
-        match cookie {
-            Some(_) => self.end_group(stored),
-            None => Ok(()),
-        }
+        let Some(cookie) = cookie else { return Ok(()) };
+        let is_stored = match settled {
+            Settled::All => self.lacking() == rejected,
+            // The state is still that of an earlier cookie.
+            Settled::SomeWait if self.was_complete && !cookie.is_empty() => self.rejected.count() == rejected,
+            Settled::SomeWait | Settled::SomeRefused => self.lacking() == lacking.max(1),
+        };
+        self.end_group(is_stored)
     }
 
     /// Returns the number of entries that are not copied, with those that wait for others.
@@ -450,15 +502,15 @@ impl<'f> Session<'f> {
         self.rejected.count() + self.waiting.len() as u64
     }
 
-    /// Begins the next group of changes, after a cookie that was stored with this number of entries that are not
-    /// copied.
-    fn end_group(&mut self, stored: u64) -> Result<()> {
+    /// Begins the next group of changes, after a cookie. `is_stored` says that the stored state has the number of
+    /// entries that are not copied.
+    fn end_group(&mut self, is_stored: bool) -> Result<()> {
         let lacks_links = std::mem::take(&mut self.lacks_links);
         if std::mem::take(&mut self.has_renames) && lacks_links {
             self.forget_cookie()?;
             return Err(FollowError::Again);
         }
-        if self.lacking() == stored {
+        if is_stored {
             return Ok(());
         }
         self.has_new_cookie = true;
@@ -491,10 +543,14 @@ impl<'f> Session<'f> {
         }
     }
 
-    /// Keeps the changes that wait, and notes those that were refused or made. Returns true if all were made.
-    fn settle(&mut self, made: &FollowedChanges) -> bool {
+    /// Keeps the changes that wait, and notes those that were refused or made.
+    fn settle(&mut self, made: &FollowedChanges) -> Settled {
         let leftovers = made.take_leftovers();
-        let are_all_made = leftovers.is_empty();
+        let settled = match (leftovers.is_empty(), leftovers.refused.is_empty()) {
+            (true, _) => Settled::All,
+            (false, true) => Settled::SomeWait,
+            (false, false) => Settled::SomeRefused,
+        };
         self.has_renames |= leftovers.has_renames;
         let refused: HashMap<usize, Outcome> = leftovers.refused.into_iter().collect();
         let waiting: HashSet<usize> = leftovers.waiting.iter().copied().collect();
@@ -510,7 +566,7 @@ impl<'f> Session<'f> {
                 self.waiting.push(Arc::clone(change));
             }
         }
-        are_all_made
+        settled
     }
 
     /// Refuses entries whose superiors have not come after some cookies, or polls to the end of a list, and at once

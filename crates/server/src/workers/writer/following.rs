@@ -29,6 +29,9 @@ pub(crate) struct GroupEnd {
     pub(crate) state: Vec<u8>,
     /// State to store otherwise: the next connection compares everything.
     pub(crate) incomplete_state: Vec<u8>,
+    /// Whether the state that is stored stays while changes wait and none is refused: the source sends them again after
+    /// its cookie.
+    pub(crate) keeps_state: bool,
     /// Whether changes that still wait for others are given up.
     pub(crate) gives_up: bool,
     /// Entries of the group with values that name other entries. They are made equal again if any was renamed, because
@@ -147,7 +150,11 @@ impl GroupEnd {
                 }
             }
         }
-        let state = if leftovers.is_empty() { &self.state } else { &self.incomplete_state };
+        let state = match (leftovers.is_empty(), leftovers.refused.is_empty()) {
+            (true, _) => &self.state,
+            (false, true) if self.keeps_state => return Ok(()),
+            _ => &self.incomplete_state,
+        };
         Ok(batch.put_follow_state(base, state)?)
     }
 }
