@@ -6,17 +6,27 @@ use crate::support::ds389::RunningDs389;
 const RETRO: (&str, &[(&str, &str)]) =
     ("Retro Changelog Plugin", &[("nsslapd-attribute", "nsuniqueid:targetUniqueId")]);
 
-/// Makes changes at random while the copy runs and while it is away, and compares both each time.
+/// Makes changes at random while the copy runs and while it is away, and compares both each time, without the
+/// attributes that the source does not send after a cut.
 #[track_caller]
-fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str) {
+fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str, lost: &[&str]) {
     let (scratch, folder) = (Scratch::new(name), Scratch::new(&format!("{name}-source")));
     let source = RunningDs389::with_plugins(&folder, &["uid:equality", "member:equality"], plugins);
     let mut theirs = Connection::open(source.address()).unwrap();
     assert!(theirs.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     plant_more(&mut theirs);
+    // 389 DS does not check that members exist.
+    let dangling = |theirs: &mut Connection, name: &str| {
+        let member = person_dn(&format!("never-{name}"));
+        let attributes = [("objectClass", "groupOfNames"), ("member", member.as_str())];
+        add(theirs, &format!("cn={name},ou=groups,{SUFFIX}"), &attributes);
+    };
+    dangling(&mut theirs, "dangling-at-first");
     // Attributes of its own, and those that name its entries in another way.
     let own = ["nsUniqueId", "entryid", "parentid", "entryUUID", "dsEntryDN", "aci"];
+    let own = [&own[..], lost].concat();
     let mut copy = follower(&scratch, source.address());
+    dangling(&mut theirs, "dangling-later");
     equal(&scratch, source.address(), &copy, &own);
     assert_eq!(support::tree::bind(&copy, "p7", "p7-secret"), ResultCode::SUCCESS);
     let mut changes = source_changes(theirs, false);
@@ -37,11 +47,13 @@ fn follows(name: &str, plugins: &[(&str, &[(&str, &str)])], cookie: &str) {
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
 fn content_synchronization_of_ds389() {
-    follows("follow-389-sync", &[RETRO, ("Content Synchronization", &[])], ":(objectClass=*)#");
+    // 389 DS 2.3 sends changed entries without these after a cut.
+    let lost = ["createTimestamp", "modifyTimestamp", "creatorsName", "modifiersName"];
+    follows("follow-389-sync", &[RETRO, ("Content Synchronization", &[])], ":(objectClass=*)#", &lost);
 }
 
 #[test]
 #[ignore = "needs 389 DS, which ./dev test-peers installs"]
 fn the_retro_change_log_of_ds389() {
-    follows("follow-389-retro", &[RETRO], "number ");
+    follows("follow-389-retro", &[RETRO], "number ", &[]);
 }
