@@ -88,7 +88,7 @@ fn make_one(config: &Config, settings: &FollowSettings) -> Result<(), ServeError
         (Err(error), _) => return Err(error),
         (Ok(imported), Ok(None)) => {
             let (source, entries) = (&settings.url, imported.entries);
-            tracing::info!(%source, entries, "a part of the first copy is made; the other entries are copied one by one");
+            tracing::info!(%source, entries, "a part of the first copy is made; others are copied one by one");
             // Those entries may lack only their superiors. The thread that follows reads them again.
             imported.rejects_file.iter().try_for_each(std::fs::remove_file)?;
         }

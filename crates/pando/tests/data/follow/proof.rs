@@ -1,9 +1,9 @@
 //! The proof of a live migration: a large copy of a slapd that changes all the time, through kills and cuts on both
 //! sides. `./dev follow` runs it; the environment sets its size.
 //!
-//! The first copy is cut somewhere in its content. Then the copy or the source is killed, or all connections are cut, at
+//! The first copy is cut in its content. Then the copy or the source is killed, or all connections are cut, at
 //! random moments. A refresh of a large source takes longer than the pauses between these, and slapd gives no cookie in
-//! the middle of one. So each second fault waits until the copy follows again: others may strike at any moment.
+//! its middle. So each second fault waits until the copy follows again: others may strike at any moment.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

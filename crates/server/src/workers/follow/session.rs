@@ -79,7 +79,7 @@ pub(super) struct Session<'f> {
     probe: Option<MessageId>,
 }
 
-/// What became of changes.
+/// Outcome of changes that were made together.
 #[derive(Clone, Copy)]
 enum Settled {
     /// All were made.
