@@ -40,9 +40,12 @@ pub const WARM_UP_NICENESS: i32 = 19;
 /// Interval between probes of the event loops, for the page `/ready`.
 pub const READINESS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Longest time without an answer of an event loop until the server is not ready. With the interval it is less than
-/// five seconds.
-pub const LOOP_ANSWER_MAX: Duration = Duration::from_secs(3);
+/// Longest time without an answer of an event loop, or of the disk, until the server is not ready. With the interval it
+/// is less than five seconds.
+pub const PROBE_ANSWER_MAX: Duration = Duration::from_secs(3);
+
+/// Longest time without an answer of its supplier until a replica is not ready for changes.
+pub const SUPPLIER_ANSWER_MAX: Duration = Duration::from_secs(3);
 
 /// Time that `/ready` is false after a change that a full disk refused, if the disk seems to have room.
 pub const FULL_DISK_NOTED: Duration = Duration::from_secs(30);

@@ -176,8 +176,9 @@ impl Monitor {
     /// Returns the reason to send changes to another server now, if there is one.
     fn refusal(&self) -> Option<String> {
         let sources = self.sources.get()?;
-        let refusal = sources.readiness.as_ref()?.refusal();
-        refusal.or_else(|| sources.replica.as_ref()?.get().refusal())
+        let now = Instant::now();
+        let refusal = sources.health.refusal(now).or_else(|| sources.readiness.as_ref()?.refusal(now));
+        refusal.or_else(|| sources.replica.as_ref()?.get().refusal(now))
     }
 
     /// Returns the reason to send all requests to another server now, if there is one.

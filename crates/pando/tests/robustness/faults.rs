@@ -6,7 +6,7 @@ use crate::support;
 
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use client::{Connection, Outcome};
 use ldap::{ChangeOperation, ResultCode, Scope};
@@ -100,8 +100,7 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     let monitored = admin.entry("cn=Writes Stopped Cause,cn=Log,cn=monitor", &["monitoredInfo"]).unwrap();
     let monitored = monitored.unwrap().text("monitoredInfo").unwrap();
     assert!(monitored.contains(cause), "{monitored}");
-    let text = metrics::wait_for_ready(&pando, 503);
-    assert!(text.contains(cause), "{text}");
+    metrics::expect_not_ready_now(&pando, cause);
     let (status, text) = metrics::page(&pando, "/ready/read");
     assert!(status == 200 && text.contains("for reads only") && text.contains(cause), "{text}");
     assert_eq!(code_of(pando.stop()), 1);
@@ -109,7 +108,9 @@ fn check_stopped(trial: &Trial, pando: Pando, mut admin: Connection, cause: &str
     assert!(log.contains("ERROR stopped error=changes were stopped: "), "{log}");
     assert!(log.contains("pando: changes were stopped: "), "{log}");
     std::fs::remove_file(trial.switch()).unwrap();
-    let pando = Start::new(&trial.scratch).ready();
+    let node = trial.scratch.join("node.toml");
+    let pando = Start::new(&trial.scratch).arguments(&["--node", node.to_str().unwrap()]).ready();
+    metrics::wait_for_ready(&pando, 200);
     let outcome = describe(&mut pando.administrator(), "again");
     assert!(outcome.is_success(), "{outcome:?}");
     assert_eq!(code_of(pando.stop()), 0);
@@ -127,28 +128,15 @@ fn a_failed_checkpoint_is_reported_without_a_request() {
     check_stopped(&trial, pando, admin, "mdb_txn_commit: Input/output error");
 }
 
-/// `/ready` must say within five seconds that an event loop hangs. Each question that begins later must be answered so,
-/// however long the machine takes for the answer.
 #[test]
 fn a_hanging_event_loop_is_not_ready_within_five_seconds() {
-    const NOTICED_WITHIN: Duration = Duration::from_secs(5);
     let trial = Trial::new("loop-hangs");
     let (pando, _admin) = trial.start(Fault::new(FaultCall::Wait, EINTR).thread("pando-loop-0"));
     assert_eq!(metrics::page(&pando, "/ready").0, 200);
     trial.switch_on();
     // Its next probe wakes the loop, which then waits again.
     until("the loop hangs", || (trial.came() > 0).then_some(()));
-    let hangs_since = Instant::now();
-    let text = loop {
-        let asked_after = hangs_since.elapsed();
-        let (status, text) = metrics::page(&pando, "/ready");
-        if status == 503 {
-            break text;
-        }
-        assert!(asked_after < NOTICED_WITHIN, "{status} after {asked_after:?}: {text}");
-        std::thread::yield_now();
-    };
-    assert!(text.contains("event loop 0 has not answered for"), "{text}");
+    metrics::expect_not_ready(&pando, Instant::now(), "event loop 0 has not answered for");
     assert_eq!(metrics::page(&pando, "/ready/read").0, 503);
     assert_eq!(metrics::page(&pando, "/live").0, 200);
     std::fs::remove_file(trial.switch()).unwrap();

@@ -13,6 +13,7 @@ mod faults;
 mod full;
 mod interrupted;
 mod limits;
+mod readiness;
 mod restart;
 mod salvage;
 mod scans;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{DEADLINE, Pando};
 
@@ -50,6 +50,33 @@ pub fn wait_for_ready(pando: &Pando, status: u16) -> String {
         assert!(begun.elapsed() < DEADLINE, "/ready is {found}: {text}");
         std::thread::yield_now();
     }
+}
+
+/// Time within which `/ready` is false.
+const NOTICED_WITHIN: Duration = Duration::from_secs(5);
+
+/// Asks `/ready` until it is false for the cause, which began at `since`. Each question that begins later than five
+/// seconds must be answered so, however long the machine takes for the answer.
+#[track_caller]
+pub fn expect_not_ready(pando: &Pando, since: Instant, cause: &str) -> String {
+    loop {
+        let asked_after = since.elapsed();
+        let (status, text) = page(pando, "/ready");
+        if status == 503 && text.contains(cause) {
+            return text;
+        }
+        // A busy machine may delay the event loops meanwhile, which is another reason.
+        assert!(status == 503 || asked_after < NOTICED_WITHIN, "{status} after {asked_after:?}: {text}");
+        assert!(asked_after < DEADLINE, "{text}");
+        std::thread::yield_now();
+    }
+}
+
+/// Asks `/ready`, which must be false at once. Waits until the cause is the reason.
+#[track_caller]
+pub fn expect_not_ready_now(pando: &Pando, cause: &str) -> String {
+    let since = Instant::now().checked_sub(NOTICED_WITHIN).expect("the machine runs for longer");
+    expect_not_ready(pando, since, cause)
 }
 
 /// Returns the value of a metric, by its name and labels.

@@ -103,6 +103,17 @@ impl Start {
         self.executed_by(wrapper)
     }
 
+    /// Gives the data folder, which exists, a file system of its own: see [`SmallDisk`].
+    pub fn on_small_disk(self, data: &Path) -> Start {
+        let mut wrapper = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            wrapper.arg("--map-root-user");
+        }
+        let script = "mount -t tmpfs -o mode=700,size=1g none \"$0\" && exec \"$@\"";
+        wrapper.args(["--mount", "--propagation", "private", "bash", "-c", script]).arg(data);
+        self.executed_by(wrapper)
+    }
+
     /// Executes the server by systemd-socket-activate(1), which waits for a connection to `address` and passes the
     /// socket.
     pub fn activated_at(self, address: SocketAddr) -> Start {
@@ -300,6 +311,25 @@ impl Drop for Pando {
         if std::thread::panicking() {
             eprintln!("--- pando's log\n{}", self.log());
         }
+    }
+}
+
+/// The file system in memory of a server that [`Start::on_small_disk`] started, of 1 GiB at first.
+pub struct SmallDisk<'p> {
+    pub pando: &'p Pando,
+    pub data: PathBuf,
+}
+
+impl SmallDisk<'_> {
+    /// Sets its size in MiB. It holds no memory but that of files.
+    #[track_caller]
+    pub fn resize(&self, mebibytes: u32) {
+        let id = self.pando.id().to_string();
+        let user: &[&str] = if rustix::process::geteuid().is_root() { &[] } else { &["--user"] };
+        let size = format!("remount,size={mebibytes}m");
+        let data = self.data.to_str().unwrap();
+        let words = [&["--target", &id, "--mount"], user, &["mount", "-o", &size, data]].concat();
+        super::clients::run("nsenter", &words, "").expect_code(0);
     }
 }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 
 use directory::ServerFault;
@@ -23,8 +23,15 @@ pub(crate) struct Health {
     /// Cause for which changes have stopped until a restart.
     stopped: OnceLock<String>,
     faults: Mutex<BTreeMap<ServerFault, LoggedFaults>>,
-    /// Time of the latest change that was refused because the disk is full.
-    full: Mutex<Option<Instant>>,
+    full: Mutex<Option<FullDisk>>,
+}
+
+/// The latest change that was refused because the disk is full.
+#[derive(Debug)]
+struct FullDisk {
+    since: Instant,
+    /// Whether the free space shows it. A quota, for example, does not.
+    is_visible: bool,
 }
 
 /// Log entries of one kind of fault in the current interval.
@@ -86,14 +93,36 @@ impl Health {
 
     /// Notes that a change was refused because the disk is full, or made.
     pub(crate) fn note_full(&self, full: Option<&StoreError>) {
-        *self.full.lock().unwrap_or_else(PoisonError::into_inner) = full.map(|_| Instant::now());
+        let full = full.map(|error| {
+            let is_visible = matches!(error, StoreError::DiskFull { free_bytes, reserve_bytes, .. }
+                if free_bytes < reserve_bytes);
+            FullDisk { since: Instant::now(), is_visible }
+        });
+        *self.lock_full() = full;
+    }
+
+    /// Notes that the free space has the reserve.
+    pub(crate) fn note_free_space(&self) {
+        self.lock_full().take_if(|full| full.is_visible);
     }
 
     /// Returns true if a full disk refused a change a short time ago. Later the next change has to show whether there
     /// is room: nothing else reports a quota.
-    pub(crate) fn is_full(&self, now: Instant) -> bool {
-        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
-        full.is_some_and(|since| now.saturating_duration_since(since) < FULL_DISK_NOTED)
+    fn is_full(&self, now: Instant) -> bool {
+        let noted = |full: &FullDisk| now.saturating_duration_since(full.since) < FULL_DISK_NOTED;
+        self.lock_full().as_ref().is_some_and(noted)
+    }
+
+    /// Returns the reason that changes are refused, as far as the changes themselves have shown it.
+    pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
+        if let Some(cause) = self.changes_stopped() {
+            return Some(format!("no change is made until a restart: {cause}"));
+        }
+        self.is_full(now).then(|| "the disk is full: it refused a change".to_owned())
+    }
+
+    fn lock_full(&self) -> MutexGuard<'_, Option<FullDisk>> {
+        self.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Logs that an operation failed by a fault of the server. `text` must not hold values of entries; no text of a
@@ -200,6 +229,27 @@ mod tests {
         let later = begin + FAULT_LINES_INTERVAL;
         assert_eq!(ask(later, ServerFault::Damaged, "row 1"), Some(1_000));
         assert_eq!(ask(later, ServerFault::Damaged, "row 2"), Some(0));
+    }
+
+    #[test]
+    fn a_full_disk_is_noted_until_there_is_room() {
+        let health = Health::default();
+        let full =
+            |free_bytes| StoreError::DiskFull { directory: "/d".into(), free_bytes, reserve_bytes: 10 };
+        let begin = Instant::now();
+        let is_refused = |now| health.refusal(now).is_some_and(|reason| reason.contains("the disk is full"));
+        assert!(!is_refused(begin));
+        health.note_full(Some(&full(9)));
+        assert!(is_refused(begin));
+        health.note_free_space();
+        assert!(!is_refused(begin), "the free space shows that there is room again");
+        // A quota, of which the free space says nothing.
+        health.note_full(Some(&full(11)));
+        health.note_free_space();
+        assert!(is_refused(begin));
+        assert!(!is_refused(Instant::now() + FULL_DISK_NOTED), "a change has to try it");
+        health.note_full(None);
+        assert!(!is_refused(begin), "a change was made");
     }
 
     #[test]

@@ -7,15 +7,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::LOOP_ANSWER_MAX;
+use crate::limits::PROBE_ANSWER_MAX;
 
 /// Answers of the event loops to the latest probes. The threads of the server share it.
 #[derive(Debug)]
 pub(crate) struct Readiness {
     started: Instant,
     loops: Box<[Answers]>,
+    space: Mutex<SpaceCheck>,
+}
+
+/// The last completed check of the room for changes.
+#[derive(Debug)]
+struct SpaceCheck {
+    begun: Instant,
     /// Reason that changes are refused.
-    refusal: Mutex<Option<String>>,
+    refusal: Option<String>,
 }
 
 /// Times of one event loop, in milliseconds since the start.
@@ -28,7 +35,7 @@ struct Answers {
 impl Readiness {
     pub(crate) fn new(loop_count: usize, now: Instant) -> Readiness {
         let loops = (0..loop_count).map(|_| Answers::default()).collect();
-        Readiness { started: now, loops, refusal: Mutex::default() }
+        Readiness { started: now, loops, space: Mutex::new(SpaceCheck { begun: now, refusal: None }) }
     }
 
     /// Returns true if an event loop is to be sent a probe: it has answered the one before.
@@ -48,23 +55,34 @@ impl Readiness {
         }
     }
 
-    /// Sets the reason that changes are refused.
-    pub(crate) fn set_refusal(&self, reason: Option<String>) {
-        *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = reason;
+    /// Notes the result of a check that began at that time: the reason that changes are refused.
+    pub(crate) fn set_refusal(&self, begun: Instant, refusal: Option<String>) {
+        *self.space.lock().unwrap_or_else(PoisonError::into_inner) = SpaceCheck { begun, refusal };
     }
 
-    /// Returns the reason that changes are refused.
-    pub(crate) fn refusal(&self) -> Option<String> {
-        self.refusal.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Returns the reason that changes are refused. A check that does not end, because the disk does not answer, is one
+    /// too: a result is used for a limited time.
+    pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
+        let space = self.space.lock().unwrap_or_else(PoisonError::into_inner);
+        let age = now.saturating_duration_since(space.begun);
+        if age > PROBE_ANSWER_MAX {
+            let age = age.as_secs();
+            return Some(format!(
+                "the free space is unknown for {age} seconds: the disk does not answer in time"
+            ));
+        }
+        space.refusal.clone()
     }
 
-    /// Returns the reason that reads are not served, if an event loop does not answer.
+    /// Returns the reason that reads are not served, if an event loop does not answer, or is not asked any more.
     pub(crate) fn silent(&self, now: Instant) -> Option<String> {
         let now = self.millis(now);
         self.loops.iter().enumerate().find_map(|(number, answers)| {
             let silence = Duration::from_millis(now.saturating_sub(answers.answered.load(Ordering::Acquire)));
-            (silence > LOOP_ANSWER_MAX)
-                .then(|| format!("event loop {number} has not answered for {} seconds", silence.as_secs()))
+            let is_asked = answers.asked.load(Ordering::Relaxed) > answers.answered.load(Ordering::Acquire);
+            let problem = if is_asked { "has not answered" } else { "was not asked" };
+            (silence > PROBE_ANSWER_MAX)
+                .then(|| format!("event loop {number} {problem} for {} seconds", silence.as_secs()))
         })
     }
 
@@ -96,9 +114,25 @@ mod tests {
             let silent = readiness.silent(after(second * 1_000 + 10));
             assert_eq!(silent.is_some(), second >= 5, "within five seconds: {second} {silent:?}");
         }
-        assert!(readiness.silent(after(10_000)).unwrap().starts_with("event loop 1 "));
+        assert!(readiness.silent(after(10_000)).unwrap().starts_with("event loop 1 has not answered"));
         readiness.answer(1, after(10_500));
         assert_eq!(readiness.silent(after(10_600)), None);
         assert!(readiness.ask(1, after(11_000)));
+        assert!(readiness.silent(after(16_000)).unwrap().starts_with("event loop 0 was not asked"));
+    }
+
+    #[test]
+    fn a_check_of_the_disk_is_used_for_less_than_five_seconds() {
+        let begin = Instant::now();
+        let after = |seconds| begin + Duration::from_secs(seconds);
+        let readiness = Readiness::new(1, begin);
+        assert_eq!(readiness.refusal(after(1)), None, "the first check has not ended");
+        assert!(readiness.refusal(after(5)).unwrap().contains("unknown for 5 seconds"), "it hangs");
+        readiness.set_refusal(after(6), Some("full".to_owned()));
+        assert_eq!(readiness.refusal(after(7)).as_deref(), Some("full"));
+        // A check that began before and ended later than its cause did not see it.
+        readiness.set_refusal(after(7), None);
+        assert_eq!(readiness.refusal(after(8)), None);
+        assert!(readiness.refusal(after(12)).is_some());
     }
 }

@@ -40,7 +40,7 @@ fn run(probed: &Probed, stop: &Receiver<()>) {
                 mailbox.post(LoopMessage::Probe(Arc::clone(readiness)));
             }
         }
-        readiness.set_refusal(probed.refusal());
+        readiness.set_refusal(now, probed.refusal());
         if stop.recv_timeout(READINESS_INTERVAL) != Err(RecvTimeoutError::Timeout) {
             return;
         }
@@ -48,11 +48,8 @@ fn run(probed: &Probed, stop: &Receiver<()>) {
 }
 
 impl Probed {
-    /// Returns the reason that changes are refused now.
+    /// Returns the reason that the store refuses changes now. [`Health::refusal`] has what changes met.
     fn refusal(&self) -> Option<String> {
-        if let Some(cause) = self.health.changes_stopped() {
-            return Some(format!("no change is made until a restart: {cause}"));
-        }
         let facts = match self.directory.facts() {
             Ok(facts) => facts,
             Err(error) => return Some(format!("the store gives no figures: {error}")),
@@ -64,6 +61,7 @@ impl Probed {
             let [free, reserve] = [facts.disk_free_bytes, facts.disk_reserve_bytes].map(|bytes| bytes >> 20);
             return Some(format!("the disk is full: {free} MiB are free, changes need {reserve} MiB"));
         }
-        (self.health.is_full(Instant::now())).then(|| "the disk is full: it refused a change".to_owned())
+        self.health.note_free_space();
+        None
     }
 }

@@ -201,6 +201,7 @@ impl Source {
                 comparison: &comparison,
             };
             let asked = Instant::now();
+            self.figures.asks(asked);
             let value = ask(control, reading, &mut connection, &request.encode())?;
             let answer = LogAnswer::decode(&value).ok_or(FetchError::Malformed)?;
             let theirs = Lineage::decode(answer.lineage).ok_or(FetchError::Malformed)?;

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use replication::comparison::Findings;
 
-use crate::limits::DIFFERING_PARTS_LOGGED;
+use crate::limits::{DIFFERING_PARTS_LOGGED, SUPPLIER_ANSWER_MAX};
 
 /// State of the replica.
 #[derive(Debug)]
@@ -46,6 +46,8 @@ pub(crate) struct ReplicaState {
     pub(crate) stage: ReplicaStage,
     /// Reason for which it does not follow now.
     pub(crate) error: Option<String>,
+    /// Time of the request for records that the supplier has not answered.
+    pub(crate) asked: Option<Instant>,
     /// Reason for which records cannot be applied now.
     pub(crate) apply_error: Option<String>,
     /// The last record applied.
@@ -96,9 +98,16 @@ impl ReplicaState {
     }
 
     /// Returns the reason to send changes to another server.
-    pub(crate) fn refusal(&self) -> Option<String> {
+    pub(crate) fn refusal(&self, now: Instant) -> Option<String> {
         if self.stage == ReplicaStage::Undecided {
             return Some(self.undecided());
+        }
+        let silence = self.asked.map(|asked| now.saturating_duration_since(asked));
+        if let Some(silence) =
+            silence.filter(|&silence| self.stage == ReplicaStage::Following && silence > SUPPLIER_ANSWER_MAX)
+        {
+            let seconds = silence.as_secs();
+            return Some(format!("the supplier of this replica has not answered for {seconds} seconds"));
         }
         let error = self.error.as_ref().filter(|_| self.stage == ReplicaStage::Disconnected)?;
         Some(format!("this replica cannot reach its supplier: {error}"))
@@ -111,6 +120,7 @@ impl ReplicaFigures {
             supplier,
             stage: ReplicaStage::Disconnected,
             error: None,
+            asked: None,
             apply_error: None,
             position: 0,
             newest: 0,
@@ -157,11 +167,41 @@ impl ReplicaFigures {
         state.findings = Findings::default();
     }
 
+    /// Notes a request for records.
+    pub(super) fn asks(&self, now: Instant) {
+        self.lock().asked = Some(now);
+    }
+
     /// Notes an answer of the supplier with records.
     pub(super) fn heard(&self, newest: u64) {
         let mut state = self.lock();
+        state.asked = None;
         if state.stage != ReplicaStage::Promoted {
             (state.stage, state.error, state.newest) = (ReplicaStage::Following, None, newest);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn a_supplier_that_does_not_answer_is_noticed_within_five_seconds() {
+        let begin = Instant::now();
+        let figures = ReplicaFigures::new("ldaps://supplier".to_owned(), begin);
+        let refusal = |millis| figures.get().refusal(begin + Duration::from_millis(millis));
+        figures.heard(1);
+        figures.asks(begin);
+        assert_eq!(refusal(3_000), None);
+        assert!(refusal(5_000).unwrap().contains("has not answered for 5 seconds"));
+        figures.heard(2);
+        assert_eq!(refusal(60_000), None, "it is not asked while its records are applied");
+        figures.asks(begin);
+        figures.failed(ReplicaStage::Disconnected, "no route");
+        assert!(refusal(3_000).unwrap().contains("no route"));
+        figures.promoted(2);
+        assert_eq!(refusal(60_000), None);
     }
 }
