@@ -120,19 +120,26 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     let settings =
         scratch.write("settings.toml", format!("suffixes = [{SUFFIX:?}]\n[indexes]\nsn = [\"equality\"]\n"));
     let (ldif, settings) = (ldif.to_str().unwrap(), settings.to_str().unwrap());
-    let backup = scratch.join("backup");
+    let backup = scratch.join("home/backup");
+    fs::create_dir(&backup).unwrap();
+    chown(&backup, Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
     let restored = scratch.join("home/restored");
-    let [backup, restored_text] = [&backup, &restored].map(|path| path.to_str().unwrap());
-    let commands: [(&[&str], &Path); 7] = [
+    let [backup_text, restored_text] = [&backup, &restored].map(|path| path.to_str().unwrap());
+    let commands: [(&[&str], &Path); 10] = [
         (&["import", "--suffix", SUFFIX, ldif], &data),
         (&["apply", settings], &data),
         (&["index", "add", "cn", "--kinds", "substring"], &data),
         (&["verify", "--repair"], &data),
         (&["compact"], &data),
-        (&["backup", "make", backup], &data),
-        (&["restore", backup], Path::new(restored_text)),
+        (&["verify"], &data),
+        (&["export"], &data),
+        (&["backup", "make", backup_text], &data),
+        (&["restore", backup_text], Path::new(restored_text)),
+        (&["verify"], Path::new(restored_text)),
     ];
     for (arguments, data) in commands {
+        // Readers make the table of readers, too.
+        let _ = fs::remove_file(data.join("data.mdb-lock"));
         command(arguments, Some(data)).expect_code(0);
         let owners = owners(data);
         assert!(
@@ -140,6 +147,8 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
             "{arguments:?}: {owners:?}"
         );
     }
+    let kept = owners(&backup);
+    assert!(kept.len() > 1 && kept.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID), "{kept:?}");
     // Only files that root created there: neither a hard link to a system file nor the target of a symbolic link.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();

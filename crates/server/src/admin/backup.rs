@@ -45,6 +45,7 @@ pub fn make_backup(
         _ => limited(rules.recipients)?,
     };
     let source = BackupSource::from(open_read_only(config)?);
+    let _owner = place.folder().map(FolderOwner::of);
     Ok(make(&*crate::backup::open(place, None)?, now_micros(), &rules, &source, &Pace::default())?)
 }
 

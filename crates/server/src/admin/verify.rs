@@ -56,6 +56,8 @@ pub fn repair(config: Config, each: &mut dyn FnMut(&Finding, bool)) -> Result<Re
 /// There is no data, or it cannot be read.
 pub fn open_read_only(config: &Config) -> Result<ReadOnlyDirectory, ServeError> {
     check_data(config)?;
+    // Readers also make a file, the engine's table of readers.
+    let _owner = FolderOwner::of(&config.data);
     let path = config.data.clone();
     ReadOnlyDirectory::open(&path).map_err(|error| match error {
         directory::OpenError::Empty => ServeError::NoData { path },
