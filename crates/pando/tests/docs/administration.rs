@@ -3,6 +3,7 @@
 use crate::support;
 
 use support::Scratch;
+use support::clients::repository;
 use support::cluster::until;
 use support::page::Blocks;
 use support::root::was_run_as_root;
@@ -17,6 +18,15 @@ fn add_user_with_password(host: &Host, uid: &str) {
     let change =
         format!("dn: uid={uid},ou=people,dc=example,dc=com\nchangetype: modify\nreplace: userPassword\n");
     host.run(&format!("pando change <<'END'\n{change}userPassword: secret\nEND"));
+}
+
+/// Waits until the audit trail has an event of the operation, which it has some time after the answer.
+fn wait_for_event(host: &Host, trail: &str, operation: &str) {
+    let has_event = || {
+        let said = host.run(&format!("pando audit {trail} --operation {operation}")).stdout;
+        said.contains(operation).then_some(())
+    };
+    until("the event", has_event);
 }
 
 #[test]
@@ -45,18 +55,34 @@ pub(crate) fn configure() {
     all_used(&page, "how-to/configure.md");
 }
 
+/// Makes an authority, and a certificate of the entry of a user.
+const CLIENT_CERTIFICATE: &str =
+    "new='openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30'
+    $new -subj /CN=clients -keyout clients.key -out client-authorities.pem 2>&1
+    $new -subj /DC=com/DC=example/OU=people/UID=anna -CA client-authorities.pem -CAkey clients.key \\
+        -addext basicConstraints=critical,CA:FALSE -addext extendedKeyUsage=clientAuth \\
+        -keyout anna.key -out anna.pem 2>&1";
+
 #[test]
 pub(crate) fn tls() {
     let (scratch, page) = (Scratch::new("docs-tls"), Blocks::of("how-to/tls.md"));
     let host = Host::new(&scratch, &["directory.example.com"]);
     let serve = page.block("pando serve").trim_end();
     let more = "--listen ldap://:1389 --suffix dc=example,dc=com --sample";
-    host.serve(&format!("PANDO_ADMIN_PASSWORD=secret {serve} {more}"));
+    let start = format!("PANDO_ADMIN_PASSWORD=secret {serve} {more}");
+    host.serve(&start);
     let both = page.block("LDAPTLS_CACERT");
     let (search, export) = both.split_once("\npando").unwrap();
     host.run_typing(search, "secret\n").expect_code(0).expect_output("cn: Ana Huber");
     host.run_typing(&format!("pando{export}"), "secret\n").expect_code(0).expect_output("cn: Ana Huber");
     host.stop();
+    host.run(CLIENT_CERTIFICATE);
+    host.write("node.toml", "[tls]\nclient_authorities = \"client-authorities.pem\"\n");
+    host.serve(&format!("{start} --node node.toml"));
+    host.run("pando user add anna --full-name 'Anna Berg'");
+    let trusting = "export LDAPTLS_CACERT=/var/lib/pando/tls/authority.pem";
+    let said = host.run(&format!("{trusting}\n{}", page.block("LDAPTLS_CERT=")));
+    said.expect_output("dn:uid=anna,ou=people,dc=example,dc=com");
     all_used(&page, "how-to/tls.md");
 }
 
@@ -80,9 +106,7 @@ pub(crate) fn audit() {
     host.run(
         "ldapsearch -x -H ldap://127.0.0.1:1389 -D uid=ahuber,ou=people,dc=example,dc=com -w wrong || true",
     );
-    // The trail has an event some time after the answer.
-    let has_event = || host.run("pando audit --node node.toml --operation bind").stdout.contains("bind");
-    until("the event of the bind", || has_event().then_some(()));
+    wait_for_event(&host, "--node node.toml", "bind");
     host.run(now).expect_output("bind");
     // It follows until its syslog server is gone.
     host.write("log.py", RECEIVER);
@@ -128,6 +152,101 @@ pub(crate) fn sasl() {
     let said = host.run_typing(page.block("ldapsearch"), "secret\n").expect_code(0);
     said.expect_output("mail: anna@example.com");
     all_used(&page, "how-to/sasl.md");
+}
+
+/// The realm of the reader, with the user of the page.
+const REALM: &str = "
+rm -f /etc/krb5.conf
+cat > /etc/krb5.conf <<'END'
+[libdefaults]
+ default_realm = EXAMPLE.COM
+ dns_lookup_kdc = false
+ dns_lookup_realm = false
+ dns_canonicalize_hostname = false
+ rdns = false
+[realms]
+ EXAMPLE.COM = {
+  kdc = 127.0.0.1:88
+ }
+[domain_realm]
+ example.com = EXAMPLE.COM
+END
+cat > kdc.conf <<END
+[kdcdefaults]
+ kdc_listen = 127.0.0.1:88
+ kdc_tcp_listen = 127.0.0.1:88
+[realms]
+ EXAMPLE.COM = {
+  database_name = $HOME/principal
+  key_stash_file = $HOME/stash
+  acl_file = $HOME/acl
+ }
+END
+kdb5_util create -s -P 'of the whole realm'
+kadmin.local -q 'addprinc -pw secret anna'
+krb5kdc
+";
+
+#[test]
+pub(crate) fn kerberos() {
+    let (scratch, page) = (Scratch::new("docs-kerberos"), Blocks::of("how-to/kerberos.md"));
+    let host = Host::new(&scratch, &["directory.example.com"]);
+    let given = "export PATH=$PATH:/usr/sbin KRB5_KDC_PROFILE=$HOME/kdc.conf KRB5CCNAME=FILE:$HOME/tickets";
+    host.run(&format!("{given}\n{REALM}"));
+    // Its administrator, on its own machine, needs no password.
+    let create = page.block("kadmin").replace("kadmin", "kadmin.local");
+    host.run(&format!("{given}\n{create}"));
+    let suffix = "suffixes = [\"dc=example,dc=com\"]";
+    let mechanisms = "sasl_mechanisms = [\"EXTERNAL\", \"GSSAPI\", \"GSS-SPNEGO\", \"PLAIN\"]";
+    let table = "keytab = \"/etc/pando/ldap.keytab\"";
+    let text = std::fs::read_to_string(repository().join("docs/how-to/kerberos.md")).unwrap();
+    assert!([mechanisms, table].iter().all(|setting| text.contains(setting)), "{text}");
+    host.write("settings.toml", &format!("{suffix}\n{mechanisms}\n"));
+    host.write("node.toml", &format!("[kerberos]\n{table}\n"));
+    host.serve(&format!("{} --node node.toml", SERVE_SAMPLE.replace(":1389", ":389")));
+    host.run("pando apply --data /var/lib/pando settings.toml");
+    host.run("pando user add anna --full-name 'Anna Berg'");
+    let commands = format!("{given}\n{}", page.block("kinit"));
+    let said = host.run_typing(&commands, "secret\n").expect_code(0);
+    said.expect_output("dn:uid=anna,ou=people,dc=example,dc=com");
+    all_used(&page, "how-to/kerberos.md");
+}
+
+/// Runs the steps of the image without a container: its entry point, environment and node file.
+const PODMAN: &str = "
+podman() {
+    test $1 = run || return 0
+    shift
+    while test $1 != pando; do
+        case $1 in
+        -e) export $2; shift ;;
+        --name | --ulimit | -p | -v) shift ;;
+        esac
+        shift
+    done
+    shift
+    test $# -gt 0 || set -- pando serve
+    export PANDO_DATA=/var/lib/pando PANDO_NODE=/etc/pando/node.toml PANDO_SETTINGS=/etc/pando/settings.toml
+    sh start-server.sh \"$@\"
+}
+";
+
+#[test]
+pub(crate) fn container() {
+    let (scratch, page) = (Scratch::new("docs-container"), Blocks::of("how-to/container.md"));
+    let host = Host::new(&scratch, &[]);
+    let packaged = |name: &str| std::fs::read_to_string(repository().join("packaging/container").join(name));
+    host.write("start-server.sh", &packaged("start-server.sh").unwrap());
+    host.write("node.toml", &packaged("node.toml").unwrap());
+    host.run("cp node.toml /etc/pando/node.toml");
+    host.write("export.ldif", &people("dc=example,dc=org"));
+    let load = page.block("podman run --rm");
+    host.run(&format!("{PODMAN}{load}"));
+    let (start, search) = page.block("podman build").split_once("LDAPTLS_REQCERT").unwrap();
+    host.serve(&format!("{PODMAN}{}", start.replace("PASSWORD=...", "PASSWORD=secret")));
+    let said = host.run_typing(&format!("LDAPTLS_REQCERT{search}"), "secret\n").expect_code(0);
+    said.expect_output("cn: Anna Berg");
+    all_used(&page, "how-to/container.md");
 }
 
 #[test]
@@ -178,6 +297,7 @@ pub(crate) fn access_rules() {
     host.write("settings.toml", &format!("{suffix}{}", page.block("access_rules")));
     host.run("pando plan --data /var/lib/pando settings.toml").expect_output("joiners");
     host.run("ldapsearch -x -D cn=admin -w secret -b dc=example,dc=com > found");
+    wait_for_event(&host, "--folder /var/lib/trail", "search");
     host.run(page.block("$ pando access rehearse")).expect_output("operations from");
     // With the rules in force, by the exit code of a denial.
     host.run("pando apply --data /var/lib/pando settings.toml");
