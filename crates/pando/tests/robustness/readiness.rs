@@ -1,5 +1,5 @@
-//! `/ready` is false within five seconds of its cause, and true again without one. Failed syncs and hanging loops are in
-//! `faults`, disks that refuse to write in `full`.
+//! `/ready` is false within five seconds of its cause, and true again without one. `faults` has failed syncs and
+//! hanging loops, `full` disks that refuse to write.
 
 use crate::support;
 
