@@ -75,15 +75,25 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
 
     // The joining node is killed.
     let node_file = cluster.node_file(2);
-    let mut joining = Command::new(env!("CARGO_BIN_EXE_pando"))
-        .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
-        .args(["--copy-from", &breaking(address, false).to_string(), "--data"])
-        .arg(cluster.data(2))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    until("the copy has begun", || incoming.join("data.mdb").exists().then_some(()));
+    let spawn = || {
+        Command::new(env!("CARGO_BIN_EXE_pando"))
+            .args(["cluster", "join", "--node", node_file.to_str().unwrap(), "--invitation", &invitation])
+            .args(["--copy-from", &breaking(address, false).to_string(), "--data"])
+            .arg(cluster.data(2))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
+    let mut joining = spawn();
+    until("the copy has begun", || {
+        let has_begun = incoming.join("data.mdb").exists();
+        // The copy before may still be being sent: the node is refused then.
+        if !has_begun && joining.try_wait().unwrap().is_some() {
+            joining = spawn();
+        }
+        has_begun.then_some(())
+    });
     joining.kill().unwrap();
     joining.wait().unwrap();
     assert!(is_nothing() && incoming.exists(), "half a copy is not yet data");
