@@ -149,8 +149,8 @@ const ENTRIES: usize = 1_000;
 const RECEIVED_MAX: usize = 64 << 10;
 
 /// One connection has as many requests outstanding as it may, plus one search, and reads nothing. It abandons all and
-/// sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and then reads. Few of the entries come,
-/// because the server reads these messages although it takes no further request.
+/// sends a small request (RFC 4511 section 4.11), or unbinds (section 4.3), and then reads. Few entries come, because
+/// the server reads an abandon or unbind even when it takes no further request.
 fn over_its_budget(scratch: &Scratch, then: AndThen) -> Finding {
     let node_file = scratch.write("few.toml", format!("[limits]\noutstanding = {OUTSTANDING}\n"));
     let pando = start(scratch, &["--node", node_file.to_str().unwrap()]);

@@ -340,7 +340,7 @@ impl PeerError {
 /// Returns a loopback address on which no process listens at this moment.
 ///
 /// # Errors
-/// There is none.
+/// No port is free.
 pub fn free_address() -> Result<SocketAddr, PeerError> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
     let address = listener.and_then(|listener| listener.local_addr());

@@ -4,8 +4,8 @@
 //! All its inputs are events of one channel. It guarantees:
 //!
 //! - This node commits only what the log has accepted, and answers only what it has committed.
-//! - A decided batch stays open until the node reads its group back, or a message that rules the group out. Then the
-//!   batch is committed; or it is dropped, and the writer of that time decides its changes again.
+//! - A decided batch is committed when the node reads its group back. If it reads a message that rules the group out,
+//!   it drops the batch, and the writer of that time decides its changes again.
 //! - A change keeps its id however it is forwarded, so it is made once however often it is sent.
 
 mod announcements;

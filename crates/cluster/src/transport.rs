@@ -238,8 +238,8 @@ impl Forwarder {
     }
 }
 
-/// Connection to a writer. Of requests that were sent more than once, the copies on the newest connection are valid,
-/// so a connection that failed is never used again.
+/// Connection to a writer. Of a request that was sent more than once, only the copy on the newest connection is valid,
+/// so a failed connection is never used again.
 struct Connection {
     node: NodeId,
     address: String,

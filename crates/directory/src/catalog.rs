@@ -644,7 +644,7 @@ impl Catalog {
         self.by_description.get(&(type_id, options.into())).copied()
     }
 
-    /// Returns the numbers of a type with any options that stored entries may have. For an entry that a change is
+    /// Returns the numbers that stored entries may have for a type, with any options. For an entry that a change is
     /// building, use `WorkingEntry::attributes_of_type`, because the change may add others.
     pub fn stored_attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
         self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)

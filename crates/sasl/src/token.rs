@@ -1,7 +1,7 @@
 //! Access tokens: JSON Web Tokens (RFC 7519) that an issuer has signed (RFC 7515), whose public keys are known as a JWK
 //! Set (RFC 7517).
 //!
-//! The key determines the algorithm that verifies a signature, never the token (RFC 8725 section 3.1): RS256, ES256 and
+//! The key, never the token, determines the algorithm that verifies a signature (RFC 8725 section 3.1): RS256, ES256 or
 //! EdDSA. This module reads no clock.
 
 use base64::Engine as _;

@@ -151,8 +151,8 @@ pub const BUFFERS_KEPT_MAX: usize = 64;
 /// cost a few bytes.
 pub const PARTIAL_COPY_MAX: usize = 2 << 10;
 
-/// Bytes of outstanding requests of one connection at which no further request is taken. The request that reaches it
-/// is taken, so a connection occupies this much, one request, and [`UNSENT_MAX`].
+/// A connection whose outstanding requests have this many bytes takes no further one. The request that reaches it is
+/// taken, so a connection occupies this much, one request, and [`UNSENT_MAX`].
 pub const OUTSTANDING_BYTES_MAX: usize = 4 << 20;
 
 /// The same for its searches: at this number only the oldest of them continues. A search that waits for its turn may
@@ -440,8 +440,8 @@ pub const KERBEROS_EXCHANGES_MAX: usize = 4_096;
 /// about as much.
 pub const SASL_EXCHANGE_BYTES: usize = 8 << 10;
 
-/// Most SASL exchanges of a connection that verify credentials (Verify Credentials) and wait for the client's next
-/// message. A further one replaces the oldest.
+/// Maximum number of SASL exchanges for Verify Credentials that wait on one connection for the client's next message. A
+/// further one replaces the oldest.
 pub const VERIFYING_MAX: usize = 16;
 
 /// Most tokens of one Kerberos exchange: Kerberos has one, SPNEGO at most a few.

@@ -114,8 +114,8 @@ impl Writer {
 /// Changes that become durable and visible together. A [`Read`] that sees its own changes. Dropping it without
 /// [`commit`](Batch::commit) discards them. They are in memory until then.
 ///
-/// After an error other than `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow` a batch can
-/// only be dropped: its commit returns the error again.
+/// After any error but `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow`, a batch can only
+/// be dropped: its commit returns the error again.
 pub struct Batch<'w> {
     writer: &'w mut Writer,
     last: Position,

@@ -84,7 +84,7 @@ impl OpenDj {
     /// Checks that it is installed.
     ///
     /// # Errors
-    /// It is not; the error states how to get it.
+    /// It is missing; the error says how to get it.
     pub fn must_be_installed(pristine: &Path) -> Result<(), PeerError> {
         must_exist(&pristine.join("setup"))
     }

@@ -539,8 +539,8 @@ impl Workload {
         self.jobs.iter().flat_map(|job| &job.operations).find(|operation| operation.is_add())
     }
 
-    /// Returns true if it only uses up entries that were added before. It then ends by itself, and a warm-up would
-    /// leave less to measure, or nothing.
+    /// Returns true if the workload only uses up entries that were added before. It then ends by itself, and a warm-up
+    /// would leave little or nothing to measure.
     pub(crate) fn can_be_used_up(&self) -> bool {
         let mut operations = self.jobs.iter().flat_map(|job| &job.operations);
         operations.all(|operation| operation.weight == 0 || operation.keys == KeySource::Added)

@@ -92,7 +92,7 @@ impl<'s> EntrySorter<'s> {
     /// Adds an entry, with a number for messages about it, and its values by attribute.
     ///
     /// # Errors
-    /// The schema cannot compare the name; the disk failed.
+    /// The schema cannot compare the name, or the disk failed.
     pub fn push<'v>(
         &mut self,
         number: u64,

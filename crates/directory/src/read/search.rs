@@ -497,8 +497,8 @@ impl SearchInputs<'_> {
         check_assertion(state, self.rights, self.controls, base)
     }
 
-    /// Returns the error for a search that is refused. If the requester may not see the base, it is the one for a
-    /// missing base: any other error would reveal that the base exists.
+    /// Returns the error for a refused search: that of a missing base if the requester may not see the base, because
+    /// any other would reveal that it exists.
     #[cold]
     #[inline(never)]
     fn refusal_at(&self, base: EntryId, error: OperationError) -> Result<OperationError, OperationError> {

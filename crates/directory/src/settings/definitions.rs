@@ -81,8 +81,8 @@ fn becomes_collective(before: &AttributeType, now: &AttributeType) -> bool {
     now.collective && !before.collective
 }
 
-/// Returns true if a definition is removed, loses a name or gets another equality rule, so that values that contain
-/// names may have other normal forms.
+/// Returns true if a definition is removed, loses a name or gets another equality rule: values that contain names may
+/// then have other normal forms.
 fn changes_names(before: &Schema, now: &Schema) -> bool {
     let same_type = |old: &AttributeType| {
         let new = now.attribute_type(&old.oid);

@@ -1,9 +1,9 @@
 //! Add (RFC 4511 section 4.7).
 //!
 //! A request may contain an attribute several times; the values are combined. Values of the RDN that the entry lacks
-//! are added, as other servers do; a single-valued attribute with another value contradicts the name. Naming
-//! attributes must satisfy the schema like others. Operational attributes, links and passwords cannot name an entry:
-//! the first two change without a request, and a password must not appear in a name.
+//! are added, as on other servers; another value of a single-valued type contradicts the name. Naming attributes must
+//! satisfy the schema like others. Operational attributes, links and passwords cannot name an entry: the first two
+//! change without a request, and a password must not appear in a name.
 //!
 //! The order of checks follows slapd: first the entry itself, then its place.
 

@@ -1,8 +1,8 @@
 //! Statistics about searches that lacked an index, and the indexes that would have helped.
 //!
 //! Searches are counted by the shape of their filter. The table has a fixed number of shapes: a new one replaces the
-//! one that cost least, and inherits its cost (the algorithm *space-saving*). So a shape that costs much is certainly
-//! in the table, and its cost is too high by at most the inherited part, which is known. Values of filters are not
+//! one that cost least, and inherits its cost (the algorithm *space-saving*). So a costly shape is certainly in the
+//! table, and its recorded cost is too high by at most the inherited part, which is known. Values of filters are not
 //! kept.
 
 use std::fmt;

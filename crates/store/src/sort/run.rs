@@ -1,6 +1,6 @@
 //! Runs: sorted rows in a file, written and read from front to back. What a [`Sorter`](crate::Sorter) puts on the disk.
 //!
-//! A run's rows have the part of their key that the row before has too taken off:
+//! Each row omits the beginning of its key that it shares with the row before:
 //!
 //! ```text
 //!   shared (varint) | rest of the key: length (varint) | value: length (varint) | rest of the key | value

@@ -46,8 +46,8 @@ pub(crate) struct RowCache {
     moment: Moment,
     /// Look-ups since all rows were evicted, up to the patience.
     lookups: u32,
-    /// Whether the cache is active: not while the transaction is reset, since pages may change, nor while commits are
-    /// not recorded.
+    /// Whether the cache is active: false while the transaction is reset (pages may change) or commits are not
+    /// recorded.
     stands: bool,
 }
 
