@@ -25,13 +25,22 @@ impl WriteBatch<'_> {
 
 #[cfg(test)]
 mod tests {
-    use ldap::{DeleteRequest, Request, ResultCode};
+    use std::collections::BTreeMap;
+    use std::ffi::OsString;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use ldap::{
+        AddRequest, AttributesBuf, ChangeOperation, ChangesBuf, DeleteRequest, ModifyRequest, Request,
+        ResultCode,
+    };
 
     use super::super::WriteBatch;
+    use crate::Settings;
     use crate::access::Requester;
     use crate::model::stamp::Stamp;
     use crate::read::controls::RequestControls;
-    use crate::testing::{SUFFIX, TestDirectory};
+    use crate::testing::{SUFFIX, TemporaryFolder, TestDirectory, ok};
 
     fn delete(batch: &mut WriteBatch<'_>, stamp: &Stamp) -> ResultCode {
         let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
@@ -93,5 +102,117 @@ mod tests {
         assert_eq!(batch.take_rejected_record_bytes(), Some(size));
         batch.limit_records(size);
         assert_eq!(batch.transaction(both), Ok(()));
+    }
+
+    /// Size of the sectors that a disk writes as a whole.
+    const SECTOR: usize = 512;
+    /// Alignment of groups in the log.
+    const BLOCK: usize = 4_096;
+
+    fn unit(number: u32) -> String {
+        format!("ou=unit-{number},{SUFFIX}")
+    }
+
+    fn files(folder: &Path) -> BTreeMap<OsString, Vec<u8>> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+        let files = entries.filter(|entry| entry.metadata().unwrap().is_file());
+        files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
+    }
+
+    /// Returns the names and descriptions of the units, after an open of these files.
+    fn found(files: &BTreeMap<OsString, Vec<u8>>, (log, bytes): (&OsString, &[u8])) -> Vec<(String, String)> {
+        let folder = Arc::new(TemporaryFolder::new());
+        for (name, content) in files {
+            let content = if name == log { bytes } else { content };
+            std::fs::write(folder.path().join(name), content).unwrap();
+        }
+        let mut directory = TestDirectory::open(folder, Settings::default(), &[], 100).unwrap();
+        let units = (0..6).filter_map(|number| Some((unit(number), directory.read(&unit(number))?)));
+        units.map(|(name, entry)| (name, entry.texts("description").concat())).collect()
+    }
+
+    /// Returns the end of the last change in the frame of a group that begins at `first`; see `redo/frame.rs` of `store`.
+    /// Padding follows, with a tail for the salvage of damaged logs, which frames of older programs lack.
+    fn end_of_changes(log: &[u8], first: usize) -> usize {
+        let length = log[first + 20..first + 28].try_into().unwrap();
+        first + 36 + usize::try_from(u64::from_be_bytes(length)).unwrap()
+    }
+
+    /// The power is cut while the group that a transaction is written as is being written: after a number of bytes, or
+    /// with some of its sectors missing. The next open finds all of its changes if all of them are in the log, and none
+    /// otherwise. So does an open whose data file has none of them.
+    #[test]
+    fn a_transaction_whose_group_is_torn_is_made_as_a_whole_or_not_at_all() {
+        let mut directory = TestDirectory::with_suffix_entry();
+        for number in 0..5 {
+            let class = ("objectClass", &["organizationalUnit"][..]);
+            ok(directory.add(&unit(number), &[class, ("description", &["before"])]));
+        }
+        let stamps: Vec<_> = (0..6).map(|_| directory.stamp()).collect();
+        let before = files(directory.path());
+        let mut batch = directory.writer.begin().unwrap();
+        let made = batch.transaction(|batch| {
+            let requester = Requester::Administrator { dn: "cn=admin".to_owned() };
+            let mut make = |number: u32, request: Request<'_>| {
+                let stamp = &stamps[number as usize];
+                let code =
+                    batch.execute(&requester.context(), &request, &RequestControls::default(), stamp).code;
+                if code == ResultCode::SUCCESS { Ok(()) } else { Err(code) }
+            };
+            for number in 0..4 {
+                let (object, mut changes) = (unit(number), ChangesBuf::new());
+                changes.push(ChangeOperation::Replace, "description", ["after"]);
+                make(
+                    number,
+                    Request::Modify(ModifyRequest { object: &object, changes: changes.as_changes() }),
+                )?;
+            }
+            make(4, Request::Delete(DeleteRequest { entry: &unit(4) }))?;
+            let (entry, mut attributes) = (unit(5), AttributesBuf::new());
+            attributes.push("objectClass", ["organizationalUnit"]);
+            attributes.push("description", ["after"]);
+            make(5, Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() }))
+        });
+        made.unwrap();
+        batch.commit().unwrap();
+        let after = files(directory.path());
+        drop(directory);
+
+        let changed: Vec<&OsString> =
+            after.keys().filter(|name| before.get(*name) != after.get(*name)).collect();
+        let [log] = changed[..] else { panic!("a commit is one write: {changed:?}") };
+        let (old, new) = (&before[log], &after[log]);
+        assert_eq!(old.len(), new.len());
+        let differs = |place: &usize| old[*place] != new[*place];
+        let first = (0..new.len()).find(differs).unwrap();
+        let end = (0..new.len()).rfind(differs).unwrap() + 1;
+        let part = |keeps: &dyn Fn(usize) -> bool| {
+            let bytes = (0..new.len()).map(|place| if keeps(place) { new[place] } else { old[place] });
+            found(&before, (log, &bytes.collect::<Vec<u8>>()))
+        };
+        let (none, all) = (part(&|_| false), part(&|_| true));
+        let is = |text: &str, numbers: &[u32]| {
+            numbers.iter().map(|number| (unit(*number), text.to_owned())).collect::<Vec<_>>()
+        };
+        assert_eq!((&none, &all), (&is("before", &[0, 1, 2, 3, 4]), &is("after", &[0, 1, 2, 3, 5])));
+        let first = first / BLOCK * BLOCK;
+        let changes_end = end_of_changes(new, first);
+        let sectors = (changes_end - 1) / SECTOR - first / SECTOR + 1;
+        assert!((2..9).contains(&sectors) && changes_end < end, "{first} to {changes_end} and {end}");
+        let part_of_head = [first, first + 1, first + 20, first + 36];
+        let middles = (0..sectors).map(|sector| first + sector * SECTOR + SECTOR / 2);
+        let part_of_end = [changes_end - 1, changes_end, changes_end + 1, end - 24, end - 1];
+        for cut in part_of_head.into_iter().chain(middles).chain(part_of_end) {
+            let expected = if cut < changes_end { &none } else { &all };
+            assert_eq!(part(&|place| place < cut), *expected, "cut at {} of {}", cut - first, end - first);
+        }
+        // One sector of the changes is missing, or all others. The tail is written.
+        let sector_of = |place: usize| (place / SECTOR).checked_sub(first / SECTOR);
+        for one in 0..sectors {
+            let missing = |place: usize| sector_of(place) != Some(one);
+            assert_eq!(part(&missing), none, "without sector {one}");
+            let alone = |place: usize| sector_of(place).is_some_and(|at| at >= sectors || at == one);
+            assert_eq!(part(&alone), none, "sector {one} alone");
+        }
     }
 }
