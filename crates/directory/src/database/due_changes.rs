@@ -20,30 +20,45 @@ impl WriteBatch<'_> {
     /// values links, and lets entries join groups. Returns whether it made any. Otherwise like
     /// [`execute`](WriteBatch::execute).
     ///
+    /// If the batch has no room for more records, those that were made stay, and the others remain due.
+    ///
     /// # Errors
-    /// The outcome.
+    /// The outcome. Nothing was made.
     pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
         self.check_failure()?;
         let mut has_any = false;
+        match self.make_each_due(stamp, &mut has_any) {
+            Err(_) if has_any && self.rejected_record_bytes.is_some() => {
+                self.rejected_record_bytes = None;
+                Ok(true)
+            }
+            made => Ok(made.map(|()| has_any)?),
+        }
+    }
+
+    /// Sets `has_any` as soon as the batch has a record.
+    fn make_each_due(&mut self, stamp: &Stamp, has_any: &mut bool) -> Result<(), OperationError> {
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
             let record = value_ends::end(self.state(), ended, stamp, self.next_csn(stamp)?)?;
             self.make(Some(record), stamp)?;
-            has_any = true;
+            *has_any = true;
         }
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             let Some(id) = dynamic_entries::expired(self.state(), stamp.now_micros)? else { break };
             let record = dynamic_entries::expire(self.state(), id, stamp, self.next_csn(stamp)?)?;
             self.make(Some(record), stamp)?;
-            has_any = true;
+            *has_any = true;
         }
         if let Some(place) = undelete::expired(self.state(), stamp.now_micros)? {
             let purge = Change::Purge { position: place.position, id: place.id };
             self.record_with("", purge, Vec::new(), stamp)?;
-            has_any = true;
+            *has_any = true;
         }
-        // Members of a group may be among the values that become links.
-        Ok(self.link_existing(stamp)? || self.join_existing(stamp)? || has_any)
+        // Members of a group may be among the values that become links. A membership and the progress of its rule are
+        // two records, of which both have room or none is made.
+        *has_any |= self.link_existing(stamp)? || self.transaction(|batch| batch.join_existing(stamp))?;
+        Ok(())
     }
 
     /// Makes plain values of some entries links. Returns whether any entries were left to examine.

@@ -293,3 +293,33 @@ fn the_right_to_join_does_not_cover_the_end_of_a_membership() {
     assert_eq!(ends(&mut directory), [format!("{} member {ANN}", time(2_000))]);
     check(&directory);
 }
+
+/// Symptom: in a cluster, the writer had records that its group lacked, and other nodes never had them. Cause: the
+/// records before the one that had no room stayed in the batch, and the request was decided again later.
+#[test]
+fn ends_that_have_no_room_in_a_batch_remain_due() {
+    let mut directory = directory();
+    let second = "cn=guests,dc=example,dc=com";
+    ok(directory.add(second, &[("objectClass", &["groupOfNames"]), ("member", &[SUFFIX])]));
+    for group in [GROUP, second] {
+        ok(directory.modify(group, &[(Add, &until(1_000), &[ANN])]));
+    }
+    let mut stamp = directory.stamp();
+    stamp.now_micros += 1_100_000_000;
+    let mut batch = directory.writer.begin().unwrap();
+    let before = batch.position().unwrap();
+    batch.limit_records(10);
+    assert_eq!(batch.make_due_changes(&stamp).unwrap_err().code, ResultCode::BUSY);
+    let size = batch.take_rejected_record_bytes().unwrap();
+    assert_eq!(batch.position().unwrap(), before);
+    batch.limit_records(size + 10);
+    assert_eq!(batch.make_due_changes(&stamp), Ok(true));
+    assert_eq!(batch.take_rejected_record_bytes(), None, "no request is tried again");
+    assert_eq!(batch.position().unwrap(), before + 1);
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    assert!(directory.make_due_changes(1_100));
+    assert!(!directory.make_due_changes(1_100));
+    assert_eq!(members(&mut directory), [SUFFIX]);
+    check(&directory);
+}
