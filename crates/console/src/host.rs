@@ -29,6 +29,13 @@ pub trait Host: Send + Sync {
     /// # Errors
     /// The server stops, or the process has no descriptors left.
     fn connect(&self, client: Client) -> io::Result<UnixStream>;
+
+    /// Whether the server sends links with which users who forgot their password set another.
+    fn sends_links(&self) -> bool;
+
+    /// Requests such a link for the account of this user name or mail address. Does not block: the server looks for the
+    /// account later. Returns false if there are too many requests, whatever the name is, or if it sends no links.
+    fn request_link(&self, client: Client, name: &str) -> bool;
 }
 
 /// Error of a conversation that did not take place.
@@ -65,6 +72,16 @@ impl Ldap {
         connection.set_timeout(LDAP_ANSWER_TIME)?;
         connection.set_message_size_max(LDAP_MESSAGE_BYTES_MAX);
         Ok(connection)
+    }
+
+    /// As [`Host::sends_links`].
+    pub(crate) fn sends_links(&self) -> bool {
+        self.host.sends_links()
+    }
+
+    /// As [`Host::request_link`].
+    pub(crate) fn request_link(&self, client: Client, name: &str) -> bool {
+        self.host.request_link(client, name)
     }
 
     /// Runs `talk`, which may block on the answers of a connection, on a thread for such work.

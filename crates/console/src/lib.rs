@@ -21,6 +21,7 @@ pub mod headers;
 mod host;
 mod http;
 pub mod limits;
+mod mail_texts;
 mod monitor;
 mod multipart;
 mod origin;
@@ -44,6 +45,7 @@ use axum::Router;
 
 pub use crate::host::{Client, ConversationError, Host, Ldap};
 pub use crate::http::{Http, StopOrder, Stopped, TlsConfig, stop_order};
+pub use crate::mail_texts::MailTexts;
 pub use crate::proxies::Proxies;
 
 /// Pages of another protocol on the console's listener.

@@ -93,8 +93,9 @@ impl Visit {
         let session = self.session.as_deref();
         let session = session.map(|session| {
             let must_change = session.must_change();
-            let (manages, audits) = (session.manages, session.audits);
-            context! { who => session.who.as_str(), token => session.token.as_str(), must_change, manages, audits }
+            let (manages, audits, method) = (session.manages, session.audits, session.method.name());
+            let (who, token) = (session.who.as_str(), session.token.as_str());
+            context! { who, token, must_change, manages, audits, method }
         });
         match texts.render(template, context! { title, session, page => Value::from(Serde(model)) }) {
             Ok(page) => (status, Html(page)).into_response(),

@@ -9,6 +9,7 @@ mod compare;
 mod deleted;
 mod edit;
 mod entry;
+mod forgotten;
 mod health;
 mod history;
 mod indexes;
@@ -63,6 +64,8 @@ fn pages() -> Vec<PageRoute> {
         ("/", READ, get(overview::show)),
         ("/health", READ, get(health::show)),
         ("/sign-in", BOTH, get(sign_in::form).post(sign_in::sign_in)),
+        ("/forgotten-password", BOTH, get(forgotten::form).post(forgotten::ask)),
+        ("/new-password", BOTH, get(forgotten::link).post(forgotten::open)),
         ("/sign-out", SEND, post(sign_in::sign_out)),
         ("/password", BOTH, get(password::form).post(password::change)),
         ("/account", READ, get(account::show)),

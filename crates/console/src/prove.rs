@@ -17,6 +17,9 @@ use crate::trouble::Trouble;
 /// Key of the lines with what the user may use, and others may not.
 pub(crate) const USE: &str = "use";
 
+/// Mechanism of binds with a token that was sent by mail, which the server accepts from the console alone.
+const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
+
 /// A bind that succeeded.
 pub(crate) struct Proven {
     /// The connection that was bound.
@@ -78,6 +81,21 @@ fn proven(mut connection: Connection, reply: &Reply, name: &str) -> Result<Prove
     let may_use = |name: &str| uses.iter().any(|allowed| allowed == name);
     let (manages, audits) = (may_use("monitor"), may_use("read-audit") && !may_use("monitor"));
     Ok(Proven { connection, who, must_change, manages, audits, warning: policy.warning })
+}
+
+/// Binds with the token of a link that the server sent by mail. Blocks.
+pub(crate) fn bind_by_token(mut connection: Connection, token: &str) -> Result<Proven, Trouble> {
+    let authentication = Authentication::Sasl { mechanism: MAIL_TOKEN, credentials: Some(token.as_bytes()) };
+    let oid = oids::AUTHORIZATION_IDENTITY_REQUEST;
+    let controls = ControlsBuf::from_iter([Control { oid, critical: false, value: None }]);
+    let request = Request::Bind(BindRequest { version: 3, name: "", authentication });
+    let reply = connection.request(request, controls.as_controls())?;
+    if reply.outcome.code == ResultCode::INVALID_CREDENTIALS {
+        return Err(Trouble::Request(StatusCode::UNAUTHORIZED, "new_password.wrong"));
+    }
+    Trouble::unless_success(reply.outcome.clone(), None)?;
+    let who = identity_of(&reply).unwrap_or_default();
+    Ok(Proven { connection, who, must_change: true, manages: false, audits: false, warning: None })
 }
 
 /// Returns what the user may use that others may not. To try it would leave refusals in the audit trail. Blocks.

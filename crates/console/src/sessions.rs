@@ -66,6 +66,8 @@ pub(crate) struct Session {
 pub(crate) enum Method {
     Password,
     Certificate,
+    /// A link that was sent by mail, so that the user has no old password to enter.
+    Mail,
 }
 
 impl Method {
@@ -74,6 +76,7 @@ impl Method {
         match self {
             Method::Password => "password",
             Method::Certificate => "certificate",
+            Method::Mail => "mail",
         }
     }
 }

@@ -7,6 +7,8 @@ use minijinja::{Environment, UndefinedBehavior, Value};
 const TEMPLATES: &[(&str, &str)] = &[
     ("frame.html", include_str!("../templates/frame.html")),
     ("parts.html", include_str!("../templates/parts.html")),
+    ("forgotten.html", include_str!("../templates/forgotten.html")),
+    ("new_password.html", include_str!("../templates/new_password.html")),
     ("health.html", include_str!("../templates/health.html")),
     ("trouble.html", include_str!("../templates/trouble.html")),
     ("sign_in.html", include_str!("../templates/sign_in.html")),
@@ -60,10 +62,14 @@ pub(crate) struct Texts {
     templates: Environment<'static>,
 }
 
+/// Returns all texts in English.
+pub(crate) fn texts_of() -> serde_json::Value {
+    serde_json::from_str(include_str!("../templates/texts.en.json")).unwrap_or_default()
+}
+
 impl Texts {
     pub(crate) fn english() -> Texts {
-        let texts: serde_json::Value =
-            serde_json::from_str(include_str!("../templates/texts.en.json")).unwrap_or_default();
+        let texts = texts_of();
         let mut templates = Environment::new();
         // A text that is missing is an error, which tests find.
         templates.set_undefined_behavior(UndefinedBehavior::Strict);

@@ -49,7 +49,7 @@ pub use crate::model::link_conditions::LinkConditions;
 use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 pub use crate::model::sasl_mechanisms::{
-    ANONYMOUS, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, PLAIN,
+    ANONYMOUS, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, PLAIN,
 };
 use crate::model::usable::Uses;
 pub(crate) use asker::is_member;

@@ -59,7 +59,7 @@ pub use model::{
 };
 pub use read::{
     access_question, bind, bind_names, compare, controls, deleted, history, identity, log_changes,
-    own_credentials, password_state, read_ahead, search,
+    own_credentials, password_state, read_ahead, reset_by_mail, search,
 };
 pub use settings::{DirectorySettings, FollowedTree, NodeSettings, Settings};
 pub use snapshot::{Directory, Snapshot};

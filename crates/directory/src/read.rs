@@ -14,4 +14,5 @@ pub(crate) mod own_entries;
 pub(crate) mod page_request;
 pub mod password_state;
 pub mod read_ahead;
+pub mod reset_by_mail;
 pub mod search;

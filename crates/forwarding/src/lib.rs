@@ -52,6 +52,7 @@ pub fn forwarded_link(link: Option<ClientLink>) -> ForwardedLink {
     let method = match link.method {
         Some(directory::BindMethod::Simple) => BindMethod::Simple,
         Some(directory::BindMethod::Sasl(mechanism)) => BindMethod::Sasl(mechanism.name().to_owned()),
+        Some(directory::BindMethod::MailToken) => BindMethod::Sasl(directory::bind::MAIL_TOKEN.to_owned()),
         Some(directory::BindMethod::None) | None => BindMethod::None,
     };
     ForwardedLink {

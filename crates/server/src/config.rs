@@ -12,6 +12,7 @@ mod exposed;
 pub(crate) mod follow;
 pub mod kerberos;
 pub mod limit_tables;
+pub mod mail;
 pub mod metrics;
 mod mistakes;
 mod node_file;
@@ -41,6 +42,7 @@ use zeroize::Zeroize as _;
 use crate::config::audit::AuditSettings;
 use crate::config::backup::BackupSettings;
 use crate::config::console::ConsoleSettings;
+use crate::config::mail::MailSettings;
 use crate::config::metrics::MetricsSettings;
 use crate::config::node_file::{NodeFile, OauthKeys, TlsKeys};
 use crate::config::replica::ReplicaKeys;
@@ -156,6 +158,9 @@ pub enum ConfigError {
     /// Keys of the table `[console]` contradict each other.
     #[error("the table [console] of the node file: {0}")]
     Console(&'static str),
+    /// The table `[mail]` contradicts itself.
+    #[error("the table [mail] of the node file: {0}")]
+    Mail(String),
     /// The table `[scim]` contradicts itself.
     #[error("the table [scim] of the node file: {0}")]
     Scim(String),
@@ -277,6 +282,8 @@ pub struct Config {
     pub console: Option<ConsoleSettings>,
     /// Users and groups over SCIM, at the console's addresses.
     pub scim: Option<ScimSettings>,
+    /// Mail by which users who forgot their password set another.
+    pub mail: Option<MailSettings>,
     /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
     /// The cluster that this is a node of.
@@ -409,6 +416,7 @@ impl Config {
             traces: None,
             console: None,
             scim: None,
+            mail: None,
             cluster: None,
         }
     }
@@ -444,6 +452,7 @@ impl Config {
         let console = ConsoleSettings::of(file.console)?;
         let replica = replica(file.replica, !file.follow.0.is_empty() || file.cluster.is_some())?;
         let scim = file.scim.map(|keys| keys.settings(console.is_some())).transpose()?;
+        let mail = file.mail.map(|keys| keys.settings(console.is_some())).transpose()?;
         Ok(Config {
             listen,
             threads: file.threads.map_or(defaults.threads, NonZeroUsize::get),
@@ -483,6 +492,7 @@ impl Config {
             metrics: MetricsSettings::of(file.metrics)?,
             traces: TraceSettings::of(file.traces)?,
             scim,
+            mail,
             console,
             cluster: file.cluster.map(|keys| ClusterSettings::of(keys, &defaults.data)).transpose()?,
             data: defaults.data,
@@ -547,6 +557,7 @@ impl Config {
             ("traces", self.traces != new.traces, false),
             ("console", self.console != new.console, false),
             ("scim", self.scim != new.scim, false),
+            ("mail", self.mail != new.mail, false),
             ("cluster", self.cluster != new.cluster, false),
             ("admin_dn", self.admin_dn != new.admin_dn, true),
             ("admin_password_file", self.admin_password != new.admin_password, true),

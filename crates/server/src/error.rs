@@ -15,6 +15,7 @@ use crate::net::certificate::TlsError;
 use crate::net::listener::ListenError;
 use crate::workers::bad_passwords::BadPasswordsError;
 use crate::workers::pass_through::{PassThroughError, StartError};
+use crate::workers::reset_mails::MailError;
 
 /// Error that prevents a start, or stops a running server.
 #[derive(Debug, thiserror::Error)]
@@ -120,6 +121,9 @@ pub enum ServeError {
     /// Passwords cannot be passed through to another server.
     #[error(transparent)]
     PassThrough(#[from] PassThroughError),
+    /// Mail cannot be sent.
+    #[error(transparent)]
+    Mail(#[from] MailError),
     /// The node cannot take part in its cluster.
     #[cfg(feature = "kafka")]
     #[error("cluster: {0}")]

@@ -6,6 +6,7 @@
 
 pub(crate) mod bucket;
 pub(crate) mod follow;
+pub(crate) mod mail;
 pub(crate) mod traces;
 
 use std::time::Duration;

@@ -48,6 +48,7 @@ use crate::workers::log_reader::LogReader;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadFigures;
 use crate::workers::replica::figures::ReplicaFigures;
+use crate::workers::reset_mails::MailFigures;
 use crate::workers::scan_pool::ScanFigures;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::usage::Usage;
@@ -79,6 +80,8 @@ pub(crate) struct Sources {
     pub(crate) acceptor: Arc<AcceptorControl>,
     pub(crate) writes: Arc<WriteQueue>,
     pub(crate) scans: Arc<ScanFigures>,
+    /// Figures of links by mail, if the server sends them.
+    pub(crate) mails: Option<Arc<MailFigures>>,
     pub(crate) slow: Arc<SlowOperations>,
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) index_advice: Arc<IndexAdvice>,
@@ -231,6 +234,7 @@ impl Monitor {
             listening(&sources.listening),
         ]);
         groups.extend(storage(sources));
+        groups.extend(sources.mails.as_deref().map(mails));
         groups.extend(sources.audit.as_deref().map(audit));
         groups.extend(sources.traces.as_deref().map(traces));
         groups.extend(sources.backup.as_deref().map(|figures| backup(figures, &sources.directory)));
@@ -350,6 +354,19 @@ fn hashes(hashes: &HashFigures) -> Group {
     let millis = load(&hashes.waited_micros) / 1_000;
     group.count("Waited Milliseconds", "Time that passwords waited for a thread", millis);
     group.count("Hashes Verified", "Hashes that passwords were held against", load(&hashes.verified));
+    group
+}
+
+/// Returns the figures of links by mail.
+fn mails(figures: &MailFigures) -> Group {
+    let mut group = Group::new("Mail");
+    group.count("Requests", "Requests for a link to set another password", load(&figures.requests));
+    group.count("Refused", "Requests that got no link because there were too many", load(&figures.refused));
+    group.count("Sent", "Mails with a link that the mail server took", load(&figures.sent));
+    group.count("Failed", "Mails that the mail server did not take", load(&figures.failed));
+    group.count("Links Used", "Links that were used", load(&figures.used));
+    let help = "Whether the last conversation with the mail server failed";
+    group.add("Failing", help, Value::Flag(figures.is_failing.load(Ordering::Relaxed)));
     group
 }
 

@@ -203,7 +203,8 @@ impl Opened {
             .transpose()?;
         let console = (config.console.as_ref())
             .map(|settings| {
-                ConsoleListener::open((settings, config.scim.as_ref()), listening.control(), &certificates)
+                let way = (listening.control(), shared.reset_mails.clone());
+                ConsoleListener::open((settings, config.scim.as_ref()), way, &certificates)
             })
             .transpose()?;
         let backup = config.backup.as_ref().map(|settings| (settings, Arc::default()));
@@ -289,6 +290,7 @@ fn sources(shared: &Shared, listening: &Listening) -> Sources {
         acceptor: listening.control(),
         writes: Arc::clone(&shared.writes),
         scans: shared.scan_pool.figures(),
+        mails: shared.reset_mails.as_ref().map(|mails| mails.figures()),
         slow: Arc::clone(&shared.slow),
         scan_shares: Arc::clone(&shared.scan_shares),
         index_advice: Arc::clone(&shared.index_advice),

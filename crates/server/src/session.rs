@@ -25,6 +25,7 @@ mod extended;
 mod forwarded;
 mod history;
 mod kerberos;
+mod mail_token;
 mod outstanding;
 mod own_credentials;
 mod own_limits;

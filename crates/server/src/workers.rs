@@ -28,6 +28,7 @@ pub(crate) mod read_age;
 pub(crate) mod read_ahead;
 pub(crate) mod readiness;
 pub(crate) mod replica;
+pub(crate) mod reset_mails;
 pub(crate) mod scan;
 pub(crate) mod scan_pool;
 pub(crate) mod scan_shares;

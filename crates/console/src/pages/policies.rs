@@ -14,7 +14,7 @@ use crate::trouble::Trouble;
 const POLICIES_MAX: usize = 100;
 
 /// Rules of a policy in the order of the page. Each has a text.
-const RULES: [&str; 28] = [
+const RULES: [&str; 29] = [
     "pwdMinLength",
     "pwdMaxLength",
     "pandoPwdMinClasses",
@@ -43,6 +43,7 @@ const RULES: [&str; 28] = [
     "pandoPwdTotp",
     "pandoPwdAppPasswords",
     "pandoPwdSelfService",
+    "pandoPwdResetByMail",
 ];
 
 /// Rules whose value is a number of seconds.

@@ -1,5 +1,6 @@
 //! Sign in and out.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::http::{HeaderMap, StatusCode};
@@ -12,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::describe::subject_text;
 use crate::fields::Fields;
 use crate::page::{Format, Page, Submission, Visit};
-use crate::places::source;
+use crate::places::{Place, source};
 use crate::prove::{Proven, bind, bind_with_certificate};
 use crate::sessions::{Bound, Method, NoSession};
 use crate::texts::url;
@@ -31,6 +32,7 @@ pub(crate) async fn form(visit: Visit, fields: Fields) -> Response {
         json!({
             "to": to, "name": "", "notice": notice, "error": null,
             "certificate": visit.client.certificate_subject.as_deref().map(subject_text),
+            "sends_links": visit.app.ldap.sends_links(),
         }),
     ))
 }
@@ -86,6 +88,7 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
         let model = json!({
             "to": to, "name": fields.text("name").trim(), "notice": null, "error": error,
             "certificate": visit.client.certificate_subject.as_deref().map(subject_text),
+            "sends_links": visit.app.ldap.sends_links(),
         });
         visit.show(page(trouble.status(), model))
     };
@@ -94,7 +97,6 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
         Err(trouble) => return refuse(&trouble),
     };
     let sessions = &visit.app.sessions;
-    let busy = |_: NoSession| Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy");
     let place = match sessions.place(source(visit.client.address.ip())).map_err(busy) {
         Ok(place) => place,
         Err(trouble) => return refuse(&trouble),
@@ -104,28 +106,45 @@ pub(crate) async fn sign_in(visit: Visit, headers: HeaderMap, fields: Fields) ->
     };
     let (ldap, client, method) = (visit.app.ldap.clone(), visit.client.clone(), proof.method());
     let bound = visit.app.ldap.talk(move || proof.bind(ldap.connect(client)?)).await;
-    let Proven { connection, who, must_change, manages, audits, warning } =
-        match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
-            Ok(bound) => bound,
-            Err(trouble) => return refuse(&trouble),
-        };
+    let proven = match bound.map_err(Trouble::Conversation).and_then(|bound| bound) {
+        Ok(proven) => proven,
+        Err(trouble) => return refuse(&trouble),
+    };
     visit.app.sign_ins.succeeded(visit.client.address.ip());
+    begin(&visit, &headers, (place, proven), method, &to).unwrap_or_else(|trouble| refuse(&trouble))
+}
+
+pub(super) fn busy(_: NoSession) -> Trouble {
+    Trouble::Request(StatusCode::SERVICE_UNAVAILABLE, "sign_in.busy")
+}
+
+/// Begins the session of a user who has proved who that is, by this method. Returns the answer, which leads to `to`.
+///
+/// # Errors
+/// There are too many sessions.
+pub(super) fn begin(
+    visit: &Visit,
+    headers: &HeaderMap,
+    (place, proven): (Place<IpAddr>, Proven),
+    method: Method,
+    to: &str,
+) -> Result<Response, Trouble> {
+    let Proven { connection, who, must_change, manages, audits, warning } = proven;
+    let sessions = &visit.app.sessions;
     // The user of an earlier session in this browser has left.
     visit.session.iter().for_each(|session| sessions.end(session));
     let from = visit.client.address.ip();
     let bound = Bound { who, method, must_change, manages, audits, connection, from };
-    let session = match sessions.begin(place, bound, &headers).map_err(busy) {
-        Ok(session) => session,
-        Err(trouble) => return refuse(&trouble),
-    };
+    let session = sessions.begin(place, bound, headers).map_err(busy)?;
     let cookie = [sessions.set_cookie(Some(&session), visit.client.is_secured)];
     if visit.format == Format::Json {
         let model =
             json!({ "who": session.who, "token": session.token, "must_change": must_change, "at": to });
-        return (cookie, axum::Json(model)).into_response();
+        return Ok((cookie, axum::Json(model)).into_response());
     }
-    let to = if must_change || warning.is_some() { url("/password", &warned(warning)) } else { to.clone() };
-    (cookie, visit.go(&to)).into_response()
+    let changes = must_change || warning.is_some();
+    let to = if changes { url("/password", &warned(warning)) } else { to.to_owned() };
+    Ok((cookie, visit.go(&to)).into_response())
 }
 
 /// Returns the query by which the page of the password shows a warning.

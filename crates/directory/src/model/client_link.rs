@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
 
-use crate::model::sasl_mechanisms::MECHANISMS;
+use crate::model::sasl_mechanisms::{MAIL_TOKEN, MECHANISMS};
 
 /// Connection of the client that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,6 +92,8 @@ pub enum BindMethod {
     Simple,
     /// A SASL mechanism.
     Sasl(Mechanism),
+    /// A token that the server sent by mail, with which the user can only set a new password.
+    MailToken,
 }
 
 /// A supported SASL mechanism.
@@ -109,6 +111,9 @@ impl BindMethod {
     /// Returns the bind method of the SASL mechanism with this name, or `BindMethod::None` for an unknown mechanism,
     /// by which no client can have bound.
     pub fn of_mechanism(name: &str) -> BindMethod {
+        if name.eq_ignore_ascii_case(MAIL_TOKEN) {
+            return BindMethod::MailToken;
+        }
         let place = MECHANISMS.iter().position(|known| known.eq_ignore_ascii_case(name));
         let known = place.and_then(|place| u8::try_from(place).ok());
         known.map_or(BindMethod::None, |place| BindMethod::Sasl(Mechanism(place)))

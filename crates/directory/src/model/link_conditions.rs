@@ -96,7 +96,7 @@ impl LinkConditions {
         let is_in = |network: &IpNet| address.is_some_and(|address| network.contains(&address));
         let is_bound = |method: BindMethod| {
             self.methods.iter().any(|wanted| match method {
-                BindMethod::None => false,
+                BindMethod::None | BindMethod::MailToken => false,
                 BindMethod::Simple => *wanted == SIMPLE,
                 BindMethod::Sasl(mechanism) => *wanted == SASL || *wanted == mechanism.name(),
             })

@@ -75,6 +75,8 @@ pub struct PasswordPolicy {
     pub app_passwords: u32,
     /// Whether users manage their own codes and application passwords.
     pub self_service: bool,
+    /// Whether users who have forgotten their password may set another by a link that is sent to their mail address.
+    pub reset_by_mail: bool,
     /// Storage scheme of new passwords, if it differs from the settings.
     pub scheme: Option<StorageScheme>,
     /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5 that new passwords get keys for.
@@ -110,7 +112,7 @@ const NUMBERS: [NumberField; 20] = [
     ("pandoPwdScramIterations", |of| &mut of.scram_iterations),
 ];
 
-const SWITCHES: [SwitchField; 9] = [
+const SWITCHES: [SwitchField; 10] = [
     ("pwdLockout", |of| &mut of.lockout),
     ("pwdMustChange", |of| &mut of.must_change),
     (ALLOW_USER_CHANGE, |of| &mut of.forbids_user_change),
@@ -120,6 +122,7 @@ const SWITCHES: [SwitchField; 9] = [
     ("pandoPwdTellLock", |of| &mut of.reports_lock),
     ("pandoPwdTotp", |of| &mut of.totp),
     ("pandoPwdSelfService", |of| &mut of.self_service),
+    ("pandoPwdResetByMail", |of| &mut of.reset_by_mail),
 ];
 
 /// The one switch whose default is on.

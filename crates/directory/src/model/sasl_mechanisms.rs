@@ -21,6 +21,9 @@ pub const DIGEST_MD5: &str = "DIGEST-MD5";
 /// Anonymous, with a trace for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
+/// Token that the server sent to the mail address of an account. Only the console binds by it, and no list has it.
+pub const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
+
 /// All mechanisms, the strongest first, because clients choose in this order.
 pub(crate) const MECHANISMS: [&str; 14] = [
     "EXTERNAL",

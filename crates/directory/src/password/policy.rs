@@ -311,6 +311,15 @@ impl Account {
         }
     }
 
+    /// Returns true if the user may set a new password by a link that was sent by mail. A lock by wrong passwords does
+    /// not prevent that, because others can cause it; the change ends it.
+    pub fn may_be_reset_by_mail(&self, now: i64) -> bool {
+        self.policy.reset_by_mail
+            && !self.is_unavailable(now)
+            && !self.is_idle_locked(now)
+            && self.change_refused(now, true, true).is_none()
+    }
+
     /// Returns the delay in seconds of the response to a failure, after this many failures (draft section 7.7).
     pub fn delay(&self, failures: usize) -> u32 {
         let doublings = u32::try_from(failures.saturating_sub(1)).unwrap_or(u32::MAX).min(31);

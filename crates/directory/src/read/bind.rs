@@ -14,7 +14,7 @@ use ldap::{Authentication, BindRequest, ResultCode};
 
 pub use crate::access::{
     ANONYMOUS, AskerLimits, BindStrength, CRAM_MD5, DIGEST_MD5, ExternalIdentity, GSS_SPNEGO, GSSAPI,
-    OAUTHBEARER, Offered, PLAIN,
+    MAIL_TOKEN, OAUTHBEARER, Offered, PLAIN,
 };
 use crate::access::{EXTERNAL, Requester};
 use crate::accounts;

@@ -20,6 +20,7 @@ use crate::accounts::{
     time_in_history, time_text,
 };
 use crate::catalog::{Catalog, ClassSet, USER_PASSWORD};
+use crate::model::client_link::BindMethod;
 use crate::model::outcome::OperationError;
 use crate::model::password_kind::{PasswordKind, names_application};
 use crate::model::password_policy::PasswordPolicy;
@@ -57,16 +58,21 @@ pub(crate) fn changed(
     let catalog = state.catalog;
     let passwords = passwords(entry, catalog)?;
     let is_own = matches!(context.requester, Requester::User { id: own, .. } if *own == id);
+    let by_mail = context.link.is_some_and(|link| link.method == Some(BindMethod::MailToken));
     if passwords != before {
         change_scram_keys(deciding, entry, &passwords)?;
     }
     if passwords != before || passwords.is_empty() {
         remove_other_passwords(entry, catalog, !is_own && !only_adds)?;
     }
-    let Some(account) = accounts::account(state, id)? else { return Ok(()) };
-    let policy = &*account.policy;
     let now = deciding.now();
-    if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old) {
+    let account = accounts::account(state, id)?;
+    if by_mail && !(is_own && account.as_ref().is_some_and(|account| account.may_be_reset_by_mail(now))) {
+        return Err(PolicyError::ModificationNotAllowed.into());
+    }
+    let Some(account) = account else { return Ok(()) };
+    let policy = &*account.policy;
+    if is_own && let Some(error) = account.change_refused(now, !before.is_empty(), with_old || by_mail) {
         return Err(error.into());
     }
     let new: Vec<&Vec<u8>> = passwords.iter().filter(|value| !before.contains(value)).collect();
@@ -95,7 +101,9 @@ pub(crate) fn changed(
     }
     for name in [FAILURE_TIME, GRACE_USE_TIME, LAST_SUCCESS, LOCKED_TIME] {
         let known = description(catalog, name)?;
-        if !(name == LOCKED_TIME && (is_own || entry.has_touched(known.type_id))) {
+        // The user proves the mail address, so wrong passwords of others no longer lock the account.
+        let keeps_lock = is_own && !by_mail;
+        if !(name == LOCKED_TIME && (keeps_lock || entry.has_touched(known.type_id))) {
             entry.clear(&known)?;
         }
     }

@@ -66,7 +66,10 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
 /// anna has changed.
 fn sample(scratch: &Scratch) -> Pando {
     let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
-    let pando = crate::start(scratch, &(trail + &backup_table(scratch)));
+    // No page sends a mail.
+    let mail = "[mail]\nserver = \"127.0.0.1:1\"\ntls = \"none\"\nsender = \"directory@example.com\"\n\
+                console_url = \"https://directory.example.com\"\n";
+    let pando = crate::start(scratch, &[&trail, mail, &backup_table(scratch)].concat());
     let mut administrator = pando.administrator();
     plant(&mut administrator);
     for name in ["carl", "dora"] {
@@ -161,7 +164,11 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
     let style = get(anonymous.address, "/style.css", "").text();
     let mut pages =
         Pages { style: format!("<style>{style}</style>"), all: Vec::new(), paths: BTreeSet::new() };
-    pages.visit("anonymous", &anonymous, &["/sign-in?notice=out", "/health"]);
+    pages.visit(
+        "anonymous",
+        &anonymous,
+        &["/sign-in?notice=out", "/health", "/forgotten-password", "/new-password?token=x"],
+    );
     pages.keep(
         "/sign-in",
         "anonymous, refused",

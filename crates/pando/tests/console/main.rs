@@ -10,11 +10,13 @@ mod browser;
 mod certificates;
 mod changes;
 mod compare;
+mod forgotten;
 mod listener;
 mod photos;
 mod searches;
 mod sessions;
 mod settings;
+mod smtp;
 mod values;
 
 use client::Connection;
@@ -31,6 +33,12 @@ fn start(scratch: &Scratch, more: &str) -> Pando {
 /// Starts a server with the console, and `ou=people` in its suffix.
 fn filled(scratch: &Scratch) -> (Pando, Connection) {
     let pando = start(scratch, "");
+    let administrator = planted(&pando);
+    (pando, administrator)
+}
+
+/// Adds `ou=people`. Returns the administrator's connection.
+fn planted(pando: &Pando) -> Connection {
     let mut administrator = pando.administrator();
     support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);
     let people = format!("ou=people,{SUFFIX}");
@@ -39,5 +47,5 @@ fn filled(scratch: &Scratch) -> (Pando, Connection) {
         &people,
         &[("objectClass", "organizationalUnit"), ("ou", "people")],
     );
-    (pando, administrator)
+    administrator
 }

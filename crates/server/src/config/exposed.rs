@@ -39,6 +39,7 @@ impl Config {
                 self.metrics.as_ref().and_then(|metrics| metrics.token_file.clone()),
             ),
             ("the headers of traces", self.traces.as_ref().and_then(|traces| traces.header_file.clone())),
+            ("the credentials of mail", self.mail.as_ref().and_then(|mail| mail.credentials_file.clone())),
             ("the key of Kerberos", kerberos.map(|kerberos| kerberos.keytab().to_owned())),
             (
                 "the secret of replica",
@@ -50,6 +51,7 @@ impl Config {
         let trusted = [
             ("the authorities of clients", tls.client_authorities.clone()),
             ("the authorities of pass_through", pass_through),
+            ("the authorities of mail", self.mail.as_ref().and_then(|mail| mail.authorities.clone())),
             ("the authorities of replica", self.replica.as_ref().and_then(|of| of.authorities.clone())),
             ("the keys of oauth", self.online.token_key_file.clone()),
         ];

@@ -25,6 +25,7 @@ use crate::config::console::ConsoleKeys;
 use crate::config::follow::FollowKeys;
 use crate::config::kerberos::KerberosKeys;
 use crate::config::limit_tables::{ConnectionsLimit, LimitTable, LimitedWho, StatedLimits};
+use crate::config::mail::MailKeys;
 use crate::config::metrics::MetricsKeys;
 use crate::config::mistakes::explained;
 use crate::config::pass_through::PassThroughKeys;
@@ -77,6 +78,7 @@ pub(crate) struct NodeFile {
     pub(crate) traces: TraceKeys,
     pub(crate) console: ConsoleKeys,
     pub(crate) scim: Option<ScimKeys>,
+    pub(crate) mail: Option<MailKeys>,
     pub(crate) oauth: OauthKeys,
     pub(crate) kerberos: KerberosKeys,
     pub(crate) pass_through: PassThroughKeys,
@@ -283,6 +285,7 @@ impl NodeFile {
         let paths = paths.flatten().chain(file.cluster.iter_mut().flat_map(ClusterKeys::paths));
         let paths = paths.chain(file.follow.0.iter_mut().flat_map(FollowKeys::paths));
         let paths = paths.chain(file.replica.iter_mut().flat_map(ReplicaKeys::paths));
+        let paths = paths.chain(file.mail.iter_mut().flat_map(MailKeys::paths));
         for path in paths.chain(file.backup.paths()) {
             *path = directory.join(&*path);
         }
@@ -300,7 +303,7 @@ fn problems(text: &str) -> Vec<(usize, String)> {
         match (name, value.get_ref()) {
             (
                 "limits" | "log" | "tls" | "bad_passwords" | "audit" | "backup" | "metrics" | "traces"
-                | "console" | "scim" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow"
+                | "console" | "scim" | "mail" | "oauth" | "kerberos" | "cluster" | "pass_through" | "follow"
                 | "replica",
                 DeValue::Table(inner),
             ) => {
@@ -404,6 +407,7 @@ mod tests {
             ("limits", keys_of::<LimitKeys>()),
             ("listener", keys_of::<ListenerKeys>()),
             ("log", keys_of::<LogKeys>()),
+            ("mail", keys_of::<MailKeys>()),
             ("metrics", keys_of::<MetricsKeys>()),
             ("oauth", keys_of::<OauthKeys>()),
             ("pass_through", keys_of::<PassThroughKeys>()),

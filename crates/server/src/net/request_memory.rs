@@ -100,7 +100,7 @@ pub(crate) enum Admission {
 
 impl Source {
     /// Returns the source of a client at this address.
-    fn at(address: IpAddr) -> Source {
+    pub(crate) fn at(address: IpAddr) -> Source {
         Source::Network(match address {
             IpAddr::V6(address) => match address.to_ipv4_mapped() {
                 Some(address) => IpAddr::V4(address),

@@ -3,6 +3,7 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
+use std::time::Instant;
 
 use ::console::{Client, Host, Http, Ldap, Proxies, stop_order};
 use ::scim::ScimSettings;
@@ -16,13 +17,17 @@ use crate::net::certificate::Certificates;
 use crate::net::listener::listen_for_requests;
 use crate::net::stream::{ConsoleClient, Peer};
 use crate::open::scim;
+use crate::workers::reset_mails::ResetMails;
 use crate::workers::service::Service;
 
 /// Open listeners that are not served yet.
 pub(super) struct ConsoleListener(Http);
 
 /// Gives the console connections to the event loops, as if its clients had connected to an LDAP listener.
-struct Loops(Arc<AcceptorControl>);
+struct Loops {
+    acceptor: Arc<AcceptorControl>,
+    reset_mails: Option<Arc<ResetMails>>,
+}
 
 impl Host for Loops {
     fn connect(&self, client: Client) -> io::Result<UnixStream> {
@@ -31,8 +36,17 @@ impl Host for Loops {
         let Client { address, is_secured, certificate_subject } = client;
         let client = ConsoleClient { address, is_secured, certificate_subject };
         let peer = Peer::Console(Box::new(client));
-        self.0.bring(mio::net::UnixStream::from_std(other), peer, ListenerIndex::CONSOLE)?;
+        self.acceptor.bring(mio::net::UnixStream::from_std(other), peer, ListenerIndex::CONSOLE)?;
         Ok(own)
+    }
+
+    fn sends_links(&self) -> bool {
+        self.reset_mails.is_some()
+    }
+
+    fn request_link(&self, client: Client, name: &str) -> bool {
+        let mails = self.reset_mails.as_ref();
+        mails.is_some_and(|mails| mails.request(name, client.address, Instant::now()))
     }
 }
 
@@ -43,7 +57,7 @@ impl ConsoleListener {
     /// An address cannot be listened on.
     pub(super) fn open(
         (settings, users_and_groups): (&ConsoleSettings, Option<&ScimSettings>),
-        acceptor: Arc<AcceptorControl>,
+        (acceptor, reset_mails): (Arc<AcceptorControl>, Option<Arc<ResetMails>>),
         certificates: &Arc<Certificates>,
     ) -> Result<ConsoleListener, ServeError> {
         let mut listeners = Vec::new();
@@ -54,7 +68,7 @@ impl ConsoleListener {
             tracing::info!("console at {scheme}://{}/", listener.local_addr().map_err(failed)?);
             listeners.push(listener);
         }
-        let ldap = Ldap::new(Arc::new(Loops(acceptor)));
+        let ldap = Ldap::new(Arc::new(Loops { acceptor, reset_mails }));
         let certificates = Arc::clone(certificates);
         let tls: Option<::console::TlsConfig> =
             if settings.tls { Some(Box::new(move || certificates.config())) } else { None };

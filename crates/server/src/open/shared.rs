@@ -29,6 +29,7 @@ use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::ReadAheadPool;
+use crate::workers::reset_mails::ResetMails;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::writer::WriteQueue;
@@ -60,6 +61,7 @@ pub(super) fn start(
     let logins_max =
         if config.cluster.is_some() || config.replica.is_some() { CLUSTER_LOGINS_MAX } else { LOGINS_MAX };
     let pass_through = config.pass_through.as_ref().map(|settings| PassThrough::start(settings, mailboxes));
+    let reset_mails = config.mail.as_ref().map(|settings| ResetMails::start(settings, directory));
     let trail_reader = config.audit.folder.as_ref().map(|folder| trail_reader::start(folder, mailboxes));
     let backup = config.backup.as_ref();
     backup_reader::remove_left(backup.map(|settings| &settings.place), &config.data);
@@ -77,6 +79,7 @@ pub(super) fn start(
         logins: Arc::new(Logins::new(logins_max)),
         read_age,
         pass_through: pass_through.transpose()?,
+        reset_mails: reset_mails.transpose()?.map(Arc::new),
         hash_pool: HashPool::start(config.hash_threads, bad_passwords, Arc::clone(mailboxes))?,
         kerberos: KerberosExchanges::default(),
         guesses: Arc::default(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use directory::password::limits::PASSWORD_SIZE_MAX;
 use directory::passwords::{PasswordOwner, password_owner};
-use directory::{Outcome, Requester, ServerFault};
+use directory::{BindMethod, Outcome, Requester, ServerFault};
 use ldap::{Message, Request, ResultCode};
 
 use super::passwords::{hash_pool_busy, too_many_guesses};
@@ -176,6 +176,10 @@ impl Session {
         {
             // Nothing else was let through.
             self.must_change = false;
+            if self.bind_method == BindMethod::MailToken {
+                // The token has served its purpose, and is no other right.
+                self.set_requester(context, Arc::clone(&context.anonymous));
+            }
         }
         match taken {
             Some((head, Work::Decided(decided))) => {

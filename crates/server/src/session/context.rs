@@ -34,6 +34,7 @@ use crate::workers::logins::Logins;
 use crate::workers::pass_through::PassThrough;
 use crate::workers::read_age::ReadAge;
 use crate::workers::read_ahead::{Coldness, PrefetchJob, ReadAheadPool};
+use crate::workers::reset_mails::ResetMails;
 use crate::workers::scan_pool::ScanPool;
 use crate::workers::scan_shares::ScanShares;
 use crate::workers::settings_reader::SettingsReader;
@@ -52,6 +53,8 @@ pub(crate) struct Shared {
     pub(crate) hash_pool: HashPool,
     /// Passwords that another server verifies; `None` if the settings name no server.
     pub(crate) pass_through: Option<PassThrough>,
+    /// Links by mail to set another password; `None` if the settings name no mail server.
+    pub(crate) reset_mails: Option<Arc<ResetMails>>,
     /// Binds by Kerberos that are under way.
     pub(crate) kerberos: KerberosExchanges,
     pub(crate) guesses: Arc<Guesses>,

@@ -7,7 +7,8 @@ use directory::controls::RequestControls;
 use directory::password::Verification;
 use directory::password::policy::Account;
 use directory::{BindMethod, OperationError, Outcome, Requester, ServerFault};
-use ldap::{BindRequest, PolicyError, Request, ResultCode};
+use ldap::oids::MODIFY_PASSWORD;
+use ldap::{BindRequest, PasswordModify, PolicyError, Request, ResultCode};
 
 use super::own_credentials::asks_own_credentials;
 use super::password_modify::is_password_modify;
@@ -295,6 +296,15 @@ impl Session {
         }
         match request {
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => None,
+            Request::Extended(modify) if self.bind_method == BindMethod::MailToken => {
+                let is_own_password = modify.name == MODIFY_PASSWORD
+                    && PasswordModify::decode(modify.value).is_some_and(|of| of.user_identity.is_none());
+                let is_allowed = is_own_password || asks_own_credentials(request);
+                (!is_allowed).then(|| OperationError::from(PolicyError::ChangeAfterReset).into())
+            }
+            Request::Modify(_) if self.bind_method == BindMethod::MailToken => {
+                Some(OperationError::from(PolicyError::ChangeAfterReset).into())
+            }
             Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
             // The rules for the new password.

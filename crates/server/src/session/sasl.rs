@@ -8,8 +8,8 @@
 
 use directory::Requester;
 use directory::bind::{
-    ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, OAUTHBEARER, Offered, PLAIN, bind,
-    bind_without_entry, bind_without_password,
+    ANONYMOUS, BindOutcome, CRAM_MD5, DIGEST_MD5, GSS_SPNEGO, GSSAPI, MAIL_TOKEN, OAUTHBEARER, Offered,
+    PLAIN, bind, bind_without_entry, bind_without_password,
 };
 use directory::identity::{self, Identified, identify, usual_scram_iterations};
 use directory::{Outcome, bind::ExternalIdentity};
@@ -23,6 +23,7 @@ use system::gss::GssMechanism;
 use super::passwords::{Whose, too_many_guesses};
 use super::proof::Proof;
 use super::{RequestHead, Session, attempts};
+use crate::config::ListenerIndex;
 use crate::kerberos::KerberosExchange;
 use crate::limits::SASL_TRACE_MAX;
 use crate::session::context::Context;
@@ -81,6 +82,9 @@ impl Session {
         let Authentication::Sasl { mechanism, credentials } = request.authentication else {
             return self.without_password(context, &head, request, out);
         };
+        if mechanism == MAIL_TOKEN && self.listener == ListenerIndex::CONSOLE {
+            return self.mail_token(context, head, credentials.unwrap_or_default(), out);
+        }
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let is_external = mechanism.eq_ignore_ascii_case("EXTERNAL");
         if is_external && self.external != ExternalIdentity::NotOffered {

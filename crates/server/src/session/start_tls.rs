@@ -77,9 +77,9 @@ pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
 }
 
 impl Session {
-    /// Returns the link that requests arrive on, if access rules depend on it.
+    /// Returns the link that requests arrive on, if access rules or the change of a password depend on it.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
-        context.snapshot.asks_link().then(|| {
+        (context.snapshot.asks_link() || self.bind_method == BindMethod::MailToken).then(|| {
             let is_protected =
                 matches!(self.protection, Protection::Kernel | Protection::Console(_) | Protection::Tls(_));
             let method = match *self.requester {

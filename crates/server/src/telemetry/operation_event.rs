@@ -322,6 +322,7 @@ fn method(authentication: &Authentication<'_>) -> &'static str {
         Authentication::Simple(_) => "simple",
         Authentication::Sasl { mechanism, .. } => match directory::BindMethod::of_mechanism(mechanism) {
             directory::BindMethod::Sasl(known) => known.name(),
+            directory::BindMethod::MailToken => directory::bind::MAIL_TOKEN,
             _ => "sasl",
         },
         Authentication::Unrecognized(_) => "unknown",

@@ -1,0 +1,87 @@
+//! A forgotten password: asks for a link by mail, and begins a session with it, in which a new password can be set.
+//!
+//! The page with the link changes nothing: programs that inspect mails open links too. The button of that page uses it.
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+use crate::fields::Fields;
+use crate::page::{Page, Visit};
+use crate::pages::sign_in::{begin, busy};
+use crate::places::source;
+use crate::prove::bind_by_token;
+use crate::sessions::{Method, NoSession};
+use crate::trouble::Trouble;
+
+const OFF: Trouble = Trouble::Request(StatusCode::NOT_FOUND, "forgotten.off");
+
+pub(crate) async fn form(visit: Visit) -> Response {
+    match visit.app.ldap.sends_links() {
+        true => visit.show(request_page(StatusCode::OK, json!({ "done": false, "error": null }))),
+        false => visit.fail(&OFF),
+    }
+}
+
+/// Requests a link. The answer is the same whether there is an account of this name or not.
+pub(crate) async fn ask(visit: Visit, fields: Fields) -> Response {
+    if !visit.app.ldap.sends_links() {
+        return visit.fail(&OFF);
+    }
+    let refuse = |trouble: &Trouble| {
+        let model = json!({ "done": false, "error": visit.said(trouble) });
+        visit.show(request_page(trouble.status(), model))
+    };
+    match fields.given("name") {
+        None => refuse(&Trouble::Request(StatusCode::UNPROCESSABLE_ENTITY, "forgotten.empty")),
+        Some(name) if visit.app.ldap.request_link(visit.client.clone(), name) => {
+            visit.show(request_page(StatusCode::ACCEPTED, json!({ "done": true, "error": null })))
+        }
+        Some(_) => refuse(&Trouble::Request(StatusCode::TOO_MANY_REQUESTS, "forgotten.busy")),
+    }
+}
+
+fn request_page(status: StatusCode, model: serde_json::Value) -> Page {
+    Page { status, template: "forgotten.html", title: "forgotten.title", model }
+}
+
+/// Shows the page that a link leads to.
+pub(crate) async fn link(visit: Visit, fields: Fields) -> Response {
+    match visit.app.ldap.sends_links() {
+        true => {
+            let model = json!({ "link_token": fields.text("token"), "error": null });
+            visit.show(link_page(StatusCode::OK, model))
+        }
+        false => visit.fail(&OFF),
+    }
+}
+
+/// Uses a link: begins a session in which the user can only set a new password.
+pub(crate) async fn open(visit: Visit, headers: HeaderMap, fields: Fields) -> Response {
+    if !visit.app.ldap.sends_links() {
+        return visit.fail(&OFF);
+    }
+    let token = Zeroizing::new(fields.text("token").to_owned());
+    let refuse = |trouble: &Trouble| {
+        let model = json!({ "link_token": "", "error": visit.said(trouble) });
+        visit.show(link_page(trouble.status(), model))
+    };
+    let address = visit.client.address.ip();
+    let place = match visit.app.sessions.place(source(address)).map_err(busy) {
+        Ok(place) => place,
+        Err(trouble) => return refuse(&trouble),
+    };
+    let Some(_under_way) = visit.app.sign_ins.take(address) else {
+        return refuse(&busy(NoSession::TooMany));
+    };
+    let (ldap, client) = (visit.app.ldap.clone(), visit.client.clone());
+    let bound = visit.app.ldap.talk(move || bind_by_token(ldap.connect(client)?, &token)).await;
+    let begun = bound.map_err(Trouble::Conversation).and_then(|bound| bound);
+    let begun = begun.and_then(|proven| begin(&visit, &headers, (place, proven), Method::Mail, "/password"));
+    begun.unwrap_or_else(|trouble| refuse(&trouble))
+}
+
+fn link_page(status: StatusCode, model: serde_json::Value) -> Page {
+    Page { status, template: "new_password.html", title: "new_password.title", model }
+}

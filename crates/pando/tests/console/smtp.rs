@@ -1,0 +1,174 @@
+//! A small SMTP server on loopback (RFC 5321), with STARTTLS (RFC 3207) and PLAIN (RFC 4954), which keeps what it gets.
+
+use std::collections::VecDeque;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+
+use crate::support::DEADLINE;
+
+/// A mail as it arrived.
+#[derive(Debug)]
+pub(crate) struct Mail {
+    pub(crate) to: String,
+    pub(crate) text: String,
+    /// User name and password that the client sent, each after a NUL.
+    pub(crate) credentials: String,
+    pub(crate) over_tls: bool,
+}
+
+/// The server. Its threads end with the process.
+pub(crate) struct MailServer {
+    pub(crate) address: SocketAddr,
+    /// Its certificate, in PEM form.
+    pub(crate) certificate: String,
+    mails: Receiver<Mail>,
+    /// Answers to the next mails in place of an acceptance.
+    pub(crate) refusals: Arc<Mutex<VecDeque<&'static str>>>,
+}
+
+struct Client {
+    tls: Arc<ServerConfig>,
+    refusals: Arc<Mutex<VecDeque<&'static str>>>,
+    mails: Sender<Mail>,
+}
+
+impl MailServer {
+    pub(crate) fn start() -> MailServer {
+        let pair = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(pair.signing_key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![pair.cert.der().clone()], key)
+            .unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (sender, mails) = channel();
+        let refusals = Arc::<Mutex<VecDeque<_>>>::default();
+        let (tls, of_clients) = (Arc::new(tls), Arc::clone(&refusals));
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let client = Client { tls: tls.clone(), refusals: of_clients.clone(), mails: sender.clone() };
+                std::thread::spawn(move || client.serve(stream.unwrap()));
+            }
+        });
+        MailServer { address, certificate: pair.cert.pem(), mails, refusals }
+    }
+
+    /// Returns the next mail.
+    #[track_caller]
+    pub(crate) fn next(&self) -> Mail {
+        self.mails.recv_timeout(DEADLINE).expect("a mail")
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.mails.try_recv().is_err()
+    }
+}
+
+impl Client {
+    fn serve(&self, mut stream: TcpStream) {
+        stream.write_all(b"220 test\r\n").unwrap();
+        if self.talk(&mut BufReader::new(&stream), &mut &stream, false) {
+            let connection = ServerConnection::new(Arc::clone(&self.tls)).unwrap();
+            let tls = Mutex::new(StreamOwned::new(connection, stream));
+            self.talk(&mut BufReader::new(Shared(&tls)), &mut Shared(&tls), true);
+        }
+    }
+
+    /// Converses until the client leaves. Returns true if it asks for TLS.
+    fn talk(&self, input: &mut impl BufRead, output: &mut impl Write, over_tls: bool) -> bool {
+        let (mut to, mut credentials, mut line) = (String::new(), String::new(), String::new());
+        loop {
+            line.clear();
+            if input.read_line(&mut line).unwrap_or(0) == 0 {
+                return false;
+            }
+            let (command, rest) = line.trim_end().split_once(' ').unwrap_or((line.trim_end(), ""));
+            let answer = match command.to_ascii_uppercase().as_str() {
+                "EHLO" if over_tls => "250-test\r\n250 AUTH PLAIN",
+                "EHLO" => "250-test\r\n250 STARTTLS",
+                "STARTTLS" => {
+                    output.write_all(b"220 begin\r\n").unwrap();
+                    return true;
+                }
+                "AUTH" => {
+                    let sent = BASE64_STANDARD.decode(rest.trim_start_matches("PLAIN ")).unwrap();
+                    credentials = String::from_utf8(sent).unwrap();
+                    "235 good"
+                }
+                "RCPT" => {
+                    to = rest.trim_start_matches("TO:").to_owned();
+                    "250 good"
+                }
+                "DATA" => {
+                    output.write_all(b"354 go on\r\n").unwrap();
+                    let mut text = String::new();
+                    while !text.ends_with("\r\n.\r\n") {
+                        assert!(input.read_line(&mut text).unwrap() > 0, "{text}");
+                    }
+                    match self.refusals.lock().unwrap().pop_front() {
+                        Some(refusal) => refusal,
+                        None => {
+                            let (to, credentials) = (to.clone(), credentials.clone());
+                            let text = decoded(&text);
+                            let _ = self.mails.send(Mail { to, text, credentials, over_tls });
+                            "250 taken"
+                        }
+                    }
+                }
+                "QUIT" => "221 bye",
+                _ => "250 good",
+            };
+            if write!(output, "{answer}\r\n").and_then(|()| output.flush()).is_err() {
+                return false;
+            }
+        }
+    }
+}
+
+/// Returns a mail with its body as it was written. Lines of a quoted-printable body end softly in `=`, and `=3D` is an
+/// equals sign (RFC 2045 section 6.7).
+fn decoded(mail: &str) -> String {
+    let (head, body) = mail.split_once("\r\n\r\n").expect("an empty line after the header");
+    if !head.contains("Content-Transfer-Encoding: quoted-printable") {
+        return mail.to_owned();
+    }
+    let body = body.replace("=\r\n", "");
+    let mut parts = body.split('=');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let octet = u8::from_str_radix(&part[..2], 16).expect("two hexadecimal digits");
+        text.push(char::from(octet));
+        text.push_str(&part[2..]);
+    }
+    format!("{head}\r\n\r\n{text}")
+}
+
+/// The two directions of one stream, used in turn.
+struct Shared<'a>(&'a Mutex<StreamOwned<ServerConnection, TcpStream>>);
+
+impl Read for Shared<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().read(buffer)
+    }
+}
+
+impl Write for Shared<'_> {
+    fn write(&mut self, octets: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(octets)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.lock().unwrap().flush()
+    }
+}

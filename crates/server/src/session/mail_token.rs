@@ -1,0 +1,60 @@
+//! Binds with a token that the server sent by mail (`workers/reset_mails.rs`). Only the console binds so, over its own
+//! connections. The session can set a new password of its user, and becomes anonymous when that is done.
+
+use directory::bind::MAIL_TOKEN;
+use directory::reset_by_mail::resettable;
+use directory::{Outcome, Requester};
+use ldap::{PolicyError, ResultCode};
+
+use super::passwords::too_many_guesses;
+use super::proof::DecidedAttempt;
+use super::{RequestHead, Session};
+use crate::session::context::Context;
+use crate::stamp::password_time;
+
+impl Session {
+    /// Carries out a bind with a token, which this ends. The account must still be one that may be reset so,
+    /// and have the password and the addresses that it had when the mail was written.
+    pub(super) fn mail_token(
+        &mut self,
+        context: &mut Context,
+        head: RequestHead,
+        token: &[u8],
+        out: &mut Vec<u8>,
+    ) {
+        let guess = self.guess_key(&Requester::Anonymous, MAIL_TOKEN);
+        if guess.is_some_and(|key| context.shared.guesses.are_too_many(&key)) {
+            return self.answer(context, &head, &too_many_guesses(), out);
+        }
+        let now = context.now;
+        let mails = context.shared.reset_mails.as_ref();
+        let redeemed = mails.and_then(|mails| mails.redeem(token, now));
+        // A read error is logged, and the older state decides; the change of the password decides again.
+        let _ = context.catch_up();
+        let found = redeemed.map(|(id, sent)| {
+            let found = resettable(&context.snapshot, id, password_time())?;
+            Ok(found.and_then(|(requester, fingerprint)| (fingerprint == sent).then_some(requester)))
+        });
+        let requester = match found {
+            Some(Err(outcome)) => return self.answer(context, &head, &outcome, out),
+            Some(Ok(requester)) => requester,
+            None => None,
+        };
+        let decided = match requester {
+            Some(requester) => DecidedAttempt {
+                outcome: Outcome { policy: Some(PolicyError::ChangeAfterReset), ..Outcome::success() },
+                requester: Some(requester),
+                must_change: true,
+                guess,
+                ..DecidedAttempt::default()
+            },
+            None => DecidedAttempt {
+                outcome: Outcome::code(ResultCode::INVALID_CREDENTIALS),
+                requester: Some(Requester::Anonymous),
+                guess,
+                ..DecidedAttempt::default()
+            },
+        };
+        self.conclude(context, head, decided, out);
+    }
+}

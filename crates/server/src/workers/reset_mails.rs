@@ -1,0 +1,518 @@
+//! Links by mail with which users who forgot their password set another.
+//!
+//! A request is queued and answered at once, with the same answer whether there is an account or not. One thread finds
+//! the account and makes a token of 256 random bits; another gives the mail to the SMTP server. So a slow mail server
+//! delays no look-up, and the length of the queue does not depend on whether there are accounts. Only the SHA-256
+//! digest of a token is kept, in memory: a restart ends all links, and in a cluster a link is known to the node that
+//! sent it alone. An account has one token at most, and a token is used once.
+//!
+//! Everything is bounded: requests that wait, requests of a source, mails to an account and to all, and the attempts to
+//! send a mail. A failure is in the log and among the figures.
+
+use std::collections::{HashMap, VecDeque};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use data_encoding::BASE64URL_NOPAD;
+use directory::Directory;
+use directory::reset_by_mail::{Recipient, recipient};
+use directory::rows::EntryId;
+use lettre::message::header::{ContentType, HeaderName, HeaderValue};
+use lettre::message::{Mailbox, Message};
+use lettre::transport::smtp::authentication::Credentials;
+use lettre::transport::smtp::client::{Certificate, CertificateStore, Tls, TlsParameters};
+use lettre::{SmtpTransport, Transport as _};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sha2::{Digest as _, Sha256};
+use zeroize::Zeroizing;
+
+use crate::config::mail::{MailSettings, MailTls};
+use crate::limits::mail::{
+    MAIL_STEP_TIME, RESET_MAIL_RETRIES, RESET_MAILS_MAX, RESET_MAILS_PER_ACCOUNT_MAX, RESET_NAME_BYTES_MAX,
+    RESET_PERIOD, RESET_REQUESTS_MAX, RESET_REQUESTS_PER_SOURCE_MAX, RESET_SOURCES_MAX,
+};
+use crate::net::request_memory::Source;
+use crate::stamp::{Random, password_time};
+
+/// Octets of a token, before they are written as text.
+const TOKEN_OCTETS: usize = 32;
+
+/// Replies that do not depend on the mail: the service closes (RFC 5321 section 4.2.3), or authentication fails or is
+/// required (RFC 4954 section 6).
+const REPLIES_ABOUT_ALL_MAILS: [u16; 6] = [421, 454, 530, 534, 535, 538];
+
+/// SHA-256 digest of a token.
+type TokenDigest = [u8; 32];
+
+/// Error of starting to send mail.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MailError {
+    /// The certificates of the settings cannot be used.
+    #[error("the table [mail] of the node file: {0}")]
+    Settings(String),
+    /// The system gives no thread.
+    #[error("cannot start a thread for mail: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Figures of the links.
+#[derive(Debug, Default)]
+pub(crate) struct MailFigures {
+    /// Requests that were queued.
+    pub(crate) requests: AtomicU64,
+    /// Requests that were refused because of their number.
+    pub(crate) refused: AtomicU64,
+    /// Mails that the server took.
+    pub(crate) sent: AtomicU64,
+    /// Mails that were given up.
+    pub(crate) failed: AtomicU64,
+    /// Links that were used.
+    pub(crate) used: AtomicU64,
+    /// Whether the last conversation with the mail server failed for a reason that is not that of one mail.
+    pub(crate) is_failing: AtomicBool,
+}
+
+/// Queue of requests, and the tokens that are valid. Dropping it ends the threads after the present mail.
+pub(crate) struct ResetMails(Arc<Shared>);
+
+struct Shared {
+    settings: MailSettings,
+    transport: SmtpTransport,
+    /// Weak, because a mail server may keep its thread waiting after the directory is closed.
+    directory: Weak<Directory>,
+    texts: console::MailTexts,
+    state: Mutex<State>,
+    arrived: Condvar,
+    figures: Arc<MailFigures>,
+}
+
+#[derive(Default)]
+struct State {
+    requests: VecDeque<Request>,
+    tokens: HashMap<TokenDigest, Token>,
+    sources: HashMap<Source, Count>,
+    unsent: Vec<Unsent>,
+    is_closed: bool,
+}
+
+/// A request for a link.
+struct Request {
+    /// User name or mail address.
+    name: String,
+    /// Address of the browser.
+    from: SocketAddr,
+}
+
+struct Token {
+    account: EntryId,
+    /// Fingerprint of the account's passwords and addresses when the mail was written.
+    fingerprint: u64,
+    expires: Instant,
+}
+
+/// Number of events in a period.
+#[derive(Clone, Copy)]
+struct Count {
+    since: Instant,
+    number: u32,
+}
+
+/// A mail that the server has not taken yet.
+struct Unsent {
+    message: Message,
+    dn: String,
+    from: SocketAddr,
+    digest: TokenDigest,
+    retries: usize,
+    due: Instant,
+}
+
+/// State of the thread that writes mails.
+struct Author {
+    random: Random,
+    accounts: HashMap<EntryId, Count>,
+    all: Count,
+}
+
+impl Count {
+    fn new(now: Instant) -> Count {
+        Count { since: now, number: 0 }
+    }
+
+    fn is_old(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.since) >= RESET_PERIOD
+    }
+
+    /// Counts an event unless `max` were counted in this period. Returns true if it was counted.
+    fn take(&mut self, max: u32, now: Instant) -> bool {
+        if self.is_old(now) {
+            *self = Count::new(now);
+        }
+        let has_room = self.number < max;
+        self.number += u32::from(has_room);
+        has_room
+    }
+}
+
+impl State {
+    /// Counts a request of a source. Returns false if it has had too many.
+    fn count(&mut self, source: Source, now: Instant) -> bool {
+        if self.sources.len() >= RESET_SOURCES_MAX && !self.sources.contains_key(&source) {
+            self.sources.retain(|_, count| !count.is_old(now));
+            if self.sources.len() >= RESET_SOURCES_MAX {
+                return false;
+            }
+        }
+        let count = self.sources.entry(source).or_insert_with(|| Count::new(now));
+        count.take(RESET_REQUESTS_PER_SOURCE_MAX, now)
+    }
+
+    /// Makes a token valid, in place of an earlier one of the account.
+    fn issue(&mut self, digest: TokenDigest, token: Token, now: Instant) {
+        self.tokens.retain(|_, other| other.account != token.account && other.expires > now);
+        self.tokens.insert(digest, token);
+    }
+}
+
+impl ResetMails {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// The certificates cannot be used, or the system gives no thread.
+    pub(crate) fn start(
+        settings: &MailSettings,
+        directory: &Arc<Directory>,
+    ) -> Result<ResetMails, MailError> {
+        let shared = Arc::new(Shared {
+            settings: settings.clone(),
+            transport: transport(settings).map_err(MailError::Settings)?,
+            directory: Arc::downgrade(directory),
+            texts: console::MailTexts::english(),
+            state: Mutex::default(),
+            arrived: Condvar::new(),
+            figures: Arc::default(),
+        });
+        // Dropped, it ends the first thread if there is no second one.
+        let mails = ResetMails(shared);
+        let (author, sender) = (Arc::clone(&mails.0), Arc::clone(&mails.0));
+        std::thread::Builder::new().name("pando-links".to_owned()).spawn(move || author.write_mails())?;
+        std::thread::Builder::new().name("pando-mail".to_owned()).spawn(move || sender.send_mails())?;
+        Ok(mails)
+    }
+
+    /// Queues a request for a link, from a browser at this address. Returns false if too many wait, or too many came
+    /// from its network; that does not depend on `name`.
+    pub(crate) fn request(&self, name: &str, from: SocketAddr, now: Instant) -> bool {
+        let source = Source::at(from.ip());
+        let mut state = self.0.lock();
+        if state.requests.len() >= RESET_REQUESTS_MAX || !state.count(source, now) {
+            self.0.figures.refused.fetch_add(1, Ordering::Relaxed);
+            return false;
+        }
+        self.0.figures.requests.fetch_add(1, Ordering::Relaxed);
+        if name.len() <= RESET_NAME_BYTES_MAX {
+            state.requests.push_back(Request { name: name.to_owned(), from });
+            drop(state);
+            self.0.arrived.notify_all();
+        }
+        true
+    }
+
+    /// Ends a token and returns the account that it was sent to, with the fingerprint that the account had then; `None`
+    /// if it is not valid at `now`.
+    pub(crate) fn redeem(&self, token: &[u8], now: Instant) -> Option<(EntryId, u64)> {
+        let octets = Zeroizing::new(BASE64URL_NOPAD.decode(token).ok()?);
+        let token = self.0.lock().tokens.remove(&digest(&octets))?;
+        if token.expires <= now {
+            return None;
+        }
+        self.0.figures.used.fetch_add(1, Ordering::Relaxed);
+        Some((token.account, token.fingerprint))
+    }
+
+    pub(crate) fn figures(&self) -> Arc<MailFigures> {
+        Arc::clone(&self.0.figures)
+    }
+}
+
+impl Drop for ResetMails {
+    fn drop(&mut self) {
+        self.0.lock().is_closed = true;
+        self.0.arrived.notify_all();
+    }
+}
+
+impl Shared {
+    fn write_mails(&self) {
+        let now = Instant::now();
+        let mut author =
+            Author { random: Random::default(), accounts: HashMap::default(), all: Count::new(now) };
+        while let Some(request) = self.next_request() {
+            self.handle(&mut author, &request);
+        }
+    }
+
+    /// Waits for a request. Returns `None` at the end.
+    fn next_request(&self) -> Option<Request> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            if let Some(request) = state.requests.pop_front() {
+                return Some(request);
+            }
+            state = self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn send_mails(&self) {
+        while let Some(unsent) = self.next_unsent() {
+            if let Some(again) = self.send(unsent) {
+                self.lock().unsent.push(again);
+            }
+        }
+    }
+
+    /// Waits until a mail is due. Returns `None` at the end.
+    fn next_unsent(&self) -> Option<Unsent> {
+        let mut state = self.lock();
+        loop {
+            if state.is_closed {
+                return None;
+            }
+            let now = Instant::now();
+            let dues = state.unsent.iter().map(|unsent| unsent.due).enumerate();
+            state = match dues.min_by_key(|(_, due)| *due) {
+                Some((place, due)) if due <= now => return Some(state.unsent.remove(place)),
+                Some((_, due)) => {
+                    let waited = self.arrived.wait_timeout(state, due.saturating_duration_since(now));
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.arrived.wait(state).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    /// Finds the account of a request, and prepares its mail.
+    fn handle(&self, author: &mut Author, request: &Request) {
+        let Some(directory) = self.directory.upgrade() else { return };
+        let found = match directory.snapshot() {
+            Ok(snapshot) => recipient(&snapshot, &request.name, password_time()),
+            Err(error) => return tracing::error!(%error, "no account was looked up for a link by mail"),
+        };
+        drop(directory);
+        let recipient = match found {
+            Ok(Some(recipient)) => recipient,
+            Ok(None) => {
+                let from = request.from;
+                return tracing::info!(
+                    "no link was sent: no account that may get one has the name that {from} gave"
+                );
+            }
+            Err(outcome) => {
+                let why = outcome.diagnostic;
+                return tracing::error!("no account was looked up for a link by mail: {why}");
+            }
+        };
+        let (now, dn) = (Instant::now(), &recipient.dn);
+        author.accounts.retain(|_, count| !count.is_old(now));
+        let has_room = self.lock().unsent.len() < RESET_REQUESTS_MAX;
+        let count = author.accounts.entry(recipient.id).or_insert_with(|| Count::new(now));
+        if !has_room
+            || !count.take(RESET_MAILS_PER_ACCOUNT_MAX, now)
+            || !author.all.take(RESET_MAILS_MAX, now)
+        {
+            self.figures.refused.fetch_add(1, Ordering::Relaxed);
+            return tracing::warn!("no link was sent to {dn}: too many mails in an hour");
+        }
+        match self.write(&mut author.random, &recipient, request.from) {
+            Ok((message, digest)) => {
+                let expires = now + Duration::from_secs(60 * u64::from(self.settings.link_minutes));
+                let Recipient { id, dn, fingerprint, .. } = recipient;
+                let unsent = Unsent { message, dn, from: request.from, digest, retries: 0, due: now };
+                let mut state = self.lock();
+                state.issue(digest, Token { account: id, fingerprint, expires }, now);
+                state.unsent.push(unsent);
+                drop(state);
+                self.arrived.notify_all();
+            }
+            Err(why) => {
+                self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                tracing::error!("no link was sent to {dn}: {why}");
+            }
+        }
+    }
+
+    /// Makes a token and the mail with it.
+    fn write(
+        &self,
+        random: &mut Random,
+        recipient: &Recipient,
+        from: SocketAddr,
+    ) -> Result<(Message, TokenDigest), String> {
+        let mut octets = Zeroizing::new([0; TOKEN_OCTETS]);
+        for part in octets.chunks_mut(16) {
+            part.copy_from_slice(&random.bytes().map_err(|error| error.to_string())?);
+        }
+        let token = Zeroizing::new(BASE64URL_NOPAD.encode(&*octets));
+        let MailSettings { console_url, link_minutes, sender, .. } = &self.settings;
+        let link = format!("{console_url}new-password?token={}", &*token);
+        let address = recipient.mail.parse();
+        let address = address.map_err(|error| format!("its mail address cannot be used: {error}"))?;
+        let id = random.bytes().map_err(|error| error.to_string())?;
+        let id = format!("<{}@{}>", BASE64URL_NOPAD.encode(&id), sender.email.domain());
+        let body =
+            self.texts.body(&link, &recipient.dn, &from.ip().to_canonical().to_string(), *link_minutes);
+        // RFC 3834 section 5: no automatic answer is wanted.
+        let automatic = HeaderName::new_from_ascii_str("Auto-Submitted");
+        let message = Message::builder()
+            .from(sender.clone())
+            .to(Mailbox::new(None, address))
+            .message_id(Some(id))
+            .subject(self.texts.subject.clone())
+            .raw_header(HeaderValue::new(automatic, "auto-generated".to_owned()))
+            .header(ContentType::TEXT_PLAIN)
+            .body(body);
+        Ok((message.map_err(|error| error.to_string())?, digest(&*octets)))
+    }
+
+    /// Gives a mail to the server. Returns it if it is to be sent once more.
+    fn send(&self, unsent: Unsent) -> Option<Unsent> {
+        let (dn, from) = (&unsent.dn, unsent.from);
+        let sent = self.transport.send(&unsent.message);
+        let is_failing = sent.as_ref().is_err_and(|error| {
+            error.status().is_none_or(|code| REPLIES_ABOUT_ALL_MAILS.contains(&u16::from(code)))
+        });
+        self.figures.is_failing.store(is_failing, Ordering::Relaxed);
+        let error = match sent {
+            Ok(_) => {
+                self.figures.sent.fetch_add(1, Ordering::Relaxed);
+                tracing::info!("a link to set another password was sent to {dn}, for a request from {from}");
+                return None;
+            }
+            Err(error) => error,
+        };
+        let why = with_causes(&error);
+        match RESET_MAIL_RETRIES.get(unsent.retries).filter(|_| !error.is_permanent()) {
+            Some(delay) => {
+                tracing::warn!("the mail with a link for {dn} is sent again later: {why}");
+                Some(Unsent { retries: unsent.retries + 1, due: Instant::now() + *delay, ..unsent })
+            }
+            None => {
+                self.figures.failed.fetch_add(1, Ordering::Relaxed);
+                self.lock().tokens.remove(&unsent.digest);
+                tracing::error!("the mail with a link for {dn} could not be sent: {why}");
+                None
+            }
+        }
+    }
+
+    /// The state is consistent after every step, so a poisoned lock is usable.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn digest(token: &[u8]) -> TokenDigest {
+    Sha256::digest(token).into()
+}
+
+/// Returns an error with its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(of) = cause {
+        let of_cause = of.to_string();
+        if !text.contains(&of_cause) {
+            text.extend([": ", &of_cause]);
+        }
+        cause = of.source();
+    }
+    text
+}
+
+/// Returns the way to the mail server. Does not connect.
+fn transport(settings: &MailSettings) -> Result<SmtpTransport, String> {
+    let tls = || -> Result<TlsParameters, String> {
+        let mut builder = TlsParameters::builder(settings.host.clone());
+        if let Some(file) = &settings.authorities {
+            let failed = |error: &dyn std::error::Error| format!("authorities, {}: {error}", file.display());
+            let pem = std::fs::read(file).map_err(|error| failed(&error))?;
+            if CertificateDer::pem_slice_iter(&pem).next().is_none() {
+                return Err(format!("authorities, {}: there is no certificate in it", file.display()));
+            }
+            let certificates = Certificate::from_pem(&pem).map_err(|error| failed(&error))?;
+            builder = builder.certificate_store(CertificateStore::None).add_root_certificate(certificates);
+        }
+        builder.build().map_err(|error| with_causes(&error))
+    };
+    let tls = match settings.tls {
+        MailTls::StartTls => Tls::Required(tls()?),
+        MailTls::Implicit => Tls::Wrapper(tls()?),
+        MailTls::None => Tls::None,
+    };
+    let mut builder = SmtpTransport::builder_dangerous(&settings.host)
+        .port(settings.port)
+        .timeout(Some(MAIL_STEP_TIME))
+        .tls(tls);
+    if let Some((user, password)) = &settings.credentials {
+        let password = String::from_utf8_lossy(&password.0).into_owned();
+        builder = builder.credentials(Credentials::new(user.clone(), password));
+    }
+    Ok(builder.build())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(last: u8) -> Source {
+        Source::at([192, 0, 2, last].into())
+    }
+
+    #[test]
+    fn requests_of_a_source_are_counted_by_the_hour() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for _ in 0..RESET_REQUESTS_PER_SOURCE_MAX {
+            assert!(state.count(source(1), now));
+        }
+        assert!(!state.count(source(1), now));
+        assert!(state.count(source(2), now));
+        assert!(!state.count(source(1), now + RESET_PERIOD - Duration::from_secs(1)));
+        assert!(state.count(source(1), now + RESET_PERIOD));
+    }
+
+    #[test]
+    fn an_account_has_one_token_and_old_ones_go() {
+        let (mut state, now) = (State::default(), Instant::now());
+        let token = |account, minutes: u64| Token {
+            account: EntryId(account),
+            fingerprint: 0,
+            expires: now + Duration::from_secs(60 * minutes),
+        };
+        state.issue([1; 32], token(7, 5), now);
+        state.issue([2; 32], token(7, 5), now);
+        state.issue([3; 32], token(8, 90), now);
+        let mut digests: Vec<_> = state.tokens.keys().map(|digest| digest[0]).collect();
+        digests.sort_unstable();
+        assert_eq!(digests, [2, 3]);
+        state.issue([4; 32], token(9, 90), now + Duration::from_secs(600));
+        assert!(!state.tokens.contains_key(&[2; 32]) && state.tokens.len() == 2);
+    }
+
+    #[test]
+    fn a_source_beyond_the_bound_is_refused_until_others_are_old() {
+        let (mut state, now) = (State::default(), Instant::now());
+        for number in 0..u32::try_from(RESET_SOURCES_MAX).unwrap() {
+            assert!(state.count(Source::at(std::net::Ipv4Addr::from_bits(number).into()), now));
+        }
+        assert!(!state.count(source(1), now));
+        assert!(state.count(source(1), now + RESET_PERIOD));
+        assert_eq!(state.sources.len(), 1);
+    }
+}
