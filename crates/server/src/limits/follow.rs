@@ -25,6 +25,12 @@ pub(crate) const FOLLOW_RECHECK_LATE: Duration = Duration::from_secs(60);
 /// Most entries that are read again at such a check.
 pub(crate) const FOLLOW_RECHECKED_MAX: usize = 10_000;
 
+/// Entries that are read again at a time, before messages of the source are taken.
+pub(crate) const FOLLOW_RECHECK_SLICE: usize = 100;
+
+/// Wait for a message of the source between two such slices.
+pub(crate) const FOLLOW_RECHECK_WAIT: Duration = Duration::from_millis(1);
+
 /// Most times that entries are read again at the end of a refresh, because others were renamed meanwhile.
 pub(crate) const FOLLOW_REREADS_MAX: usize = 10;
 

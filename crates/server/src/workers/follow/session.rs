@@ -31,7 +31,8 @@ use super::rejected::Rejected;
 use super::{Follow, FollowError, FollowStage, NO_ENTRY, cookie, recheck, source};
 use crate::limits::follow::{
     FOLLOW_BATCH_BYTES, FOLLOW_BATCH_CHANGES, FOLLOW_LINKS_BYTES_MAX, FOLLOW_LOOK, FOLLOW_PATIENCE,
-    FOLLOW_RECHECKED_MAX, FOLLOW_REREADS_MAX, FOLLOW_SILENCE, FOLLOW_WAITING_BYTES_MAX,
+    FOLLOW_RECHECK_SLICE, FOLLOW_RECHECK_WAIT, FOLLOW_RECHECKED_MAX, FOLLOW_REREADS_MAX, FOLLOW_SILENCE,
+    FOLLOW_WAITING_BYTES_MAX,
 };
 use crate::stamp::Random;
 use crate::workers::copy_state::CopyState;
@@ -74,6 +75,10 @@ pub(super) struct Session<'f> {
     /// Numbers of values received that have no meaning here, by attribute.
     left_out: BTreeMap<&'static str, u64>,
     recheck: Recheck,
+    /// Entries of the last check that are yet to be read.
+    doubtful: Vec<(SyncUuid, String)>,
+    /// Connection that reads them.
+    reader: Option<Connection>,
     was_complete: bool,
     heard: Instant,
     probe: Option<MessageId>,
@@ -112,6 +117,8 @@ impl<'f> Session<'f> {
             rejected: Rejected::default(),
             left_out: BTreeMap::new(),
             recheck: Recheck::default(),
+            doubtful: Vec::new(),
+            reader: None,
             was_complete: false,
             heard: Instant::now(),
             probe: None,
@@ -148,9 +155,10 @@ impl<'f> Session<'f> {
             self.check_end()?;
             if self.refresh.is_none() && !connection.has_message() {
                 self.flush()?;
-                if self.recheck.is_due() {
-                    self.recheck()?;
-                }
+                self.recheck()?;
+                // Entries that remain are read as soon as no message waits.
+                let wait = if self.doubtful.is_empty() { FOLLOW_LOOK } else { FOLLOW_RECHECK_WAIT };
+                connection.set_timeout(wait)?;
             }
             match connection.receive_any() {
                 Ok(received) => {
@@ -305,12 +313,19 @@ impl<'f> Session<'f> {
         Ok(())
     }
 
-    /// Makes entries equal that the source may have changed without a message.
+    /// Makes some entries equal that the source may have changed without a message. The others remain for later calls,
+    /// so that reading them does not delay changes.
     fn recheck(&mut self) -> Result<()> {
-        if !cookie::is_openldap(&self.cookie) && !ChangeList::rechecks(&self.cookie) {
-            return Ok(());
+        if self.doubtful.is_empty() {
+            self.reader = None;
+            let is_known = cookie::is_openldap(&self.cookie) || ChangeList::rechecks(&self.cookie);
+            if !is_known || !self.recheck.is_due() {
+                return Ok(());
+            }
+            self.doubtful = self.recheck.begin(self.follow)?;
         }
-        let entries = self.recheck.begin(self.follow)?;
+        let rest = self.doubtful.len().saturating_sub(FOLLOW_RECHECK_SLICE);
+        let entries = self.doubtful.split_off(rest);
         self.read_again(entries).map(drop)
     }
 
@@ -319,8 +334,10 @@ impl<'f> Session<'f> {
         if entries.is_empty() {
             return Ok(true);
         }
-        let Some(mut connection) = recheck::connect(self.follow) else { return Ok(false) };
+        let reader = self.reader.take().or_else(|| recheck::connect(self.follow));
+        let Some(mut connection) = reader else { return Ok(false) };
         for (uuid, dn) in entries {
+            self.check_end()?;
             let Some(entry) = recheck::read(&mut connection, self.follow, (uuid, &dn))? else { continue };
             self.push_entry(entry)?;
             if self.is_batch_full() {
@@ -328,6 +345,7 @@ impl<'f> Session<'f> {
             }
         }
         self.flush()?;
+        self.reader = Some(connection);
         Ok(true)
     }
 

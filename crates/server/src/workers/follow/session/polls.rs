@@ -55,10 +55,10 @@ impl Session<'_> {
                 (self.cookie, self.has_new_cookie) = (stored, true);
                 self.flush()?;
             }
-            if is_quiet && self.recheck.is_due() {
+            if is_quiet {
                 self.recheck()?;
             }
-            if is_quiet || !(polled.has_more || self.waiting.is_empty()) {
+            if (is_quiet && self.doubtful.is_empty()) || !(polled.has_more || self.waiting.is_empty()) {
                 self.pause()?;
             }
         }
