@@ -545,7 +545,7 @@ fn a_batch_stays_open_until_its_records_are_accepted() {
     let before = rows(d.snapshot.state().read);
     for is_accepted in [false, true] {
         let mut batch = d.writer.begin().unwrap();
-        batch.limit_records(1_000);
+        batch.limit_records(1_000, 0);
         assert_eq!(add_unit(&mut batch, &d.requester, "a", &stamps[0]), ResultCode::SUCCESS);
         assert_eq!(batch.take_rejected_record_bytes(), None);
         assert_eq!(add_unit(&mut batch, &d.requester, &"b".repeat(900), &stamps[1]), ResultCode::BUSY);

@@ -10,6 +10,7 @@ use replication::forward::Reply;
 use replication::limits::{
     DELETE_TRACES_LEVEL, EMPTY_DNS_LEVEL, LINKS_LEVEL, TOMBSTONES_LEVEL, TREES_LEVEL, VALUE_ENDS_LEVEL,
 };
+use replication::message::record_size;
 use replication::{Fit, GroupBuilder, GroupOutcome, Known, OperationId, RowChange, Step, Verdict};
 use store::StoreError;
 
@@ -155,7 +156,8 @@ impl Node {
         while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             let Some(operation) = self.waiting.pop_front() else { break };
             let count = operation.change.record_count();
-            let room = match group.room(count) {
+            // A change may make more records than it names, such as those of memberships by rules.
+            let room = match group.room(count).and(group.room(0)) {
                 Some(room) => room,
                 // Reported with the size of the first record.
                 None if group.record_count() == 0 => 0,
@@ -186,10 +188,10 @@ impl Node {
             }
             bytes += operation.change.bytes();
             let before = batch.position()?;
-            batch.limit_records(room);
+            batch.limit_records(room, record_size(0));
             let mut answer = self.execute(batch, &operation);
             if let Some(size) = batch.take_rejected_record_bytes() {
-                match group.fits_all(count, size) {
+                match group.fits_all(0, size) {
                     Fit::Never { size, max } => {
                         let text = format!(
                             "the change takes {size} bytes in the cluster's log, whose topic takes {max} \

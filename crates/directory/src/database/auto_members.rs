@@ -128,7 +128,9 @@ impl WriteBatch<'_> {
     }
 
     fn add_member(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<()> {
-        self.link_first(request, stamp)?;
+        if let Some(step) = self.step_first(request)? {
+            self.link(step, stamp)?;
+        }
         let server = Requester::Administrator { dn: AUTO_MEMBERS.to_owned() };
         let csn = self.next_csn(stamp)?;
         let controls = RequestControls::default();

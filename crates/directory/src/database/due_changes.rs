@@ -72,19 +72,16 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Makes plain values of an entry links, before a request changes it.
+    /// Returns the step that makes plain values of an entry links, before a request changes it.
     #[inline]
-    pub(super) fn link_first(&mut self, request: &Request<'_>, stamp: &Stamp) -> Result<(), OperationError> {
-        if !linking::is_pending(self.state()) {
-            return Ok(());
-        }
-        match linking::step_of(self.state(), request)? {
-            Some(step) => self.link(step, stamp),
-            None => Ok(()),
+    pub(super) fn step_first(&self, request: &Request<'_>) -> Result<Option<LinkStep>, OperationError> {
+        match linking::is_pending(self.state()) {
+            true => linking::step_of(self.state(), request),
+            false => Ok(None),
         }
     }
 
-    fn link(&mut self, step: LinkStep, stamp: &Stamp) -> Result<(), OperationError> {
+    pub(super) fn link(&mut self, step: LinkStep, stamp: &Stamp) -> Result<(), OperationError> {
         self.record_with(LINKS, Change::Links(step), Vec::new(), stamp)
     }
 

@@ -200,10 +200,11 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// Limits the records of further changes to `bytes_max` bytes in all. A change whose record does not fit is
-    /// refused without a trace; [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports it.
-    pub fn limit_records(&mut self, bytes_max: usize) {
-        self.record_bytes_left = bytes_max;
+    /// Limits the records of further changes to `bytes_max` bytes in all, with `overhead` bytes for each. A change
+    /// whose records do not fit is refused without a trace;
+    /// [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports it.
+    pub fn limit_records(&mut self, bytes_max: usize, overhead: usize) {
+        (self.record_bytes_left, self.record_overhead) = (bytes_max, overhead);
         self.rejected_record_bytes = None;
     }
 
@@ -238,7 +239,7 @@ impl WriteBatch<'_> {
         self.may_link = false;
     }
 
-    /// Returns the size of the last record that did not fit, if any since the last call.
+    /// Returns the size of the last change whose records did not fit, if any since the last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()
     }

@@ -57,7 +57,7 @@ mod tests {
         proposal.general.size_limit = 7;
         let mut batch = directory.writer.begin().unwrap();
         let position = batch.position().unwrap();
-        batch.limit_records(10_000);
+        batch.limit_records(10_000, 0);
         let failed = batch.transaction(|batch| -> Result<(), ResultCode> {
             batch.change_settings("", &proposal, &stamps[0]).unwrap();
             assert_eq!(batch.state().settings.general.size_limit, 7);
@@ -92,15 +92,15 @@ mod tests {
             }
         };
         let rolled_back = batch.transaction(|batch| {
-            batch.limit_records(10_000);
+            batch.limit_records(10_000, 0);
             let made = both(batch);
             made.and(Err::<(), _>(ResultCode(u32::try_from(10_000 - batch.record_bytes_left).unwrap())))
         });
         let size = rolled_back.unwrap_err().0 as usize;
-        batch.limit_records(size - 1);
+        batch.limit_records(size - 1, 0);
         assert_eq!(batch.transaction(both), Err(ResultCode::BUSY));
         assert_eq!(batch.take_rejected_record_bytes(), Some(size));
-        batch.limit_records(size);
+        batch.limit_records(size, 0);
         assert_eq!(batch.transaction(both), Ok(()));
     }
 
@@ -131,8 +131,8 @@ mod tests {
         units.map(|(name, entry)| (name, entry.texts("description").concat())).collect()
     }
 
-    /// Returns the end of the last change in the frame of a group that begins at `first`; see `redo/frame.rs` of `store`.
-    /// Padding follows, with a tail for the salvage of damaged logs, which frames of older programs lack.
+    /// Returns the end of the last change in the frame of a group that begins at `first`; see `redo/frame.rs` of
+    /// `store`. Padding follows, with a tail for the salvage of damaged logs, which frames of older programs lack.
     fn end_of_changes(log: &[u8], first: usize) -> usize {
         let length = log[first + 20..first + 28].try_into().unwrap();
         first + 36 + usize::try_from(u64::from_be_bytes(length)).unwrap()

@@ -86,6 +86,7 @@ impl Writer {
             full,
             failure: None,
             record_bytes_left: usize::MAX,
+            record_overhead: 0,
             rejected_record_bytes: None,
             is_node: self.is_node,
             refuses_trees: false,
@@ -243,7 +244,9 @@ pub struct WriteBatch<'w> {
     failure: Option<BatchFailure>,
     /// Bytes left for further records: see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_bytes_left: usize,
-    /// Size of a record that did not fit.
+    /// Bytes that each record takes besides its own.
+    pub(super) record_overhead: usize,
+    /// Size of a record that did not fit, with the overhead.
     pub(super) rejected_record_bytes: Option<usize>,
     /// See [`Writer`].
     is_node: bool,
@@ -350,7 +353,23 @@ impl WriteBatch<'_> {
         if !self.settings.node.followed.is_empty() && !controls.follows_source() {
             self.check_not_followed(request)?;
         }
-        self.link_first(request, stamp)?;
+        match self.step_first(request)? {
+            None => self.decide_and_make((context, controls), request, stamp, copies),
+            // All records of a request have room in the batch, or none is made.
+            Some(step) => self.transaction(|batch| {
+                batch.link(step, stamp)?;
+                batch.decide_and_make((context, controls), request, stamp, copies)
+            }),
+        }
+    }
+
+    fn decide_and_make(
+        &mut self,
+        (context, controls): (&RequestContext<'_>, &RequestControls),
+        request: &Request<'_>,
+        stamp: &Stamp,
+        copies: &mut ControlsBuf,
+    ) -> Result<String, OperationError> {
         let csn = self.next_csn(stamp)?;
         let record = decide(self.state(), context, request, controls, stamp, csn)?;
         if !self.may_end_values && record.as_ref().is_some_and(|record| record.change.has_ends()) {
@@ -685,10 +704,11 @@ impl WriteBatch<'_> {
 
     fn append(&mut self, record: &Record) -> Result<(), OperationError> {
         let bytes = record.encode();
-        match self.record_bytes_left.checked_sub(bytes.len()) {
+        let size = bytes.len().saturating_add(self.record_overhead);
+        match self.record_bytes_left.checked_sub(size) {
             Some(left) => self.record_bytes_left = left,
             None => {
-                self.rejected_record_bytes = Some(bytes.len());
+                self.rejected_record_bytes = Some(size);
                 return Err(OperationError::refused(
                     ResultCode::BUSY,
                     "the change is too large for this batch",

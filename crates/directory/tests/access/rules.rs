@@ -219,7 +219,7 @@ impl Rule {
         known.extend(self.method.map(|wanted| {
             let method = link.and_then(|link| link.method);
             method.map(|method| match method {
-                BindMethod::None => false,
+                BindMethod::None | BindMethod::MailToken => false,
                 BindMethod::Simple => wanted == "simple",
                 BindMethod::Sasl(mechanism) => wanted == "sasl" || wanted == mechanism.name(),
             })

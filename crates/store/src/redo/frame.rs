@@ -22,8 +22,8 @@
 //! in the directory cannot be made to look like a frame.
 //!
 //! The tail repeats the sequence at the other end of the frame. If damage hits the head of the last group and the group
-//! before, the tail still shows that the group before was durable. Programs of earlier versions ignore it. A frame without
-//! a tail counts all the same: the head's checksum of the payload shows that all its changes are there.
+//! before, the tail still shows that the group before was durable. Programs of earlier versions ignore it. A frame
+//! without a tail counts all the same: the head's checksum of the payload shows that all its changes are there.
 
 use std::io;
 

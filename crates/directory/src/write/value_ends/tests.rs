@@ -308,11 +308,11 @@ fn ends_that_have_no_room_in_a_batch_remain_due() {
     stamp.now_micros += 1_100_000_000;
     let mut batch = directory.writer.begin().unwrap();
     let before = batch.position().unwrap();
-    batch.limit_records(10);
+    batch.limit_records(10, 0);
     assert_eq!(batch.make_due_changes(&stamp).unwrap_err().code, ResultCode::BUSY);
     let size = batch.take_rejected_record_bytes().unwrap();
     assert_eq!(batch.position().unwrap(), before);
-    batch.limit_records(size + 10);
+    batch.limit_records(size + 10, 0);
     assert_eq!(batch.make_due_changes(&stamp), Ok(true));
     assert_eq!(batch.take_rejected_record_bytes(), None, "no request is tried again");
     assert_eq!(batch.position().unwrap(), before + 1);
