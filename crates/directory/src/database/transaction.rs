@@ -142,7 +142,7 @@ mod tests {
     /// with some of its sectors missing. The next open finds all of its changes if all of them are in the log, and none
     /// otherwise. So does an open whose data file has none of them.
     #[test]
-    fn a_transaction_whose_group_is_torn_is_made_as_a_whole_or_not_at_all() {
+    fn a_torn_group_gives_the_whole_transaction_or_nothing() {
         let mut directory = TestDirectory::with_suffix_entry();
         for number in 0..5 {
             let class = ("objectClass", &["organizationalUnit"][..]);
