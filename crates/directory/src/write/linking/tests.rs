@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
-use ldap::{ResultCode, Scope};
+use ldap::{ModifyDnRequest, Request, ResultCode, Scope};
 
+use crate::read::controls::RequestControls;
 use crate::testing::{SUFFIX, TestDirectory, no_operation, ok, refused};
 use crate::write::linking::{is_pending, notes, progress};
 
@@ -122,6 +123,43 @@ fn answers_stay_the_same_while_values_become_links() {
     ok(directory.modify_dn(&name("none"), "cn=some", true, None));
     assert_eq!(bosses(&mut directory, "p3"), BTreeSet::from([name("one"), name("some")]));
     assert_eq!(directory.read(&name("p8")).unwrap().texts("deputy"), [name("p1")], "a subtype is not a link");
+    check(&directory);
+}
+
+/// Symptom: in a cluster, the writer had a conversion that its group lacked, and other nodes never had it. Cause: it
+/// stayed in the batch if the record of the change after it had no room.
+#[test]
+fn a_conversion_and_its_change_have_room_together_or_not_at_all() {
+    let mut directory = directory("");
+    add(&mut directory, "a", &["a", "none"]);
+    set(&mut directory, &schema(LINKED)).unwrap();
+    let (stamp, requester, dn) = (directory.stamp(), directory.requester.clone(), name("a"));
+    let mut batch = directory.writer.begin().unwrap();
+    let before = batch.position().unwrap();
+    let mut rename = |bytes: usize, overhead: usize| {
+        batch.limit_records(bytes, overhead);
+        let request = Request::ModifyDn(ModifyDnRequest {
+            entry: &dn,
+            new_rdn: "cn=b",
+            delete_old_rdn: true,
+            new_superior: None,
+        });
+        let code = batch.execute(&requester.context(), &request, &RequestControls::default(), &stamp).code;
+        (code, batch.take_rejected_record_bytes(), batch.position().unwrap() - before)
+    };
+    let (busy, conversion, made) = rename(0, 0);
+    assert_eq!((busy, made), (ResultCode::BUSY, 0));
+    let conversion = conversion.unwrap();
+    let (busy, both, made) = rename(conversion, 0);
+    assert_eq!((busy, made), (ResultCode::BUSY, 0));
+    let both = both.unwrap();
+    assert!(both > conversion, "{both} {conversion}");
+    // Each record takes room besides its own.
+    assert_eq!(rename(both + 15, 8), (ResultCode::BUSY, Some(both + 16), 0));
+    assert_eq!(rename(both + 16, 8), (ResultCode::SUCCESS, None, 2));
+    batch.commit().unwrap();
+    directory.snapshot.renew().unwrap();
+    finish(&mut directory);
     check(&directory);
 }
 
