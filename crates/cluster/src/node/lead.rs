@@ -156,16 +156,13 @@ impl Node {
         while decided.len() < BATCH_WRITES_MAX && bytes < BATCH_BYTES_MAX {
             let Some(operation) = self.waiting.pop_front() else { break };
             let count = operation.change.record_count();
-            // A change may make more records than it names, such as those of memberships by rules.
-            let room = match group.room(count).and(group.room(0)) {
-                Some(room) => room,
-                // Reported with the size of the first record.
-                None if group.record_count() == 0 => 0,
-                None => {
-                    self.waiting.push_front(operation);
-                    break;
-                }
-            };
+            if group.room(count).is_none() && group.record_count() > 0 {
+                self.waiting.push_front(operation);
+                break;
+            }
+            // A change may make more records than it names, such as those of memberships by rules: each takes its part
+            // of the room. What has no room in an empty group is too large for the log.
+            let room = group.room(0).unwrap_or(0);
             if ids.contains(&operation.id) {
                 // Another copy of a change in this batch: handled after the batch.
                 again.push(operation);
