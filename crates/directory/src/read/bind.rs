@@ -8,8 +8,6 @@
 //! Aliases are not followed (RFC 4511 section 4.2), and no referral is returned for the name of a bind (RFC 3296
 //! section 5.6.1).
 
-use std::ops::ControlFlow;
-
 use ldap::{Authentication, BindRequest, ResultCode};
 
 pub use crate::access::{
@@ -25,8 +23,8 @@ use crate::model::rows::{EntryId, NodeFlags};
 use crate::password::Verification;
 use crate::password::policy::Account;
 use crate::snapshot::Snapshot;
-use crate::tree::stored_values::for_each_value;
-use crate::tree::{Found, TreeState, damaged_row, entry_row};
+use crate::tree::stored_values::values_of_type;
+use crate::tree::{Found, TreeState, damaged_row};
 
 /// Outcome of a bind request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -292,18 +290,7 @@ pub(crate) fn is_administrator(state: TreeState<'_>, name: &NormalName) -> Resul
 /// Returns the values of userPassword without options: the user's own password. The only other passwords that can bind
 /// are those for applications (decision 0084), which are part of the [`Account`].
 pub(crate) fn stored_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<Vec<u8>>, OperationError> {
-    let mut stored = Vec::new();
-    let catalog = state.catalog;
-    let Some(attribute_type) = catalog.schema.attribute_type(USER_PASSWORD) else { return Ok(stored) };
-    let Some(own) = catalog.attribute_id(attribute_type.id, "") else { return Ok(stored) };
-    let entry = entry_row(state.read, id)?;
-    if let Some(row) = entry.find(own) {
-        for_each_value(state, id, &row, &mut |value| {
-            stored.push(value.to_vec());
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(stored)
+    values_of_type(state, id, USER_PASSWORD)
 }
 
 #[cfg(test)]

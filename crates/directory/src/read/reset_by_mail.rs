@@ -5,7 +5,6 @@
 //! without a password here, whose password is elsewhere or that sign in by other means.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::ops::ControlFlow;
 
 use crate::access::Requester;
 use crate::accounts;
@@ -17,8 +16,8 @@ use crate::password::Verification;
 use crate::read::bind::stored_passwords;
 use crate::read::identity::{identify, identify_by};
 use crate::snapshot::Snapshot;
-use crate::tree::stored_values::for_each_value;
-use crate::tree::{TreeState, damaged_row, entry_row};
+use crate::tree::stored_values::values_of_type;
+use crate::tree::{TreeState, damaged_row};
 
 /// Attribute with mail addresses.
 const MAIL: &str = "mail";
@@ -93,18 +92,8 @@ fn try_resettable(
 }
 
 fn addresses(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>, OperationError> {
-    let mut addresses = Vec::new();
-    let catalog = state.catalog;
-    let Some(attribute_type) = catalog.schema.attribute_type(MAIL) else { return Ok(addresses) };
-    let Some(mail) = catalog.attribute_id(attribute_type.id, "") else { return Ok(addresses) };
-    let entry = entry_row(state.read, id)?;
-    if let Some(row) = entry.find(mail) {
-        for_each_value(state, id, &row, &mut |value| {
-            addresses.extend(std::str::from_utf8(value).map(str::to_owned));
-            ControlFlow::Continue(())
-        })?;
-    }
-    Ok(addresses)
+    let values = values_of_type(state, id, MAIL)?;
+    Ok(values.into_iter().filter_map(|value| String::from_utf8(value).ok()).collect())
 }
 
 #[cfg(test)]

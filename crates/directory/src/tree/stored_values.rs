@@ -8,7 +8,7 @@ use store::{Direction, Read};
 use crate::model::entry::{AttributeRow, Content, InlineValue, InlineValues, StoredEntry};
 use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId, LINKS, VALUES, link_key, value_key};
-use crate::tree::{TreeState, damaged_row, dn_of};
+use crate::tree::{TreeState, damaged_row, dn_of, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
@@ -103,6 +103,22 @@ pub(crate) fn any(
         }
     }
     Ok(false)
+}
+
+/// Returns the values that an entry has of a type, without options; none if the schema lacks the type.
+pub(crate) fn values_of_type(state: TreeState<'_>, id: EntryId, name: &str) -> Result<Vec<Vec<u8>>> {
+    let catalog = state.catalog;
+    let mut values = Vec::new();
+    let Some(attribute_type) = catalog.schema.attribute_type(name) else { return Ok(values) };
+    let Some(attribute) = catalog.attribute_id(attribute_type.id, "") else { return Ok(values) };
+    let entry = entry_row(state.read, id)?;
+    if let Some(row) = entry.find(attribute) {
+        for_each_value(state, id, &row, &mut |value| {
+            values.push(value.to_vec());
+            ControlFlow::Continue(())
+        })?;
+    }
+    Ok(values)
 }
 
 /// Calls `each` with each value of a stored attribute until it breaks. Links come as the current DNs of their

@@ -1,8 +1,6 @@
 //! Lookup of the entry that an operation names: through aliases if they are followed (RFC 4511 section 4.5.1.3), or to
 //! a referral (RFC 3296 section 5).
 
-use std::ops::ControlFlow;
-
 use ldap::{DerefAliases, Dn, ResultCode, Scope, SearchRequest};
 
 use super::SearchInputs;
@@ -14,9 +12,9 @@ use crate::model::outcome::OperationError;
 use crate::model::quoted::Quoted;
 use crate::model::rows::{EntryId, NodeFlags};
 use crate::snapshot::Snapshot;
-use crate::tree::stored_values::for_each_value;
+use crate::tree::stored_values::values_of_type;
 use crate::tree::target::missing;
-use crate::tree::{Found, TreeState, entry_row};
+use crate::tree::{Found, TreeState};
 
 /// OID of `aliasedObjectName`.
 const ALIASED_OBJECT_NAME: &str = "2.5.4.1";
@@ -265,19 +263,8 @@ pub(crate) fn dereference(
 
 /// Returns the value of `aliasedObjectName`.
 fn aliased_name(state: TreeState<'_>, alias: EntryId) -> Result<Option<String>, OperationError> {
-    let Some(attribute_type) = state.catalog.schema.attribute_type(ALIASED_OBJECT_NAME) else {
-        return Ok(None);
-    };
-    let Some(attribute) = state.catalog.attribute_id(attribute_type.id, "") else { return Ok(None) };
-    let entry = entry_row(state.read, alias)?;
-    let mut name = None;
-    if let Some(row) = entry.find(attribute) {
-        for_each_value(state, alias, &row, &mut |value| {
-            name = String::from_utf8(value.to_vec()).ok();
-            ControlFlow::Break(())
-        })?;
-    }
-    Ok(name)
+    let names = values_of_type(state, alias, ALIASED_OBJECT_NAME)?;
+    Ok(names.into_iter().next().and_then(|name| String::from_utf8(name).ok()))
 }
 
 /// Returns the text of the first `count` RDNs of a name.
