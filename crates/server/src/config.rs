@@ -28,6 +28,7 @@ mod tests;
 pub mod traces;
 pub mod values;
 
+use std::net::IpAddr;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -630,6 +631,12 @@ fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Opt
     };
     // An empty password would be an unauthenticated bind (RFC 4513 section 5.1.2), so it could never be used.
     if secret.0.is_empty() { Err(ConfigError::EmptyPassword { origin }) } else { Ok(Some(secret)) }
+}
+
+/// Returns true if a host of a URL is surely this machine: `localhost`, or a loopback address, in brackets or not.
+fn is_this_machine(host: &str) -> bool {
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Reads a password file. One newline at its end is not part of the password.

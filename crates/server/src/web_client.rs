@@ -35,12 +35,15 @@ where
     Ok(Client::builder(TokioExecutor::new()).pool_timer(TokioTimer::new()).build(connector))
 }
 
-/// Returns an error with its causes, in one line: the text of the library's own errors names none.
+/// Returns an error with its causes, in one line. The texts of some libraries' errors name their causes, others do not.
 pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        text = format!("{text}: {error}");
+        let own = error.to_string();
+        if !text.contains(&own) {
+            text = format!("{text}: {own}");
+        }
         cause = error.source();
     }
     text

@@ -88,7 +88,7 @@ impl FollowIdentity {
                 );
             }
         };
-        match has_authorities || is_this_machine(url) {
+        match has_authorities || is_local(url) {
             true => Ok(identity),
             false => Err("it needs authorities, because passwords go over TLS alone, except to this machine"),
         }
@@ -153,13 +153,10 @@ impl FollowSettings {
     }
 }
 
-fn is_this_machine(url: &ServerUrl) -> bool {
+fn is_local(url: &ServerUrl) -> bool {
     match url {
         ServerUrl::Local(_) => true,
-        ServerUrl::Internet { host, .. } => {
-            let host = host.trim_start_matches('[').trim_end_matches(']');
-            host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
+        ServerUrl::Internet { host, .. } => super::is_this_machine(host),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use lettre::message::Mailbox;
 use serde::Deserialize;
 
-use super::{ConfigError, Secret, read_password};
+use super::{ConfigError, Secret, is_this_machine, read_password};
 use crate::limits::mail::{LINK_MINUTES, LINK_MINUTES_MAX, LINK_MINUTES_MIN};
 
 /// Server for mail, and what the links in mails are.
@@ -136,11 +136,6 @@ fn credentials(content: &Secret) -> Result<(String, Secret), ConfigError> {
     Ok((user.to_owned(), Secret(password.as_bytes().to_vec())))
 }
 
-/// Whether a host is surely this machine.
-fn is_this_machine(host: &str) -> bool {
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
 /// Whether a URL without its scheme is of this machine.
 fn is_local_url(rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or_default();
@@ -148,7 +143,7 @@ fn is_local_url(rest: &str) -> bool {
         Some((host, port)) if port.bytes().all(|octet| octet.is_ascii_digit()) => host,
         _ => authority,
     };
-    is_this_machine(host.trim_start_matches('[').trim_end_matches(']'))
+    is_this_machine(host)
 }
 
 #[cfg(test)]

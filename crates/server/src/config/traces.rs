@@ -2,7 +2,6 @@
 
 use std::fs::File;
 use std::io::Read as _;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,8 +9,8 @@ use hyper::Uri;
 use hyper::header::{HeaderName, HeaderValue};
 use serde::Deserialize;
 
-use super::ConfigError;
 use super::values::FromText;
+use super::{ConfigError, is_this_machine};
 use crate::limits::traces::TRACE_HEADER_FILE_BYTES_MAX;
 
 /// Share of the operations that are traced without regard to their duration, unless the table says otherwise.
@@ -109,11 +108,6 @@ impl TraceSettings {
 )]
 fn share_of(ratio: f64) -> u64 {
     (ratio * u64::MAX as f64) as u64
-}
-
-fn is_this_machine(host: &str) -> bool {
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 /// Reads a file with a header, `Name: value`, in each line.

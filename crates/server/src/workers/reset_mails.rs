@@ -36,6 +36,7 @@ use crate::limits::mail::{
 };
 use crate::net::request_memory::Source;
 use crate::stamp::{Random, password_time};
+use crate::web_client::with_causes;
 
 /// Octets of a token, before they are written as text.
 const TOKEN_OCTETS: usize = 32;
@@ -420,20 +421,6 @@ impl Shared {
 
 fn digest(token: &[u8]) -> TokenDigest {
     Sha256::digest(token).into()
-}
-
-/// Returns an error with its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(of) = cause {
-        let of_cause = of.to_string();
-        if !text.contains(&of_cause) {
-            text.extend([": ", &of_cause]);
-        }
-        cause = of.source();
-    }
-    text
 }
 
 /// Returns the way to the mail server. Does not connect.
