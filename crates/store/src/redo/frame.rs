@@ -23,7 +23,7 @@
 //!
 //! The tail repeats the sequence at the other end of the frame. If damage hits the head of the last group and the group
 //! before, the tail still shows that the group before was durable. Programs of earlier versions ignore it. A frame
-//! without a tail counts all the same: the head's checksum of the payload shows that all its changes are there.
+//! without a tail is valid, because the head has a checksum of the payload: all its changes are there.
 
 use std::io;
 

@@ -217,7 +217,7 @@ impl ChangeList {
                 "the access log shows no minCSN, so that a lack of changes would not be noticed: let the identity \
                  read it",
             )),
-            // The log was begun anew, and has no change yet.
+            // An empty log: slapd created it after the cookie.
             None if !seen.is_empty() => Err(FollowError::CookieRefused),
             Some(least) if !seen.is_empty() && *least > *seen => Err(FollowError::CookieRefused),
             _ => Ok(()),
