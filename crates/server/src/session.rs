@@ -1,14 +1,17 @@
-//! An LDAP session (RFC 4511): requests in, responses out, outstanding operations in between. It has no socket:
-//! `event_loop::connection` brings its bytes and sends them.
+//! An LDAP session (RFC 4511): decodes requests, tracks outstanding operations, and encodes responses. It has no
+//! socket: `event_loop::connection` reads and writes the bytes.
 //!
-//! Short operations are answered at once. The others are *outstanding* and are answered as they finish, in any order:
-//! searches run in slices, long ones on scan threads; changes wait for the writer, slow passwords for the hash pool.
+//! Short operations are answered at once. The others are *outstanding*, and are answered in the order in which they
+//! finish. Searches run in slices, and long searches also on scan threads. Changes wait for the writer, and slow
+//! password hashes wait for the hash pool.
 //!
-//! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 allows
-//! abandoning them instead, but waiting answers every request, and every operation has a time limit. During a bind the
-//! session is anonymous, and it stays so if the bind fails (RFC 4513 section 4).
+//! A bind waits for the outstanding operations, and later requests wait for the bind. RFC 4511 section 4.2.1 would also
+//! allow the server to abandon them. Waiting has the advantage that every request is answered, and it is bounded
+//! because every operation has a time limit. During a bind the session is anonymous, and it stays so if the bind fails
+//! (RFC 4513 section 4).
 //!
-//! Changes of one session reach the writer in the order received, even if one of them waits for a password hash first.
+//! The changes of a session reach the writer in the order received, even if one of them waits for a password hash
+//! first.
 
 mod attempts;
 mod audit;
@@ -88,30 +91,31 @@ use verify_credentials::Verifying;
 
 /// One client's session.
 pub(crate) struct Session {
-    /// Number of the connection, for the log and for answers of other threads.
+    /// Number of the connection, used in the log and to route answers of other threads.
     number: u64,
-    /// The connection's slot in its event loop, for answers of other threads.
+    /// Slot of the connection in its event loop, used to route answers of other threads.
     slot: u32,
-    /// Listener whose rules apply.
+    /// Listener that accepted the connection. Its rules apply.
     listener: ListenerIndex,
     requester: Arc<Requester>,
-    /// Facts about the connection for audit events; `None` without an audit trail. Boxed: most connections are idle.
+    /// Facts about the connection for audit events. `None` without an audit trail. Boxed because most connections are
+    /// idle.
     event_facts: Option<Box<ConnectionFacts>>,
-    /// The password was reset: the user has to change it before anything else.
+    /// Whether the password was reset. The user must then change it before any other request.
     must_change: bool,
-    /// The user whose own password, with a code if one is needed, the last bind proved, and when. Boxed: most
-    /// connections are idle.
+    /// User whose own password the last bind proved (with a code, if the account requires one), and the time of the
+    /// bind. Boxed because most connections are idle.
     proved: Option<Box<(EntryId, Instant)>>,
-    /// The exchange that a bind by SASL began. Boxed: most connections are idle, and have none.
+    /// SASL exchange that a bind began. Boxed because most connections have none.
     sasl: Option<Box<SaslExchange>>,
-    /// Exchanges of SASL that verify the credentials of users. Boxed: most sessions verify none.
+    /// SASL exchanges of Verify Credentials requests. Boxed because most sessions have none.
     verifying: Option<Box<Verifying>>,
     source: Source,
-    /// Whether the settings trust clients of this address not to guess passwords.
+    /// Whether the settings exempt the client's address from the limits on password guesses.
     is_trusted: bool,
-    /// The client sends nothing more.
+    /// Whether the client has ended its side of the connection.
     has_ended_input: bool,
-    /// The identity that SASL EXTERNAL finds at the other end.
+    /// Identity for a bind by SASL EXTERNAL.
     external: ExternalIdentity,
     /// Method of the last bind. It is the requester's method unless the requester is anonymous.
     bind_method: BindMethod,
@@ -120,35 +124,35 @@ pub(crate) struct Session {
     /// Request memory of the connection.
     account: Account,
     outstanding: OutstandingRequests,
-    /// Changes that are not submitted to the writer yet: the first waits for the hash pool, the others keep their order
-    /// after it.
+    /// Changes that are not yet submitted to the writer. The first waits for the hash pool, and the others wait so that
+    /// the order is kept.
     deferred: VecDeque<DeferredChange>,
     next_ticket: u64,
-    /// Number of transactions that were started.
+    /// Number of transactions started so far on this connection.
     transaction_count: u32,
     /// The open transaction.
     transaction: Option<Box<Transaction>>,
-    /// Limits from tables `[[limit]]`. Boxed: most sessions have only the common limits.
+    /// Limits from `[[limit]]` tables. Boxed because most sessions have only the common limits.
     limits: Option<Box<OwnLimits>>,
-    /// Index in `outstanding` from which the next search to run is looked for.
+    /// Index in `outstanding` at which the search for the next runnable search begins.
     next_slice: u32,
-    /// Position that the first request of the input waits for.
+    /// Position that the first request in the input waits for.
     position_wait: Option<Box<PositionWait>>,
-    /// Number of the client's counters in the event loop, as far as known.
+    /// Index of the client's counters in the event loop. A hint that may be outdated.
     usage_place: u8,
 }
 
-/// Identity of a session's connection.
+/// Identifies the connection of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ConnectionPlace {
-    /// Its number.
+    /// Number of the connection.
     pub(crate) number: u64,
-    /// Its slot in its event loop.
+    /// Slot of the connection in its event loop.
     pub(crate) slot: usize,
     pub(crate) listener: ListenerIndex,
 }
 
-/// Whether the octets of a request may have a password in them.
+/// Returns true if the encoded request may contain a password.
 fn may_hold_passwords(request: &Request<'_>) -> bool {
     !matches!(request, Request::Search(_) | Request::Delete(_) | Request::Abandon(_) | Request::Unbind)
 }
@@ -156,7 +160,7 @@ fn may_hold_passwords(request: &Request<'_>) -> bool {
 /// Result of [`Session::receive`].
 #[derive(Debug, PartialEq)]
 pub(crate) struct Received {
-    /// Bytes of the input that were handled.
+    /// Number of input bytes that were handled.
     pub(crate) consumed: usize,
     /// Whether those bytes may contain passwords, so that the caller must wipe them.
     pub(crate) is_secret: bool,
@@ -167,34 +171,34 @@ pub(crate) struct Received {
 /// Event that a session waits for before it handles more input.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Next {
-    /// More bytes.
+    /// More bytes from the client.
     Read,
-    /// The turns of other connections.
+    /// Turns of the other connections.
     Turn,
-    /// The end of an outstanding operation.
+    /// End of an outstanding operation.
     Finish,
-    /// Answers to be sent.
+    /// Transmission of the pending answers.
     Send,
     /// Room in the writer's queue.
     WriterRoom,
-    /// A later position of the directory.
+    /// A later position of the directory, which the next request requires.
     Position,
-    /// Memory that connections of the same source and identity release.
+    /// Memory that other connections of the same source and identity release.
     Memory,
-    /// TLS, once the answer to the request for it is sent.
+    /// TLS handshake, which begins when the StartTLS response is sent.
     StartTls,
-    /// Nothing: the client unbound.
+    /// No event: the client has unbound.
     Close,
-    /// Nothing: the client gets a notice of disconnection (RFC 4511 section 4.4.1).
+    /// No event: the client gets a notice of disconnection (RFC 4511 section 4.4.1).
     Disconnect(ResultCode, String),
 }
 
-/// A request that overtakes requests that wait.
+/// A request that is handled ahead of earlier, waiting requests.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Urgent {
-    /// An Abandon was carried out. The range is that of its bytes.
+    /// An Abandon, which was carried out. The range is its place in the input.
     Abandoned(Range<usize>),
-    /// The client unbinds.
+    /// An Unbind.
     Unbind,
 }
 
@@ -243,7 +247,7 @@ impl Session {
         self.listener
     }
 
-    /// Adds the work of a turn to that of the listener and the client.
+    /// Adds the work of the turn to the counters of the listener and the client.
     pub(crate) fn attribute(&mut self, context: &mut Context) {
         let identity = ClientIdentity::of(&self.requester, self.source);
         let client = (ClientKey { source: self.source, identity }, &mut self.usage_place);
@@ -256,13 +260,13 @@ impl Session {
         &self.source
     }
 
-    /// Returns true if the settings trust clients of this address. They are not delayed for wrong passwords and have no
-    /// idle timeout.
+    /// Returns true if the settings trust clients of this address. Such clients are not delayed for wrong passwords and
+    /// have no idle timeout.
     pub(crate) fn is_trusted(&self) -> bool {
         self.is_trusted
     }
 
-    /// Whether no operation is outstanding.
+    /// Returns true if no operation is outstanding.
     pub(crate) fn is_idle(&self) -> bool {
         self.outstanding.is_empty()
     }
@@ -272,13 +276,13 @@ impl Session {
         self.outstanding.len()
     }
 
-    /// Whether a search can run a slice.
+    /// Returns true if a search can run a slice.
     pub(crate) fn wants_slice(&self) -> bool {
         self.outstanding.iter().any(Outstanding::wants_slice)
     }
 
-    /// Whether the output ends in the middle of a message. Then only the next slice may append to it, and no search may
-    /// be stopped.
+    /// Returns true if the output ends in the middle of a message. Then only the next slice may append to it, and no
+    /// search may be stopped.
     pub(crate) fn is_mid_message(&self) -> bool {
         self.outstanding.iter().any(Outstanding::is_mid_message)
     }
@@ -287,27 +291,27 @@ impl Session {
         self.outstanding.iter().any(Outstanding::is_search)
     }
 
-    /// Whether a time limit is running.
+    /// Returns true if the time limit of an operation or a transaction is running.
     pub(crate) fn has_deadline(&self) -> bool {
         self.outstanding.iter().any(|outstanding| outstanding.deadline().is_some())
             || self.transaction_has_deadline()
     }
 
-    /// Whether a bind is outstanding. It is the only outstanding operation then.
+    /// Returns true if a bind is outstanding. It is the only outstanding operation then.
     pub(crate) fn is_binding(&self) -> bool {
         self.outstanding.last().is_some_and(Outstanding::is_bind)
     }
 
-    /// Determines which requests in `input` have all their pages in memory. Requests prefetch of the missing pages of
-    /// the others.
+    /// Checks for each request in `input` whether all pages that it needs are in memory. For the others, queues
+    /// prefetch jobs.
     pub(crate) fn look_ahead(&self, context: &mut Context, input: &[u8]) -> Ahead {
         let (limits, address) = (self.decode_limits(context), self.address(context));
         let (snapshot, scratch, jobs) = (&context.snapshot, &mut context.look_scratch, &mut context.jobs);
         look_ahead(snapshot, &limits, address, &self.requester, input, scratch, jobs)
     }
 
-    /// Handles the complete requests in `input` until one has to wait. Appends responses to `out`; `unsent` bytes wait
-    /// before them.
+    /// Handles the complete requests in `input` until one must wait. Appends responses to `out`. `unsent` is the number
+    /// of earlier response bytes that are not sent yet.
     pub(crate) fn receive(
         &mut self,
         context: &mut Context,
@@ -354,9 +358,9 @@ impl Session {
         }
     }
 
-    /// Searches the input after a waiting request for a request that must not wait: an Abandon of an outstanding
-    /// operation, which is carried out, or an Unbind that only reads precede. `waiting` begins with the first waiting
-    /// request.
+    /// Searches the input after a waiting request for a request that must not wait. That is an Abandon of an
+    /// outstanding operation, which this carries out, or an Unbind after reads only. `waiting` begins with the first
+    /// waiting request.
     pub(crate) fn find_urgent(
         &mut self,
         context: &mut Context,
@@ -388,7 +392,7 @@ impl Session {
         None
     }
 
-    /// Whether an Abandon of this id can be carried out.
+    /// Returns true if an operation with this id is outstanding and can be abandoned.
     fn abandons(&self, id: MessageId) -> bool {
         self.outstanding.iter().find(|other| other.has_id(id)).is_some_and(|other| !other.is_mid_message())
     }
@@ -407,9 +411,9 @@ impl Session {
         }
     }
 
-    /// Answers a request that could not be decoded, or disconnects. RFC 4511 section 4.1.1 requires a disconnection if
-    /// the envelope cannot be read, the operation is unknown, or the encoding is broken. A well encoded request that
-    /// breaks a rule is answered protocolError.
+    /// Answers a request that cannot be decoded, or disconnects the client. RFC 4511 section 4.1.1 requires a
+    /// disconnection if the envelope cannot be read, the operation is unknown, or the encoding is broken. A request
+    /// with a valid encoding that breaks a rule gets the answer protocolError.
     fn refuse_undecodable(
         &mut self,
         context: &mut Context,
@@ -436,7 +440,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Abandons an operation (RFC 4511 section 4.11). A change that the writer has already is made nevertheless.
+    /// Abandons an operation (RFC 4511 section 4.11). The writer still makes a change that it has already received.
     fn abandon(&mut self, context: &mut Context, id: MessageId, out: &mut Vec<u8>) {
         let mut numbered = self.outstanding.iter_mut().enumerate();
         let Some((index, found)) = numbered.find(|(_, other)| other.has_id(id)) else { return };
@@ -447,17 +451,17 @@ impl Session {
             self.outstanding.remove(index);
             self.submit_ready(context, out);
         } else if is_read {
-            // This drops its claim too, so the hash pool skips its password.
+            // This also drops the claim on the hash pool, which then skips the password.
             self.drop_outstanding(context, index);
         }
     }
 
-    /// Drops an operation that gets no answer, and counts what scan threads did for it.
+    /// Drops an operation without an answer, and counts the time that scan threads spent on it.
     fn drop_outstanding(&mut self, context: &Context, index: usize) {
         context.counters.micros.add(self.outstanding.remove(index).take_scan_micros());
     }
 
-    /// Charges the memory of the connection: its requests, and `buffer_bytes` of input and answers.
+    /// Charges the connection for the memory of its requests and for `buffer_bytes` of input and answers.
     #[inline]
     pub(crate) fn charge(&mut self, context: &mut Context, buffer_bytes: usize) {
         let key = || HolderKey::new(self.source, &self.requester);
@@ -468,14 +472,14 @@ impl Session {
         context.released += self.account.set(&context.shared.request_memory, key, bytes);
     }
 
-    /// Whether the connection may take more memory, for requests or for the rest of a message.
+    /// Decides whether the connection may take more memory, for requests or for the rest of a message.
     #[inline]
     pub(crate) fn admission(&mut self, context: &Context) -> Admission {
         let key = || HolderKey::new(self.source, &self.requester);
         self.account.admission(&context.shared.request_memory, key)
     }
 
-    /// Changes the requester of the session and of its request memory.
+    /// Sets the requester of the session and of its request memory.
     fn set_requester(&mut self, context: &mut Context, requester: Arc<Requester>) {
         // A bind ends the transactions of the connection (RFC 5805 section 3.5).
         self.abort_transaction(context);
@@ -486,7 +490,8 @@ impl Session {
         self.find_limits(context);
     }
 
-    /// Drops the outstanding operations, because the connection is closed. Changes that the writer has are made.
+    /// Drops the outstanding operations because the connection is closed. The writer still makes changes that it has
+    /// already received.
     pub(crate) fn close(&mut self, context: &mut Context) {
         self.abort_transaction(context);
         self.deferred.clear();
@@ -499,7 +504,7 @@ impl Session {
         context.released += self.account.close(&context.shared.request_memory);
     }
 
-    /// Returns the address of the operation that [`keep`](Session::keep) will keep next.
+    /// Returns the address of the operation that the next call of [`keep`](Session::keep) adds.
     fn address(&self, context: &Context) -> Address {
         Address {
             event_loop: context.event_loop,
@@ -509,7 +514,8 @@ impl Session {
         }
     }
 
-    /// Keeps an operation whose answer comes later. Other threads hold `bytes` for it; `claim` is on the hash pool.
+    /// Adds an operation that is answered later. `bytes` is the memory that other threads hold for it, and `claim` its
+    /// claim on the hash pool.
     fn keep(&mut self, head: RequestHead, work: Work, bytes: usize, claim: Option<HashClaim>) {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -521,7 +527,7 @@ impl Session {
         let index = self.outstanding.iter().position(|other| other.ticket == ticket)?;
         let Outstanding { head, work, abandoned, .. } = self.outstanding.remove(index);
         if self.outstanding.is_empty() {
-            // An idle session frees the memory that a burst of requests took.
+            // Free the memory that a burst of requests has taken.
             self.deferred = VecDeque::new();
         }
         (!abandoned).then_some((head, work))
@@ -537,7 +543,7 @@ impl Session {
         }
     }
 
-    /// Like [`answer`](Session::answer), with the value of an extended response.
+    /// Like [`answer`](Session::answer), for an extended response with a value.
     fn answer_with(
         &self,
         context: &mut Context,
@@ -549,7 +555,7 @@ impl Session {
         self.answer_change(context, head, outcome, (value, None, None), out);
     }
 
-    /// Like [`answer_with`](Session::answer_with), with the position of the record that was made and the times of its
+    /// Like [`answer_with`](Session::answer_with), for a change: with the position of its record and the times of its
     /// batch.
     fn answer_change(
         &self,
@@ -615,12 +621,12 @@ impl Session {
     }
 }
 
-/// Diagnostic text for a client above its share while the request memory is used.
+/// Diagnostic message for a client that holds more than its share while the request memory is full.
 pub(crate) const MEMORY_USED: &str = "requests hold all the memory that they may, and yours more than their share; \
                                       read your answers, or try again later";
 
-/// Returns the first message in `bytes`, or `None` while it is incomplete. Refuses a message that is too large as soon
-/// as its header is complete.
+/// Returns the first message in `bytes`, or `None` if it is incomplete. Refuses a message that is too large as soon as
+/// its header is complete.
 fn next_frame(bytes: &[u8], size_max: usize) -> Result<Option<&[u8]>, String> {
     match ldap::frame_len(bytes) {
         Err(error) => Err(format!("this is no LDAP message: {error}")),

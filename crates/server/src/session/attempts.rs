@@ -1,11 +1,11 @@
 //! Attempts to prove a password under a policy: a bind, a compare of a password, or a change that names the old one.
 //!
-//! The account is read when the verification starts and again when it ends. So of many passwords tried at the same
-//! time, at most as many are answered as the policy allows failures. Once that number is reached, later ones are
-//! refused, including the right one. Many successful binds at the same time count no failures.
+//! The account is read when the verification starts and again when it ends. So a client that tries many passwords
+//! concurrently gets at most as many answers as the policy allows failures. After that number of failures, all further
+//! attempts are refused, including one with the right password. Concurrent successful binds count no failures.
 //!
-//! The answer waits for the disk if security depends on the record: a lock, or the use of a grace login or of a
-//! time-based code.
+//! The answer waits until the record is durable if security depends on it: for a lock, a grace login, or a time-based
+//! code.
 
 use std::time::Duration;
 
@@ -27,17 +27,17 @@ use crate::workers::guesses::GuessKey;
 use crate::workers::logins::Login;
 use crate::workers::writer::{ToWrite, UPDATE_BYTES, WriteRequest};
 
-/// Microseconds within which a later use of an application's password is not recorded again.
+/// Minimum time between two recorded uses of an application password, in microseconds.
 const APP_USE_PRECISION: i64 = 3_600_000_000;
 
-/// An account combined with attempts that are not recorded yet.
+/// State of an account, including attempts that are not recorded yet.
 struct AttemptState {
     account: Box<Account>,
-    /// The last success that is recorded.
+    /// Last success that is recorded.
     recorded_success: Option<i64>,
-    /// The recorded failures and lock, if they differ from those in `account`.
+    /// Recorded failures and lock, if they differ from those in `account`.
     recorded: Option<(Vec<i64>, Option<Lock>)>,
-    /// Whether some failures are not recorded.
+    /// Whether some failures are not recorded yet.
     has_unrecorded: bool,
 }
 
@@ -57,18 +57,19 @@ impl AttemptState {
         let recorded_success = account.last_success;
         if account.records_success_at(now) {
             let kept = context.shared.logins.since(account.id, recorded_success);
-            // The clock may have been set back since what is recorded.
+            // The clock may have been set back since the recorded success.
             account.last_success = (*success).max(kept).or(recorded_success);
         }
         AttemptState { account, recorded_success, recorded, has_unrecorded: !times.is_empty() }
     }
 
-    /// Returns the present state. An attempt that is recorded while this runs is in both sources and counted once; it
-    /// is never in neither. `known` is the account as of `commits`; it is read again if other commits may have
-    /// followed. If the account has no policy any more, `known` and its policy decide.
+    /// Returns the present state of an account. An attempt that is being recorded meanwhile may be in the account and
+    /// in the list of unrecorded attempts, and is counted once. It is never missing from both. `known` is the account
+    /// as of `commits`. The account is read again if commits may have followed. If it has no policy any more, `known`
+    /// decides.
     fn now(context: &mut Context, known: Box<Account>, commits: Option<u64>, now: i64) -> AttemptState {
         let unrecorded = context.shared.writes.attempts().unrecorded(known.id);
-        // A read error is logged, and the older state decides.
+        // A read error is logged. The older state then decides.
         let _ = context.catch_up();
         let is_current = commits == Some(context.commits_seen());
         let current = if is_current {
@@ -79,7 +80,7 @@ impl AttemptState {
         AttemptState::of(context, current.map_or(known, Box::new), &unrecorded, now)
     }
 
-    /// Returns the account without attempts that are not recorded.
+    /// Returns the account without its unrecorded attempts.
     fn into_recorded(mut self) -> Box<Account> {
         self.account.last_success = self.recorded_success;
         if let Some((failures, locked)) = self.recorded {
@@ -89,8 +90,8 @@ impl AttemptState {
     }
 }
 
-/// Makes an attempt on an account. It is refused if the account is locked as far as known now; the end of the attempt
-/// checks again.
+/// Creates an attempt on an account. It is refused if the account is locked according to the present snapshot. The end
+/// of the attempt checks that again.
 fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Box<Attempt> {
     let (unrecorded, now) = (context.shared.writes.attempts().unrecorded(account.id), password_time());
     let state = AttemptState::of(context, account, &unrecorded, now);
@@ -99,8 +100,8 @@ fn attempt(context: &Context, account: Box<Account>, second: SecondFactor) -> Bo
     Box::new(Attempt { account, commits, is_refused, second, app: None })
 }
 
-/// Splits what a client sent into the password and the worth of the time-based code that follows it (RFC 6238), if the
-/// account requires one.
+/// Splits the octets that the client sent into the password and the time-based code after it (RFC 6238), and checks the
+/// code, if the account requires one.
 pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'a [u8], SecondFactor) {
     let Some(totp) = account.and_then(|account| account.totp.as_ref()) else {
         return (sent, SecondFactor::NotNeeded);
@@ -110,7 +111,7 @@ pub(super) fn without_code<'a>(account: Option<&Account>, sent: &'a [u8]) -> (&'
 }
 
 /// Begins an attempt on an account that was just read. If the account is locked, replaces the verification by a dummy
-/// of the same cost.
+/// with the same cost.
 pub(super) fn begin(
     context: &Context,
     account: Option<Box<Account>>,
@@ -124,12 +125,12 @@ pub(super) fn begin(
     Some(attempt)
 }
 
-/// Begins an attempt that a change makes by naming old passwords.
+/// Begins an attempt for a change that includes old passwords.
 pub(super) fn begin_change(context: &Context, account: Box<Account>) -> Box<Attempt> {
     attempt(context, account, SecondFactor::NotNeeded)
 }
 
-/// Begins an attempt with an application password, if `sent` is one that is valid now.
+/// Begins an attempt with an application password, if `sent` is a valid one.
 pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Option<Box<Attempt>> {
     if account.apps.is_empty() {
         return None;
@@ -140,7 +141,8 @@ pub(super) fn begin_app(context: &Context, account: &Account, sent: &[u8]) -> Op
     Some(Box::new(Attempt { app, ..*attempt }))
 }
 
-/// Begins an attempt with a SASL proof instead of a password. It covers the password only, without a code.
+/// Begins an attempt with a SASL proof instead of a password. The proof covers only the password. If the account
+/// requires a code, the attempt fails.
 pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attempt> {
     let second = if account.totp.is_some() { SecondFactor::Wrong } else { SecondFactor::NotNeeded };
     // The state was read when the exchange began, possibly many commits ago.
@@ -148,9 +150,9 @@ pub(super) fn begin_proof(context: &Context, account: Box<Account>) -> Box<Attem
 }
 
 impl Session {
-    /// Decides whether a change may continue after its old passwords were verified. A wrong password is a failure, and
-    /// a locked account accepts none, as in a bind (draft-behera-ldap-password-policy section 8.1). Returns `Some` with
-    /// what ends the change.
+    /// Decides whether a change may continue after the verification of its old passwords. As in a bind, a wrong
+    /// password counts as a failure, and a locked account accepts no password (draft-behera-ldap-password-policy
+    /// section 8.1). Returns the decision that ends the change, or `None` if it may continue.
     pub(super) fn try_old_passwords(
         &self,
         context: &mut Context,
@@ -172,7 +174,7 @@ impl Session {
             return None;
         }
         if !is_refused {
-            // Each wrong password counts as a failure. The last is noted when the attempt ends.
+            // Each wrong password counts as a failure. The end of the attempt counts the last one.
             (1..wrong).for_each(|_| self.note_failure(context, &state.account, now));
         }
         let (account, commits) = (state.into_recorded(), Some(context.commits_seen()));
@@ -181,7 +183,7 @@ impl Session {
         Some(OldPasswords { attempt, ..old })
     }
 
-    /// Ends a change whose old password is wrong, or that of a locked account.
+    /// Ends a change because its old password is wrong or its account is locked.
     pub(super) fn refuse_old_password(
         &mut self,
         context: &mut Context,
@@ -208,7 +210,7 @@ impl Session {
         }
     }
 
-    /// Ends an attempt. Returns the answer, or `None` if it waits for the disk.
+    /// Ends an attempt. Returns the answer, or `None` if the answer must wait until the attempt is recorded.
     pub(super) fn end_attempt(
         &mut self,
         context: &mut Context,
@@ -220,13 +222,14 @@ impl Session {
         let (id, now) = (attempt.account.id, password_time());
         let (second, app) = (attempt.second, attempt.app);
         let is_own = app.is_none();
-        // The state may have changed while the password was verified.
+        // The state may have changed during the verification.
         let mut state = AttemptState::now(context, attempt.account, attempt.commits, now);
         let is_refused = attempt.is_refused || state.account.is_locked(now);
         let is_right = is_right && second != SecondFactor::Wrong;
         let judged = match (is_refused, is_right) {
             (true, _) => state.account.refused(),
-            // The age of the user's own password, and the duty to change it, do not apply to an application password.
+            // The maximum age of the user's own password, and the duty to change it, do not apply to application
+            // passwords.
             (false, true) if app.is_some() => Judgement { succeeds: true, ..Judgement::default() },
             (false, true) => state.account.verified(now),
             (false, false) => Judgement::default(),
@@ -243,7 +246,7 @@ impl Session {
         };
         let unrecorded = judged.succeeds && state.has_unrecorded;
         let success = success && {
-            // The success is written at once only together with something else that is written anyway.
+            // The success is written at once only if the account is written anyway.
             let is_alone = !clears_failures && !unrecorded && rehashed.is_none() && keys.is_none();
             let login = Login { time: now, over: state.recorded_success };
             let precision = state.account.policy.last_success_precision;
@@ -291,8 +294,8 @@ impl Session {
         Some((head, decided))
     }
 
-    /// Counts a failure. Returns the state with it, whether the account is locked by it, and by how many seconds the
-    /// policy delays the answer.
+    /// Counts a failure. Returns the new state, whether the account is now locked, and the seconds by which the policy
+    /// delays the answer.
     fn count_failure(
         &self,
         context: &mut Context,
@@ -300,7 +303,7 @@ impl Session {
         now: i64,
     ) -> (AttemptState, bool, u32) {
         self.note_failure(context, &state.account, now);
-        // This includes commits of others in the meantime.
+        // This includes commits that other threads have made since the account was read.
         let commits = Some(context.commits_seen());
         let state = AttemptState::now(context, state.into_recorded(), commits, now);
         let failures = state.account.failure_count(now);
@@ -317,7 +320,7 @@ impl Session {
         (state, locks, delay)
     }
 
-    /// Notes something for the writer and asks it to record that.
+    /// Notes an update of an account, and asks the writer to record it.
     fn note(
         &self,
         context: &mut Context,
@@ -328,14 +331,15 @@ impl Session {
         self.note_with(context, account, |attempts| attempts.note(id, note));
     }
 
-    /// Notes a failure.
+    /// Notes a failure, and asks the writer to record it.
     fn note_failure(&self, context: &mut Context, account: &Account, now: i64) {
         self.note_with(context, account, |attempts| {
             attempts.note_failure(account.id, now, &account.failures)
         });
     }
 
-    /// Notes something and asks the writer to record it if `note` says so, unless the policy keeps nothing of it.
+    /// Calls `note`, and asks the writer to record the update if `note` returns true. Does nothing if the policy
+    /// records nothing.
     fn note_with(&self, context: &mut Context, account: &Account, note: impl FnOnce(&Attempts) -> bool) {
         let id = account.id;
         if account.policy.failures_kept() == 0
@@ -354,7 +358,7 @@ impl Session {
         }
     }
 
-    /// Asks the writer to record an account and to answer the operation that is kept next. Returns false if the queue
+    /// Asks the writer to record an account and to answer the operation that is added next. Returns false if the queue
     /// is full.
     fn record(
         &mut self,
@@ -377,7 +381,7 @@ impl Session {
         true
     }
 
-    /// Answers an attempt after the writer has recorded it.
+    /// Answers an attempt after the writer has recorded the account.
     pub(super) fn recorded(
         &mut self,
         context: &mut Context,
@@ -389,7 +393,7 @@ impl Session {
         if written.code == ResultCode::SUCCESS || decided.has_failed() {
             return self.conclude(context, head, decided, out);
         }
-        // The grace login was used by another bind, or nothing could be recorded.
+        // Another bind has used the grace login, or the writer could not record the account.
         let is_bind = decided.requester.is_some();
         let requester = is_bind.then_some(Requester::Anonymous);
         let outcome = match is_bind || written.code != ResultCode::INVALID_CREDENTIALS {
@@ -399,7 +403,7 @@ impl Session {
         self.conclude(context, head, DecidedAttempt { outcome, requester, ..decided }, out);
     }
 
-    /// Answers an attempt, after a delay if the policy or the failures of this source require one.
+    /// Answers an attempt, after a delay if the policy or earlier failures of this source require one.
     pub(super) fn conclude(
         &mut self,
         context: &mut Context,
@@ -428,14 +432,14 @@ impl Session {
         self.keep(head, waits, 0, None);
     }
 
-    /// Answers an attempt whose delay is over.
+    /// Answers an attempt after its delay.
     pub(crate) fn delayed(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if let Some((head, Work::Delayed { decided, .. })) = self.take(ticket) {
             self.answer_attempt(context, head, *decided, out);
         }
     }
 
-    /// Answers an attempt. After a successful bind the session has the requester of the bind.
+    /// Answers an attempt. After a successful bind the session takes the requester of the bind.
     fn answer_attempt(
         &mut self,
         context: &mut Context,
@@ -458,7 +462,7 @@ impl Session {
     }
 }
 
-/// Returns the decision for a judgement.
+/// Converts a judgement to a decision.
 fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
     let (outcome, requester) = match (asked, judged.succeeds) {
         (PasswordUse::Bind(requester), true) => (Outcome::success(), Some(requester)),
@@ -467,7 +471,7 @@ fn decide(judged: &Judgement, asked: PasswordUse) -> DecidedAttempt {
         }
         (PasswordUse::Compare, true) => (Outcome::code(ResultCode::COMPARE_TRUE), None),
         (PasswordUse::Compare, false) => (Outcome::code(ResultCode::COMPARE_FALSE), None),
-        // A change with the right old password continues without an answer.
+        // A change with the right old password continues, so it gets no answer here.
         (PasswordUse::Change(refusal), _) => (refusal, None),
     };
     let outcome = Outcome { policy: judged.response.error, ..outcome };

@@ -1,8 +1,8 @@
-//! Events of a session's operations for the audit trail and for the operation log, which is a view of the same events.
+//! Events of a session's operations for the audit trail and the operation log. Both show the same events.
 //!
-//! The fields of an event are made when its request arrives, and the event ends with the answer. A successful change
-//! has no such event: the trail derives it from the change's record, which survives a crash (see `workers/audit.rs`).
-//! So the record contains the origin of the request.
+//! An event is created when its request arrives, and is completed by the answer. A successful change has no such event:
+//! the trail derives it from the record of the change, which survives a crash (see `workers/audit.rs`). Therefore the
+//! record contains the origin of the request.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -29,25 +29,25 @@ use crate::telemetry::operation_event::{
 };
 use crate::telemetry::traces::{TraceFeed, TracedOperation, WriteTimes};
 
-/// Replaces a name that no entry has.
+/// Text in place of a name that no entry has.
 const UNKNOWN_NAME: &str = "withheld, nobody has that name";
 
 /// Result of an operation.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Ending<'a> {
-    /// Entries that a search sent.
+    /// Number of entries that a search sent.
     pub(super) entries: Option<u64>,
-    /// The answer, if it contains more than the code.
+    /// The outcome, if it contains more than the code.
     pub(super) outcome: Option<&'a Outcome>,
-    /// Position of the record that was made.
+    /// Position of the record of a change.
     pub(super) position: Option<u64>,
-    /// The search, whose plan is logged if it was slow.
+    /// The search. Its plan is logged if it was slow.
     pub(super) search: Option<&'a Search>,
-    /// Times of the batch of a change, if they are known.
+    /// Times of the batch of a change, if known.
     pub(super) write_times: Option<&'a WriteTimes>,
 }
 
-/// Facts about a connection that its events contain.
+/// Facts about a connection that all its events contain.
 pub(super) struct ConnectionFacts {
     /// The client's address.
     network: String,
@@ -56,7 +56,7 @@ pub(super) struct ConnectionFacts {
 }
 
 impl Session {
-    /// Keeps the peer's address and audits that the connection was opened.
+    /// Stores the client's address, and audits that the connection was opened.
     pub(crate) fn now_open(&mut self, context: &Context, peer: &Peer) {
         if context.audit.is_on() {
             self.event_facts = Some(Box::new(ConnectionFacts { network: peer.to_string(), acts_for: None }));
@@ -64,7 +64,7 @@ impl Session {
         }
     }
 
-    /// Sets the requester of the session while requests run under another identity; `None` ends that.
+    /// Sets the requester of the session while requests run under another identity; `None` when they no longer do.
     pub(super) fn now_acts_for(&mut self, own: Option<&Arc<Requester>>) {
         if let Some(event_facts) = &mut self.event_facts {
             event_facts.acts_for = own.map(Arc::clone);
@@ -78,7 +78,7 @@ impl Session {
         (event_facts.map_or("", |event_facts| &event_facts.network), acts_for)
     }
 
-    /// Returns the event of a request, if it is audited or logged.
+    /// Returns the event of a request if it is audited or logged.
     #[inline]
     pub(super) fn begin_event(
         &self,
@@ -130,7 +130,7 @@ impl Session {
         Some(Box::new(OperationEvent { started, kind, fields, is_audited, is_sampled, planned, reason }))
     }
 
-    /// Ends the event of a request.
+    /// Completes the event of a request.
     #[inline]
     pub(super) fn end_event(
         &self,
@@ -165,7 +165,7 @@ impl Session {
         if event.kind == Kind::Bind && code == ResultCode::SUCCESS {
             writer.text_if_any(Field::Who, self.requester.dn());
         }
-        // The trail derives a successful change from its record.
+        // The trail derives successful changes from their records.
         if event.is_audited && position.is_none() {
             if let Some(outcome) = outcome {
                 match &event.reason {
@@ -218,8 +218,8 @@ impl Session {
         access_question::refusing_rule(context.snapshot.state(), &self.requester, refused, link)
     }
 
-    /// Adds the user whose SASL bind failed to the event, if an entry has that name. Any other text may be a password
-    /// in the wrong place.
+    /// Adds the user of a failed SASL bind to the event, if an entry has that name. Other text is omitted, because it
+    /// may be a password that was entered in the wrong field.
     pub(super) fn name_tried(context: &Context, head: &mut RequestHead, name: &str) {
         let Some(event) = &mut head.event else { return };
         let found = identify(&context.snapshot, name).ok().flatten();
@@ -227,8 +227,8 @@ impl Session {
         EventWriter::new(&mut event.fields).text(Field::Target, dn);
     }
 
-    /// Adds the entry of a simple bind to the event, if the client sent another name than a DN. Any text that is not
-    /// the name of an entry may be a password in the wrong place.
+    /// Adds the entry of a simple bind to the event, if the client sent a name that is not a DN. Text that is not the
+    /// name of an entry is omitted, because it may be a password that was entered in the wrong field.
     pub(super) fn name_found(head: &mut RequestHead, found: &BindName, name: &str) {
         let Some(event) = &mut head.event else { return };
         let dn = match found {
@@ -282,7 +282,7 @@ impl Session {
     }
 }
 
-/// Returns the facts about an operation for its trace.
+/// Returns the facts about an operation that its trace contains.
 #[cold]
 fn traced(
     context: &Context,
@@ -334,13 +334,13 @@ fn traced(
     }
 }
 
-/// Returns a text of several lines as one.
+/// Joins the lines of a text to one line.
 fn joined_lines(text: &str) -> String {
     let steps: Vec<&str> = text.lines().map(str::trim).collect();
     steps.join("; ")
 }
 
-/// Logs an operation that was slow, with the plan of a search.
+/// Logs a slow operation, with the plan if it is a search.
 #[cold]
 fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<&Search>) {
     let Some(omitted) = context.shared.slow.happened(Instant::now()) else { return };
@@ -366,8 +366,8 @@ fn report_slow(context: &Context, rule: SlowRule, fields: &[u8], search: Option<
     tracing::warn!("slow: {line}");
 }
 
-/// Returns the reason for a failed operation, without text of the client. The client's text may be a password in the
-/// wrong place, and diagnostic messages quote it.
+/// Returns the reason for a failed operation without text that the client sent. Diagnostic messages quote that text,
+/// and it may contain a password in the wrong field.
 fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> String {
     match (event.kind, outcome.code) {
         (_, ResultCode::SUCCESS | ResultCode::SASL_BIND_IN_PROGRESS) => String::new(),
@@ -378,7 +378,7 @@ fn reason(context: &Context, event: &OperationEvent, outcome: &Outcome) -> Strin
     }
 }
 
-/// Returns the reason for a failed bind. The client never receives it.
+/// Returns the reason for a failed bind. The client never receives this reason.
 fn bind_reason(
     context: &Context,
     event: &OperationEvent,
@@ -396,7 +396,7 @@ fn bind_reason(
             let is_simple =
                 event.and_then(|event| event.text(Field::Method)).is_some_and(|method| method == "simple");
             match is_simple {
-                // Looked up for every failed bind, so that timing reveals nothing.
+                // The reason is looked up for every failed bind, so that timing reveals nothing.
                 true => directory::bind::bind_failure(&context.snapshot, &name, now).text(),
                 false if name == UNKNOWN_NAME => "no such name",
                 false => "wrong proof or password, or an identity that is not given",

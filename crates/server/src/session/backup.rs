@@ -1,4 +1,4 @@
-//! The extended operation that reads an entry of the server's backup, for the administrator.
+//! The extended operation by which the administrator reads an entry from the server's backup.
 
 use std::ops::ControlFlow;
 

@@ -1,4 +1,4 @@
-//! The Cancel operation (RFC 3909). It and the operation that it ends are both answered.
+//! The Cancel operation (RFC 3909). Both the Cancel and the cancelled operation are answered.
 
 use std::ops::ControlFlow;
 
@@ -11,7 +11,7 @@ use super::{Next, Session};
 use crate::session::context::Context;
 
 impl Session {
-    /// Ends an outstanding operation, if it is a read, or a change that was not submitted to the writer yet.
+    /// Cancels an outstanding operation if it is a read, or a change that was not yet submitted to the writer.
     pub(super) fn cancel(
         &mut self,
         context: &mut Context,
@@ -58,7 +58,7 @@ impl Session {
             }
         }
         self.remove_deferred(ticket);
-        // The operation's claim is dropped too, so the hash pool skips its password.
+        // This also drops the claim on the hash pool, which then skips the password.
         let canceled = self.outstanding.remove(index);
         self.submit_ready(context, out);
         let outcome = Outcome::new(ResultCode::CANCELED, "the client cancelled it");

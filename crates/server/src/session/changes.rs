@@ -1,4 +1,5 @@
-//! Changes of a session. They reach the writer in the order received; clear passwords pass through the hash pool first.
+//! Changes of a session. They reach the writer in the order received. Clear passwords are hashed by the hash pool
+//! first.
 
 use std::sync::Arc;
 
@@ -19,28 +20,28 @@ use crate::workers::guesses::account_number;
 use crate::workers::hash_pool::{HashClaim, HashWork, Submitter};
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
-/// Step of a change after its passwords are hashed.
+/// Step that follows when the passwords of a change are hashed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The writer makes it.
+    /// The writer makes the change.
     Write,
-    /// The transaction of this number holds it.
+    /// The transaction with this number stores the change.
     Hold(u32),
-    /// The writer makes the transaction that it ends.
+    /// The writer makes the transaction that this request commits.
     Commit,
 }
 
-/// A change that waits for the hash pool or for an earlier change that does.
+/// A change that waits for the hash pool, or for an earlier change that does.
 pub(super) struct DeferredChange {
     pub(super) request: WriteRequest,
     pub(super) step: Step,
     ready: bool,
-    /// The old passwords that must be verified before the change is made.
+    /// Old passwords that must be verified before the change is made.
     old: Option<OldPasswords>,
 }
 
 impl DeferredChange {
-    /// Returns the end of a transaction, which waits for the passwords of its changes.
+    /// Returns the commit of a transaction, which waits until the passwords of its changes are hashed.
     pub(super) fn commit(request: WriteRequest) -> DeferredChange {
         DeferredChange { request, step: Step::Commit, ready: true, old: None }
     }
@@ -51,7 +52,7 @@ impl DeferredChange {
 }
 
 impl Session {
-    /// Takes a change that has a reservation in the writer's queue.
+    /// Handles a change that has a reservation in the writer's queue.
     pub(super) fn change(
         &mut self,
         context: &mut Context,
@@ -100,8 +101,8 @@ impl Session {
         }
     }
 
-    /// Returns the clear passwords that the change adds or deletes. Returns none for an anonymous requester, whose
-    /// change will be refused.
+    /// Returns the clear passwords that the change adds or deletes; none for an anonymous requester, because the change
+    /// will be refused.
     fn changed_passwords(
         &self,
         context: &Context,
@@ -127,8 +128,8 @@ impl Session {
         Ok(passwords)
     }
 
-    /// Returns the old passwords that a change names and begins their attempt. Refuses the change if there were too
-    /// many guesses.
+    /// Returns the old passwords that a change includes, and begins their attempt. Refuses the change after too many
+    /// wrong guesses.
     fn old_passwords(
         &self,
         context: &Context,
@@ -148,7 +149,7 @@ impl Session {
         Ok(Some(OldPasswords { attempt, guess, count: passwords.old.len() }))
     }
 
-    /// Submits to the writer all changes before the first one that still waits.
+    /// Submits to the writer all changes that precede the first one that still waits.
     pub(super) fn submit_ready(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         while self.deferred.front().is_some_and(|change| change.ready) {
             let Some(change) = self.deferred.pop_front() else { return };
@@ -174,10 +175,10 @@ impl Session {
         if let Some((_, Work::Change | Work::PasswordModify(_))) = &taken
             && answer.outcome.code == ResultCode::SUCCESS
         {
-            // Nothing else was let through.
+            // Until then the only permitted change is that of the password, so this was one.
             self.must_change = false;
             if self.bind_method == BindMethod::MailToken {
-                // The token has served its purpose, and is no other right.
+                // The token gives no right except to set the new password.
                 self.set_requester(context, Arc::clone(&context.anonymous));
             }
         }
@@ -208,7 +209,7 @@ impl Session {
         }
     }
 
-    /// Whether a change waits for the hash pool or for an earlier change that does.
+    /// Returns true if a change waits for the hash pool, or for an earlier change that does.
     pub(super) fn is_deferred(&self, ticket: u64) -> bool {
         self.deferred.iter().any(|change| change.ticket() == ticket)
     }
@@ -218,7 +219,7 @@ impl Session {
         self.deferred.remove(index)
     }
 
-    /// Handles the hash pool's result for the passwords of a change.
+    /// Handles the result of the hash pool for the passwords of a change.
     pub(super) fn deferred_hashed(
         &mut self,
         context: &mut Context,
@@ -228,7 +229,7 @@ impl Session {
     ) {
         match result {
             HashResult::Prepared(passwords) => self.prepared(context, ticket, passwords, out),
-            // Other jobs evicted this one from the full queue.
+            // Other jobs have evicted this one from the full queue.
             HashResult::Busy => self.refuse_deferred(context, ticket, &hash_pool_busy(), out),
             HashResult::Failed(fault) => self.refuse_deferred(context, ticket, &not_hashed(fault), out),
             HashResult::Verified(..) | HashResult::Kerberos(_) | HashResult::Unreachable => {
@@ -238,7 +239,7 @@ impl Session {
         self.submit_ready(context, out);
     }
 
-    /// Marks a change as ready after its passwords are hashed and its old ones verified, or refuses it.
+    /// Marks a change as ready when its passwords are hashed and its old passwords verified, or refuses it.
     fn prepared(
         &mut self,
         context: &mut Context,
@@ -260,7 +261,7 @@ impl Session {
     }
 
     /// Refuses the changes that wait for the hash pool, because the client has ended its input and has probably left.
-    /// This saves the cost of their hashes, and a client that still reads receives the refusal.
+    /// This saves the cost of their hashes. A client that still reads receives the refusal.
     pub(crate) fn give_up_hashing(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         let waiting: Vec<u64> =
             self.deferred.iter().filter(|change| !change.ready).map(DeferredChange::ticket).collect();
@@ -277,7 +278,7 @@ impl Session {
         if self.remove_deferred(ticket).is_none() {
             return;
         }
-        // This drops the claim on the pool, too.
+        // This also drops the claim on the pool.
         if let Some((head, _)) = self.take(ticket) {
             self.answer(context, &head, why, out);
         }
@@ -288,13 +289,13 @@ fn not_hashed(fault: ServerFault) -> Outcome {
     Outcome::new(ResultCode::OTHER, "the password could not be hashed").by_fault(fault)
 }
 
-/// The passwords of a change, prepared at once or on the hash pool.
+/// Passwords of a change that were prepared at once, or a claim on the hash pool.
 enum Prepared {
     Now(PreparedPasswords),
     Later(HashClaim),
 }
 
-/// Prepares passwords at once if that is quick, else on the hash pool.
+/// Prepares passwords at once if that is quick, otherwise on the hash pool.
 fn prepare_passwords(
     context: &mut Context,
     (address, submitter): (Address, Submitter),

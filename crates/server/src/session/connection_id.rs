@@ -1,5 +1,5 @@
-//! The Get Connection ID extended operation of UnboundID: the number of the connection, as in the log and the audit
-//! trail.
+//! The Get Connection ID extended operation of UnboundID, which returns the number of the connection. The log and the
+//! audit trail use the same number.
 
 use directory::Outcome;
 use ldap::{ExtendedRequest, ResultCode};
@@ -8,7 +8,7 @@ use super::Session;
 use crate::session::context::Context;
 
 impl Session {
-    /// Returns the number of the connection, an INTEGER.
+    /// Returns the number of the connection as an INTEGER.
     pub(super) fn connection_id(
         &mut self,
         _: &mut Context,

@@ -46,16 +46,16 @@ use crate::workers::writer::{WriteQueue, WriteRequest};
 pub(crate) struct Shared {
     pub(crate) directory: Arc<Directory>,
     pub(crate) writes: Arc<WriteQueue>,
-    /// Last logins that are recorded later.
+    /// Last logins that are not recorded yet.
     pub(crate) logins: Arc<Logins>,
-    /// Bounds the age of data that this node returns; `None` if the settings set no bound.
+    /// Bound on the age of data that this node returns; `None` if the settings set none.
     pub(crate) read_age: Option<Arc<ReadAge>>,
     pub(crate) hash_pool: HashPool,
-    /// Passwords that another server verifies; `None` if the settings name no server.
+    /// Verification of passwords by another server; `None` if the settings name no server.
     pub(crate) pass_through: Option<PassThrough>,
-    /// Links by mail to set another password; `None` if the settings name no mail server.
+    /// Sender of mail with links for a password reset; `None` if the settings name no mail server.
     pub(crate) reset_mails: Option<Arc<ResetMails>>,
-    /// Binds by Kerberos that are under way.
+    /// Binds by Kerberos in progress.
     pub(crate) kerberos: KerberosExchanges,
     pub(crate) guesses: Arc<Guesses>,
     pub(crate) delays: Delays,
@@ -64,31 +64,31 @@ pub(crate) struct Shared {
     pub(crate) index_advice: Arc<IndexAdvice>,
     /// Counts of slow operations.
     pub(crate) slow: Arc<SlowOperations>,
-    /// Time of costly searches by client.
+    /// Processor time of costly searches, by client.
     pub(crate) scan_shares: Arc<ScanShares>,
     pub(crate) read_ahead: ReadAheadPool,
     pub(crate) request_memory: Arc<RequestMemory>,
-    /// Work by listener, client and index, of each event loop.
+    /// Work by listener, client and index, for each event loop.
     pub(crate) usage: Arc<[Arc<Usage>]>,
     /// Counts of persistent searches by client.
     pub(crate) listening: Arc<ListeningPlaces>,
     /// Counts of connections by client.
     pub(crate) arrivals: Arrivals,
-    /// Counts of connections refused because a proxy header was missing or unexpected.
+    /// Number of connections refused because a proxy header was missing or unexpected.
     pub(crate) proxies: RefusedProxies,
-    /// Faults that the server met.
+    /// Faults that the server detected.
     pub(crate) health: Arc<Health>,
     /// Certificates and settings for new TLS sessions.
     pub(crate) certificates: Arc<Certificates>,
-    /// Bytes for the row cache of each event loop.
+    /// Size of the row cache of each event loop, in bytes.
     pub(crate) row_cache_bytes: usize,
-    /// Copies the data for new replicas.
+    /// Thread that copies the data for new replicas.
     pub(crate) copies: Copies,
-    /// Reads the log for replicas.
+    /// Thread that reads the log for replicas.
     pub(crate) log_reader: Arc<LogReader>,
     /// Thread that reads the audit trail for clients, if there is a trail.
     pub(crate) trail_reader: Option<TrailReader>,
-    /// Thread that reads the server's backup for clients, if it keeps one.
+    /// Thread that reads the server's backup for clients, if there is a backup.
     pub(crate) backup_reader: Option<BackupReader>,
     /// Thread that reads settings for clients.
     pub(crate) settings_reader: SettingsReader,
@@ -96,18 +96,18 @@ pub(crate) struct Shared {
     pub(crate) audit: Option<Arc<AuditFeed>>,
     /// Queue of operations to trace, if the settings name a receiver.
     pub(crate) traces: Option<Arc<TraceFeed>>,
-    /// Generation of the data that positions belong to.
+    /// Generation of the data, to which positions belong.
     pub(crate) generation: [u8; 16],
 }
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // The thread of the log reader would keep the directory open.
+        // Otherwise the thread of the log reader would keep the directory open.
         self.log_reader.stop();
     }
 }
 
-/// State that an event loop lends to the session that it runs.
+/// State that an event loop lends to the session that runs.
 pub(crate) struct Context {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
@@ -115,33 +115,33 @@ pub(crate) struct Context {
     pub(crate) counters: Arc<Counters>,
     /// Work of this loop by listener, client and index.
     pub(crate) usage: RefCell<UsageCounters>,
-    /// The directory as of this pass of the loop, or as of the last commit seen since.
+    /// Snapshot of the directory, taken at the start of this pass of the loop or after a later commit.
     pub(crate) snapshot: Snapshot,
-    /// [`WriteQueue::commits`] when the snapshot was renewed.
+    /// Value of [`WriteQueue::commits`] when the snapshot was renewed.
     commits_seen: u64,
     /// Start of this pass of the loop.
     pub(crate) now: Instant,
     /// End of the last turn of a connection.
     turn_ended: Instant,
     pub(crate) settings: Arc<OnlineSettings>,
-    /// Whether operations are described when they begin: for the log, the audit trail or traces.
+    /// Whether operations are described when they begin, for the log, the audit trail or traces.
     pub(crate) describes: bool,
-    /// The requester of every session that has not bound.
+    /// Requester of every session that has not bound.
     pub(crate) anonymous: Arc<Requester>,
     pub(crate) random: Random,
-    /// Bytes that connections released since memory was last given back to the system.
+    /// Bytes that connections have released since the allocator last returned memory to the system.
     pub(crate) released: usize,
     /// See [`Disclosure::last_base`](crate::telemetry::operation_event::Disclosure).
     pub(crate) last_base: RefCell<String>,
     /// Events for the audit trail.
     pub(crate) audit: AuditBuffer,
-    /// Changes of this pass, for the writer.
+    /// Changes that this pass submits to the writer.
     pub(crate) outbox: Vec<WriteRequest>,
-    /// Prefetch jobs of this pass.
+    /// Prefetch jobs that this pass submits.
     pub(crate) jobs: Vec<PrefetchJob>,
-    /// Notifies searches of this loop of changes.
+    /// Feed that notifies the searches of this loop of changes.
     pub(crate) feed: Feed,
-    /// Connections of this loop whose request waits for a position.
+    /// Number of connections of this loop with a request that waits for a position.
     pub(crate) position_waiters: usize,
     /// Output buffer for dry runs of requests; its contents are discarded.
     pub(crate) look_scratch: Vec<u8>,
@@ -188,13 +188,13 @@ impl Context {
         })
     }
 
-    /// Puts new settings in force.
+    /// Applies new settings.
     pub(crate) fn take_settings(&mut self, settings: Arc<OnlineSettings>) {
         self.describes = describes(&settings, &self.shared);
         self.settings = settings;
     }
 
-    /// Counts the turn of a connection that ends now.
+    /// Counts the turn of a connection, which ends now.
     pub(crate) fn end_turn(&mut self) {
         let (began, now) = (self.turn_ended.max(self.now), Instant::now());
         self.turn_ended = now;
@@ -203,7 +203,7 @@ impl Context {
         self.counters.micros.add(u64::try_from(took).unwrap_or(0));
     }
 
-    /// Notes that the loop waits for events, until it begins a pass.
+    /// Notes that the loop waits for events until the next pass begins.
     pub(crate) fn begin_wait(&mut self) {
         if let Some(coldness) = &mut self.coldness {
             coldness.idle_from(Instant::now());
@@ -223,25 +223,25 @@ impl Context {
         self.renew(self.shared.writes.commits())
     }
 
-    /// Whether pages of requests must be prefetched, because the data is not in memory.
+    /// Returns true if the pages of requests must be prefetched because the data is not in memory.
     pub(crate) fn is_cold(&self) -> bool {
         self.coldness.as_ref().is_some_and(Coldness::is_cold)
     }
 
-    /// Makes every commit visible that was answered before this call. Called between receiving requests and handling
-    /// them: their client may have got an answer on a connection of another loop since the pass began. Costs one load
-    /// of a shared counter if nothing was committed.
+    /// Makes visible every commit that was answered before this call. The loop calls this after it received requests
+    /// and before it handles them, because their clients may have received an answer on a connection of another loop
+    /// since the pass began. If nothing was committed, this costs one load of a shared counter.
     pub(crate) fn catch_up(&mut self) -> Result<(), StoreError> {
         let commits = self.shared.writes.commits();
         if commits == self.commits_seen { Ok(()) } else { self.renew(commits) }
     }
 
-    /// Whether there was a commit that the snapshot does not show.
+    /// Returns true if there was a commit that the snapshot does not contain.
     pub(crate) fn is_outdated(&self) -> bool {
         self.shared.writes.commits() != self.commits_seen
     }
 
-    /// Returns the number of commits that the snapshot shows.
+    /// Returns the number of commits that the snapshot contains.
     pub(crate) fn commits_seen(&self) -> u64 {
         self.commits_seen
     }
@@ -254,7 +254,7 @@ impl Context {
         Ok(())
     }
 
-    /// Logs that an operation failed by a fault of the server.
+    /// Logs that an operation failed because of a fault of the server.
     #[cold]
     pub(super) fn report_fault(
         &self,
@@ -268,7 +268,7 @@ impl Context {
         self.shared.health.log_failure(self.now, fault, failed, text);
     }
 
-    /// Bounds on the messages of a peer, before and after it has bound.
+    /// Returns the bounds on the messages of a peer, before or after its bind.
     pub(crate) fn decode_limits(&self, authenticated: bool) -> DecodeLimits {
         let message_size_max = if authenticated {
             self.settings.message_size_max
@@ -279,7 +279,7 @@ impl Context {
     }
 }
 
-/// Whether operations are described when they begin.
+/// Returns true if operations are described when they begin.
 fn describes(settings: &OnlineSettings, shared: &Shared) -> bool {
     settings.describes_operations() || shared.audit.is_some() || shared.traces.is_some()
 }
