@@ -1,4 +1,4 @@
-//! The list of deleted entries, for the administrator and requesters that a rule grants `use undelete`.
+//! Lists deleted entries for the administrator, and for requesters that an access rule grants `use undelete`.
 
 use directory::virtual_entries::LIST_DELETED;
 use directory::{Outcome, deleted};
@@ -8,7 +8,7 @@ use super::Session;
 use crate::session::context::Context;
 
 impl Session {
-    /// Returns a part of the list.
+    /// Returns a page of the list.
     pub(super) fn list_deleted(
         &mut self,
         context: &mut Context,

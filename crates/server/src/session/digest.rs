@@ -1,5 +1,5 @@
-//! Binds by DIGEST-MD5 (RFC 2831), in which the server sends the first message. All clients receive the same challenge,
-//! so an unknown name fails like a wrong password: at the end and in the same time.
+//! Binds by DIGEST-MD5 (RFC 2831), in which the server sends the first message. The challenge does not depend on the
+//! user. So an unknown name fails at the end of the exchange and after the same time, like a wrong password.
 
 use directory::Outcome;
 use directory::identity::identify;
@@ -30,8 +30,7 @@ impl Session {
         self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
     }
 
-    /// Handles the client's response. After a valid proof the session has the authorization identity that the response
-    /// names.
+    /// Handles the client's response. After a valid proof the session takes the authorization identity in the response.
     pub(super) fn digest_response(
         &mut self,
         context: &mut Context,
@@ -55,7 +54,7 @@ impl Session {
         let proved = exchange.finish(&response, key.as_ref());
         let identified = identified.filter(|_| key.is_some() && acts_as.is_some());
         let is_right = proved.is_ok() && identified.is_some();
-        // A client that may not assume the identity does not learn that its proof is right.
+        // A client that may not assume the identity must not learn that its proof is right.
         head.sasl_credentials = proved.ok().filter(|_| is_right).map(String::into_bytes);
         self.proved(context, head, (&response.name, identified, acts_as), is_right, out);
     }

@@ -1,4 +1,4 @@
-//! Dispatch: a decoded request passes the checks and goes to its operation, under the identity that it asks for.
+//! Dispatch: checks a decoded request and calls its operation, under the identity that the request asks for.
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
@@ -24,19 +24,19 @@ use crate::stamp::password_time;
 use crate::telemetry::counters::Operation;
 use crate::workers::writer::Reservation;
 
-/// A request that was decoded.
+/// A decoded request.
 pub(super) struct Arrival<'m> {
     pub(super) message: &'m Message<'m>,
     /// Octets of the message.
     pub(super) frame: &'m [u8],
-    /// Reason not to carry it out that an earlier check found.
+    /// Outcome of an earlier check that refused the request.
     pub(super) refused: Option<Outcome>,
 }
 
-/// A check that leaves a request in the input until the returned event has occurred.
+/// A check that may leave a request in the input until the returned event has occurred.
 type Deferral = fn(&mut Session, &mut Context, &Request<'_>, &mut Vec<u8>) -> Option<Next>;
 
-/// A check that refuses a request.
+/// A check that may refuse a request.
 type Refusal = fn(&Session, &Context, &Arrival<'_>) -> Option<Outcome>;
 
 /// Checks that defer a request, in the order in which they apply. A deferred request is not counted yet.
@@ -51,9 +51,9 @@ const REFUSALS: [Refusal; 5] = [
     |session, context, arrival| session.refuse_old(context, &arrival.message.request),
 ];
 
-/// A change with room in the writer's queue.
+/// A change with a reservation in the writer's queue.
 struct AdmittedChange<'m> {
-    /// Octets of its message, which the server may have written itself.
+    /// Octets of the message. Owned if the server has rewritten it.
     frame: Cow<'m, [u8]>,
     work: Work,
     reservation: Reservation,
@@ -70,7 +70,8 @@ impl<'m> Arrival<'m> {
 }
 
 impl Session {
-    /// Carries out a request, under another identity if a control asks for that and the requester may (RFC 4370).
+    /// Carries out a request. Runs it under another identity if a control asks for that and the requester may assume it
+    /// (RFC 4370).
     pub(super) fn dispatch_permitted(
         &mut self,
         context: &mut Context,
@@ -102,7 +103,7 @@ impl Session {
         }
     }
 
-    /// Returns the identity that the request assumes in place of its own.
+    /// Returns the identity under which the request runs, if it differs from the requester's own.
     fn proxied_requester(
         &self,
         context: &Context,
@@ -112,7 +113,7 @@ impl Session {
             return identity;
         }
         match message.request {
-            // `RequestControls` does not know the control for these, or ignores it.
+            // `RequestControls` refuses or ignores the control for these requests.
             Request::Bind(_) | Request::Unbind | Request::Abandon(_) => Ok(None),
             _ => {
                 let other = proxied_requester(&context.snapshot, &self.requester, &message.controls)?;
@@ -167,7 +168,7 @@ impl Session {
                 ControlFlow::Continue(())
             }
             Some(AdmittedChange { frame, work, reservation }) => {
-                // The server wrote an owned message itself, so it can be decoded.
+                // The server encoded the owned message, so it can be decoded.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 let written = match &frame {
                     Cow::Owned(octets) => Message::decode(octets, &limits).ok(),
@@ -180,8 +181,8 @@ impl Session {
         }
     }
 
-    /// Defers a bind until no operation is outstanding. Ends searches that listen for changes, which do not end
-    /// otherwise.
+    /// Defers a bind until no operation is outstanding. Ends the searches that wait for changes, because they would not
+    /// end otherwise.
     fn defer_bind(
         &mut self,
         context: &mut Context,
@@ -195,14 +196,14 @@ impl Session {
         (!self.is_idle()).then_some(Next::Finish)
     }
 
-    /// Defers StartTLS until all answers are sent: its answer must be the last in the clear.
+    /// Defers StartTLS until all answers are sent: its answer must be the last one without TLS.
     #[expect(clippy::ptr_arg, reason = "the type of all deferrals")]
     fn defer_start_tls(&mut self, _: &mut Context, request: &Request<'_>, out: &mut Vec<u8>) -> Option<Next> {
         (is_start_tls(request) && !out.is_empty()).then_some(Next::Send)
     }
 
-    /// Reserves room in the writer's queue for a request that is a change. Rewrites a Password Modify as a Modify, and
-    /// some changes of own credentials.
+    /// Reserves room in the writer's queue if the request is a change. Rewrites a Password Modify, and some changes of
+    /// own credentials.
     fn admit_change<'m>(
         &mut self,
         context: &mut Context,
@@ -233,7 +234,7 @@ impl Session {
             None | Some(Ok(_)) => return ControlFlow::Continue(None),
         };
         if joined {
-            // The change goes to the writer with its transaction.
+            // The change reaches the writer with the commit of its transaction, which has its own reservation.
             let reservation = Reservation::none(&context.shared.writes);
             return ControlFlow::Continue(Some(AdmittedChange { frame, work, reservation }));
         }
@@ -291,7 +292,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Answers a request that is not carried out.
+    /// Answers a request that is refused.
     fn refuse(
         &mut self,
         context: &mut Context,
@@ -304,7 +305,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Answers a request busy because the request memory is used.
+    /// Answers a request with busy because the request memory is full.
     pub(super) fn refuse_for_memory(
         &mut self,
         context: &mut Context,
@@ -322,12 +323,12 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Returns the context of a request that is not a read.
+    /// Returns the context of a request that does not read entries.
     pub(super) fn request_context(&self, context: &Context) -> RequestContext<'_> {
         RequestContext::new(&self.requester, self.client_link(context))
     }
 
-    /// Returns the context of a search or compare of this entry.
+    /// Returns the context of a search or compare of `entry`.
     #[inline]
     pub(super) fn read_context(
         &self,
@@ -338,7 +339,7 @@ impl Session {
         RequestContext {
             requester: &self.requester,
             link: self.client_link(context),
-            // Only the root DSE names what the connection offers.
+            // Only the root DSE shows what the connection offers.
             offered: if entry.is_empty() { self.offered(context) } else { Offered::default() },
             limits: self.stated_limits().map(|limits| limits.search).unwrap_or_default(),
             position: if controls.wants_position { context.token() } else { None },
@@ -357,7 +358,8 @@ impl Session {
         }
     }
 
-    /// Refuses a request with the id of an outstanding one. Abandon and Unbind have no response that could be confused.
+    /// Refuses a request whose message id belongs to an outstanding one. Abandon and Unbind are exempt: they have no
+    /// response that the client could confuse.
     fn refuse_duplicate(&self, message: &Message<'_>) -> Option<Outcome> {
         let is_answered = !matches!(message.request, Request::Abandon(_) | Request::Unbind);
         let is_duplicate = is_answered && self.outstanding.iter().any(|other| other.has_id(message.id));
@@ -368,8 +370,8 @@ impl Session {
     }
 }
 
-/// Refuses a request that must not be answered from a copy (RFC 6171), on a node of a cluster: the node does not know
-/// whether the log has more.
+/// On a node of a cluster, refuses a request that must not be answered from a copy (RFC 6171). The node does not know
+/// whether it has the whole log.
 #[cold]
 fn check_original(context: &Context) -> Result<(), Outcome> {
     match context.snapshot.is_copy()? {

@@ -1,4 +1,4 @@
-//! Extended operations (RFC 4511 section 4.12): the table from OID to handler.
+//! Extended operations (RFC 4511 section 4.12): the table of OIDs and handlers.
 
 use std::ops::ControlFlow;
 
@@ -21,12 +21,12 @@ use super::transactions::commits;
 use super::{Next, Session, Work};
 use crate::session::context::Context;
 
-/// Handler of an extended operation, on the event loop.
+/// Handler of an extended operation. It runs on the event loop.
 #[derive(Clone, Copy)]
 enum Handler {
-    /// Returns the value of the response, or the reason that there is none.
+    /// Returns the value of the response, or the outcome if there is none.
     Value(fn(&mut Session, &mut Context, &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome>),
-    /// Answers by itself.
+    /// Answers the request itself, at once or later.
     Own(fn(&mut Session, &mut Context, RequestHead, &ExtendedRequest<'_>, &mut Vec<u8>) -> ControlFlow<Next>),
 }
 
@@ -38,12 +38,12 @@ struct ExtendedOperation {
     /// Returns true if the writer carries out the request.
     is_change: fn(&ExtendedRequest<'_>) -> bool,
     handler: Handler,
-    /// True if the operation is about the connection, so that it takes no other identity.
+    /// Whether the operation concerns the connection, so that it runs under no other identity.
     is_of_connection: bool,
 }
 
-/// Every extended operation. Password Modify becomes a Modify before it is dispatched. It, Undelete, Refresh, forwarded
-/// changes and promotions of replicas reach no handler.
+/// All extended operations. No handler receives a Password Modify, which becomes a Modify before dispatch, or an
+/// Undelete, a Refresh, a forwarded change or the promotion of a replica.
 static OPERATIONS: [ExtendedOperation; 24] = [
     of_connection(row(START_TLS, |_| false, Own(Session::start_tls))),
     of_connection(row(CANCEL, |_| false, Own(Session::cancel))),
@@ -92,7 +92,7 @@ pub(super) fn is_change(request: &ExtendedRequest<'_>) -> bool {
     operation(request.name).is_some_and(|operation| (operation.is_change)(request))
 }
 
-/// Returns true if the request is about the connection, so that it takes no other identity (RFC 4370 section 3).
+/// Returns true if the request concerns the connection, so that it runs under no other identity (RFC 4370 section 3).
 pub(super) fn is_of_connection(request: &Request<'_>) -> bool {
     let Request::Extended(request) = request else { return false };
     operation(request.name).is_some_and(|operation| operation.is_of_connection)
@@ -119,7 +119,7 @@ impl Session {
         }
     }
 
-    /// Keeps a request that another thread took, with the octets that it holds, or answers why none took it.
+    /// Adds a request that another thread has accepted, with `bytes` of memory, or answers why no thread accepted it.
     pub(super) fn keep_taken(
         &mut self,
         context: &mut Context,
@@ -134,7 +134,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Answers protocolError, without a response name (RFC 4511 section 4.12).
+    /// Answers protocolError without a response name (RFC 4511 section 4.12).
     fn unknown_operation(
         &mut self,
         context: &mut Context,
@@ -150,12 +150,12 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Returns the authorization identity (RFC 4532).
+    /// Returns the requester's authorization identity (RFC 4532).
     fn who_am_i(&mut self, _: &mut Context, _: &ExtendedRequest<'_>) -> Result<Vec<u8>, Outcome> {
         Ok(self.requester.authorization_id().into_bytes())
     }
 
-    /// Returns the rights of an identity and the rules that decide them.
+    /// Returns the rights of an identity and the access rules that decide them.
     fn explain_access(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! The history of an entry, for the administrator and requesters that a rule grants `use read-audit`.
+//! Returns the history of an entry to the administrator, and to requesters that an access rule grants `use read-audit`.
 
 use directory::virtual_entries::READ_HISTORY;
 use directory::{Outcome, history};
@@ -8,7 +8,7 @@ use super::Session;
 use crate::session::context::Context;
 
 impl Session {
-    /// Returns a part of the history.
+    /// Returns a page of the history.
     pub(super) fn read_history(
         &mut self,
         context: &mut Context,

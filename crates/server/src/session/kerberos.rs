@@ -1,8 +1,8 @@
-//! Binds with a ticket of Kerberos (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
+//! Binds with a Kerberos ticket (GSSAPI, RFC 4752; GSS-SPNEGO, RFC 4178).
 //!
 //! The hash pool handles the client's messages, because the library may wait for the disk. Between messages the session
-//! keeps the exchange. A client that fails receives only invalidCredentials; the log and the audit trail contain the
-//! reason.
+//! stores the exchange. If authentication fails, the client receives only invalidCredentials. The log and the audit
+//! trail contain the reason.
 
 use directory::identity::{identify, identify_by};
 use directory::{Outcome, Requester, ServerFault};
@@ -21,8 +21,8 @@ use crate::session::context::Context;
 use crate::stamp::password_time;
 use crate::workers::hash_pool::HashWork;
 
-/// The name of the channel binding whose data has the form that clients of Kerberos give the library: the type, a
-/// colon, and its data (RFC 5056 section 2.1, with tls-server-end-point, as Active Directory has it).
+/// Name of the channel binding whose data is passed to the library, in the form that Kerberos clients use: the type, a
+/// colon, and the data (RFC 5056 section 2.1). The type is tls-server-end-point, as in Active Directory.
 const GSS_BINDING: &str = "ldap";
 
 impl Session {
@@ -32,7 +32,7 @@ impl Session {
         context.settings.kerberos.as_deref().filter(|rules| rules.are_for(listener))
     }
 
-    /// Handles a message of the client, which continues the exchange `pending` or begins one.
+    /// Handles a message of the client, which continues the exchange `pending` or, without one, begins an exchange.
     pub(super) fn kerberos(
         &mut self,
         context: &mut Context,
@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Continues after the pool has handled the client's message.
+    /// Continues the bind after the hash pool has handled the client's message.
     pub(super) fn kerberos_taken(
         &mut self,
         context: &mut Context,
@@ -109,7 +109,7 @@ impl Session {
         let rules = self.kerberos_rules(context).ok_or("Kerberos is not offered any more")?;
         let identified = match rules.mapped(&peers.client, &peers.service)? {
             Mapped::Attribute(attribute) => identify_by(&context.snapshot, attribute, &peers.client),
-            // Always a user name: a principal that begins with "dn:" is not taken as a DN.
+            // Always a user name: a principal that begins with "dn:" is not a DN.
             Mapped::Name(name) => identify(&context.snapshot, &format!("u:{name}")),
         };
         let identified = identified.map_err(|outcome| outcome.diagnostic)?;
@@ -121,7 +121,7 @@ impl Session {
             .ok_or_else(|| "the user may not act as who is asked for".to_owned())
     }
 
-    /// Refuses the client, and logs the reason for the operator.
+    /// Refuses the client, and logs the reason for the administrator.
     fn kerberos_refused(
         &self,
         context: &mut Context,
@@ -130,7 +130,7 @@ impl Session {
         why: &str,
         out: &mut Vec<u8>,
     ) {
-        // Error texts of the library may quote the client's token.
+        // Error texts of the library may quote the client's token, so they are shortened.
         let why = why.chars().take(KERBEROS_REASON_MAX).collect::<String>();
         let principal = ldap::Excerpt(principal);
         tracing::info!(conn = self.number(), "a bind by Kerberos of {principal:?} is refused: {why:?}");

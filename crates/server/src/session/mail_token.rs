@@ -1,5 +1,5 @@
-//! Binds with a token that the server sent by mail (`workers/reset_mails.rs`). Only the console binds so, over its own
-//! connections. The session can set a new password of its user, and becomes anonymous when that is done.
+//! Binds with a token that the server sent by mail (`workers/reset_mails.rs`). Only the console does this, over its own
+//! connections. The session can set a new password of its user, and then becomes anonymous.
 
 use directory::bind::MAIL_TOKEN;
 use directory::reset_by_mail::resettable;
@@ -13,8 +13,8 @@ use crate::session::context::Context;
 use crate::stamp::password_time;
 
 impl Session {
-    /// Carries out a bind with a token, which this ends. The account must still be one that may be reset so,
-    /// and have the password and the addresses that it had when the mail was written.
+    /// Carries out a bind with a token, which is then used up. The account must still permit such a reset, and its
+    /// password and mail addresses must be the same as when the mail was sent.
     pub(super) fn mail_token(
         &mut self,
         context: &mut Context,
@@ -29,7 +29,7 @@ impl Session {
         let now = context.now;
         let mails = context.shared.reset_mails.as_ref();
         let redeemed = mails.and_then(|mails| mails.redeem(token, now));
-        // A read error is logged, and the older state decides; the change of the password decides again.
+        // A read error is logged. The older state then decides here, and the change of the password is checked again.
         let _ = context.catch_up();
         let found = redeemed.map(|(id, sent)| {
             let found = resettable(&context.snapshot, id, password_time())?;

@@ -1,4 +1,4 @@
-//! The outstanding requests of a session, and the memory that they hold.
+//! The outstanding requests of a session, and the memory that they occupy.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,38 +27,39 @@ use crate::workers::guesses::Delayed;
 use crate::workers::hash_pool::HashClaim;
 use crate::workers::scan_shares::ScanAccount;
 
-/// Facts about a request that its response needs.
+/// Facts about a request that are needed for its response.
 pub(super) struct RequestHead {
     pub(super) id: MessageId,
     pub(super) operation: Operation,
-    /// Start of the pass in which the request arrived; `None` for a search in its persistent phase, which has no time
-    /// limit.
+    /// Start of the pass in which the request arrived. `None` for a persistent search in its second phase, which has no
+    /// time limit.
     began: Option<Instant>,
-    /// Event for the audit trail and the operation log.
+    /// Event of the request for the audit trail and the operation log.
     pub(super) event: Option<Box<OperationEvent>>,
     /// Whether the client asked for the password policy response control.
     wants_policy: bool,
     /// Whether the client asked for the position of the answer.
     pub(super) wants_position: bool,
-    /// Whether it is a Verify Credentials: the outcome of a bind is its answer, and the session stays as it is.
+    /// Whether the request is a Verify Credentials. It is answered with the outcome of a bind, and does not change the
+    /// session.
     pub(super) verifies_credentials: bool,
     /// Number of the SASL exchange that verifies credentials.
     pub(super) exchange: u64,
-    /// Whether the controls of the credentials ask for the password policy response control.
+    /// Whether the controls in a Verify Credentials request ask for the password policy response control.
     pub(super) wants_policy_of_credentials: bool,
-    /// Position of the answer, if it differs from that of the loop's snapshot.
+    /// Position to report with the answer, if it differs from the position of the loop's snapshot.
     pub(super) shown: Option<u64>,
-    /// Whether it is a refresh, whose response has the name of the request (RFC 2589 section 4.2).
+    /// Whether the request is a refresh. Its response contains the name of the request (RFC 2589 section 4.2).
     pub(super) is_refresh: bool,
-    /// Whether the client asked for the authorization identity after its bind (RFC 3829).
+    /// Whether the client asked for the authorization identity in the bind response (RFC 3829).
     wants_identity: bool,
-    /// The server's part of a SASL exchange, for a bind that does not fail.
+    /// Server SASL credentials of the response, unless the bind fails.
     pub(super) sasl_credentials: Option<Vec<u8>>,
-    /// The same for a bind that fails.
+    /// Server SASL credentials of the response if the bind fails.
     pub(super) sasl_error: Option<&'static str>,
     /// Warning of a password policy.
     pub(super) warning: Option<PolicyWarning>,
-    /// Value of the control that names the critical controls which fail, if the client asked for it.
+    /// Value of the control that lists the critical controls that were refused, if the client asked for it.
     failed_controls: Option<Box<[u8]>>,
 }
 
@@ -99,12 +100,12 @@ impl RequestHead {
         self.began.map_or(Duration::ZERO, |began| now.saturating_duration_since(began))
     }
 
-    /// Removes the time limit: the client decides how long the search runs.
+    /// Removes the time limit, because the client decides how long the operation runs.
     pub(super) fn is_not_timed(&mut self) {
         self.began = None;
     }
 
-    /// Returns the controls of the answer; `requester` is that of the session after the operation.
+    /// Returns the controls of the answer. `requester` is the session's requester after the operation.
     pub(super) fn response_controls(&self, outcome: &Outcome, requester: &Requester) -> ControlsBuf {
         let mut controls = self.policy_controls(outcome.policy);
         if let Some(value) = &self.failed_controls
@@ -112,7 +113,7 @@ impl RequestHead {
         {
             controls.push(Control { oid: WHAT_FAILED, critical: false, value: Some(value) });
         }
-        // Only with a bind that succeeds (RFC 3829 section 4).
+        // Only if the bind succeeds (RFC 3829 section 4).
         if self.wants_identity && outcome.code == ResultCode::SUCCESS {
             let identity = requester.authorization_id();
             let value = Some(identity.as_bytes());
@@ -121,8 +122,8 @@ impl RequestHead {
         controls
     }
 
-    /// Returns the controls of password policies: those of draft-behera-ldap-password-policy if the client asked for
-    /// them, those of draft-vchu-ldap-pwd-policy for every bind.
+    /// Returns the password policy controls: those of draft-behera-ldap-password-policy if the client asked for them,
+    /// and those of draft-vchu-ldap-pwd-policy with every bind response.
     fn policy_controls(&self, error: Option<PolicyError>) -> ControlsBuf {
         let mut controls = ControlsBuf::new();
         let policy = PolicyResponse { warning: self.warning, error };
@@ -150,7 +151,7 @@ impl RequestHead {
     }
 }
 
-/// The rest of a change that was sent to the writer as a part of a transaction.
+/// Part of a change that the session stores while the writer makes the transaction of the change.
 pub(super) struct SettledChange {
     pub(super) head: RequestHead,
     /// Content of the answer to a Password Modify.
@@ -161,32 +162,32 @@ pub(super) struct SettledChange {
 pub(super) struct Outstanding {
     pub(super) ticket: u64,
     pub(super) head: RequestHead,
-    /// Whether the client abandoned the operation; the response is then dropped.
+    /// Whether the client abandoned the operation. Its response is then dropped.
     pub(super) abandoned: bool,
     pub(super) work: Work,
-    /// Claim on the hash pool's result. Dropping it with the operation makes the pool skip the job.
+    /// Claim on the result of the hash pool. If it is dropped with the operation, the pool skips the job.
     _claim: Option<HashClaim>,
-    /// Bytes of memory that it holds.
+    /// Bytes of memory that the request occupies.
     bytes: usize,
 }
 
 /// Event that an outstanding operation waits for.
 pub(super) enum Work {
-    /// Its next slice, or a piece from the scan threads that examine the rest of its candidates. A search that
-    /// `follows` waits for the next commit.
+    /// Its next slice, or results of the scan threads that examine the remaining candidates. A search that `follows`
+    /// waits for the next commit.
     Search {
         search: Box<Search>,
         deadline: Option<Instant>,
         rest: Option<SharedRest>,
-        /// Account of its processor time, if the search is costly.
+        /// Account of the search's processor time, if the search is costly.
         account: Option<Arc<ScanAccount>>,
         follows: bool,
-        /// Place of a persistent search, which counts against its client's limit.
+        /// Place of a persistent search, which counts towards its client's limit.
         _place: Option<Box<ListeningPlace>>,
     },
     /// The writer, or the thread that reads the audit trail.
     Change,
-    /// The writer, which makes a change that a replica has forwarded.
+    /// The writer, which makes a change that a replica forwarded.
     Forwarded(OperationId),
     /// The writer, which changes a password.
     PasswordModify(PasswordAnswer),
@@ -194,16 +195,16 @@ pub(super) enum Work {
     Transaction(Vec<SettledChange>),
     /// The hash pool, which verifies a password.
     Verify(Proof),
-    /// The hash pool, which takes a client's message of an exchange of Kerberos.
+    /// The hash pool, which handles a client's message in a Kerberos exchange.
     Kerberos,
     /// The writer, which records a decided attempt.
     Decided(Box<DecidedAttempt>),
-    /// The end of the delay before the answer.
+    /// The end of the delay of the answer.
     Delayed { decided: Box<DecidedAttempt>, _held: Option<Delayed> },
 }
 
 impl Outstanding {
-    /// Makes an outstanding request that holds `bytes` in addition to itself and its search.
+    /// Creates an outstanding request that occupies `bytes` in addition to itself and its search.
     pub(super) fn new(
         ticket: u64,
         head: RequestHead,
@@ -216,7 +217,7 @@ impl Outstanding {
         new
     }
 
-    /// Whether it is a bind.
+    /// Returns true if the request is a bind.
     pub(super) fn is_bind(&self) -> bool {
         if self.head.verifies_credentials {
             return false;
@@ -233,19 +234,19 @@ impl Outstanding {
         }
     }
 
-    /// Whether it has this message id and is not abandoned.
+    /// Returns true if the request has this message id and is not abandoned.
     pub(super) fn has_id(&self, id: MessageId) -> bool {
         self.head.id == id && !self.abandoned
     }
 
-    /// Bytes that its search holds; 0 if it is no search.
+    /// Returns the number of bytes that the search occupies; 0 if the request is not a search.
     fn search_bytes(&mut self) -> usize {
         let Work::Search { search, rest, .. } = &mut self.work else { return 0 };
         let parts = rest.as_ref().map_or(0, |rest| rest.scanners() * search.part_bytes());
         search.memory_bytes() + parts
     }
 
-    /// Takes the microseconds that scan threads took for it and that were not counted yet.
+    /// Takes the processor time of scan threads for the search that is not counted yet, in microseconds.
     pub(super) fn take_scan_micros(&self) -> u64 {
         match &self.work {
             Work::Search { account: Some(account), .. } => account.take_uncounted(),
@@ -262,7 +263,8 @@ impl Outstanding {
         !follows && (search.is_streaming() || rest.as_ref().is_none_or(SharedRest::is_ready))
     }
 
-    /// Whether it is a persistent search in its second phase: it has sent the existing entries and now sends changes.
+    /// Returns true if the request is a persistent search in its second phase: all existing entries are sent, and
+    /// changes follow.
     pub(super) fn is_listening(&self) -> bool {
         matches!(&self.work, Work::Search { search, .. } if search.is_listening())
     }
@@ -276,16 +278,16 @@ impl Outstanding {
     }
 }
 
-/// Largest capacity for outstanding requests that an idle session keeps.
+/// Maximum capacity for outstanding requests that an idle session keeps allocated.
 const KEPT_CAPACITY_MAX: usize = 4;
 
 /// The outstanding requests of a session, in the order received.
 #[derive(Default)]
 pub(super) struct OutstandingRequests {
     list: Vec<Outstanding>,
-    /// Bytes that all requests hold.
+    /// Bytes that all requests occupy.
     bytes: usize,
-    /// Bytes that the searches among them hold.
+    /// Bytes that the searches occupy.
     search_bytes: usize,
 }
 
@@ -304,17 +306,17 @@ impl std::ops::DerefMut for OutstandingRequests {
 }
 
 impl OutstandingRequests {
-    /// Bytes that all requests hold.
+    /// Returns the number of bytes that all requests occupy.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether they hold so much memory that the session accepts no further request.
+    /// Returns true if the requests occupy so much memory that the session accepts no more.
     pub(super) fn is_full(&self) -> bool {
         self.bytes >= OUTSTANDING_BYTES_MAX || self.has_full_searches()
     }
 
-    /// Whether searches hold so much that only the oldest one runs.
+    /// Returns true if the searches occupy so much memory that only the oldest one may run.
     pub(super) fn has_full_searches(&self) -> bool {
         self.search_bytes >= OUTSTANDING_SEARCH_BYTES_MAX
     }
@@ -324,11 +326,11 @@ impl OutstandingRequests {
         self.list.push(new);
     }
 
-    /// Removes the request at `index`, which must be there.
+    /// Removes the request at `index`, which must exist.
     pub(super) fn remove(&mut self, index: usize) -> Outstanding {
         let old = self.list.remove(index);
         self.subtract(old.is_search(), old.bytes);
-        // An idle session frees the memory that a burst of requests took.
+        // An idle session frees the memory that a burst of requests has taken.
         if self.list.is_empty() && self.list.capacity() > KEPT_CAPACITY_MAX {
             self.list = Vec::new();
         }
@@ -339,7 +341,7 @@ impl OutstandingRequests {
         *self = OutstandingRequests::default();
     }
 
-    /// Updates the memory count of the search at `index`, whose slices gather candidates.
+    /// Updates the memory count of the search at `index`, whose slices collect candidates.
     pub(super) fn recount(&mut self, index: usize) {
         let Some(search) = self.list.get_mut(index) else { return };
         let bytes = size_of::<Outstanding>() + search.search_bytes();

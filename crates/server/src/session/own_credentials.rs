@@ -1,8 +1,8 @@
-//! The extended operation on the requester's own credentials: codes and application passwords.
+//! The extended operation by which users manage their own credentials: time-based codes and application passwords.
 //!
 //! A change is permitted for a short time after a bind that proved the user's own password, with a code if the account
-//! has codes. So an application password, a proxied identity, or a connection that was left open cannot make further
-//! credentials. The server generates each application password, and the writer receives its hash.
+//! has codes. So no further credentials can be created with an application password, through a proxied identity, or on
+//! a connection that was left open. The server generates each application password. The writer receives only its hash.
 
 use directory::controls::{ControlContext, RequestControls};
 use directory::own_credentials::own_credentials;
@@ -19,20 +19,20 @@ use crate::limits::RECENT_PROOF_TIME;
 use crate::session::context::Context;
 use crate::stamp::{application_password, no_random_numbers, password_time};
 
-/// Whether a request changes the requester's own credentials.
+/// Returns true if a request changes the requester's own credentials.
 pub(super) fn changes_own_credentials(request: &ExtendedRequest<'_>) -> bool {
     request.name == OWN_CREDENTIALS
         && OwnCredentials::decode(request.value).is_some_and(|asked| asked.is_change())
 }
 
-/// Whether a request only asks for the requester's own credentials.
+/// Returns true if a request only reads the requester's own credentials.
 pub(super) fn asks_own_credentials(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request)
         if request.name == OWN_CREDENTIALS && !changes_own_credentials(request))
 }
 
 impl Session {
-    /// Answers a question about the requester's own credentials.
+    /// Answers a query of the requester's own credentials.
     pub(super) fn own_credentials(
         &mut self,
         context: &mut Context,
@@ -44,7 +44,7 @@ impl Session {
         }
     }
 
-    /// Returns the message for the writer, if a message changes the requester's own credentials.
+    /// Returns the message to submit to the writer, if `message` changes the requester's own credentials.
     pub(super) fn own_credentials_change(
         &self,
         context: &mut Context,
@@ -75,7 +75,7 @@ impl Session {
         }
     }
 
-    /// Whether the requester proved the own password a short time ago.
+    /// Returns true if the requester proved the account's own password a short time ago.
     fn has_proved_recently(&self, context: &Context) -> bool {
         let Requester::User { id, .. } = &*self.requester else { return false };
         self.proved.as_deref().is_some_and(|(proved, at)| {
@@ -97,8 +97,8 @@ fn add_application(
     Ok(written(message, STORE_APPLICATION, &value, Some(password)))
 }
 
-/// Returns a request that the server writes in place of the client's. Controls that this operation could have are
-/// those of the session.
+/// Encodes the request that the server submits in place of the client's. It has no controls, because those that are
+/// permitted for this operation concern only the session.
 fn written(message: &Message<'_>, name: &str, value: &[u8], generated: Option<String>) -> PasswordChange {
     let request = Request::Extended(ExtendedRequest { name, value: Some(value) });
     let mut bytes = Vec::new();

@@ -1,4 +1,4 @@
-//! Limits of a session from the tables `[[limit]]`, and the connection's place in one of them.
+//! Limits of a session from `[[limit]]` tables, and the place of its connection under one of them.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use crate::limits::{UNSENT_MAX, UNSENT_OWN_MAX};
 use crate::net::connection_places::ConnectionPlace;
 use crate::session::context::Context;
 
-/// Limits that tables set for a session.
+/// Limits that `[[limit]]` tables set for a session.
 pub(super) struct OwnLimits {
     stated: StatedLimits,
-    /// Place among the connections that a table limits, if one does.
+    /// Place among the connections that a table limits, if a table does.
     place: Option<ConnectionPlace>,
 }
 
@@ -25,7 +25,7 @@ impl Session {
     pub(crate) fn find_limits(&mut self, context: &Context) {
         let settings = &context.settings;
         let place = self.limits.take().and_then(|own| own.place);
-        // No limit binds the administrator.
+        // The administrator has no limits.
         let stated = match settings.limits.is_empty() || self.requester.is_administrator() {
             true => None,
             false => {
@@ -44,7 +44,7 @@ impl Session {
     /// socket in the data directory are not counted, so that the administrator can always connect.
     ///
     /// # Errors
-    /// There are too many connections already. The previous place is kept.
+    /// The limit is reached. The session keeps its previous place.
     pub(crate) fn take_place(&mut self, context: &Context) -> Result<(), &'static str> {
         let Some(own) = self.limits.as_deref_mut() else { return Ok(()) };
         let limit = own.stated.connections.as_ref();
@@ -68,7 +68,7 @@ impl Session {
         self.stated_limits().and_then(|limits| limits.idle)
     }
 
-    /// Returns how many bytes of answers may be unsent before searches pause and reading stops.
+    /// Returns the number of unsent answer bytes at which searches pause and reading stops.
     #[inline]
     pub(crate) fn unsent_max(&self) -> usize {
         let own = self.stated_limits().and_then(|limits| limits.slow_reader_bytes);
