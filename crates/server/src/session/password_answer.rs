@@ -3,12 +3,12 @@
 use directory::Outcome;
 use ldap::{ResultCode, encode_generated_password};
 
-/// Content of the answer to a Password Modify request.
+/// Content of the response to a Password Modify request.
 #[derive(Debug)]
 pub(super) struct PasswordAnswer {
-    /// The password that the server made.
+    /// Password that the server generated, if the client sent none.
     generated: Option<String>,
-    /// Whether the client had to know the old one.
+    /// Whether the request contained the old password.
     has_old: bool,
 }
 
@@ -17,7 +17,7 @@ impl PasswordAnswer {
         PasswordAnswer { generated, has_old }
     }
 
-    /// Returns the answer, and its value, for the writer's `outcome`.
+    /// Converts the writer's `outcome` to the outcome and the value of the response.
     pub(super) fn finish(&self, outcome: &Outcome) -> (Outcome, Option<Vec<u8>>) {
         let is_made = outcome.code == ResultCode::SUCCESS;
         if self.has_old && outcome.code == ResultCode::NO_SUCH_ATTRIBUTE {

@@ -1,7 +1,7 @@
-//! The Password Modify extended operation (RFC 3062): a Modify of userPassword that the server writes.
+//! The Password Modify extended operation (RFC 3062). The server rewrites it as a Modify of userPassword.
 //!
-//! So it is hashed, decided, logged and limited like a Modify. With the old password, only the value that it verifies
-//! is replaced; without it, all values are.
+//! So it is hashed, decided, logged and limited like a Modify. With the old password, only the value that the old
+//! password verifies is replaced. Without it, all values are replaced.
 
 use std::borrow::Cow;
 
@@ -19,21 +19,21 @@ use super::password_answer::PasswordAnswer;
 use crate::session::context::Context;
 use crate::stamp::{no_random_numbers, readable_password};
 
-/// Modify operation made from a Password Modify request.
+/// A Modify that replaces a Password Modify request.
 pub(super) struct PasswordChange {
-    /// Message for the writer.
+    /// Encoded message for the writer.
     pub(super) message: Vec<u8>,
-    /// Content of the answer after the change is made.
+    /// Content of the response.
     pub(super) answer: PasswordAnswer,
 }
 
-/// Whether a request is a Password Modify.
+/// Returns true if a request is a Password Modify.
 pub(super) fn is_password_modify(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == MODIFY_PASSWORD)
 }
 
 impl Session {
-    /// Returns the Modify for a message, if it is a Password Modify.
+    /// Returns the Modify for a message that is a Password Modify.
     pub(super) fn password_change(
         &self,
         context: &mut Context,
@@ -89,8 +89,8 @@ impl Session {
         Ok(PasswordChange { message: bytes, answer })
     }
 
-    /// Returns the DN of the entry whose password is to change. The user identity is a DN, or an authorization identity
-    /// as in SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
+    /// Returns the DN of the entry whose password changes. The user identity in the request is a DN or an authorization
+    /// identity of SASL (RFC 3062 section 2, RFC 4513 section 5.2.1.8).
     fn user_to_change(&self, context: &Context, identity: Option<&[u8]>) -> Result<Cow<'_, str>, Outcome> {
         let refused = |code, text: &str| Err(Outcome::new(code, text));
         let Some(identity) = identity else {

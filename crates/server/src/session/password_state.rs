@@ -1,4 +1,5 @@
-//! The Password Policy State extended operation: queries are answered from the snapshot, changes go to the writer.
+//! The Password Policy State extended operation. Queries are answered from the snapshot, and changes are submitted to
+//! the writer.
 
 use directory::Outcome;
 use directory::password_state::password_state;
@@ -8,7 +9,7 @@ use super::Session;
 use crate::session::context::Context;
 use crate::stamp::password_time;
 
-/// Whether a request changes the password policy state of an entry.
+/// Returns true if a request changes the password policy state of an entry.
 pub(super) fn changes_password_state(request: &ExtendedRequest<'_>) -> bool {
     StateRequest::is_name(request.name)
         && StateRequest::decode(request.value).is_some_and(|asked| asked.changes())

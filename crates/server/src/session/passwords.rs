@@ -1,4 +1,4 @@
-//! Bind and compare, and the verification of their passwords.
+//! Bind and compare operations, and the verification of their passwords.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::workers::guesses::{GuessKey, account_number};
 use crate::workers::hash_pool::{HashWork, Submitter, Wanted};
 use crate::workers::pass_through::PassedPassword;
 
-/// Subject of a password assertion.
+/// User whose password is verified.
 pub(super) struct Whose<'a> {
     /// Requester of the session if the password is right; `None` for a compare.
     pub(super) requester: Option<Requester>,
@@ -32,7 +32,7 @@ pub(super) struct Whose<'a> {
 }
 
 impl Whose<'_> {
-    /// Returns the subject of a compare, which leaves the session's requester unchanged.
+    /// Returns the value for a compare, which leaves the session's requester unchanged.
     fn nobodys() -> Whose<'static> {
         Whose { requester: None, acts_as: None, name: "" }
     }
@@ -114,8 +114,7 @@ impl Session {
         }
     }
 
-    /// Ends a bind. The session takes this requester, unless that requester already has the maximum number of
-    /// connections.
+    /// Ends a bind. The session takes the new requester, unless that one already has its maximum number of connections.
     pub(super) fn bound(
         &mut self,
         context: &mut Context,
@@ -138,13 +137,13 @@ impl Session {
                 let outcome = Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, why);
                 self.answer(context, head, &outcome, out);
             }
-            // A failed bind leaves the connection's place unchanged.
+            // A failed bind does not change the connection's place.
             Ok(()) | Err(_) => self.answer(context, head, outcome, out),
         }
     }
 
-    /// Verifies a password at once if that is quick, otherwise on the hash pool; if that is full, answers busy. A wrong
-    /// password is always verified on the pool, whatever is stored. So neither the time nor the answer busy reveals
+    /// Verifies a password at once if that is quick, otherwise on the hash pool. Answers busy if the pool is full. A
+    /// wrong password always takes the pool, whatever hash is stored. So neither the time nor the answer busy reveals
     /// whether a name exists (RFC 4513 section 6.3).
     pub(super) fn verify(
         &mut self,
@@ -195,7 +194,7 @@ impl Session {
         }
         let arrival = (self.source, context.now);
         let mut known = None;
-        // A right password that must be rehashed is needed once more.
+        // The cache is not used if a right password must be hashed again, because that needs the clear password.
         if let Some(lifetime) = context.settings.bind_cache.filter(|_| wanted.is_nothing()) {
             match context.shared.hash_pool.is_known(&verification, asserted, lifetime, arrival) {
                 Ok(()) => return self.verified(context, head, proof, true.into(), out),
@@ -211,7 +210,7 @@ impl Session {
         }
     }
 
-    /// Answers a bind or compare whose password was verified.
+    /// Answers a bind or compare after the verification of its password.
     pub(super) fn verified(
         &mut self,
         context: &mut Context,
@@ -249,7 +248,7 @@ impl Session {
         self.conclude(context, head, decided, out);
     }
 
-    /// Returns the submitter of a job for the hash pool on this account.
+    /// Returns the submitter of a hash pool job for this account.
     pub(super) fn submitter(&self, context: &Context, identity: u64) -> Submitter {
         let is_unshared = matches!(*self.requester, Requester::Administrator { .. });
         Submitter { source: self.source, identity, is_unshared, now: context.now }
@@ -260,7 +259,7 @@ impl Session {
         (!self.is_trusted).then(|| GuessKey::of(requester, name, self.source))
     }
 
-    /// Handles a finished job of the hash pool.
+    /// Handles the result of a hash pool job.
     pub(crate) fn hashed(
         &mut self,
         context: &mut Context,
@@ -278,7 +277,7 @@ impl Session {
         };
         match result {
             HashResult::Verified(verified) => self.verified(context, head, proof, verified, out),
-            // Neither is invalidCredentials: the password may be right.
+            // The answer is not invalidCredentials, because the password may be right.
             HashResult::Busy => self.answer(context, &head, &hash_pool_busy(), out),
             HashResult::Unreachable => self.answer(context, &head, &unreachable(), out),
             HashResult::Failed(fault) => self.answer(context, &head, &could_not_verify(fault), out),
@@ -288,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason to refuse a request of a user who must change the password first
+    /// Returns the reason to refuse a request because the user must change the password first
     /// (draft-behera-ldap-password-policy sections 8.1.2.2 and 8.3).
     pub(super) fn refuse_until_changed(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         if !self.must_change {
@@ -307,7 +306,7 @@ impl Session {
             }
             Request::Modify(_) if directory::passwords::sets_password(request, &context.snapshot) => None,
             request if is_start_tls(request) || is_password_modify(request) => None,
-            // The rules for the new password.
+            // Such a request reads the rules for the new password.
             request if asks_own_credentials(request) => None,
             _ => Some(OperationError::from(PolicyError::ChangeAfterReset).into()),
         }

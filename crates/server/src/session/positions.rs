@@ -2,8 +2,8 @@
 //! the cluster. That node answers from a state of at least that position.
 //!
 //! On a node that has not reached the position, the request waits in the connection's input, and so do the requests
-//! after it; it occupies nothing else. The event loop checks it again when a commit reaches the position, or when its
-//! time is over.
+//! after it; It occupies no other resources. The event loop checks the request again when a commit reaches the
+//! position, or when the time to wait is over.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ use super::outstanding::RequestHead;
 use super::{Session, context::Context};
 use crate::limits::{POSITION_WAIT_MAX, POSITION_WAITERS_MAX};
 
-/// Wait of a request until its position is visible.
+/// Wait of a request until the directory reaches its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PositionWait {
     pub(crate) position: u64,
@@ -23,24 +23,24 @@ pub(crate) struct PositionWait {
     pub(crate) until: Instant,
 }
 
-/// Decision about a request with a position.
+/// Decision about a request that requires a position.
 pub(super) enum Reached {
-    /// The position is visible: handle the request.
+    /// The snapshot has reached the position: handle the request.
     Shown,
-    /// The position is not visible yet: wait.
+    /// The snapshot has not reached the position yet: wait.
     Later,
     /// The request is refused with this outcome.
     Never(Outcome),
 }
 
 impl Session {
-    /// Returns the position that the first request of the input waits for, if any.
+    /// Returns the position that the first request in the input waits for, if any.
     pub(crate) fn position_wait(&self) -> Option<PositionWait> {
         self.position_wait.as_deref().copied()
     }
 
-    /// Returns the reason to refuse a read: the data may be older than the node's settings allow. The administrator is
-    /// exempt, and so are entries about the server itself, which are never old.
+    /// Returns the reason to refuse a read: the data may be older than the node's settings allow. The administrator and
+    /// the entries about the server itself are exempt.
     pub(super) fn refuse_old(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         let age = context.shared.read_age.as_deref()?;
         let is_bounded = match request {
@@ -54,13 +54,13 @@ impl Session {
         age.too_old(context.now).map(|text| Outcome::new(ResultCode::UNAVAILABLE, text))
     }
 
-    /// Decides whether the position that the request requires is visible.
+    /// Decides whether the snapshot has reached the position that the request requires.
     pub(super) fn reach_position(&mut self, context: &Context, message: &Message<'_>) -> Reached {
         if matches!(message.request, Request::Unbind | Request::Abandon(_)) {
             return Reached::Shown;
         }
         let control = message.controls.iter().find(|control| control.oid == oids::AT_LEAST);
-        // An invalid position is refused when all controls are read.
+        // An invalid position is refused later, when all controls are read.
         let Some(asked) = control.and_then(|control| AtLeast::decode(control.value?)) else {
             return Reached::Shown;
         };
@@ -95,14 +95,15 @@ impl Session {
     }
 }
 
-/// Whether a base is the root DSE or below `cn=monitor`. Another spelling of that is a read like others.
+/// Returns true if `base` is the root DSE, or `cn=monitor` or an entry below it. Only the usual spelling is recognized.
 fn is_about_server(base: &str) -> bool {
     let monitor = base.len().checked_sub(MONITOR_DN.len()).and_then(|from| base.get(from..));
     base.is_empty() || monitor.is_some_and(|end| end.eq_ignore_ascii_case(MONITOR_DN))
 }
 
 impl RequestHead {
-    /// Keeps the newest position after the writer has answered: the change is visible by then.
+    /// Stores the newest position for the response after the writer has answered. The change is visible at that
+    /// position.
     pub(super) fn note_newest_position(&mut self, context: &Context) {
         if self.wants_position {
             self.shown = context.shared.directory.newest_position().ok();

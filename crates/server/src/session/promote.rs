@@ -1,4 +1,4 @@
-//! Promotion of a replica by the administrator.
+//! Promotion of a replica to a writable server, by the administrator.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::net::mailbox::PreparedPasswords;
 use crate::session::context::Context;
 use crate::workers::writer::{Reservation, ToWrite, WriteRequest};
 
-/// Value of a request that does not ask the supplier to write no more.
+/// Value of a request that does not ask the supplier to stop writing.
 const WITHOUT_SUPPLIER: &[u8] = b"without supplier";
 
 /// Returns true if the request promotes a replica.
@@ -20,7 +20,7 @@ pub(super) fn is_promotion(request: &Request<'_>) -> bool {
 }
 
 impl Session {
-    /// Takes a promotion that has a reservation in the writer's queue.
+    /// Handles a promotion that has a reservation in the writer's queue.
     pub(super) fn promote(
         &mut self,
         context: &mut Context,

@@ -1,4 +1,4 @@
-//! Reading the audit trail over the network, by the administrator and by requesters that a rule grants `use
+//! Reading the audit trail over the network, by the administrator and by requesters that an access rule grants `use
 //! read-audit`.
 
 use std::ops::ControlFlow;
@@ -12,7 +12,7 @@ use crate::limits::TRAIL_ANSWER_BYTES;
 use crate::session::context::Context;
 
 impl Session {
-    /// Submits a request to read a part of the trail, if the requester may read it.
+    /// Submits a request to read a page of the trail, if the requester may read it.
     pub(super) fn read_audit(
         &mut self,
         context: &mut Context,

@@ -1,5 +1,5 @@
-//! Reading the log and copying the data by a replica, as the administrator or an identity that a rule grants `use of
-//! replication`.
+//! Replication: a replica reads the log and copies the data, as the administrator or as an identity that an access rule
+//! grants `use of replication`.
 
 use std::ops::ControlFlow;
 
@@ -17,11 +17,11 @@ use crate::workers::copies::CopyRead;
 use crate::workers::log_reader::{Consumer, LogRead, wait_until};
 use crate::workers::writer::ToWrite;
 
-/// Longest name of a replica that is kept.
+/// Maximum length of the name of a replica, in characters. Longer names are cut.
 const NAME_CHARS_MAX: usize = 64;
 
 impl Session {
-    /// Submits a request of a replica for records.
+    /// Submits a replica's request for records.
     pub(super) fn read_log(
         &mut self,
         context: &mut Context,
@@ -91,7 +91,7 @@ impl Session {
         })
     }
 
-    /// Submits a request of a replica for a part of a copy of the data.
+    /// Submits a replica's request for a part of a copy of the data.
     pub(super) fn copy_data(
         &mut self,
         context: &mut Context,
@@ -128,7 +128,8 @@ impl Session {
         Ok(CopyRead { address: self.address(context), copy: asked.copy.to_vec(), offset: asked.offset })
     }
 
-    /// Checks that the requester may replicate this server: the log has everything, also passwords.
+    /// Checks that the requester may replicate this server. That is a strong right, because the log contains
+    /// everything, including password hashes.
     pub(super) fn check_may_replicate(&self, context: &Context, operation: &str) -> Result<(), Outcome> {
         let refused = |code, text: &str| Err(Outcome::new(code, text));
         if !context.snapshot.may_use(&self.request_context(context), operation)? {

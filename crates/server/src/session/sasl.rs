@@ -1,10 +1,10 @@
 //! Binds by SASL (RFC 4422, RFC 4513 section 5.2): PLAIN, SCRAM with and without channel binding, ANONYMOUS, EXTERNAL,
 //! CRAM-MD5. See `bearer.rs` for tokens, `kerberos.rs` for tickets, `digest.rs` for DIGEST-MD5.
 //!
-//! PLAIN is a simple bind with the DN of the user that has the name: same verification, time and answer. A SCRAM
-//! exchange keeps its keys in the session, a few hundred bytes, until the client's next request. Another mechanism, or
-//! any request but a bind, ends it (RFC 4513 section 5.2.1.2). An unknown name gets a salt of its own, always the same,
-//! and fails at the end like a wrong password (RFC 5802 section 9).
+//! PLAIN works like a simple bind with the DN of the named user, with the same verification, time and answer. A SCRAM
+//! exchange stores its keys in the session, a few hundred bytes, until the client's next request. A bind with another
+//! mechanism, or any other request, ends the exchange (RFC 4513 section 5.2.1.2). An unknown name gets a salt that is
+//! always the same for that name, and fails at the end of the exchange like a wrong password (RFC 5802 section 9).
 
 use directory::Requester;
 use directory::bind::{
@@ -38,17 +38,17 @@ pub(super) enum SaslExchange {
     Cram(String),
     /// DIGEST-MD5, after its challenge was sent.
     Digest(digest::Exchange),
-    /// A token that was refused: the client's next message receives the result (RFC 7628 section 3.2.3).
+    /// A refused token. The client's next message is answered with the result (RFC 7628 section 3.2.3).
     RefusedToken,
     /// GSSAPI or GSS-SPNEGO, waiting for the client's next message.
     Kerberos(KerberosExchange),
 }
 
-/// An exchange of SCRAM between the client's two messages.
+/// A SCRAM exchange between the client's two messages.
 pub(super) struct ScramBind {
     hash: Hash,
     has_binding: bool,
-    /// Channel binding data of the proof; empty without channel binding.
+    /// Channel binding data that the proof covers; empty without channel binding.
     channel: Vec<u8>,
     exchange: Exchange,
     /// User name that the client sent.
@@ -110,7 +110,7 @@ impl Session {
                 (Some(response), Some(SaslExchange::Digest(exchange))) => {
                     self.digest_response(context, head, exchange, response, out);
                 }
-                // A client that wants to reuse a nonce (RFC 2831 section 2.2) gets a new one.
+                // A client that wants to reuse a nonce (RFC 2831 section 2.2) gets a new challenge.
                 _ => self.digest_challenge(context, head, out),
             };
         }
@@ -120,7 +120,7 @@ impl Session {
                 _ => None,
             };
             let message = credentials.unwrap_or_default();
-            // An empty message may continue an exchange, but does not begin one.
+            // An empty message may continue an exchange, but cannot begin one.
             return match begun.is_none() && message.is_empty() {
                 true => self.nothing_to_say(context, head, out),
                 false => self.kerberos(context, head, (gss, begun), message, out),
@@ -154,7 +154,7 @@ impl Session {
         self.answer(context, &head, &outcome, out);
     }
 
-    /// Answers with an empty challenge to a client that sent no initial response (RFC 4422 section 5).
+    /// Answers with an empty challenge, because the client sent no initial response (RFC 4422 section 5).
     fn nothing_to_say(&self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
         head.sasl_credentials = Some(Vec::new());
         self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
@@ -237,18 +237,18 @@ impl Session {
         })?;
         let offered = self.offered(context).mechanisms(&context.snapshot.state().settings.general);
         let channel = match first.binding {
-            // A user whose credentials are verified has another connection, with the application.
+            // The credentials belong to a user of an application. The channel of that user is not this connection.
             Binding::Type(_) if head.verifies_credentials => {
                 let text = "credentials that are verified have no channel binding here";
                 return Err(refusal(SaslError::NotOffered(text)));
             }
-            // Cyrus SASL omits -PLUS from the name although it uses channel binding.
+            // Cyrus SASL omits -PLUS from the mechanism name although it uses channel binding.
             Binding::Type(kind) => {
                 let text = "the channel bindings here are tls-exporter and tls-server-end-point, over TLS";
                 let data = self.channel_bindings().and_then(|bindings| bindings.data(kind));
                 data.ok_or_else(|| refusal(SaslError::NotOffered(text)))?
             }
-            // An attacker on the path has hidden that it is offered (RFC 5802 section 6).
+            // An attacker on the path has removed the -PLUS mechanism from the server's list (RFC 5802 section 6).
             Binding::NotOffered if !head.verifies_credentials && offered.contains(&hash.mechanism_plus()) => {
                 return Err(refusal(SaslError::NotOffered("channel binding is offered here")));
             }
@@ -256,13 +256,13 @@ impl Session {
             _ => return Err(refusal(SaslError::Malformed("its channel binding is not the mechanism's"))),
         };
         let identified = identify(&context.snapshot, &first.name)?;
-        // Only the administrator may assume other identities, and the administrator has no keys.
+        // Only the administrator may assume other identities, and the administrator has no SCRAM keys.
         let is_own = |own: &Requester| authorized(context, own, &first.authorization).as_ref() == Some(own);
         let identified = identified.filter(|of| is_own(&of.requester));
         let keys = identified.as_ref().and_then(|of| keys_of(of, hash));
         let is_known = keys.is_some();
         let secret = context.snapshot.directory().secret(b"SCRAM");
-        // Uses the matching rule of user names: all spellings of an unknown name get the same salt.
+        // Lower case as in the matching rule of user names, so that all spellings of an unknown name get the same salt.
         let nobody = || {
             let iterations = usual_scram_iterations(&context.snapshot);
             ScramKeys::of_unknown_user(hash, &secret, &first.name.to_lowercase(), iterations)
@@ -277,7 +277,7 @@ impl Session {
         Ok(challenge.into_bytes())
     }
 
-    /// Takes the client's last message of SCRAM.
+    /// Handles the client's last SCRAM message.
     fn scram_final(
         &mut self,
         context: &mut Context,
@@ -300,7 +300,7 @@ impl Session {
         self.proved(context, head, (&name, identified, None), is_right, out);
     }
 
-    /// Begins an exchange of CRAM-MD5, in which the server sends the first message.
+    /// Begins a CRAM-MD5 exchange, in which the server sends the first message.
     fn cram_challenge(&mut self, context: &mut Context, mut head: RequestHead, out: &mut Vec<u8>) {
         let random = match context.random.bytes() {
             Ok(bytes) => readable_password(&bytes),
@@ -313,7 +313,7 @@ impl Session {
         self.answer(context, &head, &Outcome::code(ResultCode::SASL_BIND_IN_PROGRESS), out);
     }
 
-    /// Takes the client's answer of CRAM-MD5.
+    /// Handles the client's answer of CRAM-MD5.
     fn cram_answer(
         &mut self,
         context: &mut Context,
@@ -338,7 +338,7 @@ impl Session {
         self.proved(context, head, (answer.name, identified, None), is_right, out);
     }
 
-    /// Ends an exchange that brings a proof of the password; `acts_as` as in [`Proof`].
+    /// Ends an exchange whose result is a proof of the password. `acts_as` is as in [`Proof`].
     pub(super) fn proved(
         &mut self,
         context: &mut Context,
@@ -362,7 +362,7 @@ impl Session {
     }
 }
 
-/// Refuses a mechanism that is not one of those offered.
+/// Refuses a mechanism that this connection does not offer.
 fn not_offered(mechanism: &str, offered: &[&str]) -> Outcome {
     let text = match offered.is_empty() {
         true => "no SASL mechanism is offered here; simple binds are".to_owned(),
@@ -375,7 +375,7 @@ fn not_offered(mechanism: &str, offered: &[&str]) -> Outcome {
     Outcome::new(ResultCode::AUTH_METHOD_NOT_SUPPORTED, text)
 }
 
-/// Returns the GSS-API mechanism of a SASL mechanism; `None` for the others.
+/// Returns the GSS-API mechanism of a SASL mechanism; `None` for other mechanisms.
 fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     match mechanism {
         GSSAPI => Some(GssMechanism::Kerberos),
@@ -384,7 +384,7 @@ fn gss_mechanism(mechanism: &str) -> Option<GssMechanism> {
     }
 }
 
-/// Whether the account of this user is unavailable now, whatever the proof.
+/// Returns true if the account of this user is unavailable now, even with a valid proof.
 fn is_unavailable(context: &Context, requester: &Requester) -> bool {
     let Requester::User { id, .. } = requester else { return false };
     let account = directory::bind::account(&context.snapshot, *id).ok().flatten();

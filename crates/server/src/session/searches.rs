@@ -1,5 +1,5 @@
 //! Searches of a session. A search that ends with its first slice is answered at once. The others stay outstanding and
-//! run slices in turn; long ones hand the rest of their candidates to the scan threads and wait for pieces.
+//! run slices in turn; long ones hand their remaining candidates to the scan threads and wait for results.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,12 +24,12 @@ use crate::telemetry::index_advice::SearchCosts;
 use crate::workers::scan::ScanOwner;
 use crate::workers::scan_shares::{ScanAccount, ScanClient};
 
-/// Whether enough candidates are left to make scan threads worthwhile.
+/// Returns true if enough candidates remain to make scan threads worthwhile.
 fn is_long(search: &Search) -> bool {
     search.candidates_left().is_some_and(|left| left >= SCAN_CANDIDATES_MIN)
 }
 
-/// Hands the rest of a search to the scan threads, if they accept it.
+/// Hands the remaining candidates of a search to the scan threads, if they accept it.
 fn share(
     context: &Context,
     address: Address,
@@ -60,7 +60,7 @@ fn run_here(
     step
 }
 
-/// Returns the limit on costly searches that the client of one has met, unless it has only to send changes.
+/// Returns the limit on costly searches that the client has reached, unless the search only has changes to send.
 fn met_limit(account: Option<&ScanAccount>, context: &Context, search: &Search) -> Option<String> {
     account?.met_limit(context.now).filter(|_| !search.is_listening() && !search.is_mid_message())
 }
@@ -101,7 +101,8 @@ impl Session {
         if let Some(begun_at) = begun_at {
             search.measure(micros_since(begun_at), Box::new(move || micros_since(begun_at)));
         }
-        // After other searches it waits for its turn, so that a thousand scans sent at once take one slice.
+        // If other searches run, this one waits for its turn. So even a thousand scans that arrive together run one
+        // slice at a time.
         let waits = self.wants_slice() || (self.has_search() && is_long(&search));
         let step = if waits { Step::More } else { search.run(&context.snapshot, out, &SLICE) };
         if step == Step::Done {
@@ -137,7 +138,7 @@ impl Session {
         ClientIdentity::of(&self.requester, self.source)
     }
 
-    /// Opens an account for a search that may examine many entries for few results.
+    /// Opens an account for a search that may examine many entries for few results, if it is charged.
     fn scan_account(&self, context: &Context, search: &Search) -> Option<Arc<ScanAccount>> {
         search.costly_candidates().filter(|count| *count >= SCAN_CANDIDATES_MIN)?;
         let client = ScanClient {
@@ -149,7 +150,7 @@ impl Session {
         Some(Arc::new(context.shared.scan_shares.open(client)))
     }
 
-    /// Reports a search that was refused at its start for lack of an index, and counts it.
+    /// Counts and reports a search that was refused at its start because no index supports it.
     #[cold]
     fn report_refused_start(
         &self,
@@ -168,7 +169,7 @@ impl Session {
         }
     }
 
-    /// Counts a costly search in the statistics about missing indexes.
+    /// Adds a costly search to the statistics about missing indexes.
     #[cold]
     fn count_costly(context: &Context, search: &Search, account: &ScanAccount, code: ResultCode) {
         let Some(shape) = search.shape(&context.snapshot) else { return };
@@ -184,7 +185,7 @@ impl Session {
         context.shared.index_advice.count(shape, &costs);
     }
 
-    /// Ends a search whose client has met this limit of searches without an index.
+    /// Ends a search because its client has reached a limit on searches without an index.
     #[cold]
     fn refuse_search(
         &self,
@@ -199,7 +200,7 @@ impl Session {
         self.report_refusal(context, &text);
     }
 
-    /// Reports to the operator that a search met a limit of searches without an index.
+    /// Logs that a search reached a limit on searches without an index.
     #[cold]
     fn report_refusal(&self, context: &Context, text: &str) {
         let client = HolderKey::new(self.source, &self.requester);
@@ -231,9 +232,9 @@ impl Session {
         })
     }
 
-    /// Handles the end of the client's input (RFC 4511 section 5.3): neither an Abandon nor an Unbind can arrive.
-    /// Searches that listen for changes would have no end then, so they end here, also when the client has closed only
-    /// its side and still reads. Other operations are answered as before.
+    /// Handles the end of the client's input (RFC 4511 section 5.3). Neither an Abandon nor an Unbind can follow, so
+    /// searches that wait for changes would never end. They are ended here, even if the client has closed only its side
+    /// and still reads. Other operations are answered as before.
     #[cold]
     pub(crate) fn end_input(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if !self.has_ended_input {
@@ -242,8 +243,8 @@ impl Session {
         }
     }
 
-    /// Ends all searches that listen for changes, unless the output ends in the middle of a message; then the slice
-    /// that finishes the message ends them.
+    /// Ends all searches that wait for changes. If the output ends in the middle of a message, does nothing: the slice
+    /// that completes the message ends them.
     fn end_listening(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
@@ -253,18 +254,18 @@ impl Session {
         }
     }
 
-    /// Whether a search listens for changes.
+    /// Returns true if a search waits for changes.
     pub(crate) fn listens(&self) -> bool {
         self.outstanding.iter().any(Outstanding::is_listening)
     }
 
-    /// Whether a persistent search has notifications to send.
+    /// Returns true if a persistent search has notifications to send.
     pub(crate) fn has_changes_to_send(&self) -> bool {
         self.outstanding.iter().any(|other| other.is_listening() && other.wants_slice())
     }
 
-    /// Wakes a search that waits for changes, with those that it may have to send. Returns false if the search has
-    /// ended.
+    /// Wakes a search that waits for changes. `woken` describes the changes that it may have to send. Returns false if
+    /// the search has ended.
     pub(crate) fn wake(&mut self, ticket: u64, woken: Woken) -> bool {
         let found = self.outstanding.iter_mut().find(|other| other.ticket == ticket);
         let Some(Work::Search { search, follows, .. }) = found.map(|other| &mut other.work) else {
@@ -277,7 +278,7 @@ impl Session {
         true
     }
 
-    /// Ends a search whose client reads changes slower than they occur.
+    /// Ends a search whose client reads changes more slowly than they occur.
     pub(crate) fn cut_off(&mut self, context: &mut Context, ticket: u64, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
@@ -291,8 +292,8 @@ impl Session {
         self.stop_search(context, index, code, out);
     }
 
-    /// Ends the searches that listen for changes: for a bind, which changes the identity of the session (RFC 4511
-    /// section 4.2.1), or because the server stops. With a code they are answered.
+    /// Ends the searches that wait for changes, because of a bind, which changes the identity of the session (RFC 4511
+    /// section 4.2.1), or because the server stops. If a code is given, they are answered with it.
     pub(crate) fn end_following(
         &mut self,
         context: &mut Context,
@@ -310,8 +311,8 @@ impl Session {
         }
     }
 
-    /// Runs one slice of the next search, or takes pieces of it from the scan threads. Returns false if it failed in
-    /// the middle of a message: then the connection cannot continue.
+    /// Runs one slice of the next search, or takes results of it from the scan threads. Returns false if the search
+    /// failed in the middle of a message. The connection must then be closed.
     pub(crate) fn run_slice(&mut self, context: &mut Context, out: &mut Vec<u8>) -> bool {
         let Some(index) = self.next_search_index() else { return true };
         self.next_slice = slice_index(index + 1);
@@ -371,19 +372,20 @@ impl Session {
         step != Step::Broken
     }
 
-    /// Returns the index of the search that runs next: the one in the middle of a message, else the next that can run.
+    /// Returns the index of the search that runs next: the one in the middle of a message, otherwise the next one that
+    /// can run.
     fn next_search_index(&self) -> Option<usize> {
         if let Some(index) = self.outstanding.iter().position(Outstanding::is_mid_message) {
             return Some(index);
         }
-        // Each search gathers candidates while it runs, so when memory is short they run one after the other.
+        // Each search collects candidates while it runs, so if memory is short they run one after the other.
         let first = if self.outstanding.has_full_searches() { 0 } else { self.next_slice as usize };
         let indexed = || self.outstanding.iter().enumerate();
         let mut in_turn = indexed().skip(first).chain(indexed().take(first));
         in_turn.find(|(_, other)| other.wants_slice()).map(|(index, _)| index)
     }
 
-    /// Notes that scan threads have a piece for one of the searches.
+    /// Notes that scan threads have a result for one of the searches.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         let mut all = self.outstanding.iter_mut();
         let found = all.find(|other| other.ticket == ticket).map(|other| &mut other.work);
@@ -392,7 +394,7 @@ impl Session {
         }
     }
 
-    /// Stops the searches whose time limit is over, unless the output ends in the middle of a message.
+    /// Stops the searches whose time limit is over. Does nothing if the output ends in the middle of a message.
     pub(crate) fn expire(&mut self, context: &mut Context, out: &mut Vec<u8>) {
         if self.is_mid_message() {
             return;
@@ -418,7 +420,7 @@ impl Session {
         search.stop(&context.snapshot, out, code);
     }
 
-    /// Counts and logs a search that ends by itself, or is stopped with the code `stopped`.
+    /// Counts and logs a search that has ended or that is stopped with the code `stopped`.
     fn finish_search(
         &self,
         context: &Context,
@@ -450,7 +452,7 @@ impl Session {
     }
 }
 
-/// Converts an index to 32 bits to keep connections small; a session has far fewer outstanding requests.
+/// Converts an index to 32 bits, which keeps connections small. A session has far fewer outstanding requests.
 fn slice_index(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(0)
 }

@@ -1,5 +1,5 @@
-//! The extended operation that reads settings, and compares proposed ones with them, for the administrator. The writer
-//! changes them.
+//! The extended operation by which the administrator reads settings and compares proposed settings with them. The
+//! writer handles changes of settings.
 
 use std::ops::ControlFlow;
 
@@ -10,13 +10,13 @@ use super::{Next, RequestHead, Session};
 use crate::session::context::Context;
 use crate::workers::settings_change::check_requester;
 
-/// Whether a request about settings changes them. The writer also answers those that are malformed.
+/// Returns true if a request changes settings. The writer also answers malformed requests.
 pub(super) fn changes_settings(request: &ExtendedRequest<'_>) -> bool {
     SettingsRequest::decode(request.value).is_none_or(|asked| asked.is_change())
 }
 
 impl Session {
-    /// Submits a request that changes nothing to the thread for it.
+    /// Submits a request that changes nothing to the thread that reads settings.
     pub(super) fn read_settings(
         &mut self,
         context: &mut Context,

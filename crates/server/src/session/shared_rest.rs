@@ -1,4 +1,4 @@
-//! The rest of a long search, which scan threads examine.
+//! The remaining candidates of a long search, which scan threads examine.
 
 use directory::Snapshot;
 use directory::search::{Budget, Search, Step};
@@ -6,14 +6,14 @@ use directory::search::{Budget, Search, Step};
 use crate::limits::{SLICE_BYTES_MAX, SLICE_ENTRIES_MAX};
 use crate::workers::scan_pool::ScanHandle;
 
-/// The budget of one slice of a search.
+/// Budget of one slice of a search.
 pub(super) const SLICE: Budget =
     Budget { entries_examined_max: SLICE_ENTRIES_MAX, out_bytes_max: SLICE_BYTES_MAX };
 
-/// The rest of a search, which scan threads examine.
+/// The remaining candidates of a search, which scan threads examine.
 pub(super) struct SharedRest {
     scan: ScanHandle,
-    /// Whether a piece may be ready. When none is, a message announces the next one.
+    /// Whether a result may be ready. If not, a message announces the next one.
     ready: bool,
 }
 
@@ -22,7 +22,7 @@ impl SharedRest {
         SharedRest { scan, ready: false }
     }
 
-    /// Notes that a piece is ready.
+    /// Notes that a result is ready.
     pub(super) fn set_ready(&mut self) {
         self.ready = true;
     }
@@ -31,12 +31,12 @@ impl SharedRest {
         self.ready
     }
 
-    /// Returns the maximum number of scanners that examine it at a time.
+    /// Returns the maximum number of scan threads that examine the search concurrently.
     pub(super) fn scanners(&self) -> usize {
         self.scan.scanners()
     }
 
-    /// Takes pieces until a slice's bytes are appended or no piece is ready.
+    /// Appends results until the bytes of a slice are reached or no result is ready.
     pub(super) fn take(&mut self, search: &mut Search, snapshot: &Snapshot, out: &mut Vec<u8>) -> Step {
         let start = out.len();
         while out.len() - start < SLICE_BYTES_MAX {

@@ -26,15 +26,15 @@ use crate::stamp::now_micros;
 /// Protection of a connection against attackers between the client and the server.
 #[derive(Debug)]
 pub(super) enum Protection {
-    /// Nothing, unless the settings say that this address needs none.
+    /// No protection, unless the settings declare this address safe.
     None(IpAddr),
-    /// The same, through a proxy. Boxed: most connections are idle, and most are direct.
+    /// No protection, through a proxy. Boxed because most connections are idle and direct.
     Proxied(Box<Hops>),
-    /// The kernel: the client is a process of this machine.
+    /// The kernel, because the client is a process on this machine.
     Kernel,
-    /// TLS between the client and the console. Boxed: there are few.
+    /// TLS between the client and the console. Boxed because there are few such connections.
     Console(Box<ConsoleClient>),
-    /// TLS, whose handshake is done. Boxed: most connections are idle, and many have none.
+    /// TLS after the handshake. Boxed because most connections are idle.
     Tls(Box<TlsFacts>),
 }
 
@@ -59,7 +59,7 @@ impl Protection {
         }
     }
 
-    /// Returns the client's address, which a trusted proxy may have sent; `None` for a process of this machine.
+    /// Returns the client's address, which a trusted proxy may have reported; `None` for a process on this machine.
     fn address(&self) -> Option<IpAddr> {
         match self {
             Protection::None(address) => Some(*address),
@@ -71,13 +71,13 @@ impl Protection {
     }
 }
 
-/// Whether a request is StartTLS.
+/// Returns true if a request is StartTLS.
 pub(super) fn is_start_tls(request: &Request<'_>) -> bool {
     matches!(request, Request::Extended(request) if request.name == START_TLS)
 }
 
 impl Session {
-    /// Returns the link that requests arrive on, if access rules or the change of a password depend on it.
+    /// Returns the link on which requests arrive, if access rules or a password change depend on it.
     pub(super) fn client_link(&self, context: &Context) -> Option<ClientLink> {
         (context.snapshot.asks_link() || self.bind_method == BindMethod::MailToken).then(|| {
             let is_protected =
@@ -93,12 +93,12 @@ impl Session {
         })
     }
 
-    /// Whether the connection has TLS, and its handshake is done.
+    /// Returns true if the TLS handshake of the connection is done.
     pub(crate) fn is_secured(&self) -> bool {
         matches!(self.protection, Protection::Tls(..))
     }
 
-    /// Whether the client has TLS, to this connection or to the console.
+    /// Returns true if the client uses TLS, on this connection or on its connection to the console.
     pub(super) fn has_tls(&self) -> bool {
         matches!(self.protection, Protection::Tls(..) | Protection::Console(_))
     }
@@ -112,9 +112,9 @@ impl Session {
         }
     }
 
-    /// Ends the TLS handshake. The session becomes anonymous, because an attacker between the client and the server
-    /// might have bound it (RFC 4513 section 3.1.1 leaves that to the server). EXTERNAL uses the client's certificate
-    /// from now on.
+    /// Records the end of the TLS handshake. The session becomes anonymous, because an attacker between the client and
+    /// the server might have bound it (RFC 4513 section 3.1.1 leaves the choice to the server). EXTERNAL uses the
+    /// client's certificate from now on.
     pub(crate) fn now_secured(
         &mut self,
         context: &mut Context,
@@ -133,7 +133,7 @@ impl Session {
         self.audit_event(context, ::audit::Kind::Tls, "");
     }
 
-    /// Answers StartTLS. The connection begins TLS when the answer is sent.
+    /// Answers StartTLS. The TLS handshake begins when the answer is sent.
     pub(super) fn start_tls(
         &mut self,
         context: &mut Context,
@@ -173,7 +173,7 @@ impl Session {
         context.settings.rules(self.listener)
     }
 
-    /// Whether passwords may arrive in the clear.
+    /// Returns true if passwords may arrive without TLS.
     pub(super) fn allows_clear(&self, context: &Context) -> bool {
         let rules = self.rules(context);
         match &self.protection {
@@ -183,8 +183,7 @@ impl Session {
         }
     }
 
-    /// Returns the reason to refuse a request because the connection is unprotected, or because authentication is too
-    /// weak.
+    /// Returns the reason to refuse a request because the connection is unprotected or the authentication is too weak.
     pub(super) fn refuse_unprotected(&self, context: &Context, request: &Request<'_>) -> Option<Outcome> {
         self.refuse_without_tls(context, request).or_else(|| self.refuse_weak(context, request))
     }
@@ -212,7 +211,8 @@ impl Session {
         }
         let strength = match request {
             Request::Bind(bind) => match bind.authentication {
-                // With or without a name, the bind is anonymous (RFC 4513 sections 5.1.1 and 5.1.2).
+                // An empty password makes the bind anonymous, with or without a name (RFC 4513 sections 5.1.1 and
+                // 5.1.2).
                 Authentication::Simple([]) => BindStrength::Anonymous,
                 Authentication::Simple(_) => BindStrength::Password,
                 Authentication::Sasl { mechanism, .. } => BindStrength::of_mechanism(mechanism),
@@ -246,7 +246,8 @@ impl Session {
     }
 }
 
-/// Whether a request is allowed on every connection: it ends something, starts TLS, or reads what the server offers.
+/// Returns true if a request is allowed on every connection because it ends something, starts TLS, or reads what the
+/// server offers.
 fn is_always_allowed(request: &Request<'_>) -> bool {
     match request {
         Request::Abandon(_) | Request::Unbind => true,
@@ -255,7 +256,7 @@ fn is_always_allowed(request: &Request<'_>) -> bool {
     }
 }
 
-/// Whether a request carries a password or a token in the clear.
+/// Returns true if a request contains a password or a token in the clear.
 fn sends_password(request: &Request<'_>, context: &Context) -> bool {
     match request {
         Request::Bind(bind) => is_clear(bind.authentication),
@@ -267,7 +268,7 @@ fn sends_password(request: &Request<'_>, context: &Context) -> bool {
     }
 }
 
-/// Whether credentials are a password or a token in the clear.
+/// Returns true if credentials are a password or a token in the clear.
 fn is_clear(authentication: Authentication<'_>) -> bool {
     match authentication {
         Authentication::Simple(password) => !password.is_empty(),

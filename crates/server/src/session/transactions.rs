@@ -1,9 +1,9 @@
-//! Transactions (RFC 5805): changes that are all made or none of them.
+//! Transactions (RFC 5805): either all changes are made or none.
 //!
-//! The session holds the changes of a transaction, with their passwords hashed, until the client ends it; then the
-//! writer gets them as one request. So a transaction blocks no other client before it is committed. A connection has at
-//! most one transaction. A change that names it and is refused prevents the commit, because a client that pipelines
-//! ends the transaction before it reads the refusal.
+//! The session stores the changes of a transaction, with their passwords hashed, until the client ends it. Then the
+//! writer receives them as one request. So a transaction blocks no other client before its commit. A connection has at
+//! most one transaction. If a change of the transaction is refused, the transaction cannot be committed, because a
+//! pipelining client ends the transaction before it reads the refusal.
 
 use std::mem::size_of;
 use std::ops::ControlFlow;
@@ -33,9 +33,9 @@ use crate::net::mailbox::{PreparedPasswords, Written};
 use crate::session::context::Context;
 use crate::workers::writer::{Reservation, ToWrite, TransactionChange, WriteRequest};
 
-/// A transaction that the client has not ended. No `Debug`: it may contain passwords.
+/// A transaction that the client has not ended. It has no `Debug`, because it may contain passwords.
 pub(super) struct Transaction {
-    /// Number among the transactions of the connection. Its text is the identifier.
+    /// Number of the transaction on this connection. Its decimal text is the transaction identifier.
     number: u32,
     /// Identity under which the changes are made.
     requester: Arc<Requester>,
@@ -43,11 +43,11 @@ pub(super) struct Transaction {
     /// Message ids of the changes in the order received, including those whose passwords are not hashed yet.
     ids: Vec<MessageId>,
     changes: Vec<AcceptedChange>,
-    /// Bytes of the messages, with what is held in addition to them.
+    /// Bytes of the messages and of the memory used in addition to them.
     bytes: usize,
-    /// Most octets of the copies of entries that the changes request.
+    /// Maximum size in octets of the entry copies that the changes request.
     copies_bytes: usize,
-    /// The first change that was refused before it got a place in `ids`.
+    /// First change that was refused before it was added to `ids`.
     refused: Option<MessageId>,
 }
 
@@ -62,27 +62,27 @@ impl Transaction {
         self.number.to_string()
     }
 
-    /// Returns the first change that was refused, so that the transaction cannot be committed.
+    /// Returns the first refused change, which prevents the commit.
     fn missing(&self) -> Option<MessageId> {
         let held = self.changes.iter().map(|held| held.settled.head.id);
         let mut held = held.chain(std::iter::repeat(MessageId::UNSOLICITED));
         self.refused.or_else(|| self.ids.iter().copied().find(|id| held.next() != Some(*id)))
     }
 
-    /// Bytes of memory that the transaction holds.
+    /// Returns the number of bytes of memory that the transaction occupies.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.ids.capacity() * size_of::<MessageId>()
     }
 
-    /// Bytes to reserve in the writer's queue.
+    /// Returns the number of bytes to reserve in the writer's queue.
     fn bytes_to_write(&self) -> usize {
         self.bytes + self.copies_bytes.min(TRANSACTION_COPIES_BYTES_MAX)
     }
 
-    /// Adds a change to those of the transaction.
+    /// Adds a change to the transaction.
     ///
     /// # Errors
-    /// It has too many or too large ones, or one of the same message id.
+    /// The transaction has too many changes, its changes are too large, or one has the same message id.
     fn admit(&mut self, message: &Message<'_>, frame: &[u8]) -> Result<(), Outcome> {
         let bytes = frame.len() + TRANSACTION_CHANGE_BYTES;
         let too_large = |text: String| Err(Outcome::new(ResultCode::ADMIN_LIMIT_EXCEEDED, text));
@@ -106,12 +106,12 @@ impl Transaction {
     }
 }
 
-/// Returns the control that makes a change a part of a transaction.
+/// Returns the control that makes a change part of a transaction.
 fn specification<'m>(message: &Message<'m>) -> Option<Control<'m>> {
     if message.controls.is_empty() { None } else { message.controls.find(TRANSACTION_SPECIFICATION) }
 }
 
-/// Returns the request to end a transaction, if the message is one and well formed.
+/// Returns the request to end a transaction, if the message is a well-formed one.
 fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
     match request {
         Request::Extended(request) if request.name == END_TRANSACTION => {
@@ -121,7 +121,7 @@ fn end_of<'m>(request: &Request<'m>) -> Option<EndTransaction<'m>> {
     }
 }
 
-/// Returns true if a request commits a transaction, so that the writer carries it out.
+/// Returns true if a request commits a transaction, which the writer carries out.
 pub(super) fn commits(request: &ExtendedRequest<'_>) -> bool {
     request.name == END_TRANSACTION
         && EndTransaction::decode(request.value).is_some_and(|asked| asked.commits)
@@ -169,7 +169,7 @@ impl Session {
         Ok(identifier.into_bytes())
     }
 
-    /// Answers a request to end a transaction that is no request to commit it.
+    /// Answers a request to end a transaction that does not commit it.
     pub(super) fn end_transaction(
         &mut self,
         context: &mut Context,
@@ -194,7 +194,7 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Returns the transaction of this identifier, unless it is being committed.
+    /// Returns the transaction with this identifier, unless it is being committed.
     fn open_transaction(&mut self, identifier: &[u8]) -> Option<&mut Transaction> {
         if self.commit_is_deferred() {
             return None;
@@ -202,26 +202,26 @@ impl Session {
         self.transaction.as_deref_mut().filter(|open| open.identifier().as_bytes() == identifier)
     }
 
-    /// Whether the end of the transaction waits for a password hash.
+    /// Returns true if the end of the transaction waits for a password hash.
     fn commit_is_deferred(&self) -> bool {
         self.deferred.iter().any(|change| change.step == Step::Commit)
     }
 
-    /// Drops the transaction with its changes.
+    /// Drops the transaction and its changes.
     pub(super) fn abort_transaction(&mut self, context: &Context) {
         if let Some(transaction) = self.transaction.take() {
             self.abandon_changes(context, &transaction);
         }
     }
 
-    /// Ends the events of changes that are not made.
+    /// Completes the events of changes that are not made.
     fn abandon_changes(&self, context: &Context, transaction: &Transaction) {
         for held in &transaction.changes {
             self.end_event(context, &held.settled.head, ResultCode::CANCELED, Ending::default());
         }
     }
 
-    /// Aborts the transaction if its time is over, and notifies the client (RFC 5805 section 2.4).
+    /// Aborts the transaction if its time limit is over, and notifies the client (RFC 5805 section 2.4).
     pub(super) fn expire_transaction(&mut self, context: &Context, out: &mut Vec<u8>) {
         let is_over = |open: &Transaction| open.deadline.is_some_and(|deadline| deadline <= context.now);
         if self.commit_is_deferred() || !self.transaction.as_deref().is_some_and(is_over) {
@@ -240,15 +240,15 @@ impl Session {
         );
     }
 
-    /// Whether a transaction has a time limit.
+    /// Returns true if an open transaction has a time limit.
     pub(super) fn transaction_has_deadline(&self) -> bool {
         self.transaction.as_ref().is_some_and(|open| open.deadline.is_some())
     }
 
-    /// Returns the identity under which a request of a transaction is carried out, if it is not that of the session.
+    /// Returns the identity of the transaction to which a request belongs, if it differs from the session's.
     ///
     /// # Errors
-    /// The request asks for an identity of its own (RFC 5805 section 4.4).
+    /// The request asks for another identity itself (RFC 5805 section 4.4).
     pub(super) fn transaction_identity(
         &self,
         message: &Message<'_>,
@@ -268,10 +268,10 @@ impl Session {
         Some(Ok(other.map(|open| Arc::clone(&open.requester))))
     }
 
-    /// Adds a change to the transaction that it names. Returns false if it names none.
+    /// Adds a change to the transaction that its control specifies. Returns false if it has no such control.
     ///
     /// # Errors
-    /// It cannot be a part of that transaction, which cannot be committed then.
+    /// The change cannot be added. The transaction can then not be committed.
     pub(super) fn join_transaction(
         &mut self,
         message: &Message<'_>,
@@ -309,7 +309,7 @@ impl Session {
         }
     }
 
-    /// Returns the step of a change after its passwords are hashed.
+    /// Returns the step that follows when the passwords of a change are hashed.
     pub(super) fn step_of(&self, message: &Message<'_>) -> Step {
         match (&self.transaction, specification(message)) {
             (Some(open), Some(_)) => Step::Hold(open.number),
@@ -317,7 +317,7 @@ impl Session {
         }
     }
 
-    /// Accepts a change whose passwords are hashed, and answers it (RFC 5805 section 3.3).
+    /// Stores a change whose passwords are hashed in the transaction, and answers it (RFC 5805 section 3.3).
     pub(super) fn hold(
         &mut self,
         context: &mut Context,
@@ -333,7 +333,7 @@ impl Session {
         }
         let password = if let Work::PasswordModify(password) = work { Some(password) } else { None };
         let value = password.as_ref().and_then(|password| password.finish(&Outcome::success()).1);
-        // The event ends with the transaction.
+        // The event is completed at the end of the transaction.
         let event = head.event.take();
         self.answer_with(context, &head, &Outcome::success(), value.as_deref(), out);
         head.event = event;
@@ -343,17 +343,18 @@ impl Session {
         }
     }
 
-    /// Returns the bytes to reserve for the commit that a request asks for; `None` if it asks for none.
+    /// Returns the number of bytes to reserve for the commit that a request asks for; `None` if the request is not a
+    /// commit.
     ///
     /// # Errors
-    /// No transaction of its identifier is open.
+    /// No transaction with its identifier is open.
     pub(super) fn bytes_to_commit(&mut self, message: &Message<'_>) -> Result<Option<usize>, Outcome> {
         let Some(asked) = end_of(&message.request).filter(|asked| asked.commits) else { return Ok(None) };
         let open = self.open_transaction(asked.identifier).ok_or_else(unknown_identifier)?;
         Ok(Some(open.bytes_to_write()))
     }
 
-    /// Takes a request to commit the transaction, which has a reservation in the writer's queue.
+    /// Handles a commit of the transaction that has a reservation in the writer's queue.
     pub(super) fn commit_transaction(
         &mut self,
         context: &mut Context,
@@ -385,7 +386,7 @@ impl Session {
         }
     }
 
-    /// Sends the changes of the transaction to the writer, after the passwords of all are hashed.
+    /// Submits the changes of the transaction to the writer after all their passwords are hashed.
     pub(super) fn settle(&mut self, context: &mut Context, mut request: WriteRequest, out: &mut Vec<u8>) {
         let ticket = request.address.ticket;
         let Some(transaction) = self.transaction.take() else {
@@ -419,7 +420,7 @@ impl Session {
         self.answer_with(context, &head, outcome, value.as_deref(), out);
     }
 
-    /// Answers the end of a transaction that the writer has made or refused.
+    /// Answers the end of a transaction after the writer has made or refused it.
     pub(super) fn settled(
         &mut self,
         context: &mut Context,

@@ -1,14 +1,14 @@
-//! Bound on the time for which one connection may occupy its event loop.
+//! Limit on the time for which one connection may occupy its event loop.
 
 use std::time::Instant;
 
 use crate::limits::{TURN_LARGE_REQUEST_SIZE, TURN_REQUESTS_PER_LOOK, TURN_TIME_MAX};
 
-/// The used part of a turn. Requests sent together run one after another for at most [`TURN_TIME_MAX`]. Then the other
-/// connections of the loop have their turns.
+/// Used part of a turn. Requests that arrive together run one after another for at most [`TURN_TIME_MAX`]. Then the
+/// other connections of the loop have their turns.
 #[derive(Debug, Default)]
 pub(crate) struct TurnBudget {
-    /// Time of the first reading of the clock; the turn is measured from then.
+    /// Time when the clock was first read. The turn is measured from then.
     began: Option<Instant>,
     requests: usize,
 }
@@ -16,8 +16,8 @@ pub(crate) struct TurnBudget {
 impl TurnBudget {
     /// Counts a request of this many octets. Returns true if the turn ends here.
     ///
-    /// The clock is read after each large request, whose filter may be large, and after every
-    /// [`TURN_REQUESTS_PER_LOOK`]th request. Most turns are one small request, which costs no reading.
+    /// The clock is read after each large request, because its filter may be large, and after every
+    /// [`TURN_REQUESTS_PER_LOOK`]th request. Most turns consist of one small request, and never read the clock.
     pub(crate) fn is_used_up(&mut self, request_size: usize, now: impl Fn() -> Instant) -> bool {
         self.requests += 1;
         if request_size < TURN_LARGE_REQUEST_SIZE && !self.requests.is_multiple_of(TURN_REQUESTS_PER_LOOK) {
@@ -34,7 +34,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns how many of `count` requests one turn carries out, if each takes a quarter of its time.
+    /// Returns the number of `count` requests that one turn carries out, if each takes a quarter of the turn's time.
     fn carried_out(count: usize, size: usize) -> usize {
         let clock = Cell::new(Instant::now());
         let mut turn = TurnBudget::default();

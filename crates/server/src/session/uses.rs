@@ -1,8 +1,8 @@
 //! Access rules on the use of controls and extended operations.
 //!
-//! If the requester may not use a control, the request is refused if the control is critical; otherwise the control is
-//! ignored (RFC 4511 section 4.1.11). An extended operation is refused. The right is that of the client that sends the
-//! request, whatever identity the request runs under. A bind is not checked, because it has no requester yet.
+//! If the requester may not use a critical control, the request is refused. A control that is not critical is ignored
+//! (RFC 4511 section 4.1.11). An extended operation without the right is refused. The right belongs to the client that
+//! sends the request, whatever identity the request runs under. A bind is not checked, because it has no requester yet.
 
 use std::ops::ControlFlow;
 
@@ -23,7 +23,7 @@ enum Use {
 }
 
 impl Session {
-    /// Carries out a request, without controls that its sender may not use.
+    /// Carries out a request without the controls that the requester may not use.
     pub(super) fn dispatch(
         &mut self,
         context: &mut Context,
@@ -44,7 +44,7 @@ impl Session {
                 let mut bytes = Vec::new();
                 let (id, request) = (message.id, message.request);
                 Message { id, request, controls: controls.as_controls() }.encode(&mut bytes);
-                // The server encoded the message itself, so it can be decoded.
+                // The server encoded the message, so it can be decoded.
                 let limits = DecodeLimits { message_size_max: usize::MAX, ..DecodeLimits::AUTHENTICATED };
                 match Message::decode(&bytes, &limits) {
                     Ok(written) => {

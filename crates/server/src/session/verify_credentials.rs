@@ -1,9 +1,9 @@
-//! Verify Credentials: the outcome of a bind, without the bind. The connection keeps its identity; the check itself is
-//! that of a bind, with its policies, throttles, records and pools.
+//! Verify Credentials: returns the outcome of a bind without binding. The connection keeps its identity. The
+//! verification is the same as in a bind, with its policies, delays, records and pools.
 //!
-//! An exchange of SASL waits for the next message of its client in the session, next to others: the cookie is its
-//! number. The mechanisms are those that the connection offers, without those that are about the connection itself:
-//! EXTERNAL, ANONYMOUS, channel binding, Kerberos.
+//! The session stores SASL exchanges until their client's next message, independently of its other requests. The cookie
+//! is the number of the exchange. The mechanisms are those that the connection offers, except those that depend on the
+//! connection itself: EXTERNAL, ANONYMOUS, channel binding, Kerberos.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -22,28 +22,28 @@ use super::{Next, Session};
 use crate::limits::{SASL_EXCHANGE_BYTES, VERIFYING_MAX};
 use crate::session::context::Context;
 
-/// Exchanges of SASL that verify credentials, and wait for their client's next message.
+/// SASL exchanges for Verify Credentials that wait for the client's next message.
 #[derive(Default)]
 pub(super) struct Verifying {
-    /// Number of the next exchange.
+    /// Number for the next exchange.
     next: u64,
     waiting: VecDeque<(u64, Box<SaslExchange>)>,
 }
 
 impl Verifying {
-    /// Returns the bytes charged for them.
+    /// Returns the number of bytes that the exchanges are charged with.
     pub(super) fn bytes(&self) -> usize {
         self.waiting.len() * SASL_EXCHANGE_BYTES
     }
 
-    /// Removes the exchange with a cookie; `None` if it is over, or was never begun.
+    /// Removes and returns the exchange with this cookie; `None` if it has ended or never existed.
     fn take(&mut self, cookie: &[u8]) -> Option<Box<SaslExchange>> {
         let number = u64::from_be_bytes(cookie.try_into().ok()?);
         let place = self.waiting.iter().position(|(of, _)| *of == number)?;
         self.waiting.remove(place).map(|(_, exchange)| exchange)
     }
 
-    /// Adds an exchange, in place of the oldest if there are too many.
+    /// Adds an exchange. Replaces the oldest one if there are too many.
     fn add(&mut self, number: u64, exchange: Box<SaslExchange>) {
         if self.waiting.len() >= VERIFYING_MAX {
             self.waiting.pop_front();
@@ -53,7 +53,7 @@ impl Verifying {
 }
 
 impl Session {
-    /// Verifies the credentials of a user, for a requester who has the right.
+    /// Verifies the credentials of a user for a requester who may do so.
     pub(super) fn verify_credentials(
         &mut self,
         context: &mut Context,
@@ -77,8 +77,8 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Takes a message of a SASL exchange. The session's own exchange is over by now, as a request other than a bind
-    /// ends it, so its place is free for this one.
+    /// Handles a message of a SASL exchange. Uses the place of the session's own exchange, which is free because every
+    /// request except a bind ends that exchange.
     fn verify_sasl(
         &mut self,
         context: &mut Context,
@@ -128,7 +128,7 @@ impl Session {
         })
     }
 
-    /// Answers with the outcome that a bind would have had.
+    /// Answers with the outcome that a bind would have.
     pub(super) fn credentials_verified(
         &self,
         context: &mut Context,
@@ -156,7 +156,7 @@ impl Session {
     }
 }
 
-/// Returns true if a mechanism is about a user alone, and not about the connection.
+/// Returns true if a mechanism depends only on the user and not on the connection.
 fn is_of_user(mechanism: &str) -> bool {
     let is = |known: &&str| known.eq_ignore_ascii_case(mechanism);
     [PLAIN, CRAM_MD5, DIGEST_MD5, OAUTHBEARER, "SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512"].iter().any(is)
