@@ -1,8 +1,8 @@
 //! The node's settings. Precedence: command line, environment, node file, default.
 //!
-//! A node file is TOML, and every key is optional. An unknown key is refused, because a misspelt limit that is silently
-//! ignored is worse than a server that does not start. Values are checked while they are read, so an error names file,
-//! line and problem. Settings of the directory, as opposed to this machine, are in [`crate::admin::settings`].
+//! A node file is TOML, and every key is optional. An unknown key is refused, because a misspelt limit would otherwise
+//! be ignored silently. Values are checked while they are read, so an error names file, line and problem. Settings of
+//! the directory, as opposed to this machine, are in [`crate::admin::settings`].
 
 pub mod audit;
 pub mod backup;
@@ -59,18 +59,18 @@ pub use pass_through::{PassThroughSettings, Verifier};
 pub use replica::ReplicaSettings;
 pub use run_as::RunAs;
 
-/// Returns the default listener: only on this machine, above the ports that need privileges.
+/// Returns the default listener, which accepts connections from this machine only. Its port needs no privileges.
 fn default_listen() -> ServerUrl {
     ServerUrl::Internet { host: "127.0.0.1".to_owned(), port: 1389, tls: false }
 }
 
-/// Default DN of the administrator. No entry of that name is needed.
+/// Default DN of the administrator. It need not name an entry.
 pub const DEFAULT_ADMIN_DN: &str = "cn=admin";
 
 /// The environment variable that holds the administrator's password.
 pub const ADMIN_PASSWORD_VARIABLE: &str = "PANDO_ADMIN_PASSWORD";
 
-/// Error of the settings, which the operator has to correct.
+/// Error in the settings that the operator has to correct.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -107,7 +107,7 @@ pub enum ConfigError {
         /// Source of the password.
         origin: String,
     },
-    /// A group without a user.
+    /// The settings name a group but no user.
     #[error("group goes with user: say whom to run as")]
     GroupWithoutUser,
     /// The table `[oauth]` has some of its required keys, but not all.
@@ -119,10 +119,10 @@ pub enum ConfigError {
          saslauthd, which may have a service"
     )]
     PassThroughInPart,
-    /// A table `[follow]` has keys that contradict each other, or lacks some.
+    /// A table `[follow]` lacks a required key, or its keys contradict each other.
     #[error("the table [follow] of the node file: {0}")]
     Follow(&'static str),
-    /// The table `[replica]` has keys that contradict each other, or lacks some.
+    /// The table `[replica]` lacks a required key, or its keys contradict each other.
     #[error("the table [replica] of the node file: {0}")]
     Replica(&'static str),
     /// The table `[kerberos]` has keys, but no keytab.
@@ -147,7 +147,7 @@ pub enum ConfigError {
     /// The table `[cluster]` lacks a key that it needs.
     #[error("the table [cluster] of the node file needs the key {0:?}")]
     ClusterKey(&'static str),
-    /// Keys of the table `[cluster]` about Kafka contradict each other.
+    /// Kafka keys of the table `[cluster]` contradict each other.
     #[error("the table [cluster] of the node file: {0}")]
     ClusterKafka(&'static str),
     /// Keys of the table `[metrics]` contradict each other.
@@ -165,7 +165,7 @@ pub enum ConfigError {
     /// The table `[scim]` contradicts itself.
     #[error("the table [scim] of the node file: {0}")]
     Scim(String),
-    /// A table of the node file has keys that have no effect, because another key is missing.
+    /// A table of the node file has keys without effect, because another key is missing.
     #[error("the table [{table}] of the node file has no {needs}, so its other keys would have no effect")]
     Idle {
         /// The table.
@@ -173,7 +173,7 @@ pub enum ConfigError {
         /// The key that it lacks.
         needs: &'static str,
     },
-    /// A backup has more recipients than the header of a file has room for.
+    /// A backup has more recipients than a file header has room for.
     #[error("backup.recipients has {0} recipients: at most {max} are possible", max = limits::BACKUP_RECIPIENTS_MAX)]
     TooManyRecipients(usize),
     /// The environment variable for the password is not UTF-8.
@@ -196,23 +196,23 @@ pub struct Arguments {
     pub admin_dn: Option<DnText>,
     /// The file that holds the administrator's password.
     pub admin_password_file: Option<PathBuf>,
-    /// Account to run as after the ports are bound.
+    /// Account that the process runs as after it has bound the ports.
     pub user: Option<String>,
     /// Group to run as, if it is not the user's own.
     pub group: Option<String>,
     /// The administrator's password itself, from the environment.
     pub admin_password: Option<Secret>,
-    /// Whether anonymous may read the tree.
+    /// Whether anonymous clients may read the tree.
     pub anonymous_read: bool,
     /// Log level.
     pub log_level: Option<LogLevel>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
-    /// The server to follow, in place of the tables `[follow]`.
+    /// The server to follow, instead of those of the tables `[follow]`.
     pub follow: Option<FollowKeys>,
 }
 
-/// A password. Its `Debug` output hides it, and it leaves no copy in freed memory.
+/// A password. Its `Debug` output hides it, and its memory is overwritten before it is freed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(pub Vec<u8>);
 
@@ -228,41 +228,41 @@ impl std::fmt::Debug for Secret {
     }
 }
 
-/// The settings of a node, complete.
+/// All settings of a node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     /// The data directory.
     pub data: PathBuf,
     /// Addresses to listen on.
     pub listen: Vec<ServerUrl>,
-    /// Event loops.
+    /// Number of event loops.
     pub threads: usize,
-    /// Threads that hash passwords.
+    /// Number of threads that hash passwords.
     pub hash_threads: usize,
-    /// Threads for long searches; with none, those run in slices on the event loops.
+    /// Number of scan threads, which run long searches; with 0, event loops run them in slices.
     pub scan_threads: usize,
-    /// Maximum number of prefetch threads, which wait for the disk if data is larger than memory; with none, event
-    /// loops wait themselves.
+    /// Maximum number of prefetch threads, which wait for the disk if the data is larger than memory; with 0, the event
+    /// loops wait.
     pub read_ahead_threads: usize,
-    /// Bytes for the row caches of all event loops together; 0 for none.
+    /// Total size of the row caches of all event loops and the writer, in octets; 0 for none.
     pub row_cache_bytes: usize,
-    /// Maximum size of data that is read into memory at the start; with 0, none is read.
+    /// Maximum size of data that is read into memory at the start, in octets; 0 reads none.
     pub warm_up_bytes: u64,
-    /// Bytes that requests of all connections may hold; administrators have a reserve in addition.
+    /// Maximum memory of the requests of all connections, in octets. Administrators have a reserve in addition.
     pub request_memory_bytes: usize,
-    /// Suffixes to serve, in addition to those of the data directory; for a new directory, these replace the default.
+    /// Suffixes to add to those of the data directory. In a new directory they replace the default suffix.
     pub suffixes: Vec<DnText>,
-    /// The directory-wide settings of a new data directory; `None` are the defaults.
+    /// The directory-wide settings of a new data directory; `None` for the defaults.
     pub initial: Option<DirectorySettings>,
     /// The administrator's DN.
     pub admin_dn: DnText,
-    /// The administrator's password in clear; `None` uses the one stored in the data directory.
+    /// The administrator's password in clear; `None` uses the password stored in the data directory.
     pub admin_password: Option<Secret>,
-    /// The file that it was read from.
+    /// The file that the administrator's password was read from.
     pub admin_password_file: Option<PathBuf>,
-    /// Account to run as after the ports are bound; `None` keeps the account that started the process.
+    /// Account that the process runs as after it has bound the ports; `None` keeps the account that started it.
     pub run_as: Option<RunAs>,
-    /// Whether anonymous clients may read the tree on this node (never userPassword), even if the directory's setting
+    /// Whether anonymous clients may read the tree on this node, except `userPassword`, even if the directory's setting
     /// `anonymous_read` is off.
     pub anonymous_read: bool,
     /// Settings that can change while connections are open.
@@ -281,15 +281,15 @@ pub struct Config {
     pub traces: Option<TraceSettings>,
     /// Listener of the web console.
     pub console: Option<ConsoleSettings>,
-    /// Users and groups over SCIM, at the console's addresses.
+    /// SCIM service for users and groups, at the console's addresses.
     pub scim: Option<ScimSettings>,
-    /// Mail by which users who forgot their password set another.
+    /// Mail to users who forgot their password, with a link to set a new one.
     pub mail: Option<MailSettings>,
     /// The backup that the server keeps up to date.
     pub backup: Option<BackupSettings>,
-    /// The cluster that this is a node of.
+    /// The cluster that this node belongs to.
     pub cluster: Option<ClusterSettings>,
-    /// Service that verifies passwords kept elsewhere.
+    /// Service that verifies passwords stored elsewhere.
     pub pass_through: Option<PassThroughSettings>,
     /// The servers whose trees this one copies.
     pub follow: Vec<FollowSettings>,
@@ -297,29 +297,29 @@ pub struct Config {
     pub replica: Option<ReplicaSettings>,
 }
 
-/// Files of passwords that attackers try first: the table `[bad_passwords]`.
+/// The table `[bad_passwords]`: files of passwords that attackers try first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BadPasswordFiles {
-    /// Words, a line each.
+    /// File of words, one per line.
     pub words: Option<PathBuf>,
-    /// SHA-1 digests in ascending order, a line each.
+    /// File of SHA-1 digests in ascending order, one per line.
     pub breached: Option<PathBuf>,
 }
 
 /// Certificates and versions of TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// The server's certificate and those that lead to its authority, in PEM form; `None` is one that its own authority
+    /// The server's certificate and its chain, in PEM form; `None` uses a certificate that the server's own authority
     /// signs.
     pub certificate: Option<PathBuf>,
-    /// The private key, in PEM form; `None` is the same file.
+    /// The private key, in PEM form; `None` if the certificate file contains it.
     pub key: Option<PathBuf>,
-    /// Authorities of client certificates; `None` requests no certificates from clients.
+    /// Authorities that sign client certificates; `None` requests no certificates from clients.
     pub client_authorities: Option<PathBuf>,
     /// Whether a client without a certificate is refused.
     pub client_certificates_required: bool,
-    /// The oldest version that is accepted.
+    /// The oldest accepted version of TLS.
     pub minimum_version: TlsVersion,
 }
 
@@ -361,11 +361,11 @@ fn token_rules(table: OauthKeys) -> Result<Option<Arc<TokenRules>>, ConfigError>
 /// Level, format and destination of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSettings {
-    /// Form of the lines.
+    /// Format of the lines.
     pub format: LogFormat,
     /// The lowest level that is logged.
     pub level: LogLevel,
-    /// The file; `None` is standard error.
+    /// The log file; `None` for standard error.
     pub file: Option<PathBuf>,
 }
 
@@ -384,7 +384,7 @@ fn replica(table: Option<ReplicaKeys>, has_other: bool) -> Result<Option<Replica
 }
 
 impl Config {
-    /// Returns the defaults, with that data directory.
+    /// Returns the default settings with this data directory.
     pub fn new(data: impl Into<PathBuf>) -> Config {
         let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
         Config {
@@ -513,7 +513,7 @@ impl Config {
         self.tls = new.tls;
     }
 
-    /// Returns the names of the settings in which `new` differs, each with whether a reload applies it.
+    /// Returns the names of the settings that differ in `new`. Each is true if a reload applies it.
     pub fn changes(&self, new: &Config) -> Vec<(&'static str, bool)> {
         let log = LogSettings { format: self.log.format, ..new.log.clone() };
         let log_changed = self.log != log
@@ -523,7 +523,7 @@ impl Config {
             (config.tls.clone(), usual.clear_networks.clone(), usual.tls_needed_for)
         };
         let listeners_of = |config: &Config| (config.online.usual.weakest_bind, config.online.stated.clone());
-        // These are compared separately.
+        // The fields replaced here are compared separately.
         let others = |online: &OnlineSettings| OnlineSettings {
             log_operations: false,
             slow: None,
@@ -579,8 +579,8 @@ impl Config {
     }
 }
 
-/// Returns the addresses to listen on: those of the command line or else of the node file, and those of the tables
-/// `[[listener]]`.
+/// Returns the addresses to listen on: those of the command line, or else of the node file, followed by those of the
+/// tables `[[listener]]`.
 fn listen(
     arguments: &Arguments,
     of_file: Vec<ServerUrl>,
@@ -605,20 +605,21 @@ fn default_row_cache_bytes() -> usize {
         .map_or(limits::ROW_CACHE_BYTES, |share| share.min(limits::ROW_CACHE_BYTES))
 }
 
-/// Returns the default memory for requests; the minimum if the system does not report its memory.
+/// Returns the default memory for requests. It is the minimum if the system does not report its memory.
 fn default_request_memory_bytes() -> usize {
     let share = system::available_memory_bytes().map(|bytes| bytes / limits::REQUEST_MEMORY_DIVISOR);
     let share = share.and_then(|share| usize::try_from(share).ok());
     share.unwrap_or(0).max(limits::REQUEST_MEMORY_MIN)
 }
 
-/// Returns the default size of data to read into memory at the start; 0 if the system does not report its memory.
+/// Returns the default size of data that is read into memory at the start. It is 0 if the system does not report its
+/// memory.
 fn default_warm_up_bytes() -> u64 {
     system::available_memory_bytes().map_or(0, |bytes| bytes / 4 * limits::WARM_UP_MEMORY_QUARTERS)
 }
 
-/// Returns the administrator's password: from the file of the command line, the environment, or the file that the node
-/// file names.
+/// Returns the administrator's password. Sources in order: the file on the command line, the environment, the file that
+/// the node file names.
 fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Option<Secret>, ConfigError> {
     let (secret, origin) = if let Some(file) = &arguments.admin_password_file {
         (read_password(file)?, file.display().to_string())
@@ -629,11 +630,13 @@ fn admin_password(arguments: &Arguments, node_file: Option<&Path>) -> Result<Opt
     } else {
         return Ok(None);
     };
-    // An empty password would be an unauthenticated bind (RFC 4513 section 5.1.2), so it could never be used.
+    // A bind with an empty password is an unauthenticated bind (RFC 4513 section 5.1.2), so such a password could never
+    // be used.
     if secret.0.is_empty() { Err(ConfigError::EmptyPassword { origin }) } else { Ok(Some(secret)) }
 }
 
-/// Returns true if a host of a URL is surely this machine: `localhost`, or a loopback address, in brackets or not.
+/// Returns true if the host of a URL is certainly this machine: `localhost`, or a loopback address with or without
+/// brackets.
 fn is_this_machine(host: &str) -> bool {
     let host = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())

@@ -11,26 +11,26 @@ use crate::config::values::{ChoiceError, DnText, FromText, choose};
 
 const MIB: u64 = 1 << 20;
 
-/// The audit trail of a node.
+/// Settings of a node's audit trail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Its folder; `None` keeps no trail.
+    /// Folder of the trail; `None` for no trail.
     pub folder: Option<PathBuf>,
-    /// Kinds of events to keep.
+    /// Kinds of events to record.
     pub what: Kinds,
-    /// Exceptions.
+    /// Operations that are not recorded.
     pub except: Vec<AuditRule>,
-    /// Values of changes to keep.
+    /// Values of changes to record.
     pub values: AuditValues,
     /// Behaviour if the trail cannot keep up, or its disk is full.
     pub overload: Overload,
     /// Size in bytes at which a new segment begins.
     pub segment_bytes: u64,
-    /// Hours after which a new segment begins.
+    /// Age in hours at which a new segment begins.
     pub segment_hours: u64,
-    /// Bytes to keep; 0 for all.
+    /// Size of old segments to retain, in octets; 0 for all.
     pub keep_bytes: u64,
-    /// Days to keep; 0 for all.
+    /// Age of old segments to retain, in days; 0 for all.
     pub keep_days: u64,
 }
 
@@ -64,7 +64,7 @@ impl Kinds {
         Kinds(kinds.iter().fold(0, |all, &kind| all | 1 << kind as u8))
     }
 
-    /// Whether the set contains a kind.
+    /// Returns true if the set contains a kind.
     pub fn contains(self, kind: Kind) -> bool {
         self.0 & 1 << kind as u8 != 0
     }
@@ -84,7 +84,7 @@ const GROUPS: [(&str, &[Kind]); 6] = [
     ("administration", &[Kind::Administration]),
 ];
 
-/// A name of [`GROUPS`], or of one kind.
+/// Kinds of events, from a name of [`GROUPS`] or of one kind.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KindGroup(Kinds);
 
@@ -101,21 +101,21 @@ impl FromStr for KindGroup {
     }
 }
 
-/// Exception: operations that meet all stated conditions are not kept.
+/// Exception: operations that meet all its conditions are not recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditRule {
     /// Kinds of the operations.
     pub what: Kinds,
-    /// DNs at or below which the requester is; empty for any requester.
+    /// The requester must be one of these entries or below one; empty for any requester.
     pub who: Vec<DnText>,
-    /// DNs at or below which the target is; empty for any target.
+    /// The target must be one of these entries or below one; empty for any target.
     pub targets: Vec<DnText>,
 }
 
-/// Values of changes to keep. Secret values are never kept.
+/// Values of changes to record. Secret values are never recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditValues {
-    /// No values, only the names of attributes.
+    /// Names of attributes, without values.
     #[default]
     None,
     /// New values.
@@ -179,7 +179,7 @@ struct RuleKeys {
 const SEGMENT_BYTES_MIN: u64 = 65_536;
 
 impl AuditKeys {
-    /// Returns the settings; without a folder nothing is kept.
+    /// Returns the settings. Without a folder there is no trail.
     ///
     /// # Errors
     /// There are other keys but no folder.

@@ -1,4 +1,4 @@
-//! Place and interval of a server's own backups: the table `[backup]` of the node file.
+//! Settings of the backups that a server makes itself: the table `[backup]` of the node file.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use crate::limits::BACKUP_RECIPIENTS_MAX;
 const MINUTE: u64 = 60;
 const DAY: u64 = 86_400;
 
-/// Start of the address of a bucket.
+/// Scheme of a bucket's address.
 const BUCKET: &str = "s3://";
 
 /// Place of a backup.
@@ -26,22 +26,22 @@ pub enum BackupPlace {
     Bucket(BucketAddress),
 }
 
-/// Address of a bucket. The environment has what is `None`.
+/// Address of a bucket. The environment supplies each value that is `None`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BucketAddress {
     /// Name of the bucket.
     pub bucket: String,
-    /// Path inside it, without slashes at its ends; may be empty.
+    /// Path inside the bucket, without leading and trailing slashes; may be empty.
     pub prefix: String,
     /// URL of the storage.
     pub endpoint: Option<String>,
-    /// Region of the bucket.
+    /// Region of the storage.
     pub region: Option<String>,
-    /// File with the keys of the bucket.
+    /// File with the access keys of the bucket.
     pub credentials: Option<PathBuf>,
 }
 
-/// Public key of age, whose identity decrypts a backup: `age1...`.
+/// Public key of age (`age1...`). The identity that belongs to it decrypts the backup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupRecipient(pub(crate) age::x25519::Recipient);
 
@@ -49,7 +49,7 @@ impl FromStr for BackupRecipient {
     type Err = String;
 
     fn from_str(text: &str) -> Result<BackupRecipient, String> {
-        // The text is not repeated: it may be an identity by mistake.
+        // The error omits the text, which may be an identity by mistake.
         text.parse().map(BackupRecipient).map_err(|why| {
             format!(
                 "this is no recipient of age, such as age-keygen prints (age1... with 62 characters): {why}"
@@ -65,7 +65,7 @@ impl fmt::Display for BackupRecipient {
 }
 
 impl BackupPlace {
-    /// Returns the folder, if it is one.
+    /// Returns the folder, unless the place is a bucket.
     pub fn folder(&self) -> Option<&Path> {
         match self {
             BackupPlace::Folder(path) => Some(path),
@@ -73,7 +73,7 @@ impl BackupPlace {
         }
     }
 
-    /// Returns the file with the keys of the bucket.
+    /// Returns the file with the access keys of the bucket.
     pub(crate) fn credentials(&self) -> Option<&Path> {
         match self {
             BackupPlace::Folder(_) => None,
@@ -123,18 +123,18 @@ impl fmt::Display for BucketAddress {
     }
 }
 
-/// Settings of the backup that a server keeps.
+/// Settings of the backup that a server keeps up to date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupSettings {
-    /// Its place.
+    /// Place of the backup.
     pub place: BackupPlace,
-    /// Interval at which new changes are added.
+    /// Interval at which new changes are added to the backup.
     pub interval: Duration,
-    /// Time after which all entries are written again.
+    /// Age of a full backup at which all entries are written again.
     pub full_after: Duration,
-    /// Time for which points in time stay restorable; `None` for ever.
+    /// Time for which earlier states can be restored; `None` for ever.
     pub keep: Option<Duration>,
-    /// Recipients whose identities decrypt it; none: it is not encrypted.
+    /// Public keys to which the backup is encrypted; empty for no encryption.
     pub recipients: Vec<BackupRecipient>,
 }
 
@@ -153,7 +153,7 @@ pub(crate) struct BackupKeys {
 }
 
 impl BackupKeys {
-    /// Returns the paths.
+    /// Returns the paths in the table.
     pub(crate) fn paths(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let folder = match &mut self.folder {
             Some(FromText(BackupPlace::Folder(path))) => Some(path),
@@ -162,10 +162,10 @@ impl BackupKeys {
         folder.into_iter().chain(&mut self.credentials_file)
     }
 
-    /// Returns the settings; without a folder there is no backup.
+    /// Returns the settings. Without a folder there is no backup.
     ///
     /// # Errors
-    /// There are other keys but no folder, or keys of a bucket and a folder of the file system.
+    /// The table has other keys but no folder, or keys of a bucket although the folder is in the file system.
     pub(crate) fn settings(self) -> Result<Option<BackupSettings>, ConfigError> {
         let has_others =
             self.minutes.or(self.full_days).or(self.keep_days).is_some() || self.recipients.is_some();
@@ -204,10 +204,10 @@ impl BackupKeys {
     }
 }
 
-/// Returns recipients if they are not too many.
+/// Returns the recipients, if the header of a file has room for them.
 ///
 /// # Errors
-/// They are.
+/// There are too many.
 pub(crate) fn limited(recipients: Vec<BackupRecipient>) -> Result<Vec<BackupRecipient>, ConfigError> {
     match recipients.len() {
         count if count > BACKUP_RECIPIENTS_MAX => Err(ConfigError::TooManyRecipients(count)),

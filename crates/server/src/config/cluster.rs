@@ -42,7 +42,7 @@ pub(crate) struct ClusterKeys {
 /// Settings of a node of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSettings {
-    /// `host:port` of some of Kafka's brokers, separated by commas.
+    /// `host:port` of some Kafka brokers, separated by commas.
     pub brokers: String,
     /// The topic that contains the cluster's log.
     pub topic: String,
@@ -52,17 +52,17 @@ pub struct ClusterSettings {
     pub address: Option<String>,
     /// The folder with the node's identity.
     pub keys: PathBuf,
-    /// Milliseconds of the writer's silence after which another node becomes the writer.
+    /// Milliseconds without a message from the writer after which another node becomes the writer.
     pub session_timeout_ms: Option<u32>,
     /// Milliseconds for which an append is retried.
     pub append_timeout_ms: Option<u32>,
-    /// Milliseconds that a change waits for a writer before its client receives `unavailable`.
+    /// Milliseconds for which a change waits for a writer before its client receives `unavailable`.
     pub change_timeout_ms: Option<u32>,
-    /// Minutes between comparisons of a slice of the data of all nodes, which the writer starts; 0 is never.
+    /// Minutes between comparisons of data slices, which the writer starts on all nodes; 0 for never.
     pub compare_minutes: Option<u32>,
-    /// Maximum size of a slice, in bytes of rows.
+    /// Maximum size of a comparison slice, in octets of rows.
     pub compare_bytes: Option<u32>,
-    /// Maximum age of data that this node returns; `None` is any age.
+    /// Maximum age of the data that this node returns; `None` for any age.
     pub read_age: Option<Duration>,
     /// Whether the groups that this node writes are sealed.
     pub seal: bool,
@@ -70,9 +70,9 @@ pub struct ClusterSettings {
     pub snapshots: Option<PathBuf>,
     /// Minutes between these snapshots.
     pub snapshot_minutes: Option<u32>,
-    /// Further settings of the clients of Kafka, names and values.
+    /// Further settings of the Kafka clients: names and values.
     pub kafka: Vec<(String, Secret)>,
-    /// Whether the node file contains some of these directly, so that it may contain a secret.
+    /// Whether the node file itself contains some of the Kafka settings, so that it may contain a secret.
     pub is_kafka_given: bool,
     /// Files with secrets for the brokers.
     pub secret_files: Vec<PathBuf>,

@@ -1,4 +1,4 @@
-//! Files of this machine with too wide permissions: passwords and keys that other users can read, and certificates or
+//! Detects files with permissions that are too wide: passwords and keys that other users can read, and certificates or
 //! keys of trusted authorities that they can change.
 
 use std::os::unix::fs::MetadataExt as _;
@@ -6,16 +6,17 @@ use std::path::Path;
 
 use crate::config::Config;
 
-/// Permission of others than the owner to read or write. A folder that they may only pass shows them nothing.
+/// Mode bits that let users other than the owner read or write. Search permission on a folder reveals no content.
 const READ_OR_WRITTEN: u32 = 0o066;
-/// Permission of others than the owner to write.
+/// Mode bits that let users other than the owner write.
 const WRITTEN: u32 = 0o022;
-/// Permission that the process's own group may have: to read.
+/// Mode bits that the process's own group may have: read, and search of a folder.
 const OF_OWN_GROUP: u32 = 0o050;
 
 impl Config {
-    /// Returns the problems with the modes of the files that the settings name, and of the data directory: each with
-    /// the mode and the command that corrects it. The group counts as others unless the process is in it.
+    /// Returns the problems with the modes of the data directory and of the files that the settings name. Each message
+    /// contains the mode and the command that corrects it. Permissions of the group count unless the process belongs to
+    /// it.
     pub fn exposed_files(&self, node_file: Option<&Path>) -> Vec<String> {
         let tls = &self.tls;
         let key = tls.key.clone().or_else(|| tls.certificate.clone());
@@ -73,7 +74,7 @@ impl Config {
     }
 }
 
-/// Returns the problem with the mode of a file or directory. Ignores one that cannot be examined: opening it reports
+/// Returns the problem with the mode of a file or directory. Ignores a file that cannot be examined: opening it reports
 /// the error.
 fn exposure(what: &str, path: &Path, harm: u32) -> Option<String> {
     let found = std::fs::metadata(path).ok()?;
@@ -146,7 +147,7 @@ mod tests {
         for name in ["authorities", "node"] {
             assert_eq!([0o644, 0o640, 0o664, 0o646].map(|mode| told(name, mode)), [false, false, true, true]);
         }
-        // Only root can give a file to a group that it is not in.
+        // Only root can assign a file to a group that root is not in.
         if rustix::process::geteuid().is_root() {
             chown(of("key"), None, Some(65_000)).unwrap();
             assert!(told("key", 0o640), "another group");

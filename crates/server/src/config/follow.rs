@@ -10,20 +10,20 @@ use crate::config::source_keys::source_table;
 use crate::config::values::{DnText, FromText};
 
 source_table! {
-    /// A table `[follow]`, or the same on the command line.
+    /// A table `[follow]`, or the equivalent arguments of the command line.
     pub struct FollowKeys {
         /// URL of the server.
         url: Option<FromText<ServerUrl>>,
-        /// The entry there at and below which entries are copied.
+        /// Base DN of the copied tree at that server.
         base: Option<FromText<DnText>>,
-        /// The entry here that stands for it.
+        /// Base DN of the copy in this server, if it differs.
         to: Option<FromText<DnText>>,
-        /// Filter that entries match.
+        /// Filter that copied entries match.
         filter: Option<String>,
         /// Attributes and classes not to copy.
         #[serde(default)]
         leave_out: Vec<String>,
-        /// Attributes and classes with another name here, as `OLD=NEW`.
+        /// Attributes and classes that have another name in this server, as `OLD=NEW`.
         #[serde(default)]
         map: Vec<String>,
     }
@@ -34,16 +34,16 @@ source_table! {
 pub struct FollowSettings {
     /// URL of the server.
     pub url: ServerUrl,
-    /// The entry at and below which entries are copied, there and here, and other names of attributes and classes.
+    /// Base DN of the tree at that server and in this one, and attributes and classes with another name in this one.
     pub mapping: NameMapping,
-    /// Filter that they match.
+    /// Filter that copied entries match.
     pub filter: String,
     /// Identity to bind as.
     pub identity: FollowIdentity,
-    /// Authorities that sign the server's certificate, in PEM form; with `ldap://`, StartTLS is used. `None` only for
-    /// this machine.
+    /// Authorities that sign the server's certificate, in PEM form; `ldap://` then uses StartTLS. `None` only if the
+    /// server is on this machine.
     pub authorities: Option<PathBuf>,
-    /// Attributes and classes not to copy, by their names there.
+    /// Attributes and classes not to copy, by their names at that server.
     pub leave_out: Vec<String>,
 }
 
@@ -54,7 +54,7 @@ pub enum FollowIdentity {
     Password {
         /// Name to bind with.
         dn: DnText,
-        /// File with the password; one newline at its end is ignored.
+        /// File with the password. One newline at its end is ignored.
         file: PathBuf,
     },
     /// SASL EXTERNAL with a certificate.
@@ -64,12 +64,13 @@ pub enum FollowIdentity {
         /// Its key, in PEM form.
         key: PathBuf,
     },
-    /// SASL EXTERNAL as the user of this process.
+    /// SASL EXTERNAL over a local socket, as the user of this process.
     Socket,
 }
 
 impl FollowIdentity {
-    /// Returns the identity of a table with these keys, of which the files are those of password, certificate and key.
+    /// Returns the identity that these keys of a table describe. `files` are those of the password, the certificate and
+    /// the key.
     pub(super) fn of(
         url: &ServerUrl,
         bind_dn: Option<FromText<DnText>>,
@@ -94,7 +95,7 @@ impl FollowIdentity {
         }
     }
 
-    /// Returns the file with the secret.
+    /// Returns the file with the password or the private key.
     pub(crate) fn secret_file(&self) -> Option<&Path> {
         match self {
             FollowIdentity::Password { file, .. } => Some(file),
@@ -137,17 +138,17 @@ impl FollowSettings {
         FollowedTree { mapping: self.mapping.clone(), referral }
     }
 
-    /// Returns a name of the copy for figures and messages.
+    /// Returns the name of the copy in metrics and messages.
     pub(crate) fn name(&self) -> String {
         format!("{} to {}", self.url, self.base())
     }
 
-    /// Returns the DN there of the entry at and below which entries are copied.
+    /// Returns the base DN of the tree at that server.
     pub(crate) fn source_base(&self) -> &str {
         &self.mapping.bases.0
     }
 
-    /// Returns the DN of the entry here that stands for it.
+    /// Returns the base DN of the copy in this server.
     pub(crate) fn base(&self) -> &str {
         &self.mapping.bases.1
     }

@@ -1,4 +1,4 @@
-//! The table `[kerberos]`: acceptance of tickets, and the mapping of principals to users.
+//! The table `[kerberos]`: which tickets are accepted, and how principals are mapped to users.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use system::gss::{Acceptor, GssMechanism};
 use crate::config::ConfigError;
 use crate::config::values::FromText;
 
-/// First part of the principals of LDAP servers.
+/// First component of the service principals of LDAP servers.
 const SERVICE: &str = "ldap/";
 
 /// The table `[kerberos]`.
@@ -25,7 +25,7 @@ pub(crate) struct KerberosKeys {
     listeners: Option<Vec<FromText<ServerUrl>>>,
 }
 
-/// Kerberos settings as stated in the node file.
+/// Kerberos settings, as given in the node file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Stated {
     keytab: PathBuf,
@@ -45,7 +45,7 @@ pub struct KerberosRules {
 /// Mapping of a principal to a user.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mapped<'a> {
-    /// The user that has the principal as the value of this attribute.
+    /// The user whose entry has the principal as a value of this attribute.
     Attribute(&'a str),
     /// The user with this name.
     Name(&'a str),
@@ -57,7 +57,7 @@ impl KerberosRules {
         &self.stated.keytab
     }
 
-    /// Whether a listener of this URL offers it; `None` is the socket in the data directory.
+    /// Returns true if a listener with this URL offers Kerberos; `None` is the socket in the data directory.
     pub(crate) fn are_for(&self, listener: Option<&ServerUrl>) -> bool {
         let listeners = self.stated.listeners.as_ref();
         listeners.is_none_or(|listeners| listener.is_some_and(|url| listeners.contains(url)))
@@ -82,7 +82,7 @@ impl KerberosRules {
 
 impl Stated {
     fn mapped<'a>(&'a self, client: &'a str, service: &str) -> Result<Mapped<'a>, String> {
-        // A keytab may also have keys of other services, whose tickets are not for this server.
+        // The keytab may contain keys of other services; tickets for those are refused.
         if self.principal.is_none() && !service.starts_with(SERVICE) {
             return Err(format!("its ticket is for {service:?}, which is no {SERVICE} principal"));
         }
@@ -102,7 +102,7 @@ impl Stated {
 }
 
 impl PartialEq for KerberosRules {
-    /// Keys are looked up in the keytab for each ticket, so only the stated settings can differ.
+    /// The keytab is read again for each ticket, so only the stated settings can differ.
     fn eq(&self, other: &KerberosRules) -> bool {
         self.stated == other.stated
     }
@@ -131,7 +131,8 @@ pub(super) fn kerberos_rules(table: KerberosKeys) -> Result<Option<Arc<KerberosR
             .map(Arc::new)
             .map_err(|error| ConfigError::Keytab { file: keytab.clone(), what: error.to_string() })
     };
-    // Its error describes the keytab; that of SPNEGO only reports that there is no mechanism to negotiate.
+    // Opened first because its error describes the keytab. The error of SPNEGO reports only that there is no mechanism
+    // to negotiate.
     let kerberos = open(GssMechanism::Kerberos)?;
     let negotiating = open(GssMechanism::Spnego)?;
     let stated = Stated { keytab, principal, realms, attribute, listeners };

@@ -1,5 +1,5 @@
-//! The tables `[[limit]]`: limits for some clients. The first table that applies to a client and states a limit decides
-//! that limit.
+//! The tables `[[limit]]`: limits for some clients. For each limit, the first table that applies to the client and
+//! states it decides.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -16,9 +16,9 @@ use crate::config::values::DnText;
 /// A table `[[limit]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitTable {
-    /// Clients that it applies to.
+    /// Clients that the table applies to.
     pub who: Arc<[LimitedWho]>,
-    /// Limits that it states.
+    /// Limits that the table states.
     pub limits: StatedLimits,
 }
 
@@ -39,24 +39,24 @@ pub enum LimitedWho {
     Listener(ServerUrl),
 }
 
-/// Limits of a client; `None` is not stated.
+/// Limits of a client; `None` if the limit is not stated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StatedLimits {
-    /// Limits of its searches.
+    /// Limits on searches.
     pub search: AskerLimits,
-    /// Unanswered requests of one connection.
+    /// Maximum number of unanswered requests of one connection.
     pub outstanding: Option<usize>,
-    /// Octets of a message.
+    /// Maximum size of a message, in octets.
     pub message_size: Option<usize>,
-    /// Silence after which a connection is closed; zero is never.
+    /// Idle time after which a connection is closed; zero for never.
     pub idle: Option<Duration>,
-    /// Unsent bytes of answers of one connection.
+    /// Maximum size of unsent responses of one connection, in octets.
     pub slow_reader_bytes: Option<usize>,
     /// Limit on the number of connections.
     pub connections: Option<ConnectionsLimit>,
 }
 
-/// Limit on the connections of all clients of a table together.
+/// Limit on the total number of connections of all clients that a table applies to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionsLimit {
     /// Maximum number of connections.
@@ -65,7 +65,7 @@ pub struct ConnectionsLimit {
     pub who: Arc<[LimitedWho]>,
 }
 
-/// Error of a text that names no clients of a limit table.
+/// Error of a text that does not describe clients of a table `[[limit]]`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "\"{text}\": write anonymous, users, a DN, members of and a DN, network and such as 10.0.0.0/8, or listener and \
@@ -118,7 +118,7 @@ impl fmt::Display for LimitedWho {
 }
 
 impl fmt::Display for ConnectionsLimit {
-    /// Writes the text for the log about an excess connection.
+    /// Writes the part of a log message about a connection that exceeds the limit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the table [[limit]] for ")?;
         for (index, who) in self.who.iter().enumerate() {
@@ -129,7 +129,7 @@ impl fmt::Display for ConnectionsLimit {
 }
 
 impl LimitedWho {
-    /// Whether this includes the client; `is_named` decides about entries and groups.
+    /// Returns true if this includes the client. `is_named` decides for entries and groups.
     pub(crate) fn is(&self, client: &LimitedClient<'_>, is_named: impl Fn(&str, bool) -> bool) -> bool {
         match self {
             LimitedWho::Anonymous => client.is_anonymous,
@@ -145,7 +145,7 @@ impl LimitedWho {
 }
 
 impl StatedLimits {
-    /// Adds limits that `others` state and these do not.
+    /// Copies from `others` each limit that is not stated here.
     pub(crate) fn fill_up(&mut self, others: &StatedLimits) {
         let search = &mut self.search;
         search.size = search.size.or(others.search.size);

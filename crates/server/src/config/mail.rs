@@ -1,4 +1,4 @@
-//! Mail by which users who forgot their password set another: the table `[mail]` of the node file.
+//! Mail to users who forgot their password, with a link to set a new one: the table `[mail]` of the node file.
 
 use std::path::PathBuf;
 
@@ -8,24 +8,24 @@ use serde::Deserialize;
 use super::{ConfigError, Secret, is_this_machine, read_password};
 use crate::limits::mail::{LINK_MINUTES, LINK_MINUTES_MAX, LINK_MINUTES_MIN};
 
-/// Server for mail, and what the links in mails are.
+/// Mail server, and properties of the links in mails.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MailSettings {
     /// Host of the SMTP server.
     pub host: String,
-    /// Its port.
+    /// Port of the SMTP server.
     pub port: u16,
-    /// Protection of the connection to it.
+    /// Protection of the connection to the server.
     pub tls: MailTls,
-    /// Authorities that sign its certificate, in PEM form; `None` are those of the system.
+    /// Authorities that sign the server's certificate, in PEM form; `None` for those of the system.
     pub authorities: Option<PathBuf>,
-    /// Sender of the mails.
+    /// Sender address of the mails.
     pub sender: Mailbox,
-    /// User name and password at the server.
+    /// User name and password for the SMTP server.
     pub credentials: Option<(String, Secret)>,
-    /// File of these.
+    /// File that contains the user name and password.
     pub credentials_file: Option<PathBuf>,
-    /// Public address of the console, with a slash at its end.
+    /// Public URL of the console, with a trailing slash.
     pub console_url: String,
     /// Minutes for which a link is valid.
     pub link_minutes: u32,
@@ -35,12 +35,12 @@ pub struct MailSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum MailTls {
-    /// The client must succeed with STARTTLS (RFC 3207) before anything else.
+    /// STARTTLS (RFC 3207), which must succeed before any other command.
     #[default]
     StartTls,
     /// TLS from the first octet (RFC 8314).
     Implicit,
-    /// None: only on this machine.
+    /// No protection: only for a server on this machine.
     None,
 }
 
@@ -63,7 +63,7 @@ impl MailKeys {
         [&mut self.authorities, &mut self.credentials_file].into_iter().flatten()
     }
 
-    /// Returns the settings of the table, if the file has one. The links lead to the console.
+    /// Returns the settings. `has_console` is required, because the links lead to the console.
     pub(super) fn settings(self, has_console: bool) -> Result<MailSettings, ConfigError> {
         let idle = |needs| ConfigError::Idle { table: "mail", needs };
         let wrong = |text: String| Err(ConfigError::Mail(text));
@@ -123,7 +123,7 @@ impl MailKeys {
     }
 }
 
-/// Splits the content of the file into the line of the user name and that of the password.
+/// Splits the content of the credentials file into user name and password, which are on separate lines.
 fn credentials(content: &Secret) -> Result<(String, Secret), ConfigError> {
     let wrong = || {
         ConfigError::Mail("credentials_file: a line with the user name, then one with the password".into())
@@ -136,7 +136,7 @@ fn credentials(content: &Secret) -> Result<(String, Secret), ConfigError> {
     Ok((user.to_owned(), Secret(password.as_bytes().to_vec())))
 }
 
-/// Whether a URL without its scheme is of this machine.
+/// Returns true if a URL, given without its scheme, names this machine.
 fn is_local_url(rest: &str) -> bool {
     let authority = rest.split('/').next().unwrap_or_default();
     let host = match authority.rsplit_once(':') {

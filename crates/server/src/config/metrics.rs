@@ -1,4 +1,4 @@
-//! Address and clients of the metrics: the table `[metrics]` of the node file.
+//! Address and access token of the metrics: the table `[metrics]` of the node file.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -12,11 +12,11 @@ use super::{ConfigError, Secret, read_password};
 pub struct MetricsSettings {
     /// Address to listen on.
     pub listen: SocketAddr,
-    /// Whether it uses TLS, with the server's certificate.
+    /// Whether the listener uses TLS, with the server's certificate.
     pub tls: bool,
     /// Token that clients must send.
     pub token: Option<Secret>,
-    /// File of the token.
+    /// File that contains the token.
     pub token_file: Option<PathBuf>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct MetricsKeys {
 }
 
 impl MetricsSettings {
-    /// Returns the settings of the table; without an address there is no listener.
+    /// Returns the settings. Without an address there is no listener.
     pub(super) fn of(table: MetricsKeys) -> Result<Option<MetricsSettings>, ConfigError> {
         let MetricsKeys { listen, tls, token_file } = table;
         let Some(listen) = listen else {
@@ -52,7 +52,7 @@ impl MetricsSettings {
         Ok(Some(MetricsSettings { listen, tls, token, token_file }))
     }
 
-    /// Returns the URL of the metrics, listening on this address.
+    /// Returns the URL of the metrics if the listener is bound to this address.
     pub(crate) fn url(&self, address: SocketAddr) -> String {
         format!("{}://{address}/metrics", if self.tls { "https" } else { "http" })
     }

@@ -1,11 +1,12 @@
-//! Messages for mistakes in the keys of files: the nearest key that exists, and lists that were written as one text.
+//! Messages about mistakes in the keys of files: proposals for misspelt keys, and hints for lists that were written as
+//! one string.
 
-/// Similarity, from 0 to 1, from which a key is taken for a misspelt one.
+/// Minimum similarity, from 0 to 1, of a misspelt key to the key that is proposed.
 const SIMILARITY_MIN: f64 = 0.7;
 
-/// Returns the known key that is most similar to this one, if one is similar at all.
+/// Returns the known key that is most similar to `key`, if any is similar enough.
 pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // A key may also be written without its table, or in another one.
+    // The key may lack its table or be in a wrong one, so only the last component is compared.
     let last = |name: &'a str| name.rsplit('.').next().unwrap_or(name);
     let own = key.rsplit('.').next().unwrap_or(key);
     let similarity = |name| f64::max(strsim::jaro_winkler(key, name), strsim::jaro_winkler(own, last(name)));
@@ -14,7 +15,7 @@ pub fn nearest<'a>(key: &str, known: impl IntoIterator<Item = &'a str>) -> Optio
     (best.0 >= SIMILARITY_MIN).then_some(best.1)
 }
 
-/// Returns the message about a key of the node file, from that of the TOML library.
+/// Returns the message about a key of the node file, based on the message of the TOML library.
 pub(super) fn explained(key: &str, message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown field `")
         && let Some((unknown, known)) = rest.split_once('`')

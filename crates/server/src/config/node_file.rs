@@ -1,4 +1,4 @@
-//! The node file: its keys, and errors with their lines.
+//! The node file: its keys, and errors with line numbers.
 
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -102,7 +102,7 @@ pub(crate) struct OauthKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListenerKeys {
-    /// Present in every file without problems.
+    /// Required; `None` only in a file with problems, which are reported.
     pub(crate) url: Option<FromText<ServerUrl>>,
     pub(crate) name: Option<FromText<ListenerName>>,
     pub(crate) tls_needed_for: Option<FromText<TlsNeed>>,
@@ -114,7 +114,7 @@ pub(crate) struct ListenerKeys {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LimitTableKeys {
-    /// Present in every file without problems.
+    /// Required; `None` only in a file with problems, which are reported.
     #[serde(rename = "for")]
     who: Option<Vec<FromText<LimitedWho>>>,
     size: Option<u32>,
@@ -185,7 +185,7 @@ pub(crate) struct TlsKeys {
     pub(crate) needed_for: Option<FromText<TlsNeed>>,
 }
 
-/// Whether this is a key of the node file; keys of the table `[limits]` have its name as prefix.
+/// Returns true if this is a key of the node file. Keys of the table `[limits]` are written with the prefix `limits.`.
 pub(crate) fn is_node_key(name: &str) -> bool {
     match name.strip_prefix("limits.") {
         Some(key) => keys_of::<LimitKeys>().contains(&key),
@@ -193,10 +193,10 @@ pub(crate) fn is_node_key(name: &str) -> bool {
     }
 }
 
-/// Returns the keys of a table: serde passes the names of the expected fields to the deserializer.
+/// Returns the keys of a table, which serde passes to the deserializer as the names of the expected fields.
 fn keys_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut keys: &[&str] = &[];
-    // The deserializer returns no value.
+    // The deserializer always fails; only the names count.
     let _ = T::deserialize(FieldNames(&mut keys));
     keys
 }
@@ -238,8 +238,8 @@ impl NodeFile {
         NodeFile::parse(&text, path)
     }
 
-    /// Reads the text of a node file. Relative paths in it start at the file's own directory, so that it means the same
-    /// wherever the server is started.
+    /// Reads the text of a node file. Relative paths in it are resolved against the folder of the file, not against the
+    /// working directory.
     pub(crate) fn parse(text: &str, path: &Path) -> Result<NodeFile, ConfigError> {
         let error_at =
             |offset, what| ConfigError::File { file: path.to_owned(), line: line_of(text, offset), what };
@@ -249,7 +249,7 @@ impl NodeFile {
             Ok(file) if problems.is_empty() => file,
             Ok(_) => NodeFile::default(),
             Err(error) => {
-                // A text that is not TOML has no keys to check.
+                // If the text is not TOML, `problems` has found none.
                 if problems.is_empty() {
                     problems.push((error.span().map_or(0, |span| span.start), error.message().to_owned()));
                 }
@@ -293,8 +293,8 @@ impl NodeFile {
     }
 }
 
-/// Returns all problems with the keys of a file, each with its offset in octets. Returns none if the text is not TOML
-/// at all: reading the file reports that.
+/// Returns all problems with the keys of a file, each with its offset in octets. A text that is not TOML has none:
+/// reading the file reports that error.
 fn problems(text: &str) -> Vec<(usize, String)> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let mut problems = Vec::new();
@@ -338,7 +338,7 @@ fn problems_within(text: &str, name: &str, table: &str, inner: &DeTable<'_>) -> 
     inner.iter().flat_map(problem).collect()
 }
 
-/// Returns the problem with the value of one key, which is read as the only one of a file.
+/// Returns the problem with the value of one key. Checks it by reading a file with this key alone.
 fn problem(
     text: &str,
     name: &str,
@@ -373,7 +373,7 @@ pub(super) fn line_of(text: &str, offset: usize) -> usize {
     1 + text.bytes().take(offset).filter(|&byte| byte == b'\n').count()
 }
 
-/// Returns the valid values of a list; reports the problems with the others, with their offsets in octets.
+/// Returns the valid values of a list. Reports the problem with each of the others, with its offset in octets.
 fn parse_list<T: FromStr<Err: Display>>(
     list: Option<&[Spanned<String>]>,
     mut report: impl FnMut(usize, String),
@@ -417,7 +417,7 @@ mod tests {
             ("traces", keys_of::<TraceKeys>()),
         ];
         for key in keys_of::<NodeFile>() {
-            // The page explains the keys of tables.
+            // A table is explained key by key.
             let keys = match tables.iter().find(|(table, _)| table == key) {
                 Some((_, keys)) => keys.iter().map(|inner| format!("`{key}.{inner}`")).collect(),
                 None => vec![format!("`{key}`")],
@@ -427,7 +427,8 @@ mod tests {
                 assert!(page.contains(&key), "{key}");
             }
         }
-        // The page explains no other key: messages and pages are compared with it (`house settings`).
+        // Conversely, the page explains no key that does not exist. Messages and pages are compared with it (`house
+        // settings`).
         let heads = page.lines().filter_map(|line| line.strip_prefix("- `")?.split_once("`"));
         for (table, name) in heads.filter_map(|(key, _)| key.split_once('.')) {
             let is_key = tables.iter().any(|(of, keys)| *of == table && keys.contains(&name));
@@ -486,7 +487,7 @@ mod tests {
         let errors = NodeFile::parse(text, Path::new("node.toml")).unwrap_err().to_string();
         let lines: Vec<_> = errors.split("\npando: ").map(|line| line.split(':').nth(1).unwrap()).collect();
         assert_eq!(lines, ["1", "2", "3", "3", "4", "6", "7", "9"], "{errors}");
-        // A former key of the node file that is now a setting of the directory.
+        // A key of earlier node files that is now a setting of the directory.
         check("\nsuffixes = [\"o=x\"]\n", 2, "suffixes is a setting of the directory");
         check("threads = 1\nanonymous_read = true\n", 2, "`pando apply FILE`");
         check(

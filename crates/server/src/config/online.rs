@@ -23,70 +23,72 @@ use crate::limits;
 /// Settings of connections that a reload applies at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OnlineSettings {
-    /// Connections open at a time.
+    /// Maximum number of open connections.
     pub connections_max: usize,
-    /// Connections of one address, once half of all are in use; `None` is an eighth of all.
+    /// Maximum number of connections from one address once half of `connections_max` are open; `None` for an eighth of
+    /// `connections_max`.
     pub connections_per_address_max: Option<usize>,
-    /// New connections of one address within a second; `None` is any number.
+    /// Maximum number of new connections from one address per second; `None` for any number.
     pub connects_per_second_max: Option<usize>,
-    /// Unanswered requests of one connection.
+    /// Maximum number of unanswered requests of one connection.
     pub outstanding_max: usize,
-    /// Searches that listen for changes.
+    /// Limits on persistent searches.
     pub persistent_searches: PersistentSearchLimits,
-    /// Bytes of a message on a connection that has bound.
+    /// Maximum size of a message on a connection that has bound, in octets.
     pub message_size_max: usize,
-    /// Bytes of a message on a connection that has not.
+    /// Maximum size of a message on a connection that has not bound, in octets.
     pub message_size_unauthenticated_max: usize,
-    /// Silence after which a connection without anything outstanding is closed; `None` is never.
+    /// Idle time after which a connection without outstanding operations is closed; `None` for never.
     pub idle_timeout: Option<Duration>,
-    /// Time after which a transaction is aborted that its client has not ended; `None` is never.
+    /// Time after which a transaction is aborted if its client has not ended it; `None` for never.
     pub transaction_timeout: Option<Duration>,
-    /// Time within which a new connection has to send its first request; `None` is any.
+    /// Time within which a new connection must send its first request; `None` for no limit.
     pub first_request_timeout: Option<Duration>,
-    /// Time for which a verified password is cached; `None` is not at all.
+    /// Time for which a verified password is cached; `None` for no cache.
     pub bind_cache: Option<Duration>,
-    /// Limits for some clients.
+    /// The tables `[[limit]]`, with limits for some clients.
     pub limits: Vec<LimitTable>,
-    /// Addresses that the server listens on, in the order of `listeners`.
+    /// Addresses that the server listens on, in the same order as `listeners`.
     pub(crate) listen: Vec<ServerUrl>,
-    /// The networks whose clients have neither timeout.
+    /// Networks whose clients have neither an idle timeout nor a limit on the first request.
     pub trusted_networks: Vec<IpNet>,
-    /// The networks of proxies, whose connections begin with a header that names the client.
+    /// Networks of proxies. Connections from them begin with a header that names the client.
     pub proxy_networks: Vec<IpNet>,
     /// Whether to log a line per operation.
     pub log_operations: bool,
-    /// Operations to log because they are slow; `None` logs none for that reason.
+    /// Threshold above which operations are logged as slow; `None` logs no slow operations.
     pub slow: Option<SlowRule>,
-    /// Rules for listeners without their own.
+    /// Rules of listeners that state none of their own.
     pub usual: ListenerRules,
     /// Rules of each listener, in the order of [`Config::listen`](crate::config::Config::listen). The list may be
     /// shorter if the last listeners have the usual rules.
     pub listeners: Vec<ListenerRules>,
-    /// Rules of listeners as the file states them.
+    /// Rules of listeners, as stated in the node file.
     pub stated: Vec<(ServerUrl, ListenerRules)>,
-    /// Requirements on tokens with which clients bind; `None` accepts none.
+    /// Requirements on tokens that clients bind with; `None` accepts no tokens.
     pub token_rules: Option<Arc<TokenRules>>,
-    /// The file of the keys that verify those tokens.
+    /// File of the keys that verify these tokens.
     pub(crate) token_key_file: Option<PathBuf>,
-    /// Rules for Kerberos tickets; `None` accepts none.
+    /// Rules for Kerberos tickets; `None` accepts no tickets.
     pub kerberos: Option<Arc<KerberosRules>>,
 }
 
-/// Operations to log as slow.
+/// Choice of the operations that are logged as slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlowRule {
-    /// Shortest duration.
+    /// Duration from which an operation is slow.
     pub threshold: Duration,
-    /// Whether lines contain the values of filters.
+    /// Whether log lines contain the values of filters.
     pub shows_values: bool,
 }
 
-/// Limits on the number of searches that listen for changes.
+/// Limits on the number of persistent searches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PersistentSearchLimits {
-    /// Maximum number of all such searches.
+    /// Maximum number of persistent searches in total.
     pub count_max: usize,
-    /// Maximum number for one identity and for one source, once half of all are in use; `None` is an eighth of all.
+    /// Maximum number of persistent searches of one identity and of one source, once half of `count_max` are in use;
+    /// `None` for an eighth of `count_max`.
     pub share_max: Option<usize>,
 }
 
@@ -124,7 +126,8 @@ impl Default for OnlineSettings {
 }
 
 impl OnlineSettings {
-    /// Takes the settings from the node file; the rules of the listeners are not found yet.
+    /// Takes the settings from the node file. Call [`find_rules`](OnlineSettings::find_rules) for the rules of each
+    /// listener.
     pub(super) fn of(file: &mut NodeFile, logs_operations: bool) -> Result<OnlineSettings, ConfigError> {
         let usual = ListenerRules::default().with(ListenerKeys {
             url: None,
@@ -176,7 +179,7 @@ impl OnlineSettings {
         })
     }
 
-    /// Whether operations are described when they begin, for the log.
+    /// Returns true if the log needs a description of each operation from its beginning.
     #[inline]
     pub(crate) fn describes_operations(&self) -> bool {
         self.log_operations | self.slow.is_some()
@@ -188,7 +191,7 @@ impl OnlineSettings {
         self.listeners.get(usize::from(listener.0)).unwrap_or(&self.usual)
     }
 
-    /// Returns the name of a connection's listener: that of the node file, or the scheme of its URL.
+    /// Returns the name of a connection's listener: the name in the node file, or else the scheme of its URL.
     pub(crate) fn listener_name(&self, listener: ListenerIndex) -> ListenerName {
         let stated = self.rules(listener).name;
         stated.unwrap_or_else(|| match self.listen.get(usize::from(listener.0)) {
@@ -199,8 +202,8 @@ impl OnlineSettings {
         })
     }
 
-    /// Returns the limits that tables set for a client; `None` if none applies. `is_named` decides whether the client
-    /// is the user of an entry, or with `true` a member of a group.
+    /// Returns the limits that tables set for a client; `None` if no table applies. `is_named` decides whether the
+    /// client is the user of an entry or, with `true`, a member of a group.
     pub(crate) fn limits_of(
         &self,
         address: Option<IpAddr>,
@@ -219,7 +222,8 @@ impl OnlineSettings {
         found
     }
 
-    /// Finds the rules of each present listener. After a reload the listeners are still those of the start.
+    /// Finds the rules of each open listener. A reload opens and closes no listeners, so `listen` holds those of the
+    /// start.
     pub(crate) fn find_rules(&mut self, listen: &[ServerUrl]) {
         let stated = |url: &ServerUrl| self.stated.iter().find(|(stated, _)| stated == url);
         let rules = |url| stated(url).map_or_else(|| self.usual.clone(), |(_, rules)| rules.clone());
@@ -227,12 +231,12 @@ impl OnlineSettings {
         self.listen = listen.to_vec();
     }
 
-    /// Whether a client of this address has no timeouts for silence.
+    /// Returns true if clients with this address have no idle timeouts.
     pub(crate) fn trusts(&self, address: IpAddr) -> bool {
         is_in(address, &self.trusted_networks)
     }
 
-    /// Whether a connection from this address begins with a proxy header.
+    /// Returns true if connections from this address begin with a proxy header.
     pub(crate) fn is_proxy(&self, address: IpAddr) -> bool {
         is_in(address, &self.proxy_networks)
     }
@@ -243,11 +247,11 @@ impl OnlineSettings {
 pub struct ListenerRules {
     /// Name of the listener in access rules; `None` uses the scheme of its URL.
     pub name: Option<ListenerName>,
-    /// The networks whose clients need no TLS.
+    /// Networks whose clients need no TLS.
     pub clear_networks: Vec<IpNet>,
-    /// Uses for which the other clients need TLS.
+    /// Uses for which clients of other networks need TLS.
     pub tls_needed_for: TlsNeed,
-    /// The weakest bind that is accepted.
+    /// The weakest accepted bind method.
     pub weakest_bind: BindStrength,
 }
 
@@ -263,12 +267,12 @@ impl Default for ListenerRules {
 }
 
 impl ListenerRules {
-    /// Whether a client of this address needs no TLS.
+    /// Returns true if a client with this address needs no TLS.
     pub(crate) fn allow_clear(&self, address: IpAddr) -> bool {
         is_in(address, &self.clear_networks)
     }
 
-    /// Returns these rules with the changes that a listener states.
+    /// Returns these rules, overridden by those that the listener states.
     pub(super) fn with(&self, keys: ListenerKeys) -> ListenerRules {
         ListenerRules {
             name: keys.name.map(|name| name.0),
@@ -279,19 +283,19 @@ impl ListenerRules {
     }
 }
 
-/// A connection's listener: its place in [`Config::listen`](crate::config::Config::listen).
+/// Listener of a connection: its index in [`Config::listen`](crate::config::Config::listen).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ListenerIndex(pub(crate) u8);
 
 impl ListenerIndex {
-    /// The socket in the data directory, for which there is no setting.
+    /// The socket in the data directory, which no setting names.
     pub(crate) const DATA_DIRECTORY: ListenerIndex = ListenerIndex(u8::MAX);
 
-    /// The console, through which clients of its HTTP listener reach the directory.
+    /// The console: requests that arrive by its HTTP listener.
     pub(crate) const CONSOLE: ListenerIndex = ListenerIndex(u8::MAX - 1);
 }
 
-/// Returns a timeout of the node file, in which 0 means none.
+/// Returns a timeout of the node file, in which 0 means no timeout.
 fn timeout(seconds: Option<u64>, default: Duration) -> Option<Duration> {
     let timeout = seconds.map_or(default, Duration::from_secs);
     (timeout > Duration::ZERO).then_some(timeout)
@@ -302,7 +306,7 @@ fn is_in(address: IpAddr, networks: &[IpNet]) -> bool {
     networks.iter().any(|network| network.contains(&address))
 }
 
-/// Returns the networks that are exempt by default: this machine.
+/// Returns the networks that are exempt by default: the addresses of this machine.
 fn this_machine() -> Vec<IpNet> {
     let loopback = [IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST)];
     loopback.into_iter().zip([8, 128]).filter_map(|(address, size)| IpNet::new(address, size).ok()).collect()

@@ -1,4 +1,4 @@
-//! The table `[pass_through]`: the service that verifies passwords kept elsewhere.
+//! The table `[pass_through]`: the service that verifies passwords stored elsewhere.
 
 use std::fmt;
 use std::num::NonZeroUsize;
@@ -30,23 +30,23 @@ pub struct PassThroughSettings {
     pub verifier: Verifier,
     /// Timeout of each step of a verification.
     pub timeout_seconds: u64,
-    /// Number of verifications at a time.
+    /// Maximum number of concurrent verifications.
     pub threads: usize,
 }
 
 /// Service that verifies passwords.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verifier {
-    /// An LDAP server, by a bind there.
+    /// An LDAP server, which verifies a password by a bind.
     Ldap {
         /// URL of the server.
         server: ServerUrl,
-        /// Authorities that sign its certificate, in PEM form; `None` only for a socket of the file system.
+        /// Authorities that sign the server's certificate, in PEM form; `None` only for a local socket.
         authorities: Option<PathBuf>,
     },
     /// The daemon of Cyrus SASL on this machine, which uses PAM or another configured method.
     Saslauthd {
-        /// Its socket, `mux` in its folder.
+        /// Path of the socket, `mux` in the daemon's folder.
         socket: PathBuf,
         /// Service name that identifies this server to the daemon and to PAM.
         service: String,
@@ -54,7 +54,7 @@ pub enum Verifier {
 }
 
 impl Verifier {
-    /// Returns the file of the authorities.
+    /// Returns the file of the authorities that sign the server's certificate.
     pub(crate) fn authorities(&self) -> Option<&Path> {
         match self {
             Verifier::Ldap { authorities, .. } => authorities.as_deref(),

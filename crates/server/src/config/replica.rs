@@ -10,7 +10,7 @@ use crate::config::follow::FollowIdentity;
 use crate::config::source_keys::source_table;
 use crate::config::values::{DnText, FromText};
 
-/// Longest name of a replica.
+/// Maximum length of a replica's name, in octets.
 const NAME_BYTES_MAX: usize = 64;
 
 source_table! {
@@ -27,11 +27,11 @@ source_table! {
 pub struct ReplicaSettings {
     /// URL of the supplier.
     pub supplier: ServerUrl,
-    /// Name of this replica in the supplier's figures.
+    /// Name of this replica in the supplier's metrics.
     pub name: String,
     /// Identity to bind as.
     pub identity: FollowIdentity,
-    /// Authorities that sign the supplier's certificate, in PEM form. `None` only for this machine.
+    /// Authorities that sign the supplier's certificate, in PEM form. `None` only if the supplier is on this machine.
     pub authorities: Option<PathBuf>,
     /// Age of the data above which reads are refused; `None` for no limit.
     pub read_age: Option<Duration>,

@@ -1,4 +1,4 @@
-//! Account that the process runs as after it has taken the privileged ports.
+//! Account that the process runs as after it has bound the privileged ports.
 
 use crate::config::ConfigError;
 

@@ -1,8 +1,9 @@
 //! The text of a settings file: TOML with the keys of [`GENERAL`], `suffixes`, `schema_files`, and the tables
 //! `[indexes]` and `[schema]`.
 //!
-//! It is read as a tree in which every item keeps its position, so that problems found later, in the schema or in the
-//! directory, are reported with their lines. All problems are reported, not only the first. No text causes a panic.
+//! The text is read as a tree in which every item has its position, so that problems found later, in the schema or in
+//! the directory, are reported with line numbers. All problems are reported, not only the first. No text causes a
+//! panic.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,10 +17,10 @@ use toml::de::{DeTable, DeValue};
 use crate::config::mistakes::nearest;
 use crate::config::node_file::{is_node_key, line_of};
 
-/// Longest text that is accepted, in octets.
+/// Maximum size of an accepted text, in octets.
 pub const TEXT_SIZE_MAX: usize = 8 << 20;
 
-/// Settings read from a text, with their lines.
+/// Settings read from a text, with their line numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsText {
     /// The settings, as stated.
@@ -27,35 +28,38 @@ pub struct SettingsText {
     lines: BTreeMap<SettingPath, usize>,
 }
 
-/// Problem in a text, with its line.
+/// Problem in a text, with its line number.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct TextProblem {
     /// The line, counted from 1.
     pub line: usize,
-    /// Description of the problem, and of valid input.
+    /// Description of the problem and of valid input.
     pub what: String,
-    /// Schema text of a file that has the problem, and the line in that file.
+    /// Name of the schema file that has the problem, and the line in that file.
     pub in_schema: Option<(String, usize)>,
 }
 
-/// Returns the schema texts of a path, each with its name in the settings, or the reason why it cannot.
+/// Function that reads the schema texts at a path. Returns each with its name in the settings, or the reason why the
+/// path cannot be read.
 pub type ReadSchema<'r> = dyn FnMut(&str) -> Result<Vec<(String, String)>, String> + 'r;
 
 impl SettingsText {
-    /// Whether the text states the suffixes; otherwise the default applies.
+    /// Returns true if the text states the suffixes; otherwise the default applies.
     pub fn names_suffixes(&self) -> bool {
         self.lines.contains_key(&SettingPath::Key("suffixes".to_owned()))
     }
 
-    /// Returns name and line of the schema text that a place is in, unless the text stands in the settings file.
+    /// Returns name and line of the schema file that contains a place. Returns `None` if the schema text is part of the
+    /// settings file.
     fn schema_file(&self, place: &SettingPath) -> Option<(String, usize)> {
         let SettingPath::Line(key, line) = place else { return None };
         let is_inline = self.lines.contains_key(&SettingPath::Line(key.clone(), 1));
         key.strip_prefix("schema.").filter(|_| !is_inline).map(|name| (name.to_owned(), *line))
     }
 
-    /// Returns the line of a setting; if the text does not contain it, the line of its table, else the first line.
+    /// Returns the line of a setting. If the text does not contain the setting, returns the line of its table, or else
+    /// 1.
     pub fn line(&self, place: &SettingPath) -> usize {
         let line = |place: &SettingPath| self.lines.get(place).copied();
         if let Some(line) = line(place) {
@@ -67,7 +71,7 @@ impl SettingsText {
                 table.and_then(|table| line(&table)).unwrap_or(1)
             }
             SettingPath::Member(key, _) => self.line(&SettingPath::Key(key.clone())),
-            // The position of an inline text is that of its first line.
+            // The recorded position of an inline text is that of its first line.
             SettingPath::Line(key, number) => match line(&SettingPath::Line(key.clone(), 1)) {
                 Some(first) => first + number.saturating_sub(1),
                 None => self.line(&SettingPath::Key(key.clone())),
@@ -79,8 +83,8 @@ impl SettingsText {
 /// Reads the text of a settings file.
 ///
 /// # Errors
-/// All problems of the text itself: it is not TOML, or has unknown keys, invalid values, or settings that contradict
-/// each other. If only the last kind is left, [`directory::settings::check()`] reports it.
+/// All problems of the text: it is not TOML, or has unknown keys or invalid values. Only then are settings that
+/// contradict each other reported too; otherwise [`directory::settings::check()`] finds them.
 pub fn parse(text: &str, read_schema: &mut ReadSchema<'_>) -> Result<SettingsText, Vec<TextProblem>> {
     if text.len() > TEXT_SIZE_MAX {
         let what =
@@ -110,7 +114,7 @@ struct Reading<'t, 'r, 's> {
     text: &'t str,
     read: SettingsText,
     problems: Vec<TextProblem>,
-    /// Whether all schema texts were read.
+    /// Whether all schema texts could be read.
     has_schema: bool,
     read_schema: &'r mut ReadSchema<'s>,
 }
@@ -169,7 +173,7 @@ impl Reading<'_, '_, '_> {
             DeValue::Boolean(on) => Ok(SettingValue::Switch(*on)),
             DeValue::Integer(number) => match u64::from_str_radix(number.as_str(), number.radix()) {
                 Ok(number) => Ok(SettingValue::Number(number)),
-                // The setting reports the problem with it.
+                // The setting rejects the word with its own message.
                 Err(_) => Ok(SettingValue::Word(number.to_string())),
             },
             DeValue::String(word) => Ok(SettingValue::Word(word.to_string())),
@@ -187,7 +191,7 @@ impl Reading<'_, '_, '_> {
 
     fn indexes(&mut self, value: &Value<'_>) {
         let Some(table) = self.table("indexes", value) else { return };
-        // A table `[indexes]` states all indexes.
+        // The table `[indexes]` replaces all indexes.
         self.read.settings.indexes.clear();
         for (key, value) in table {
             let attribute = key.get_ref().to_string();
@@ -259,7 +263,7 @@ impl Reading<'_, '_, '_> {
         self.read.settings.schema.insert(name, text);
     }
 
-    /// Reads the texts of a list.
+    /// Reads a list of strings.
     fn texts(&mut self, key: &str, value: &Value<'_>, example: &str) -> Option<Vec<String>> {
         let DeValue::Array(members) = value.get_ref() else {
             let what = format!("{key} is a list of texts such as {example}, not {}", kind(value.get_ref()));
@@ -312,9 +316,9 @@ impl Reading<'_, '_, '_> {
         self.problem(key.span().start, what);
     }
 
-    /// Checks the settings that were read even if there are problems already, so that one run reports everything. A
-    /// value that could not be read has its default here, which contradicts nothing. Without the whole schema nothing
-    /// is checked, because names would be unknown only for that reason.
+    /// Checks the settings that could be read even if there are problems already, so that one run reports everything. A
+    /// value that could not be read has its default here, which contradicts nothing. If part of the schema is missing,
+    /// skips the check: it would report names as unknown that the missing part defines.
     fn check_rest(&mut self) {
         if self.problems.is_empty() || !self.has_schema {
             return;
@@ -340,7 +344,7 @@ impl Reading<'_, '_, '_> {
     }
 }
 
-/// Returns the offset of the first line of a text value: TOML drops a line end directly after three quotes.
+/// Returns the offset of the first line of a string value. TOML ignores a newline directly after three quotes.
 fn first_line_at(text: &str, start: usize) -> usize {
     let value = text.get(start..).unwrap_or_default();
     let rest = value.strip_prefix("'''").or_else(|| value.strip_prefix("\"\"\""));
@@ -351,7 +355,7 @@ fn first_line_at(text: &str, start: usize) -> usize {
     }
 }
 
-/// Returns the kind of a value, for messages.
+/// Returns the type of a TOML value, for messages.
 fn kind(value: &DeValue<'_>) -> String {
     match bare_kind(value) {
         kind @ "integer" => format!("an {kind}"),
@@ -383,7 +387,7 @@ pub fn write(settings: &DirectorySettings) -> String {
     text
 }
 
-/// Octets of members that a list has on one line.
+/// Maximum size of a list that is written on one line, in octets.
 const LINE_MAX: usize = 70;
 
 fn write_settings(settings: &DirectorySettings, text: &mut String) -> std::fmt::Result {
@@ -428,7 +432,7 @@ fn value_text(value: &SettingValue) -> String {
     }
 }
 
-/// Returns the text of a list; a long one has a line for each member.
+/// Returns a list as TOML. A long list has one member per line.
 fn list(words: &[String]) -> String {
     if words.len() > 1 && words.iter().map(String::len).sum::<usize>() > LINE_MAX {
         let lines: String = words.iter().map(|word| format!("  {},\n", quoted(word))).collect();
@@ -441,13 +445,13 @@ fn quoted(text: &str) -> String {
     toml::Value::String(text.to_owned()).to_string()
 }
 
-/// Returns the text of a key. A key must be on one line, unlike a value.
+/// Returns a key as TOML. Unlike a value, a key must be on one line.
 fn key_text(name: &str) -> String {
     let line = toml::Table::from_iter([(name.to_owned(), toml::Value::Boolean(true))]).to_string();
     line.trim_end().strip_suffix(" = true").unwrap_or_default().to_owned()
 }
 
-/// Returns a text of several lines: unchanged if TOML allows that, else with escapes.
+/// Returns a text of several lines as TOML: unchanged if TOML allows that, else with escapes.
 fn long_text(text: &str) -> String {
     let is_plain = |letter: char| letter == '\n' || letter == '\t' || !letter.is_control();
     if text.contains('\n') && !text.contains("'''") && !text.ends_with('\'') && text.chars().all(is_plain) {

@@ -1,6 +1,7 @@
-//! Keys that the tables `[follow]` and `[replica]` share: the identity at another server, and what proves its own.
+//! Keys that the tables `[follow]` and `[replica]` share: the identity to bind as at another server, and the
+//! authorities that sign that server's certificate.
 
-/// Declares the keys of a table: its own ones, and the shared ones.
+/// Declares the keys of a table: its own and the shared ones.
 macro_rules! source_table {
     ($(#[$of_table:meta])* $vis:vis struct $name:ident { $($(#[$of_key:meta])* $key:ident: $type:ty,)* }) => {
         $(#[$of_table])*
@@ -28,7 +29,7 @@ macro_rules! source_table {
                     .flatten()
             }
 
-            /// Returns the identity to bind as.
+            /// Returns the identity that the keys describe.
             fn identity(&self, url: &ServerUrl) -> Result<FollowIdentity, &'static str> {
                 let files = (self.password_file.clone(), self.certificate.clone(), self.key.clone());
                 FollowIdentity::of(url, self.bind_dn.clone(), files, self.authorities.is_some())

@@ -1,4 +1,4 @@
-//! Receiver and choice of traces: the table `[traces]` of the node file.
+//! Receiver of traces, and the operations that are traced: the table `[traces]` of the node file.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -13,13 +13,13 @@ use super::values::FromText;
 use super::{ConfigError, is_this_machine};
 use crate::limits::traces::TRACE_HEADER_FILE_BYTES_MAX;
 
-/// Share of the operations that are traced without regard to their duration, unless the table says otherwise.
+/// Default share of the operations that are traced regardless of their duration.
 const SAMPLE_RATIO: f64 = 0.01;
 
-/// Name of the service, unless the table says otherwise.
+/// Default name of the service.
 const SERVICE: &str = "pando";
 
-/// Receiver and choice of traces.
+/// Receiver of traces, and the operations that are traced.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceSettings {
     /// URL of the receiver.
@@ -28,7 +28,7 @@ pub struct TraceSettings {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     /// File with the headers.
     pub(crate) header_file: Option<PathBuf>,
-    /// Operations to trace without regard to their duration, out of 2^64.
+    /// Share of the operations that are traced regardless of their duration, as a fraction of 2^64.
     pub(crate) sampled: u64,
     /// Duration from which an operation is always traced; `None` for never.
     pub(crate) slow: Option<Duration>,
@@ -48,7 +48,7 @@ pub(crate) struct TraceKeys {
 }
 
 impl TraceSettings {
-    /// Returns the settings of the table; without an endpoint there are no traces.
+    /// Returns the settings. Without an endpoint there are no traces.
     ///
     /// # Errors
     /// Keys contradict each other, or the file of the headers cannot be used.
@@ -93,7 +93,7 @@ impl TraceSettings {
 }
 
 impl TraceSettings {
-    /// Returns the URL for messages: without its query, which may have a key.
+    /// Returns the URL for messages, without its query, which may contain a key.
     pub(crate) fn receiver(&self) -> String {
         let part = |part: Option<&str>| part.unwrap_or_default().to_owned();
         let authority = part(self.endpoint.authority().map(|authority| authority.as_str()));
@@ -101,7 +101,7 @@ impl TraceSettings {
     }
 }
 
-/// Returns the share of 2^64 that a ratio from 0 to 1 is.
+/// Converts a ratio from 0 to 1 to a fraction of 2^64.
 #[expect(
     clippy::cast_possible_truncation,
     reason = "a cast of a number beyond the range gives the largest one"
@@ -110,7 +110,7 @@ fn share_of(ratio: f64) -> u64 {
     (ratio * u64::MAX as f64) as u64
 }
 
-/// Reads a file with a header, `Name: value`, in each line.
+/// Reads a file with one header, `Name: value`, per line.
 fn read_headers(file: &Path) -> Result<Vec<(HeaderName, HeaderValue)>, ConfigError> {
     let mut text = String::new();
     File::open(file)

@@ -1,5 +1,5 @@
-//! Values of settings with a syntax of their own: DNs, log levels, versions and uses of TLS. Each is checked when it is
-//! read, from the command line or the node file.
+//! Types of settings with a syntax of their own: DNs, log levels, versions and uses of TLS. Each is checked when it is
+//! parsed from the command line or the node file.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ use serde::de::{MapAccess, SeqAccess, Visitor};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DnText(pub(crate) String);
 
-/// Error of a text that is not a DN, or is empty although an entry must be named.
+/// Error of a text that is not a DN, or is empty although an entry is required.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is no DN: {why}")]
 pub struct DnTextError {
@@ -23,7 +23,7 @@ pub struct DnTextError {
 }
 
 impl DnText {
-    /// Returns the text.
+    /// Returns the text of the DN.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -51,7 +51,7 @@ impl fmt::Display for DnText {
 /// Level of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
-    /// Failures that stop something from working.
+    /// Failures that prevent a function of the server.
     Error,
     /// Conditions that an operator should check.
     Warn,
@@ -83,13 +83,13 @@ impl FromStr for LogLevel {
     }
 }
 
-/// Form of the lines of the log.
+/// Format of the log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text for people.
     #[default]
     Text,
-    /// An object of JSON on each line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -123,10 +123,10 @@ pub enum TlsVersion {
 /// Uses for which clients need TLS, unless their network is exempt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TlsNeed {
-    /// Sending passwords.
+    /// Requests that contain a password.
     #[default]
     Passwords,
-    /// Everything except StartTLS.
+    /// All requests except StartTLS.
     Everything,
 }
 
@@ -144,11 +144,11 @@ impl FromStr for WeakestBind {
     }
 }
 
-/// The weakest bind that is accepted, as a word.
+/// The weakest accepted bind method, parsed from its word.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WeakestBind(pub(crate) BindStrength);
 
-/// Error of a text that is none of the words of a setting.
+/// Error of a text that is not one of the words of a setting.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\": choose {choices}")]
 pub struct ChoiceError {
@@ -162,7 +162,7 @@ impl ChoiceError {
     }
 }
 
-/// Returns the value of a word.
+/// Returns the value that a word stands for.
 pub(super) fn choose<T: Copy>(
     text: &str,
     choices: &'static str,
@@ -189,7 +189,7 @@ impl FromStr for TlsNeed {
     }
 }
 
-/// A setting of the clients of Kafka: its name and its value, written `name=value`.
+/// Setting of the Kafka clients, parsed from `name=value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KafkaProperty(pub(crate) (String, String));
 
@@ -201,7 +201,7 @@ pub(crate) enum SaslMechanism {
     ScramSha512,
 }
 
-/// Error of a text that names no mechanism.
+/// Error of a text that is not the name of a mechanism.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\": write PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512")]
 pub(crate) struct SaslMechanismError(String);
@@ -241,13 +241,13 @@ impl FromStr for KafkaProperty {
             Some((name, value)) if !name.trim().is_empty() => {
                 Ok(KafkaProperty((name.trim().to_owned(), value.trim().to_owned())))
             }
-            // The error omits the value: it may be a password.
+            // The error omits the value, which may be a password.
             _ => Err(KafkaPropertyError(text.split('=').next().unwrap_or_default().to_owned())),
         }
     }
 }
 
-/// A value that is text in a node file and is parsed by [`FromStr`].
+/// A value that is a string in a node file and is parsed by [`FromStr`].
 #[derive(Clone, Debug)]
 pub struct FromText<T>(pub T);
 
@@ -258,7 +258,7 @@ impl<'de, T: FromStr<Err: fmt::Display>> Deserialize<'de> for FromText<T> {
     }
 }
 
-/// Tables of the same kind, written as one table or as an array of tables.
+/// One or several tables of the same kind: a table or an array of tables.
 #[derive(Clone, Debug)]
 pub(crate) struct OneOrMore<T>(pub(crate) Vec<T>);
 
