@@ -111,10 +111,10 @@ const PRINTED: [(&str, &str); 11] = [
     ("pandoScramKeys", "keys for SCRAM"),
 ];
 
-/// Size of a TOTP secret in octets: that of its hash (RFC 4226 section 4, R6).
+/// Size of a TOTP secret in octets: the output size of its hash, SHA-1 (RFC 4226 section 4, R6).
 const TOTP_SECRET_SIZE: usize = 20;
 
-/// Value of pwdAccountLockedTime for a lock without end (draft-behera-ldap-password-policy section 5.3.3).
+/// Value of pwdAccountLockedTime for a lock that never expires (draft-behera-ldap-password-policy section 5.3.3).
 const LOCKED_FOR_GOOD: &str = "000001010000Z";
 
 pub(crate) fn run(arguments: &AccountArguments) -> ExitCode {
@@ -168,7 +168,7 @@ fn show(connection: &mut Connection, dn: &str) -> Result<Report, String> {
 }
 
 /// Returns a line about password attributes that the other lines do not cover: passwords of applications, and values
-/// with other options or subtypes in older data, which no bind accepts.
+/// with other options or of subtypes, which older data may contain and no bind accepts.
 fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     let is = |name: &str| description.eq_ignore_ascii_case(name);
     if is("userPassword") || PRINTED.iter().any(|(name, _)| is(name)) {
@@ -185,7 +185,7 @@ fn other_passwords(description: &str, values: &[Vec<u8>]) -> String {
     format!("  {:<28} {description}: {} values\n", "not used for binds", values.len())
 }
 
-/// Returns the state that an attribute holds, without secrets.
+/// Returns the value of an attribute of the password state as text, without secrets.
 fn value_text(entry: &Entry, name: &str) -> Option<String> {
     let values = entry.texts(name);
     Some(match (name, values.as_slice()) {
@@ -236,8 +236,8 @@ fn uri_text(octet: u8) -> String {
     }
 }
 
-/// Locks or unlocks through the password policy state operation, which refuses if no policy governs the entry: the lock
-/// would have no effect.
+/// Locks or unlocks an account with the password policy state operation. The server refuses a lock if no policy governs
+/// the entry, because the lock would have no effect.
 pub(crate) fn set_lock(connection: &mut Connection, dn: &str, locks: bool) -> Result<Report, String> {
     let operation = |kind, values: &[&'static str]| StateOperation { kind, values: values.to_vec() };
     let operations = match locks {
@@ -262,14 +262,14 @@ fn change_state(
     }
 }
 
-/// Sets a password, or a random one, and reports it.
+/// Sets the given password, or a random one, and reports it.
 pub(crate) fn reset(connection: &mut Connection, dn: &str, password: Option<&str>) -> Result<Report, String> {
     let made = set_password(connection, dn, password)?;
     let object = json!({ "dn": dn, "password": made });
     Ok(Report::result(object, made.unwrap_or_default()))
 }
 
-/// Sets a password, or a random one, which it returns.
+/// Sets the given password, or lets the server choose a random one, which is returned.
 pub(crate) fn set_password(
     connection: &mut Connection,
     dn: &str,
@@ -331,7 +331,7 @@ fn report(mut connection: Connection) -> Result<Report, String> {
 mod tests {
     use super::*;
 
-    /// Every password that a bind accepts is shown.
+    /// Passwords that a bind accepts are always shown.
     #[test]
     fn all_state_of_passwords_is_printed() {
         let values = [b"{SSHA}x".to_vec(), b"sesame".to_vec()];

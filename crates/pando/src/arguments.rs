@@ -1,4 +1,4 @@
-//! The command line, and its help.
+//! The command line and its help.
 
 mod follow;
 mod form;
@@ -246,14 +246,14 @@ impl CommandLine {
         CommandLine::from_arg_matches_mut(&mut matches).map(|line| CommandLine { form, ..line })
     }
 
-    /// Returns all commands, with the options that most of them share.
+    /// Returns all commands, with the options `--json` and `--quiet` of [`form`].
     pub(crate) fn with_all_options() -> Command {
         form::with_options(CommandLine::command(), "")
     }
 }
 
-/// Rejects `--url`, which names a server, together with an option that names a directory of this machine: one of them
-/// would be ignored. A conflict declared to clap would also reject `--url` whenever `PANDO_DATA` is set.
+/// Rejects `--url`, which names a server, together with an option that names a directory of this machine, because one
+/// of them would be ignored. A conflict declared to clap would also reject `--url` whenever `PANDO_DATA` is set.
 fn refuse_two_directories(command: &mut Command, matches: &ArgMatches) -> Result<()> {
     if let Some((verb, matches)) = matches.subcommand() {
         return command
@@ -281,7 +281,7 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
             .map_or(Ok(()), |verb| refuse_without_password(verb, matches));
     }
     let has = |name: &str| matches!(matches.try_contains_id(name), Ok(true));
-    // `bench run` has an option for the password itself.
+    // `bench run` has an option that contains the password itself.
     let has_another = matches.try_contains_id("password").is_ok();
     if has_another || !has("bind_dn") || has("password_file") || std::io::stdin().is_terminal() {
         return Ok(());
@@ -291,8 +291,8 @@ fn refuse_without_password(command: &mut Command, matches: &ArgMatches) -> Resul
 }
 
 impl ServeArguments {
-    /// Returns the settings of the command line and the environment. The variable with the password is not an option,
-    /// so that the password never appears in help or in a process list.
+    /// Returns the settings of the command line and the environment. The password is read from an environment variable
+    /// and has no option, so that it never appears in the help or in a process list.
     pub(crate) fn to_server(&self) -> Result<Arguments, ConfigError> {
         let admin_password = match std::env::var(ADMIN_PASSWORD_VARIABLE) {
             Ok(password) => Some(Secret(password.into_bytes())),
@@ -367,10 +367,11 @@ mod tests {
         CommandLine::with_all_options().debug_assert();
     }
 
-    /// An option name that takes a node file in one command and a settings file in another is a trap. The commands of
-    /// `bench` have options of their own, `twin` listens on addresses, and `follow` has a key in a file.
+    /// An option name that means a node file in one command and a settings file in another is a trap. Exempt are
+    /// `bench`, whose commands have their own options; `twin`, which listens on addresses; and `follow`, which has a
+    /// key in a file.
     #[test]
-    fn an_option_takes_the_same_everywhere() {
+    fn an_option_has_one_meaning_in_all_commands() {
         fn gather(command: &Command, seen: &mut BTreeMap<String, BTreeMap<String, Vec<String>>>) {
             for option in command.get_arguments().filter(|argument| argument.get_long().is_some()) {
                 let values = option.get_value_names().filter(|_| option.get_action().takes_values());
@@ -388,13 +389,14 @@ mod tests {
         assert!(seen.is_empty(), "{seen:#?}");
     }
 
-    /// The codes that a help text lists after `Exit codes:`.
+    /// Returns the codes that a help text lists after `Exit codes:`.
     fn exit_codes(help: &str) -> Vec<u8> {
         let lines = help.lines().skip_while(|line| *line != "Exit codes:").skip(1);
         lines.filter_map(|line| line.strip_prefix("  ")?.split(' ').next()?.parse().ok()).collect()
     }
 
-    /// One table has all exit codes, and commands use no others. Those without a list of their own refer to another.
+    /// The table in `errors.md` has all exit codes, and commands use no others. A command without its own list refers
+    /// to that of another command.
     #[test]
     fn one_table_has_all_exit_codes() {
         fn gather(command: &Command, used: &mut BTreeMap<u8, String>) {
@@ -428,7 +430,7 @@ mod tests {
         );
     }
 
-    /// Gathers the commands whose help, and that of those above, names no exit codes.
+    /// Gathers the commands without exit codes in their own help and in the help of the commands above them.
     fn without_exit_codes(command: &Command, found: &mut Vec<String>) {
         for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
             let help = below.get_after_help().map(ToString::to_string).unwrap_or_default();

@@ -40,15 +40,15 @@ pub(crate) struct AuditArguments {
     /// Print CSV with a header line
     #[arg(long, conflicts_with = "json")]
     csv: bool,
-    /// Send each event to a syslog server (RFC 5424, its message is JSON): tcp://HOST:PORT, udp://HOST:PORT or
+    /// Send each event to a syslog server (RFC 5424), as a message in JSON: tcp://HOST:PORT, udp://HOST:PORT or
     /// unix:///PATH
     #[arg(long, value_name = "URL", conflicts_with_all = ["json", "csv"])]
     syslog: Option<SyslogTarget>,
     /// Keep printing new events until interrupted
     #[arg(long, short)]
     follow: bool,
-    /// Show the access rules that decide each operation: the rules of its time on the present entries; needs the data
-    /// directory too
+    /// Show the access rules that decide each operation: the rules in force at its time, applied to the present
+    /// entries; needs the data directory too
     #[arg(long, conflicts_with_all = ["follow", "url", "online"])]
     explain: bool,
 }
@@ -73,7 +73,7 @@ struct PlaceArguments {
 struct VerifyArguments {
     #[command(flatten)]
     place: PlaceArguments,
-    /// Public key that must have signed the trail: 64 hexadecimal digits, or a file with them
+    /// Public key that must have signed the trail: 64 hexadecimal digits, or a file that contains them
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
     /// An anchor noted earlier, as a verification prints it; may be given several times

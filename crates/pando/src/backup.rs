@@ -43,10 +43,10 @@ enum BackupVerb {
         /// Write all entries again after this number of days
         #[arg(long, value_name = "DAYS", default_value_t = 7)]
         full_days: u64,
-        /// Remove files that only moments older than this number of days need [default: keep all]
+        /// Remove files that are needed only for moments older than this number of days [default: keep all]
         #[arg(long, value_name = "DAYS")]
         keep_days: Option<u64>,
-        /// Encrypt to this public key of age; may be repeated [default: backup.recipients of the node file]
+        /// Encrypt to this public key of age; may be given several times [default: backup.recipients of the node file]
         #[arg(long, value_name = "AGE1...")]
         recipient: Vec<BackupRecipient>,
     },
@@ -55,7 +55,7 @@ enum BackupVerb {
         /// The folder of the backup, or s3://BUCKET/PREFIX
         #[arg(value_name = "PLACE")]
         place: BackupPlace,
-        /// List the files too, as JSON always does
+        /// List the files too; --json always lists them
         #[arg(long, conflicts_with = "json")]
         files: bool,
     },

@@ -58,7 +58,7 @@ enum BenchVerb {
     /// Generate load for a coordinator on another machine (`pando bench run --agents`)
     #[command(after_help = agent::HELP)]
     Agent(AgentArguments),
-    /// Run one workload with increasing numbers of entries or connections, or memory of the server
+    /// Run one workload with increasing numbers of entries or connections, or increasing memory of the server
     #[command(after_help = sweep::HELP)]
     Sweep(Box<SweepArguments>),
     /// Run the steps of a suite file, and report which goals are reached
@@ -66,7 +66,7 @@ enum BenchVerb {
     Suite(SuiteArguments),
 }
 
-/// Reason that a command has no result.
+/// Reason that a command ends without a result.
 enum Stop {
     /// The command line, or a file that it names, is wrong.
     Refused(String),
@@ -92,7 +92,7 @@ pub(crate) fn run(arguments: BenchArguments) -> ExitCode {
     }
 }
 
-/// Returns the exit code of a measurement.
+/// Returns the exit code of a measurement, depending on whether it is without failures.
 fn code_of(is_clean: bool) -> ExitCode {
     if is_clean { ExitCode::SUCCESS } else { exit::some_failed() }
 }
@@ -116,7 +116,7 @@ fn read(path: &Path) -> Result<String, Stop> {
     std::fs::read_to_string(path).map_err(|error| refused(format!("cannot read {}: {error}", path.display())))
 }
 
-/// Returns the path of this program, to start it again.
+/// Returns the path of this program, to start it again as a child process.
 fn this_program() -> Result<PathBuf, Stop> {
     std::env::current_exe().map_err(|error| failed(format!("cannot find this program: {error}")))
 }

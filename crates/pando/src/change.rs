@@ -1,4 +1,4 @@
-//! `pando change`: sends the change records of LDIF files to a server, one after the other.
+//! `pando change`: sends the change records of LDIF files to a server, one after another.
 
 mod record;
 mod rejects;
@@ -53,7 +53,7 @@ pub(crate) struct ChangeArguments {
     /// File for the changes that were not made, with the reasons; must not exist
     #[arg(long, value_name = "FILE", conflicts_with = "dry_run")]
     rejects: Option<PathBuf>,
-    /// Change entries with referrals rather than be referred (RFC 3296)
+    /// Change entries with referrals instead of being referred (RFC 3296)
     #[arg(long)]
     manage_dsa_it: bool,
     /// LDIF files; .gz and .zst are decompressed; `-` is standard input
@@ -73,7 +73,7 @@ struct Report {
 enum Decision {
     /// The change is made; in a dry run, it would be made.
     Made,
-    /// The server decides only once an earlier record has been applied.
+    /// The server cannot decide the change before an earlier record has been applied.
     Unchecked,
     Refused(String),
 }
@@ -143,7 +143,7 @@ impl ChangeArguments {
                         continue;
                     }
                 };
-                // After a stop, the remaining records are only copied to the rejects file.
+                // After a stop, write the remaining records to the rejects file without sending them.
                 if stop.is_some() {
                     rejects.record(&record, None).map_err(Stop::NotWritten)?;
                     continue;

@@ -45,7 +45,7 @@ enum ClusterVerb {
     Init {
         #[command(flatten)]
         data: DataArguments,
-        /// Replication factor of the log's topic if it is created
+        /// Replication factor of the topic of the log, if this command creates the topic
         #[arg(long, default_value_t = 3)]
         replicas: usize,
     },
@@ -56,11 +56,11 @@ enum ClusterVerb {
         /// The file to write
         #[arg(long, short, value_name = "FILE")]
         output: PathBuf,
-        /// Include the key of the cluster's authority, so that the new node may invite nodes and renew certificates too
+        /// Include the key of the cluster's authority, so that the new node can invite nodes and renew certificates too
         #[arg(long)]
         may_invite: bool,
     },
-    /// Renew the certificate of this node, or write a file that renews that of another
+    /// Renew the certificate of this node, or write a file that renews the certificate of another node
     Renew {
         #[command(flatten)]
         data: DataArguments,
@@ -116,7 +116,7 @@ enum ClusterVerb {
         number: u32,
     },
     /// Copy the data of a node, running or stopped, verify the copy, and register it with the cluster. Once two
-    /// machines hold a snapshot, `trim` may delete the log before both
+    /// machines have a snapshot, `trim` may delete the part of the log that both contain
     Snapshot {
         #[command(flatten)]
         data: DataArguments,
@@ -131,7 +131,7 @@ enum ClusterVerb {
         #[command(flatten)]
         source: CopySource,
     },
-    /// Start a new generation on all nodes with the data of a directory outside of the cluster, such as an import. Both
+    /// Start a new generation on all nodes with the data of a directory outside the cluster, such as an import. Both
     /// that directory and this node must be stopped; the other nodes stop and need `pando cluster reseed`
     Generation {
         #[command(flatten)]
@@ -143,13 +143,13 @@ enum ClusterVerb {
         #[arg(long)]
         finish: bool,
     },
-    /// Rotate the key of the cluster: all nodes receive the new one, which replaces the old once most have it. The node
-    /// must be running
+    /// Rotate the key of the cluster: all nodes receive the new key, which replaces the old one once most nodes have
+    /// it. The node must be running
     RotateKey {
         #[command(flatten)]
         data: DataArguments,
     },
-    /// Fetch the keys of the cluster from another node, if this node cannot receive them by itself
+    /// Fetch the keys of the cluster from another node, if this node has missed them
     FetchKeys {
         #[command(flatten)]
         data: DataArguments,
@@ -170,7 +170,7 @@ enum ClusterVerb {
     },
 }
 
-/// Node to copy the data of.
+/// Node whose data is copied.
 #[derive(Debug, Args)]
 struct CopySource {
     /// Data directory of another node, running or stopped, or a copy made by `pando cluster copy`
@@ -185,7 +185,7 @@ struct CopySource {
 }
 
 impl CopySource {
-    /// Calls `of_folder` or `from_node`, depending on the arguments.
+    /// Calls `of_folder` or `from_node`, depending on which of the two the arguments name.
     fn copy<T>(&self, of_folder: impl FnOnce(&Path) -> T, from_node: impl FnOnce(&str, u32) -> T) -> T {
         match &self.copy_of {
             Some(folder) => of_folder(folder),
@@ -351,7 +351,7 @@ fn trim(config: &Config, is_rehearsal: bool) -> Result<Report, ServeError> {
     Ok(Report::done(json!({ "messages": count, "start": start, "deleted": !is_rehearsal }), text))
 }
 
-/// Writes a file that only its owner may read.
+/// Writes a file that only its owner can read.
 fn write_secret(text: &str, output: &Path, (what, node): (&str, u64)) -> ExitCode {
     let opened = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(output);
     match opened.and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all())) {

@@ -13,7 +13,7 @@ pub(crate) enum Color {
     Yellow,
 }
 
-/// Whether standard output shows colors: it is a terminal, and neither `NO_COLOR` nor `TERM=dumb` is set.
+/// Returns true if standard output is a terminal, and neither `NO_COLOR` nor `TERM=dumb` is set.
 pub(crate) fn is_on() -> bool {
     std::io::stdout().is_terminal() && allows(std::env::var_os)
 }
@@ -23,7 +23,7 @@ fn allows(variable: impl Fn(&'static str) -> Option<std::ffi::OsString>) -> bool
         && variable("TERM").is_none_or(|term| term != "dumb")
 }
 
-/// Returns the text in a color, if `is_on`.
+/// Returns the text in a color if `is_on`, otherwise the text itself.
 pub(crate) fn paint(is_on: bool, color: Color, text: &str) -> String {
     let code = match color {
         Color::Green => 32,

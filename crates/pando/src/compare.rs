@@ -22,7 +22,7 @@ use crate::exit;
 use crate::online::{Identity, parse_filter, schema_of, stored_operational};
 use crate::print;
 
-/// Names shown for each cause, if they are not printed as JSON.
+/// Maximum number of names to print for each cause; with JSON, all are printed.
 const EXAMPLES_MAX: usize = 20;
 
 /// The options of `pando compare`.
@@ -53,7 +53,7 @@ pub(crate) struct CompareArguments {
     /// File with the password for --bind-dn; one newline at its end is ignored [default: ask at the terminal]
     #[arg(long, value_name = "FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
-    /// Bind to the second server as this entry [default: as to the first]
+    /// Bind to the second server as this entry [default: the entry for the first server]
     #[arg(long, value_name = "DN", requires = "second_password_file")]
     second_bind_dn: Option<DnText>,
     /// File with the password for --second-bind-dn
@@ -88,7 +88,7 @@ pub(crate) fn run(arguments: &CompareArguments) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(CompareError::Write(error)) => exit::not_written("standard output", &error),
-        // 1 would mean that there are differences.
+        // The exit code is not 1, which means that there are differences.
         Err(error) => exit::refused(&error.to_string()),
     }
 }
@@ -157,7 +157,7 @@ fn connect(identity: Identity<'_>, url: &ServerUrl) -> Result<Connection, Compar
     identity.connect(url).map_err(|error| CompareError::Other(error.to_string()))
 }
 
-/// Returns the schema of the first server, or of the second if the first publishes nothing that can be used.
+/// Returns the schema of the first server that publishes a usable one, or else the shipped schema.
 fn schema_of_both(connections: &mut [Connection; 2]) -> Result<Arc<Schema>, CompareError> {
     let shipped = Schema::shipped();
     for connection in connections {
@@ -199,7 +199,7 @@ fn read<'s>(
     }
 }
 
-/// Differences of one cause: their number, and the first ones.
+/// Differences with the same cause: their number, and the first of them.
 #[derive(Default)]
 struct Cause {
     count: u64,

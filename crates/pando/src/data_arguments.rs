@@ -17,7 +17,7 @@ pub(crate) struct DataArguments {
 }
 
 impl DataArguments {
-    /// Returns the options of the server that name the directory; everything else is left out.
+    /// Returns server options that contain only the directory and the node file.
     pub(crate) fn to_server(&self) -> Arguments {
         Arguments { node_file: self.node.clone(), data: self.data.clone(), ..Arguments::default() }
     }
@@ -33,16 +33,16 @@ impl DataArguments {
     }
 }
 
-/// The option that names private keys.
+/// The option that names a file with private keys.
 #[derive(Debug, Args)]
 pub(crate) struct IdentityArguments {
-    /// File with an identity of age that decrypts the backup, if it is encrypted
+    /// File with an identity (private key) of age that decrypts the backup, if it is encrypted
     #[arg(long, value_name = "FILE")]
     identity: Option<PathBuf>,
 }
 
 impl IdentityArguments {
-    /// Reads the file.
+    /// Reads the identities from the file.
     pub(crate) fn read(&self) -> Result<BackupIdentities, ServeError> {
         Ok(self
             .identity

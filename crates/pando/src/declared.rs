@@ -1,8 +1,8 @@
 //! `pando plan` and `pando apply` for entries: files that declare some entries of a directory, and own them.
 //!
-//! An entry that such a file adds is marked with the owner of the file. Marked entries that no file of the owner
-//! declares any more are deleted; all others stay. Each entry is one request, made whole or not at all, on the
-//! condition that the entry is as it was when the change was computed.
+//! An entry that such a file adds is marked with the owner of the file. A marked entry that no file of its owner
+//! declares any more is deleted; all other entries stay. Each entry is changed by one request, which is applied as a
+//! whole or not at all. The request asserts that the entry has not changed since the plan was computed.
 
 mod change;
 mod difference;
@@ -30,10 +30,10 @@ use change::{AttributeChange, EntryChange, Kind};
 use difference::Planner;
 use file::{Declarations, DeclaredEntry, DeclaredValue};
 
-/// Most values of an attribute that are printed.
+/// Maximum number of printed values of an attribute.
 const VALUES_MAX: usize = 20;
 
-/// Octets of the fingerprint of a plan.
+/// Size of the fingerprint of a plan, in octets.
 const FINGERPRINT_LENGTH: usize = 8;
 
 /// Returns true if the file declares entries rather than settings.
@@ -41,12 +41,12 @@ pub(crate) fn is_declaration(path: &Path) -> bool {
     Declarations::are_in(path)
 }
 
-/// Declared entries by their owners.
+/// Declared entries, grouped by owner.
 #[derive(Debug, Default)]
 pub(crate) struct Declared(BTreeMap<String, Vec<DeclaredEntry>>);
 
 impl Declared {
-    /// Reads files. Those of one owner are taken together.
+    /// Reads files. Entries of files with the same owner are merged.
     pub(crate) fn read<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<Declared, ServeError> {
         let mut all = Declared::default();
         for path in files {
@@ -56,7 +56,7 @@ impl Declared {
         Ok(all)
     }
 
-    /// Returns the changes that make the entries of a server as declared.
+    /// Returns the changes that bring the entries of a server to the declared state.
     fn changes(&self, named: &mut Named, prunes: bool) -> Result<Vec<EntryChange>, String> {
         let mut changes = Vec::new();
         for (owner, entries) in &self.0 {
@@ -66,21 +66,21 @@ impl Declared {
     }
 }
 
-/// Extent of a run.
+/// Options of a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Manner<'a> {
     /// Whether entries that are no longer declared are deleted.
     pub(crate) prunes: bool,
     /// Fingerprint that the plan must have.
     pub(crate) expected: Option<&'a str>,
-    /// Whether settings are to be changed first, so that the server cannot decide yet.
+    /// Whether a change of settings precedes, so that the server cannot decide about entries yet.
     pub(crate) follows_settings: bool,
 }
 
 /// Result of a change.
 enum Decision {
     Planned,
-    /// The server decides only once an earlier change is made.
+    /// The server cannot decide the change before an earlier change is made.
     Unchecked,
     Made,
     Refused(String),
@@ -130,7 +130,7 @@ pub(crate) fn plan(declared: &Declared, server: &TargetArguments, manner: Manner
     end(&counts)
 }
 
-/// Makes the entries of a server as declared.
+/// Brings the entries of a server to the declared state.
 pub(crate) fn apply(declared: &Declared, server: &TargetArguments, manner: Manner<'_>) -> ExitCode {
     let (mut named, changes) = match connected(declared, server, manner) {
         Ok(connected) => connected,
@@ -188,7 +188,7 @@ fn connected(
     Ok((named, changes))
 }
 
-/// Sends a change, or with `dry` asks whether it would be made.
+/// Sends a change. With `dry`, only asks the server whether it would make the change.
 fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Result<Decision, ClientError> {
     let outcome = change.send(connection, dry)?;
     Ok(match outcome.code {
@@ -201,11 +201,11 @@ fn decided(connection: &mut Connection, change: &EntryChange, dry: bool) -> Resu
     })
 }
 
-/// Changes of a plan on which the server's decision about later ones depends.
+/// Changes of a plan that affect the server's decisions about later changes.
 #[derive(Default)]
 struct Earlier {
     added: HashSet<String>,
-    /// Superiors of deleted entries.
+    /// Superiors of entries that are deleted.
     emptied: HashSet<String>,
 }
 
@@ -240,8 +240,8 @@ fn names_above(dn: &str) -> Vec<String> {
     (1..dn.len()).map(|count| dn.ancestor(count).to_string().to_lowercase()).collect()
 }
 
-/// Returns a short text that differs if the changes, or the entries that they concern, differ. It does not depend on
-/// secret values.
+/// Returns a short text that differs if the changes differ, or if one of their entries has changed. It does not depend
+/// on secret values.
 fn fingerprint(changes: &[EntryChange]) -> String {
     let mut digest = Sha256::new();
     for change in changes {

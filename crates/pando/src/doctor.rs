@@ -34,7 +34,7 @@ pub(crate) struct DoctorArguments {
     data: DataArguments,
 }
 
-/// Weight of a finding.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Weight {
     Fine,
@@ -48,7 +48,7 @@ pub(crate) struct Finding {
     /// Short stable name of the check.
     pub(crate) check: &'static str,
     pub(crate) weight: Weight,
-    /// The fact, and what to do.
+    /// The fact that was found, and what to do about it.
     pub(crate) text: String,
 }
 
@@ -75,12 +75,12 @@ impl Finding {
         Finding { check, weight: Weight::Problem, text: text.into() }
     }
 
-    /// Returns the finding as an object of JSON.
+    /// Returns the finding as a JSON object.
     pub(crate) fn json(&self) -> serde_json::Value {
         json!({ "check": self.check, "weight": self.weight.word(), "text": self.text })
     }
 
-    /// Returns the finding as a line.
+    /// Returns the finding as a line of text.
     pub(crate) fn line(&self) -> String {
         format!("{:<8} {:<14} {}\n", self.weight.word(), self.check, self.text)
     }
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     };
     let findings = examine(&config, &arguments.data);
     for finding in &findings {
-        // `--quiet` leaves out what is fine, in both forms.
+        // `--quiet` leaves out checks without a finding, as text and as JSON.
         if !print::form().is_quiet || finding.weight != Weight::Fine {
             Report::result(finding.json(), finding.line()).print();
         }
@@ -102,7 +102,7 @@ pub(crate) fn run(arguments: &DoctorArguments) -> ExitCode {
     if has_problem { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
-/// Makes all checks.
+/// Runs all checks.
 pub(crate) fn examine(config: &Config, data: &DataArguments) -> Vec<Finding> {
     let mut findings = machine::examine(config, data.node_file());
     let url = socket_in(&config.data);

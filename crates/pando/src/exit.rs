@@ -12,7 +12,7 @@ use crate::print::Report;
 pub(crate) fn failed(error: &ServeError) -> ExitCode {
     let code = match error.fault() {
         Fault::Other => 1,
-        // The same code as clap's.
+        // clap uses the same code.
         Fault::Settings => 2,
         Fault::InUse => 3,
         Fault::Data => 4,
@@ -21,7 +21,7 @@ pub(crate) fn failed(error: &ServeError) -> ExitCode {
     end(&error.to_string(), code)
 }
 
-/// Returns the message about output that could not be written; empty if the reader closed the pipe.
+/// Returns the message about output that could not be written. It is empty if the reader closed the pipe.
 pub(crate) fn unwritten(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::BrokenPipe => String::new(),
@@ -29,7 +29,7 @@ pub(crate) fn unwritten(error: &io::Error) -> String {
     }
 }
 
-/// Reports that the command failed, unless there is no message.
+/// Prints the message unless it is empty, and returns the exit code for failure.
 pub(crate) fn failure(message: &str) -> ExitCode {
     if message.is_empty() {
         return ExitCode::FAILURE;
@@ -48,8 +48,8 @@ pub(crate) fn finish(result: Result<Report, String>) -> ExitCode {
     }
 }
 
-/// Reports that output could not be written completely. If the reader closed the pipe, there is no message; the exit
-/// code shows that the output is incomplete.
+/// Reports that output could not be written completely. If the reader closed the pipe, no message is printed, and only
+/// the exit code shows that the output is incomplete.
 pub(crate) fn not_written(target: impl Display, error: &io::Error) -> ExitCode {
     match error.kind() {
         io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
@@ -62,27 +62,27 @@ pub(crate) fn refused(message: &str) -> ExitCode {
     end(message, 2)
 }
 
-/// Reports that the data cannot be used as it is.
+/// Reports that the data is damaged or cannot be used as it is.
 pub(crate) fn damaged(message: &str) -> ExitCode {
     end(message, 4)
 }
 
-/// Exit code of a command that left something out: what the rejects file lists, or entries beyond a limit.
+/// Returns the exit code of a command that left something out: records in the rejects file, or entries beyond a limit.
 pub(crate) fn some_rejected() -> ExitCode {
     ExitCode::from(6)
 }
 
-/// Reports that the output is only a part of what was asked for.
+/// Reports that the output contains only a part of the result.
 pub(crate) fn incomplete(message: &str) -> ExitCode {
     end(message, 6)
 }
 
-/// Exit code of a measurement with failures of a server.
+/// Returns the exit code of a measurement in which a server failed.
 pub(crate) fn some_failed() -> ExitCode {
     ExitCode::from(7)
 }
 
-/// Exit code of a denied operation.
+/// Returns the exit code for a denied operation.
 pub(crate) fn denied() -> ExitCode {
     ExitCode::from(8)
 }

@@ -62,7 +62,7 @@ pub(crate) fn run(arguments: &ExplainArguments) -> ExitCode {
         Err(ExplainError::Serve(error)) if error.fault() == Fault::InUse => {
             match arguments.server.connect(&socket) {
                 Ok(connection) => report(explain(arguments, connection)),
-                // The process that uses the directory need not be a server.
+                // The process that uses the directory may not be a server: report the original error then.
                 Err(_) => exit::failed(&error),
             }
         }

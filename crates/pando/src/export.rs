@@ -70,7 +70,7 @@ pub(crate) fn run(arguments: &ExportArguments) -> ExitCode {
     match server::open_read_only(&config) {
         Ok(directory) => offline(arguments, &directory, started),
         Err(error @ ServeError::Open { .. }) => {
-            // The server may be able to read files that this process cannot.
+            // The files may be readable for the server and not for this process.
             let url = socket_in(&config.data);
             match arguments.server.connect(&url) {
                 Ok(connection) => {
@@ -125,7 +125,7 @@ fn online(
         return unknown_refused(unknown);
     }
     let attributes = arguments.stored_attributes(&schema);
-    // An entry's values of a subentry are exported with the subentry, unless they are asked for by name.
+    // Collective values come from a subentry and are exported with it, unless the attribute is requested by name.
     let asks_for_all = attributes.iter().any(|name| name == "*");
     let collective = schema.attribute_types().iter().filter(|known| known.collective && asks_for_all);
     let collective: Vec<&str> = collective.map(|known| known.name()).collect();
@@ -198,7 +198,7 @@ impl ExportArguments {
     ) -> Result<T, E> {
         let compression = self.compress.or_else(|| Compression::of_name(&self.output));
         let mut output = Output::create(Some(&self.output), compression).and_then(Background::start)?;
-        // Standard output may be the same terminal.
+        // No progress line if the export goes to standard output, which may be the same terminal.
         let elapsed = (self.output.as_os_str() != "-").then(|| Elapsed::start("exporting"));
         let made = make(&mut output);
         drop(elapsed);
@@ -219,7 +219,7 @@ impl ExportArguments {
     }
 }
 
-/// Returns a name that the schema lacks, which would silently export nothing.
+/// Returns the first name that the schema does not know. Exporting it would silently produce nothing.
 fn unknown_attribute<'a>(schema: &Schema, names: &'a [String]) -> Option<&'a str> {
     let is_known = |name: &str| match name.strip_prefix('@') {
         Some(class) => schema.object_class(class.split(';').next().unwrap_or_default()).is_some(),

@@ -1,4 +1,4 @@
-//! `pando follow`: serves a copy of another server's tree that follows its changes, and ends the copy.
+//! `pando follow`: serves a copy of another server's tree and follows its changes, or ends the copy.
 
 use std::process::ExitCode;
 

@@ -30,7 +30,7 @@ pub(crate) struct GenerateArguments {
     /// Number of threads; the file does not depend on it [default: one for each CPU]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Number of main entries: the constant `entries` of the template, or `numusers` if it has no `entries`
+    /// Number of main entries: sets the constant `entries` of the template, or `numusers` if it has no `entries`
     #[arg(long, value_name = "N")]
     entries: Option<u64>,
     /// Set a constant of the template; may be given several times

@@ -1,4 +1,4 @@
-//! `pando group`: groups by their short names, and their members. It asks the running server.
+//! `pando group`: groups by their short names, and their members. The commands ask the running server.
 
 use std::collections::{HashSet, VecDeque};
 use std::process::ExitCode;
@@ -29,7 +29,7 @@ Examples:
 
 Exit codes: as `pando verify`.";
 
-/// Groups whose members are named by DNs.
+/// Groups that name their members by DNs.
 const GROUP: Kind = Kind {
     word: "group",
     attribute: "cn",
@@ -46,7 +46,7 @@ pub(crate) struct GroupArguments {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Add a group: a groupOfNames if it has members, else a groupOfMembers, which may be empty
+    /// Add a group: a groupOfNames if it has members, otherwise a groupOfMembers, which may be empty
     Add {
         #[command(flatten)]
         group: NamedArguments,
@@ -56,7 +56,7 @@ enum What {
         /// Member; may be given several times
         #[arg(long, value_name = "NAME")]
         member: Vec<String>,
-        /// More attributes; they replace defaults
+        /// Additional attributes; they replace defaults
         #[arg(long, value_name = "ATTRIBUTE=VALUE")]
         set: Vec<Assignment>,
     },
@@ -156,7 +156,8 @@ fn change_members(
     Ok(Report::done(json!({ "dn": dn, change: found }), format!("{dn}: {} {change}", found.len())))
 }
 
-/// Lists members breadth first. Each entry comes once, with the first group on the way to it.
+/// Prints members breadth first, and with `direct` only those of the group itself. Each entry is printed once, with the
+/// first nested group that contains it.
 fn members_of(named: &mut Named, dn: &str, direct: bool) -> Result<(), String> {
     let mut table = Table::new(["name", "kind", "through", "dn"]);
     let (mut text, mut seen) = (Vec::new(), HashSet::from([dn.to_lowercase()]));

@@ -27,7 +27,7 @@ use text::{ChangedText, ValueFiles};
 pub(crate) struct ImportArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Settings file for a new data directory, as for `pando apply`: suffixes (else that of --suffix), indexes, schema
+    /// Settings file for a new data directory, as for `pando apply`: suffixes (if none, --suffix), indexes, schema
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
     /// Suffix to load [default: all suffixes of the directory; for a new one those of --settings, or
@@ -37,13 +37,13 @@ pub(crate) struct ImportArguments {
     /// Replace the entries of the suffix; other suffixes stay
     #[arg(long)]
     replace: bool,
-    /// Keep the entries of the suffix, and add those of the files, such as mended rejects
+    /// Keep the entries of the suffix, and add those of the files, such as corrected rejects
     #[arg(long, conflicts_with = "replace")]
     add: bool,
-    /// Character set of the files [default: UTF-8, as LDIF demands]
+    /// Character set of the files [default: UTF-8, as LDIF requires]
     #[arg(long, value_enum, value_name = "NAME")]
     encoding: Option<Encoding>,
-    /// Folder with files that values name by URL (`:<`); no other file is ever read
+    /// Folder with files to which values refer by URL (`:<`); files outside are never read
     #[arg(long, value_name = "FOLDER")]
     values_below: Option<PathBuf>,
     /// File for rejected entries, with the reasons; must not exist [default: a new file in the data directory]
@@ -52,7 +52,7 @@ pub(crate) struct ImportArguments {
     /// Store clear passwords unchanged [default: hash them with salted SHA-512]
     #[arg(long)]
     keep_clear_passwords: bool,
-    /// Attribute or object class to leave out, as a name; repeat the option for several
+    /// Attribute or object class to leave out; repeat the option for several
     #[arg(long, value_name = "NAME")]
     leave_out: Vec<String>,
     /// Attribute to rename, as OLD=NEW; repeat the option for several
@@ -93,7 +93,7 @@ pub(crate) fn run(arguments: ImportArguments) -> ExitCode {
         Err(error) => exit::failed(&error),
         Ok(imported) => {
             let is_whole = imported.rejected_count() == 0 && imported.policy_fault.is_none();
-            // Faults are printed whatever the options say.
+            // Problems are printed even with `--quiet`.
             if !print::form().is_quiet || !is_whole {
                 eprint!("{}", summary(&imported));
             }
@@ -113,7 +113,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
         suffixes: arguments.suffix.clone().into_iter().collect(),
         ..arguments.data.to_server()
     })?;
-    // Before the schema of another server reaches the directory.
+    // Refuse a replica before the schema of another server reaches its directory.
     server::import::refuse_replica(&config)?;
     let mut settings = arguments.settings.as_deref().map(settings::read).transpose()?;
     let mut foreign = None;
@@ -128,7 +128,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     }
     let notices = settings.iter().flat_map(SettingsFile::notices);
     notices.for_each(|notice| remark!("pando: {notice}"));
-    // Before the data directory is created.
+    // Open all inputs before the data directory is created.
     let changed = |input| changed(input, arguments.encoding, arguments.values_below.as_deref());
     let inputs = arguments.files.iter().map(|path| open(path).and_then(changed)).collect::<Result<_, _>>()?;
     let how = Importing {
@@ -147,7 +147,7 @@ fn import(arguments: ImportArguments) -> Result<Imported, ServeError> {
     server::import::import(config, settings.as_ref(), inputs, &how)
 }
 
-/// Reads `OLD=NEW`.
+/// Parses `OLD=NEW`.
 fn renaming(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((old, new)) if !old.is_empty() && !new.is_empty() => Ok((old.to_owned(), new.to_owned())),
@@ -155,7 +155,7 @@ fn renaming(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// Returns an input in UTF-8, with the values of files.
+/// Returns an input converted to UTF-8, with values read from the files that it names.
 fn changed(
     Input { name, data }: Input,
     encoding: Option<Encoding>,
@@ -177,7 +177,7 @@ fn changed(
     Ok(Input { name, data })
 }
 
-/// Opens a file, and decompresses it if its name ends in .gz or .zst.
+/// Opens a file, and decompresses it if its name ends in .gz or .zst. `-` is standard input.
 pub(crate) fn open(path: &Path) -> Result<Input, ServeError> {
     let name = if path == Path::new("-") { "standard input".to_owned() } else { path.display().to_string() };
     match open_data(path) {

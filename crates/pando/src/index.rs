@@ -1,5 +1,5 @@
-//! `pando index`: lists and changes the indexes of a directory. It reads them from the files and changes them there or,
-//! if a server is running, as entries below `cn=config`.
+//! `pando index`: lists and changes the indexes of a directory, in its files or, if a server is running, as entries
+//! below `cn=config`.
 
 mod advise;
 
@@ -48,7 +48,7 @@ enum IndexVerb {
     List {
         #[command(flatten)]
         data: DataArguments,
-        /// Show rows, keys and bytes of each index, as estimated from a sample of 1,000 entries
+        /// Show rows, keys and bytes of each index, estimated from a sample of 1,000 entries
         #[arg(long)]
         sizes: bool,
     },
@@ -62,7 +62,7 @@ enum IndexVerb {
         #[arg(long, default_value = "equality")]
         kinds: IndexKinds,
     },
-    /// List indexes that searches of the running server lacked, with their size and gain; change nothing
+    /// List indexes that searches of the running server lacked, with their size and gain; changes nothing
     Advise {
         #[command(flatten)]
         data: DataArguments,
@@ -98,9 +98,9 @@ pub(crate) fn run(arguments: &IndexArguments) -> ExitCode {
     }
 }
 
-/// Reason that the change failed or is incomplete.
+/// Reason that a change failed or is incomplete.
 enum Failed {
-    /// Error with the files.
+    /// Error of the files of the directory.
     Offline(ServeError),
     /// Error of the running server.
     Online(String),
@@ -147,7 +147,7 @@ fn list(data: &DataArguments, with_sizes: bool) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Prints the proposals of the named server, or of that of the data directory.
+/// Prints the proposals of the server that the options name, or of the server of the data directory.
 fn advise(data: &DataArguments, server: &ServerArguments) -> Result<(), Failed> {
     let url = match server.server(None) {
         Some(url) => url,
@@ -170,7 +170,7 @@ fn change(data: &DataArguments, attribute: &str, change: IndexChange) -> Result<
         Ok(kinds) => report_kinds(attribute, kinds),
         Err(error) if error.fault() == Fault::InUse => match ServerArguments::default().connect(&socket) {
             Ok(connection) => change_online(connection, attribute, change).map_err(Failed::Online)?,
-            // The process that uses the directory need not be a server.
+            // The process that uses the directory may not be a server: report the original error then.
             Err(_) => return Err(error.into()),
         },
         Err(error) => return Err(error.into()),
@@ -224,13 +224,13 @@ fn report_kinds(attribute: &str, kinds: IndexKinds) {
     Report::done(json!({ "attribute": attribute, "kinds": names }), format!("{attribute} {text}")).print();
 }
 
-/// Attribute with the kinds of an index.
+/// Attribute that contains the kinds of an index.
 const KIND: &str = "pandoIndexKind";
 
-/// Interval between two requests for the progress.
+/// Interval between two requests for the progress of an index.
 const POLL: Duration = Duration::from_millis(250);
 
-/// Shows the progress of the server on the rows of an index, until it is done.
+/// Shows the progress of building or removing the rows of an index, until the server is done.
 fn wait_for_rows(connection: &mut Connection, attribute: &str) -> Result<(), ClientError> {
     let mut shown = Progress::start();
     loop {

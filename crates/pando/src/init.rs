@@ -1,4 +1,4 @@
-//! `pando init`: sets up a server of one's own: a node file, settings, the administrator's password, and the data.
+//! `pando init`: sets up a server with a node file, settings, the administrator's password, and data.
 
 mod answers;
 
@@ -68,12 +68,12 @@ pub(crate) struct InitArguments {
     /// ldap://127.0.0.1:1389 and ldaps://127.0.0.1:1636]
     #[arg(long, value_name = "URL", value_delimiter = ' ')]
     listen: Vec<ServerUrl>,
-    /// Ask nothing: take the defaults of what the options leave open
+    /// Ask nothing: use the defaults for values without an option
     #[arg(long)]
     yes: bool,
 }
 
-/// Reason that nothing more was set up.
+/// Reason that the setup stopped.
 enum InitError {
     /// The command line, an answer or a file is wrong.
     Refused(String),
@@ -106,13 +106,13 @@ fn set_up(arguments: &InitArguments, answers: &Answers) -> Result<Report, InitEr
     let at = |name: &str| arguments.folder.join(name);
     let (node, settings, password) = (at("node.toml"), at("settings.toml"), at("admin-password"));
     let (node_text, settings_text) = (answers.node_file(), answers.settings_file());
-    // Before anything is written.
+    // Check all files before anything is written.
     differs(&node, &node_text)?;
     differs(&settings, &settings_text)?;
     make_folder(&arguments.folder)?;
     if !password.exists() {
         let made = random_password().map_err(InitError::Refused)?;
-        // Without a newline, which `ldapsearch -y` would send as a part of the password.
+        // Without a newline, because `ldapsearch -y` would send it as a part of the password.
         write(&password, &made)?;
     }
     write(&settings, &settings_text)?;
@@ -151,7 +151,7 @@ fn differs(path: &Path, text: &str) -> Result<(), InitError> {
     }
 }
 
-/// Creates a folder that only its owner can use, because it holds the password.
+/// Creates a folder that only its owner can read, because it contains the password.
 fn make_folder(folder: &Path) -> Result<(), InitError> {
     use std::os::unix::fs::DirBuilderExt;
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -18,10 +18,10 @@ use server::{Config, ServeError};
 use crate::print::{self, Report};
 use crate::{exit, import};
 
-/// Longest record, in bytes.
+/// Maximum size of a record, in bytes.
 pub(crate) const RECORD_SIZE_MAX: usize = 4 << 30;
 
-/// Bytes of a file read at a time.
+/// Size of the read buffer, in bytes.
 const BUFFER_SIZE: usize = 1 << 20;
 
 /// The options of `pando ldif`.
@@ -66,16 +66,16 @@ enum LdifVerb {
     },
 }
 
-/// Schema to use in addition to the shipped one.
+/// Options that select a schema.
 #[derive(Debug, Args)]
 struct SchemaArguments {
     /// A schema file; may be given several times
     #[arg(long, value_name = "FILE")]
     schema: Vec<PathBuf>,
-    /// A settings file whose schema to use
+    /// A settings file that contains the schema
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// A data directory whose schema to use
+    /// A data directory that contains the schema
     #[arg(long, value_name = "DIR", conflicts_with = "settings")]
     data: Option<PathBuf>,
 }
@@ -105,7 +105,7 @@ pub(crate) fn run(arguments: &LdifArguments) -> ExitCode {
         }
     };
     done.unwrap_or_else(|error| match error {
-        // Only writing returns a bare `io::Error` here.
+        // Here, a bare `io::Error` can only come from writing.
         ServeError::System(error) => exit::not_written("standard output", &error),
         error => exit::failed(&error),
     })

@@ -2,7 +2,7 @@
 
 #![forbid(unsafe_code)]
 
-// First, because its macros are for all modules that follow.
+// Declared first, because the macros are available only in modules that follow.
 #[macro_use]
 mod print;
 mod replica;
@@ -65,13 +65,13 @@ use arguments::{CommandLine, Verb};
 static ALLOCATOR: system::Allocator = system::Allocator;
 
 fn main() -> ExitCode {
-    // Before a password is read: every command may hold passwords.
+    // Before a password is read, because every command may hold passwords in memory.
     if let Err(error) = server::forbid_core_dumps() {
         eprintln!("pando: core dumps cannot be forbidden: {error}");
     }
     let CommandLine { verb, form } = CommandLine::read();
     print::choose(form);
-    // The server shuts down by itself; every other command only removes its unfinished files.
+    // The server shuts down gracefully by itself; all other commands only remove their unfinished files.
     if !matches!(verb, Verb::Serve(_) | Verb::Follow(_))
         && let Err(error) = server::unfinished::remove_when_interrupted()
     {

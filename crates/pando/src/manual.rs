@@ -1,4 +1,4 @@
-//! `pando man`: the manual pages, made from the same definitions as `--help`.
+//! `pando man`: the manual pages, generated from the definitions that `--help` uses.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -95,7 +95,7 @@ pub(crate) fn run(arguments: &MigrateArguments) -> ExitCode {
     }
 }
 
-/// Reads a file, or all LDIF files of a folder; each before the folder that has its name, as slapd.d has it.
+/// Reads a file, or all LDIF files of a folder. As in slapd.d, a file comes before the folder with the same name.
 fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
     if path.is_dir() {
         let mut files: Vec<PathBuf> =
@@ -114,7 +114,7 @@ fn read_path(configuration: &mut Configuration, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads a file that a slapd.conf includes.
+/// Reads a file that slapd.conf includes.
 fn include(name: &str) -> Included {
     let path = Path::new(name);
     if path.extension().is_some_and(|extension| extension == "schema") {
@@ -127,13 +127,13 @@ fn include(name: &str) -> Included {
     }
 }
 
-/// Reads `cn=config`, the definitions of users, and the access rules in the data.
+/// Reads `cn=config`, the schema definitions of users, and the access rules in the data.
 fn read_server(configuration: &mut Configuration, connection: &mut Connection) -> Result<(), ClientError> {
     let reply = connection.search("cn=config", Scope::WholeSubtree, "(objectClass=*)", &["*"])?;
     configuration.entries.extend(reply.entries.iter().map(config_entry));
     if let Some(schema) = connection.entry("cn=schema", &["attributeTypes", "objectClasses"])? {
         let mut schema = config_entry(&schema);
-        // The others came with the server.
+        // The server shipped with the other definitions.
         schema
             .values
             .retain(|value| value.value.contains("'user defined'") || value.value.contains("99-user"));
@@ -197,8 +197,8 @@ fn write(folder: &Path, proposal: &mut Proposal) -> io::Result<()> {
     put("decide.md", &proposal.page())
 }
 
-/// Returns the lines of a settings file that are not valid, with the reasons. Problems elsewhere, such as in a schema
-/// file, are shown by `pando plan`.
+/// Returns the invalid lines of a settings file, with the reasons. Problems in other files, such as a schema file, are
+/// shown by `pando plan`.
 fn invalid_lines(file: &Path) -> Vec<(usize, String)> {
     let errors = match settings::read(file).and_then(|read| read.check()) {
         Err(ServeError::Settings(errors)) => errors,

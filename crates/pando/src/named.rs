@@ -1,4 +1,4 @@
-//! Users and groups by their short names, and the changes of their entries.
+//! Users and groups by their short names, and changes of their entries.
 
 use std::process::ExitCode;
 
@@ -16,19 +16,19 @@ use crate::online::{TargetArguments, refusal};
 use crate::print::{self, Report};
 use crate::search::results::{Form, Results};
 
-/// A kind of entries that have short names.
+/// A kind of entry with short names.
 pub(crate) struct Kind {
-    /// Word for messages.
+    /// Name of the kind in messages.
     pub(crate) word: &'static str,
-    /// Attribute of the short name.
+    /// Attribute that contains the short name.
     pub(crate) attribute: &'static str,
-    /// Filter that all of them match.
+    /// Filter that selects entries of this kind.
     pub(crate) filter: &'static str,
-    /// Name of the entry below a suffix that holds new ones.
+    /// RDN of the container below a suffix to which new entries are added.
     pub(crate) container: &'static str,
 }
 
-/// The entry that a command is about.
+/// Arguments that name the entry of a command.
 #[derive(Debug, Args)]
 pub(crate) struct NamedArguments {
     #[command(flatten)]
@@ -37,7 +37,7 @@ pub(crate) struct NamedArguments {
     pub(crate) name: String,
 }
 
-/// Selection and form of a list.
+/// Arguments of a list: its selection and form.
 #[derive(Debug, Args)]
 pub(crate) struct ListArguments {
     #[command(flatten)]
@@ -50,7 +50,7 @@ pub(crate) struct ListArguments {
     filter: Option<FilterBuf>,
 }
 
-/// A connection that finds entries by short names.
+/// A connection that looks up entries by short names.
 pub(crate) struct Named {
     pub(crate) connection: Connection,
     suffixes: Vec<String>,
@@ -64,7 +64,7 @@ impl Named {
         Ok(Named { connection, suffixes })
     }
 
-    /// Passes the entries that match to `each`, below `base` or all suffixes.
+    /// Calls `each` with the entries below `base` that match, or with those of all suffixes.
     pub(crate) fn each(
         &mut self,
         base: Option<&str>,
@@ -95,7 +95,7 @@ impl Named {
         Ok(())
     }
 
-    /// Returns the DN of the one entry with a short name; a DN stands for itself.
+    /// Returns the DN of the only entry with a short name. A name that is a DN is returned unchanged.
     pub(crate) fn dn(&mut self, kind: &Kind, name: &str) -> Result<String, String> {
         if name.contains('=') && Dn::parse(name).is_ok() {
             return Ok(name.to_owned());
@@ -113,7 +113,7 @@ impl Named {
         }
     }
 
-    /// Returns the entry that new entries go below.
+    /// Returns the entry below which new entries are added.
     pub(crate) fn parent(&mut self, kind: &Kind, given: Option<&DnText>) -> Result<String, String> {
         if let Some(given) = given {
             return Ok(given.as_str().to_owned());
@@ -146,7 +146,7 @@ impl Named {
         Ok(dn)
     }
 
-    /// Replaces attributes; an empty value removes one.
+    /// Replaces the values of attributes. An empty value removes the attribute.
     pub(crate) fn set(&mut self, dn: &str, assignments: &[Assignment]) -> Result<(), String> {
         let mut changes: Vec<(&str, Vec<&str>)> = Vec::new();
         for Assignment(name, value) in assignments {
@@ -171,7 +171,7 @@ impl Named {
     }
 }
 
-/// Reason that the entries of a search are not read to the end.
+/// Reason that a search was not read to its end.
 enum Interrupted {
     Client(client::ClientError),
     Each(String),
@@ -183,7 +183,7 @@ impl From<client::ClientError> for Interrupted {
     }
 }
 
-/// Prints those that match, with a column for each attribute.
+/// Prints a table of the entries that match, with a column for each attribute.
 pub(crate) fn list(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> ExitCode {
     ended(list_entries(kind, arguments, attributes))
 }
@@ -208,7 +208,7 @@ fn list_entries(kind: &Kind, arguments: &ListArguments, attributes: &[&str]) -> 
     results.finish().map_err(written)
 }
 
-/// Prints all of an entry that a user may see, and the attributes that are named.
+/// Prints the user attributes of an entry, and the attributes with these names.
 pub(crate) fn show(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> ExitCode {
     ended(show_entry(kind, named, attributes))
 }
@@ -236,7 +236,7 @@ fn show_entry(kind: &Kind, named: &NamedArguments, attributes: &[&str]) -> Resul
     results.finish().map_err(written)
 }
 
-/// An attribute and its value, `NAME=VALUE`.
+/// An attribute and its value on the command line, `NAME=VALUE`.
 #[derive(Clone, Debug)]
 pub(crate) struct Assignment(pub(crate) String, pub(crate) String);
 
@@ -256,7 +256,7 @@ impl std::str::FromStr for Assignment {
     }
 }
 
-/// Puts the attributes of a command line in place of defaults.
+/// Returns the attributes of the command line, with defaults for the others.
 pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)>) -> Vec<(String, String)> {
     let is_given = |name: &str| given.iter().any(|Assignment(other, _)| other.eq_ignore_ascii_case(name));
     let kept = defaults.into_iter().filter(|(name, _)| name == "objectClass" || !is_given(name));
@@ -264,7 +264,7 @@ pub(crate) fn with_defaults(given: &[Assignment], defaults: Vec<(String, String)
     kept.chain(own.map(|Assignment(name, value)| (name.clone(), value.clone()))).collect()
 }
 
-/// Calls `act` with the DN of the entry that a command is about.
+/// Calls `act` with the DN of the entry that the arguments name.
 pub(crate) fn with<T>(
     kind: &Kind,
     named: &NamedArguments,
@@ -292,12 +292,12 @@ pub(crate) fn delete(kind: &Kind, named: &NamedArguments) -> Result<Report, Stri
     })
 }
 
-/// Parses a filter that this program writes.
+/// Parses a filter that this program has built.
 pub(crate) fn parse(filter: &str) -> Result<FilterBuf, String> {
     FilterBuf::parse(filter).map_err(|error| format!("filter: {error}"))
 }
 
-/// Returns success, or the reason that a change was not made.
+/// Returns an error with the reason if the server did not make the change.
 pub(crate) fn done(answered: Result<Outcome, client::ClientError>) -> Result<(), String> {
     match answered.map_err(|error| error.to_string())? {
         outcome if outcome.is_success() => Ok(()),

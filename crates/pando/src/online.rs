@@ -1,4 +1,4 @@
-//! Options of commands that ask a running server: its address, and the identity to bind as.
+//! Options of commands that ask a running server: its address, and the identity for the bind.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use server::values::DnText;
 
 use crate::data_arguments::DataArguments;
 
-/// Longest wait for the next message of a response: a search through all entries may find nothing for a while.
+/// Maximum wait for the next message of a response: a search through all entries may find nothing for a long time.
 const SILENCE_MAX: Duration = Duration::from_secs(3_600);
 
-/// Data directory of the Debian package's service.
+/// Data directory of the service in the Debian package.
 const DATA_OF_THE_PACKAGE: &str = "/var/lib/pando";
 
-/// Server to ask, and identity to bind as.
+/// Options for the server to ask and the identity to bind as.
 #[derive(Debug, Default, Args)]
 pub(crate) struct ServerArguments {
     /// Ask the server at this address, ldap://HOST:PORT, ldaps://HOST:PORT or ldapi://%2FPATH
@@ -34,8 +34,8 @@ pub(crate) struct ServerArguments {
     /// File with the password for --bind-dn; one newline at its end is ignored [default: ask at the terminal]
     #[arg(long, value_name = "FILE", env = "PANDO_BIND_PASSWORD_FILE", requires = "bind_dn")]
     password_file: Option<PathBuf>,
-    /// File with the certificate authorities, in PEM form, that the server's certificate is checked against; with
-    /// ldap://, use StartTLS
+    /// File with the certificate authorities, in PEM form, that verify the server's certificate; with ldap://, use
+    /// StartTLS
     #[arg(long, value_name = "FILE", requires = "url")]
     tls_ca: Option<PathBuf>,
 }
@@ -66,7 +66,8 @@ fn hint(url: &ServerUrl) -> &'static str {
 }
 
 impl ServerArguments {
-    /// Returns the server to ask, if the options request one: the named one, or that of the data directory.
+    /// Returns the server that the options name, or the server of the data directory with `--online`. Returns `None` if
+    /// the options request neither.
     pub(crate) fn server(&self, data: Option<&Path>) -> Option<ServerUrl> {
         self.url.clone().or_else(|| data.filter(|_| self.online).map(socket_in))
     }
@@ -83,7 +84,7 @@ impl ServerArguments {
     }
 }
 
-/// Identity to bind as, and authorities to check the server's certificate against.
+/// Identity to bind as, and authorities that verify the server's certificate.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity<'a> {
     pub(crate) bind_dn: Option<&'a DnText>,
@@ -128,7 +129,7 @@ impl Identity<'_> {
     }
 }
 
-/// The server of a data directory of this machine, or any other.
+/// Options for the server of a data directory on this machine, or for any server.
 #[derive(Debug, Args)]
 pub(crate) struct TargetArguments {
     #[command(flatten)]
@@ -148,7 +149,7 @@ impl TargetArguments {
         &self.server
     }
 
-    /// Connects and binds. Without options asks the server of the package, if there is one.
+    /// Connects and binds. Without options, connects to the server of the package if its socket exists.
     pub(crate) fn connect(&self) -> Result<Connection, String> {
         let data = self.data.directory().or_else(|| {
             let usual = Path::new(DATA_OF_THE_PACKAGE);
@@ -160,7 +161,7 @@ impl TargetArguments {
     }
 }
 
-/// Returns the message about a request that the server refuses.
+/// Returns the message about a request that the server refused.
 pub(crate) fn refusal(code: ResultCode, diagnostic: &str) -> String {
     format!("the server refuses that: {code}: {diagnostic}")
 }
@@ -196,7 +197,8 @@ fn password(file: &Path) -> Result<String, OnlineError> {
     Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
 }
 
-/// Returns the schema that a server publishes, or the shipped one if that cannot be read or contradicts it.
+/// Returns the schema that a server publishes, together with the shipped one. Returns the shipped schema alone if the
+/// server publishes none or if the two contradict each other.
 pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, ClientError> {
     let root = connection.entry("", &["subschemaSubentry"])?;
     let Some(subschema) = root.and_then(|root| root.text("subschemaSubentry")) else {
@@ -212,8 +214,8 @@ pub(crate) fn schema_of(connection: &mut Connection) -> Result<Arc<Schema>, Clie
     Ok(builder.add_text(&subschema, &text).build().unwrap_or_else(|_| Schema::shipped()))
 }
 
-/// Returns the names of the operational attributes that servers store: those that clients may write, such as the `ref`
-/// of a referral, and with `all` those that only servers write. `+` would include computed ones.
+/// Returns the names of operational attributes that servers store: those that clients may write, such as the `ref` of a
+/// referral, and with `all` also those that only servers write. The selector `+` would include computed attributes.
 pub(crate) fn stored_operational(schema: &Schema, all: bool) -> impl Iterator<Item = &str> {
     let stored = schema.attribute_types().iter().filter(move |attribute_type| {
         attribute_type.usage != AttributeUsage::UserApplications

@@ -1,8 +1,8 @@
 //! Output files of commands, which are written completely or not at all.
 //!
-//! A file is written under a temporary name in the same folder, readable only by its owner, then synced and renamed, so
-//! that an incomplete file is never taken for a complete one. If it is dropped or interrupted before, it is removed.
-//! Devices, pipes and standard output are written directly.
+//! A file is written under a temporary name in the same folder, readable only by its owner. It is then synced and
+//! renamed, so that an incomplete file is never mistaken for a complete one. If the command fails or is interrupted
+//! before, the temporary file is removed. Devices, pipes and standard output are written directly.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -15,10 +15,10 @@ use std::thread::JoinHandle;
 use clap::ValueEnum;
 use server::unfinished::UnfinishedFile;
 
-/// Most bytes written to a file between two syncs.
+/// Maximum number of bytes written to a file between two syncs.
 const UNSYNCED_BYTES_MAX: usize = 32 << 20;
 
-/// Most chunks in the queue of the writing thread.
+/// Maximum number of chunks in the queue of the writing thread.
 const PIECES_MAX: usize = 32;
 
 /// Compression of a file.
@@ -50,7 +50,7 @@ pub(crate) struct Output {
 enum Destination {
     /// Standard output, a device or a pipe.
     Direct,
-    /// An ordinary file, still under its temporary name.
+    /// An ordinary file, which has its temporary name until it is complete.
     File { temporary: UnfinishedFile, target: PathBuf },
 }
 
@@ -60,13 +60,13 @@ enum Encoder {
     Zst(zstd::Encoder<'static, Box<dyn Sink>>),
 }
 
-/// Final destination of the bytes.
+/// Destination of the bytes after compression.
 trait Sink: Write + Send {
     /// Makes the written bytes durable, if the destination supports it.
     fn sync(&mut self) -> io::Result<()>;
 }
 
-/// An ordinary file. It is synced at intervals, so that the disk works while the rest is produced.
+/// An ordinary file. It is synced at intervals, so that the disk works while more output is produced.
 struct OrdinaryFile {
     file: File,
     unsynced_bytes: usize,
@@ -94,7 +94,7 @@ impl Sink for OrdinaryFile {
     }
 }
 
-/// Standard output, or a device.
+/// Standard output, a pipe or a device, which are not synced.
 struct Unsynced<W>(W);
 
 impl<W: Write> Write for Unsynced<W> {
@@ -114,7 +114,7 @@ impl<W: Write + Send> Sink for Unsynced<W> {
 }
 
 impl Output {
-    /// Opens an output; `None` and `-` are standard output.
+    /// Opens an output. `None` and `-` mean standard output.
     pub(crate) fn create(target: Option<&Path>, compression: Option<Compression>) -> io::Result<Output> {
         let (sink, place): (Box<dyn Sink>, Destination) = match target {
             Some(path) if path.as_os_str() != "-" => Output::begin(path)?,
@@ -149,7 +149,7 @@ impl Output {
         Ok((Box::new(OrdinaryFile { file, unsynced_bytes: 0 }), place))
     }
 
-    /// Completes the file. When this returns, the file is durable and has its name.
+    /// Completes the file. After the return, the file is durable and has its final name.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         let writer = std::mem::replace(&mut self.writer, Encoder::Plain(Box::new(Unsynced(io::sink()))));
         let mut sink = match writer {
@@ -213,7 +213,7 @@ impl Background {
         drop(self.pieces);
         let written =
             self.thread.join().unwrap_or_else(|_| Err(io::Error::other("the writing thread has failed")));
-        // An error of the thread causes all others.
+        // An error of the writing thread is the cause of all other errors.
         let output = written?;
         let done = result?;
         output.finish()?;

@@ -40,7 +40,7 @@ pub(crate) fn run(arguments: &PasswdArguments) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// A password, or the reason that it is not acceptable.
+/// A password, or the reason that it is not accepted.
 type Password = Result<Vec<u8>, &'static str>;
 
 /// Asks at the terminal twice, without echo.
@@ -61,7 +61,7 @@ fn read() -> io::Result<Password> {
 }
 
 fn not_empty(password: Vec<u8>) -> Password {
-    // A bind with an empty password is unauthenticated (RFC 4513 section 5.1.2), so an empty password would be useless.
+    // An empty password could never be used: a bind with it is unauthenticated (RFC 4513 section 5.1.2).
     if password.is_empty() { Err("the password is empty") } else { Ok(password) }
 }
 

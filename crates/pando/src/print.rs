@@ -1,10 +1,11 @@
-//! Macros for the output of commands. Those of the standard library panic if the reader has closed the pipe, as in
-//! `pando index list | head -1`; those of this crate ignore that, so that a command and its exit code do not depend on
-//! the reader. Long output goes through a writer instead and ends with
-//! [`exit::not_written`](crate::exit::not_written).
+//! Macros for the output of commands.
 //!
-//! `SIGPIPE` stays ignored, Rust's default. Otherwise it would end a command between two of its changes, and a server
-//! with the first client that disconnects.
+//! The macros of the standard library panic if the reader has closed the pipe, as in `pando index list | head -1`.
+//! These macros ignore that error, so that a command and its exit code do not depend on the reader. Long output uses a
+//! writer instead and ends with [`exit::not_written`](crate::exit::not_written).
+//!
+//! `SIGPIPE` stays ignored, as is Rust's default. Otherwise it could end a command between two of its changes, and
+//! would end a server when a client disconnects.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -32,7 +33,7 @@ macro_rules! eprintln {
     ($($text:tt)*) => { $crate::print::to_errors(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-/// Prints a line on standard error about what is being done or was done, unless `--quiet` is given.
+/// Prints a line about progress on standard error, unless `--quiet` is given.
 macro_rules! remark {
     ($($text:tt)*) => {
         if !$crate::print::form().is_quiet {
@@ -41,27 +42,27 @@ macro_rules! remark {
     };
 }
 
-/// Form of the output, as `--json` and `--quiet` choose it.
+/// Form of the output, selected by `--json` and `--quiet`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Form {
     pub(crate) is_json: bool,
     pub(crate) is_quiet: bool,
 }
 
-/// Form of this process, set once.
+/// Output form of this process, set once.
 static FORM: OnceLock<Form> = OnceLock::new();
 
-/// Sets the form of this process's output.
+/// Sets the output form of this process.
 pub(crate) fn choose(form: Form) {
     let _ = FORM.set(form);
 }
 
-/// Returns the form of this process's output.
+/// Returns the output form of this process.
 pub(crate) fn form() -> Form {
     FORM.get().copied().unwrap_or_default()
 }
 
-/// Output of a command in its two forms.
+/// Output of a command as text and as JSON.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Report {
@@ -71,12 +72,12 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Returns what the command was asked for. `--quiet` prints it too.
+    /// Returns a result, which the command prints even with `--quiet`.
     pub(crate) fn result(json: Value, text: impl Into<String>) -> Report {
         Report { json, text: text.into(), is_result: true }
     }
 
-    /// Returns an account of what was done. `--quiet` prints it only as JSON.
+    /// Returns an account of what was done. With `--quiet`, the command prints it only as JSON.
     pub(crate) fn done(json: Value, text: impl Into<String>) -> Report {
         Report { json, text: text.into(), is_result: false }
     }
@@ -93,15 +94,15 @@ impl Report {
     }
 }
 
-/// Prints a line for people on standard output: not with `--json`, and not with `--quiet`.
+/// Prints a line for people on standard output, unless `--json` or `--quiet` is given.
 pub(crate) fn note(text: &str) {
     if form() == Form::default() {
         println!("{text}");
     }
 }
 
-/// Prints on standard output. Exits the process if that fails, except for a closed pipe: a full disk must not look like
-/// success.
+/// Prints on standard output and ignores a closed pipe. Any other error, such as a full disk, exits the process with
+/// code 1, so that it does not look like success.
 pub(crate) fn to_output(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     if let Err(error) = out.write_fmt(text).and_then(|()| out.flush())

@@ -1,4 +1,4 @@
-//! Progress of long commands: one line on a terminal that is drawn again and again, a line at intervals elsewhere.
+//! Progress of long commands: one line that is redrawn on a terminal, otherwise a new line at intervals.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 use crate::print;
 use crate::table::printable;
 
-/// Interval between lines that are not on a terminal.
+/// Interval between two lines if the output is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Columns of a terminal's line, so that it never continues on the next one.
+/// Maximum length of a line on a terminal, in columns, so that the line never wraps.
 const COLUMNS: usize = 79;
 
-/// Progress of a command whose steps report to it.
+/// Progress line of a command.
 pub(crate) struct Progress<W: Write = io::Stderr> {
     out: W,
     is_terminal: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Progress<W: Write = io::Stderr> {
 }
 
 impl Progress {
-    /// Returns the progress of a command, on standard error. `--quiet` shows none.
+    /// Returns a progress line on standard error. With `--quiet`, nothing is shown.
     pub(crate) fn start() -> Progress {
         let (out, is_terminal) = (io::stderr(), io::stderr().is_terminal());
         Progress { out, is_terminal, is_quiet: print::form().is_quiet, shown: None }
@@ -31,7 +31,7 @@ impl Progress {
 }
 
 impl<W: Write> Progress<W> {
-    /// Shows the present state. Ignores a closed standard error.
+    /// Shows the present state. Errors of standard error are ignored.
     pub(crate) fn show(&mut self, text: &str, now: Instant) {
         if self.is_quiet {
             return;
@@ -49,7 +49,7 @@ impl<W: Write> Progress<W> {
     }
 }
 
-/// The line of a terminal is removed.
+/// Removes the line from the terminal.
 impl<W: Write> Drop for Progress<W> {
     fn drop(&mut self) {
         if self.is_terminal && self.shown.is_some() {
@@ -58,14 +58,14 @@ impl<W: Write> Drop for Progress<W> {
     }
 }
 
-/// Seconds since the begin of a step that reports nothing, on a terminal only.
+/// Display of the seconds since the start of a step that reports no progress, on a terminal only.
 pub(crate) struct Elapsed {
     end: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Elapsed {
-    /// Begins to show the time of a step.
+    /// Starts to show the duration of a step.
     pub(crate) fn start(what: &'static str) -> Elapsed {
         let mut progress = Progress::start();
         if !progress.is_terminal || progress.is_quiet {
@@ -79,7 +79,7 @@ impl Elapsed {
                 progress.show(&format!("{what}: {} s", (now - began).as_secs()), now);
             }
         };
-        // Without a thread the command works as well.
+        // If the thread cannot be started, the command works without the display.
         let thread = std::thread::Builder::new().name("pando-progress".to_owned()).spawn(show).ok();
         Elapsed { end: Some(end), thread }
     }
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_has_one_line_and_a_file_a_few() {
+    fn a_terminal_redraws_one_line_and_a_file_gets_a_line_at_intervals() {
         assert_eq!(drawn(true, &[1, 2]), "\r\x1b[Kentry 1\r\x1b[Kentry 2\r\x1b[K");
         assert_eq!(drawn(false, &[0, 1, 9, 10, 11, 25]), "entry 0\nentry 10\nentry 25\n");
         assert_eq!(drawn(true, &[]), "");

@@ -1,8 +1,9 @@
 //! `pando backup recover`: brings a subtree or an entry of a backup back into the running server.
 //!
-//! The backup is restored into a temporary directory, whose entries are compared with those of the server. Missing
-//! entries are added with their entryUUID and times (relax rules), superiors first; entries that differ get the values
-//! of the backup. Then entries elsewhere that named an added entry in the backup, such as groups, name it again.
+//! The backup is restored into a temporary directory, and its entries are compared with those of the server. Missing
+//! entries are added with their entryUUID and times (relax rules control), superiors first. Entries that differ get the
+//! values of the backup. Finally, entries elsewhere that named an added entry in the backup, such as groups, get that
+//! value again.
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, OpenOptions};
@@ -35,10 +36,10 @@ use crate::print;
 use crate::table::printable;
 use crate::time::Time;
 
-/// Operational attributes that an add with relaxed rules may give.
+/// Operational attributes that an add with the relax rules control may contain.
 const GIVEN: [&str; 5] = ["entryUUID", "creatorsName", "createTimestamp", "modifiersName", "modifyTimestamp"];
 
-/// Attributes whose values name entries, and follow them.
+/// Attributes whose values are links: names of entries.
 const LINKS: [&str; 7] =
     ["member", "uniqueMember", "owner", "manager", "secretary", "seeAlso", "roleOccupant"];
 
@@ -73,7 +74,7 @@ pub(crate) struct RecoverArguments {
     /// Entry to bring back, with the entries below it
     #[arg(value_name = "DN")]
     dn: DnText,
-    /// Moment to bring back: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
+    /// Moment to restore from: 2026-01-31T12:00:00Z, or 30m, 12h, 7d ago [default: the newest in the backup]
     #[arg(long, value_name = "TIME")]
     until: Option<Time>,
     /// Bring back the state after the change at this position of the log
@@ -82,7 +83,7 @@ pub(crate) struct RecoverArguments {
     /// Bring back the entry without those below it
     #[arg(long)]
     entry_only: bool,
-    /// Add what is missing, and leave entries that exist as they are
+    /// Add only missing entries, and leave existing ones as they are
     #[arg(long)]
     missing_only: bool,
     /// Show the changes without making them
@@ -93,7 +94,7 @@ pub(crate) struct RecoverArguments {
     scratch: Option<PathBuf>,
 }
 
-/// Reason that nothing more is brought back.
+/// Reason that the recovery stopped.
 #[derive(Debug, thiserror::Error)]
 enum RecoverError {
     #[error(transparent)]
@@ -160,7 +161,7 @@ fn recover(arguments: &RecoverArguments) -> Result<Counts, RecoverError> {
     Ok(recovery.counts)
 }
 
-/// Counts of the changes.
+/// Numbers of changes, by kind.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     added: u64,
@@ -181,9 +182,9 @@ struct Recovery<'a> {
     arguments: &'a RecoverArguments,
     named: Named,
     comparison: Comparison,
-    /// File with entries of the backup.
+    /// Temporary file for entries of the backup.
     text: PathBuf,
-    /// Entries that were added, by the normal form of their names.
+    /// Normalized names of the entries that were added.
     added: HashSet<Vec<u8>>,
     counts: Counts,
 }
@@ -203,7 +204,7 @@ impl Recovery<'_> {
         self.each_exported(directory, &request, Recovery::entry)
     }
 
-    /// Writes entries of the backup into the temporary file, and passes them to `each`.
+    /// Writes entries of the backup into the temporary file, and then calls `each` with each of them.
     fn each_exported(
         &mut self,
         directory: &ReadOnlyDirectory,
@@ -233,7 +234,7 @@ impl Recovery<'_> {
         Ok(fs::remove_file(&self.text)?)
     }
 
-    /// Makes an entry of the server as it was.
+    /// Adds or corrects an entry of the server according to the backup.
     fn entry(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
         let then = self.values_of(record);
         let operational = stored_operational(self.comparison.schema(), false).map(str::to_owned);
@@ -254,7 +255,7 @@ impl Recovery<'_> {
         self.correction(&then, &now)
     }
 
-    /// Returns the values of a record that can be given again.
+    /// Returns the values of a record that a client can write.
     fn values_of(&self, record: &LdifRecord<'_>) -> EntryValues {
         let mut values = EntryValues::new();
         if let LdifBody::Entry(lines) = record.body {
@@ -298,7 +299,7 @@ impl Recovery<'_> {
         Ok(found)
     }
 
-    /// Gives an entry the values that it had.
+    /// Gives an entry the values that it had in the backup.
     fn correction(&mut self, then: &EntryValues, now: &Entry) -> Result<(), RecoverError> {
         let attributes = now.attributes.iter();
         let stored = attributes
@@ -317,7 +318,7 @@ impl Recovery<'_> {
         self.decided(Kind::Change, &now.dn, changed.join(", "), done)
     }
 
-    /// Lets entries elsewhere name the added entries again.
+    /// Adds the names of the added entries to the entries that named them in the backup.
     fn links(&mut self, directory: &ReadOnlyDirectory) -> Result<(), RecoverError> {
         if self.added.is_empty() {
             return Ok(());
@@ -337,7 +338,7 @@ impl Recovery<'_> {
 
     fn linked(&mut self, record: &LdifRecord<'_>) -> Result<(), RecoverError> {
         let LdifBody::Entry(lines) = record.body else { return Ok(()) };
-        // An added entry has its own values already.
+        // Added entries have these values already.
         if self.added.contains(&self.comparison.dn_key(record.dn)) {
             return Ok(());
         }
@@ -373,7 +374,7 @@ impl Recovery<'_> {
         Ok(if code == ResultCode::SUCCESS { Ok(()) } else { Err(refusal(code, &diagnostic)) })
     }
 
-    /// Counts and prints a change.
+    /// Counts a change and prints its result.
     fn decided(
         &mut self,
         kind: Kind,
@@ -406,7 +407,7 @@ impl Recovery<'_> {
     }
 }
 
-/// Creates a file that no other user may read: the values include passwords.
+/// Creates a file that no other user can read, because the values include passwords.
 fn new_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).mode(0o600).open(path)
 }
@@ -418,7 +419,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_values_is_new_and_for_its_owner_alone() {
+    fn the_file_of_values_is_new_and_private() {
         let path = std::env::temp_dir().join(format!("pando-private-{}", std::process::id()));
         let file = new_private_file(&path).unwrap();
         assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);

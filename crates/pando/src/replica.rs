@@ -1,4 +1,4 @@
-//! `pando replica`: promotes a replica. It asks the running server.
+//! `pando replica`: promotes a replica. The command asks the running server.
 
 use std::process::ExitCode;
 
@@ -30,9 +30,9 @@ pub(crate) struct ReplicaArguments {
 
 #[derive(Debug, Subcommand)]
 enum ReplicaVerb {
-    /// Make a running replica the server that decides changes
+    /// Promote a running replica: from then on, it decides changes itself
     Promote {
-        /// The supplier is lost for good: do not ask it. Changes that it has and the replica lacks are lost
+        /// Do not ask the supplier, because it is lost for good. Changes that it has and the replica lacks are lost
         #[arg(long)]
         without_supplier: bool,
         #[command(flatten)]

@@ -16,7 +16,7 @@ use crate::exit;
 use crate::output::{Background, Compression, Output};
 use crate::print::Report;
 
-/// Output files of a salvage.
+/// Files that a salvage writes.
 pub(crate) struct Targets<'a> {
     /// File for the entries.
     pub(crate) ldif: &'a Path,
@@ -62,7 +62,7 @@ pub(crate) fn run(config: &Config, targets: &Targets<'_>) -> Result<ExitCode, Se
     Ok(exit::failure(&lost))
 }
 
-/// Prints a line of the report, of a kind that JSON names.
+/// Prints a line of the report. JSON names its kind.
 fn say(kind: &str, text: String) {
     Report::result(json!({ "kind": kind, "text": text }), text).print();
 }
@@ -114,14 +114,14 @@ fn groups_text(groups: &RangeInclusive<u64>) -> String {
     }
 }
 
-/// Formats position and time; the time as GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
+/// Formats a position and its time as GeneralizedTime (RFC 4517 section 3.3.13) with microseconds.
 fn when_text(when: &When) -> String {
     let time = when.csn.map(|csn| csn.to_string());
     let time = time.as_deref().and_then(|text| text.split('#').next()).unwrap_or("time unknown");
     format!("position {}, {time}", when.position)
 }
 
-/// Checks that an output file is new and outside of the directory, which stays unchanged.
+/// Checks that an output file is new, and outside the directory, which must stay unchanged.
 fn check_target(target: &Path, data: &Path) -> Result<(), String> {
     let name = target.display();
     if target.as_os_str() == "-" || target.file_name().is_none() {
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_a_new_file_elsewhere() {
+    fn a_target_is_a_new_file_outside_the_data_directory() {
         let data = std::env::temp_dir().join(format!("pando-salvage-{}", std::process::id()));
         std::fs::create_dir(&data).unwrap_or_else(|error| panic!("{error}"));
         let refused = |target: &Path| check_target(target, &data).err().unwrap_or_default();

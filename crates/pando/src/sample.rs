@@ -1,8 +1,8 @@
-//! The sample organisation, loaded into a new directory.
+//! The sample organisation for a new directory.
 
 use server::{Opened, ServeError};
 
-/// Loads the sample organisation below the first suffix, if the directory is empty. Returns the result for people.
+/// Loads the sample organisation below the first suffix, if the directory is empty. Returns a message about the result.
 pub(crate) fn load(opened: &mut Opened) -> Result<String, ServeError> {
     if !opened.directory().is_empty()? {
         return Ok("the directory has entries, the sample is not loaded".to_owned());

@@ -16,7 +16,7 @@ use crate::online::{ScopeName, TargetArguments, parse_filter, refusal};
 use crate::print;
 use results::{Form, Results};
 
-/// Entries requested at a time.
+/// Number of entries to request at a time.
 const PAGE_SIZE: u32 = 1_000;
 
 pub(crate) const HELP: &str = "\
@@ -46,19 +46,19 @@ pub(crate) struct SearchArguments {
     /// Scope of the search
     #[arg(long, value_enum, default_value = "sub")]
     scope: ScopeName,
-    /// Attributes to sort by, the first being the most important; `-NAME` sorts in reverse order
+    /// Attributes to sort by, most important first; `-NAME` sorts in reverse order
     #[arg(long, value_name = "NAME", value_delimiter = ',', allow_hyphen_values = true)]
     sort: Vec<String>,
-    /// Most entries to print [default: all]
+    /// Maximum number of entries to print [default: all]
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..))]
     limit: Option<u32>,
-    /// Longest time for a page of the search, in seconds [default: that of the server]
+    /// Time limit of each page of the search, in seconds [default: that of the server]
     #[arg(long, value_name = "SECONDS", default_value_t = 0, hide_default_value = true)]
     time_limit: u32,
     /// Print a table with a column for each attribute
     #[arg(long, conflicts_with = "json", requires = "attributes")]
     table: bool,
-    /// Print entries with referrals as entries (RFC 3296)
+    /// Print referral entries as ordinary entries (RFC 3296)
     #[arg(long)]
     manage_dsa_it: bool,
     /// The filter (RFC 4515)
@@ -69,7 +69,7 @@ pub(crate) struct SearchArguments {
     attributes: Vec<String>,
 }
 
-/// End of a search that did not fail.
+/// End of a search without an error.
 enum End {
     /// All entries were printed, or as many as requested.
     Complete,
@@ -100,7 +100,7 @@ pub(crate) fn run(arguments: &SearchArguments) -> ExitCode {
     };
     let results = Results::new(form, &arguments.attributes).map_err(SearchError::from);
     let found = results.and_then(|mut results| {
-        // Entries that arrived before an error are printed too.
+        // Print entries that arrived before an error too.
         let end = arguments.search(&mut connection, &mut results);
         results.finish()?;
         end
@@ -160,7 +160,7 @@ impl SearchArguments {
                 _ if self.is_enough(results) => return Ok(End::Complete),
                 ResultCode::SUCCESS if cookie.is_empty() => return Ok(End::Complete),
                 ResultCode::SUCCESS => {}
-                // A suffix without an entry yet.
+                // The suffix has no entry yet.
                 ResultCode::NO_SUCH_OBJECT if self.base.is_none() => return Ok(End::Complete),
                 ResultCode::SIZE_LIMIT_EXCEEDED
                 | ResultCode::TIME_LIMIT_EXCEEDED
@@ -174,7 +174,7 @@ impl SearchArguments {
         }
     }
 
-    /// Requests one page, and passes its entries on. `cookie` is that of the page, then that of the next one.
+    /// Requests one page, and passes its entries on. `cookie` is that of the page, and becomes that of the next page.
     fn page(
         &self,
         connection: &mut Connection,
@@ -191,7 +191,8 @@ impl SearchArguments {
         let page = PagedResults { size: PAGE_SIZE, cookie }.encode();
         let order = self.order();
         let mut controls = ControlsBuf::new();
-        // Not critical: a server without pages sends all entries at once, which are printed as they arrive.
+        // The control is not critical: a server without paging sends all entries at once, and they are printed as they
+        // arrive.
         if request.scope != Scope::BaseObject {
             controls.push(Control { oid: oids::PAGED_RESULTS, critical: false, value: Some(&page) });
         }
@@ -220,7 +221,7 @@ impl SearchArguments {
         }
     }
 
-    /// Returns the value of the sort control, if an order is wanted.
+    /// Returns the value of the sort control, if `--sort` is given.
     fn order(&self) -> Option<Vec<u8>> {
         let keys: Vec<SortKey<'_>> = self.sort.iter().map(|name| sort_key(name)).collect();
         (!keys.is_empty()).then(|| SortKey::encode_list(&keys))

@@ -1,4 +1,5 @@
-//! `pando plan` and `pando apply`: make the settings of a directory, and declared entries, as files state them.
+//! `pando plan` and `pando apply`: compare the settings of a directory, and declared entries, with files, and apply the
+//! files.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,12 +38,12 @@ pub(crate) struct PlanArguments {
 pub(crate) struct ApplyArguments {
     #[command(flatten)]
     plan: PlanArguments,
-    /// Change entries only if the plan is still the one that `pando plan` printed with this number
+    /// Change entries only if their plan still has this number, which `pando plan` printed
     #[arg(long, value_name = "NUMBER")]
     expect: Option<String>,
 }
 
-/// Files of a command line.
+/// Files of the command line, by kind.
 struct Files {
     settings: Option<SettingsFile>,
     declared: Option<Declared>,
@@ -57,7 +58,7 @@ impl PlanArguments {
         Manner { prunes: !self.no_prune, expected, follows_settings }
     }
 
-    /// Reads all files before anything is done.
+    /// Reads all files, before anything is changed.
     fn read(&self) -> Result<Files, ExitCode> {
         let is_declaration = |path: &&PathBuf| declared::is_declaration(path);
         let (declarations, settings): (Vec<_>, Vec<_>) = self.files.iter().partition(is_declaration);
@@ -107,7 +108,7 @@ pub(crate) fn plan(arguments: &PlanArguments) -> ExitCode {
     }
 }
 
-/// Prints the parts of a file that are without effect.
+/// Prints notices about settings of a file that have no effect.
 fn say_notices(file: &SettingsFile) {
     file.notices().iter().for_each(|notice| eprintln!("pando: {notice}"));
 }
@@ -164,7 +165,7 @@ fn apply_here(
             say(&changes, &config.data, Stage::Applied);
             Ok(())
         }
-        // The process that uses the directory may be a server, which can apply them.
+        // The process that uses the directory may be a server, which can apply the settings itself.
         Ok((Err(error), config)) if error.fault() == Fault::InUse => {
             let url = socket_in(&config.data);
             match server.connect(&url) {
@@ -199,7 +200,7 @@ fn send(mut connection: Connection, file: &SettingsFile, url: &ServerUrl) -> Res
 enum Stage {
     Planned,
     Applied,
-    /// Indexes may still be built.
+    /// The server has applied the settings, and may still be building indexes.
     AppliedByServer,
 }
 
@@ -230,7 +231,7 @@ fn say(changes: &SettingsChanges, data: &Path, stage: Stage) {
     }
 }
 
-/// Returns a line about a change in the color of its sign.
+/// Returns a line about a change, colored according to its sign.
 fn colored(line: &str) -> String {
     let is_on = color::is_on();
     match line.trim_start().as_bytes().first() {

@@ -1,4 +1,4 @@
-//! `pando support`: one file with what others need to understand a problem, without secrets.
+//! `pando support`: writes one file with the information that others need to understand a problem, without secrets.
 
 mod masked;
 
@@ -21,7 +21,7 @@ use crate::{doctor, exit, version};
 use masked::masked;
 use serde_json::json;
 
-/// Bytes of the end of the log.
+/// Maximum number of bytes to include from the end of the log.
 const LOG_BYTES_MAX: u64 = 1 << 20;
 
 pub(crate) const HELP: &str = "\
@@ -75,7 +75,7 @@ fn write(output: &Path, parts: &[(&str, Vec<u8>)]) -> io::Result<()> {
     archive.into_inner()?.finish()
 }
 
-/// Returns all parts. One that cannot be made has the reason instead.
+/// Returns all parts of the file. A part that cannot be made contains the reason instead.
 fn parts(config: &Config, data: &DataArguments) -> Vec<(&'static str, Vec<u8>)> {
     let or_reason = |made: Result<Vec<u8>, String>| made.unwrap_or_else(|reason| reason.into_bytes());
     let node = match data.node_file() {

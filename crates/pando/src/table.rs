@@ -1,16 +1,16 @@
-//! Tables on standard output: columns as wide as their first rows need.
+//! Tables on standard output. The first rows determine the widths of the columns.
 
-/// Most rows whose widths count. Rows are written once there are so many.
+/// Maximum number of rows that determine the widths. Rows are held back until there are so many.
 const MEASURED_ROWS_MAX: usize = 1_000;
 
-/// Widest column, in characters. Longer values shift the rest of their row.
+/// Maximum width of a column, in characters. Longer values shift the rest of their row.
 const WIDTH_MAX: usize = 40;
 
 /// A table that is written while its rows arrive.
 pub(crate) struct Table {
-    /// The heading and the rows that are not written yet.
+    /// The heading and the rows that have not been written yet.
     waiting: Vec<Vec<String>>,
-    /// Widths of the columns, once rows are written.
+    /// Widths of the columns, known once rows have been written.
     widths: Option<Vec<usize>>,
 }
 
@@ -20,7 +20,7 @@ impl Table {
         Table { waiting: vec![heading], widths: None }
     }
 
-    /// Adds a row, and writes what is complete.
+    /// Adds a row. Writes all waiting rows once the widths of the columns are known.
     pub(crate) fn row(&mut self, cells: Vec<String>, out: &mut Vec<u8>) {
         self.waiting.push(cells);
         if self.widths.is_some() || self.waiting.len() > MEASURED_ROWS_MAX {
@@ -28,7 +28,7 @@ impl Table {
         }
     }
 
-    /// Writes the rest; nothing for a table without rows.
+    /// Writes the remaining rows. Writes nothing if the table has no rows.
     pub(crate) fn finish(mut self, out: &mut Vec<u8>) {
         if self.widths.is_some() || self.waiting.len() > 1 {
             self.write(out);
@@ -55,7 +55,7 @@ impl Table {
     }
 }
 
-/// Replaces control characters, which a terminal would obey.
+/// Replaces control characters, which a terminal would interpret.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { char::REPLACEMENT_CHARACTER } else { c }).collect()
 }
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_are_not_kept() {
+    fn rows_are_written_once_the_widths_are_known() {
         let (mut out, mut table) = (Vec::new(), Table::new(["a"]));
         for number in 0..3 * MEASURED_ROWS_MAX {
             table.row(vec![number.to_string()], &mut out);

@@ -1,4 +1,4 @@
-//! `pando top`: the clients that cost a running server most. It asks the server.
+//! `pando top`: lists the clients that cost a running server most.
 
 use std::process::ExitCode;
 
@@ -32,7 +32,7 @@ pub(crate) struct TopArguments {
     server: TargetArguments,
 }
 
-/// Entry of the monitor whose children are the clients.
+/// Entry of the monitor that has the clients as children.
 const CLIENTS: &str = "cn=Top Clients,cn=monitor";
 
 pub(crate) fn run(arguments: &TopArguments) -> ExitCode {

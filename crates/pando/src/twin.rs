@@ -1,4 +1,4 @@
-//! `pando twin`: a proxy before an old and a new server, which compares their answers and switches between them.
+//! `pando twin`: a proxy for an old and a new server, which compares their answers and switches between them.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
@@ -136,7 +136,7 @@ fn options(arguments: RunArguments) -> Result<Options, String> {
     })
 }
 
-/// Returns whether an address is for TLS, and the address.
+/// Returns true if an address is for TLS, and the socket address.
 fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
     let ServerUrl::Internet { host, port, tls } = url else {
         return Err(format!("{url}: the proxy listens on addresses of the network"));
@@ -146,7 +146,7 @@ fn address(url: &ServerUrl) -> Result<(bool, SocketAddr), String> {
     found.next().map(|address| (*tls, address)).ok_or_else(|| format!("{url}: no such address"))
 }
 
-/// Sends a command that changes which server answers.
+/// Sends a command that selects the server that answers clients.
 fn order(control: &Path, command: Command) -> ExitCode {
     match answer(control, command) {
         Ok(value) => {
@@ -167,7 +167,7 @@ fn answer(control: &Path, command: Command) -> Result<Value, String> {
     }
 }
 
-/// Prints the report. The exit code is 1 if there are differences.
+/// Prints the report. The exit code is 1 if the servers differ or are out of step.
 fn report(control: &Path) -> ExitCode {
     let value = match answer(control, Command::Report) {
         Ok(value) => value,

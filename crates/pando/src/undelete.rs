@@ -1,4 +1,4 @@
-//! `pando undelete`: lists deleted entries and brings them back. It asks the running server.
+//! `pando undelete`: lists deleted entries and brings them back. The command asks the running server.
 
 use std::process::ExitCode;
 
@@ -28,9 +28,10 @@ Exit codes: as `pando verify`.";
 /// The options of `pando undelete`.
 #[derive(Debug, Args)]
 pub(crate) struct UndeleteArguments {
-    /// DN that the entry had, or its entryUUID; entries deleted with it below it come back too [default: list all]
+    /// DN of the deleted entry, or its entryUUID; entries below it that were deleted with it come back too [default:
+    /// list all]
     entry: Option<String>,
-    /// Bring it back below this entry rather than below its superior
+    /// Bring the entry back below this one instead of below its former superior
     #[arg(long, value_name = "DN", requires = "entry")]
     superior: Option<String>,
     #[command(flatten)]
@@ -48,7 +49,7 @@ pub(crate) fn run(arguments: &UndeleteArguments) -> ExitCode {
     }
 }
 
-/// Returns the value of the answer to an extended operation.
+/// Sends an extended operation, and returns the value of its response.
 fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>, String> {
     let reply = connection.extended(name, Some(value)).map_err(|error| error.to_string())?;
     match reply.outcome.code {
@@ -57,7 +58,8 @@ fn ask(connection: &mut Connection, name: &str, value: &[u8]) -> Result<Vec<u8>,
     }
 }
 
-/// Passes the deleted entries that had a name, or all, to `each` until it returns false.
+/// Calls `each` with the deleted entries that had this name, newest first, until it returns false. Without a name,
+/// calls it with all deleted entries.
 fn each_deleted(
     connection: &mut Connection,
     name: Option<&str>,
@@ -102,7 +104,7 @@ fn undelete(connection: &mut Connection, entry: &str, superior: Option<&str>) ->
     Ok(())
 }
 
-/// Returns the entryUUID of the entry with this name that was deleted last.
+/// Returns the entryUUID of the entry that was deleted last under this name.
 fn newest(connection: &mut Connection, dn: &str) -> Result<[u8; 16], String> {
     let mut found = None;
     each_deleted(connection, Some(dn), &mut |entry| {

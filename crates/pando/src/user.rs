@@ -1,4 +1,4 @@
-//! `pando user`: users by their short names. It asks the running server.
+//! `pando user`: users by their short names. The commands ask the running server.
 
 use std::process::ExitCode;
 
@@ -27,7 +27,7 @@ Examples:
 
 Exit codes: as `pando verify`.";
 
-/// People with a uid.
+/// Users: people with a uid.
 pub(crate) const USER: Kind =
     Kind { word: "user", attribute: "uid", filter: "(objectClass=person)", container: "ou=people" };
 
@@ -44,7 +44,7 @@ enum What {
     Add(Add),
     /// List users as a table
     List(ListArguments),
-    /// Show the attributes of a user, and the groups
+    /// Show the attributes and groups of a user
     Show(NamedArguments),
     /// Replace attributes of a user
     Set {
@@ -62,7 +62,7 @@ enum What {
     Reset {
         #[command(flatten)]
         user: NamedArguments,
-        /// Ask for the password, or read it from standard input, rather than make one
+        /// Ask for the password, or read it from standard input, instead of generating one
         #[arg(long)]
         ask: bool,
     },
@@ -80,16 +80,16 @@ struct Add {
     /// Full name; its last word becomes sn [default: the short name]
     #[arg(long, value_name = "NAME")]
     full_name: Option<String>,
-    /// Template of the setting user_templates, whose attributes replace defaults
+    /// Template in the setting user_templates; its attributes replace defaults
     #[arg(long, value_name = "NAME")]
     template: Option<String>,
-    /// More attributes; they replace defaults and those of the template
+    /// Additional attributes; they replace defaults and those of the template
     #[arg(long, value_name = "ATTRIBUTE=VALUE")]
     set: Vec<Assignment>,
-    /// Group of the POSIX account, if a rule of next_numbers gives uidNumber and not gidNumber
+    /// Group of the POSIX account, if a rule of next_numbers sets uidNumber but not gidNumber
     #[arg(long, value_name = "GID", default_value_t = 100)]
     gid: u32,
-    /// Add no POSIX account, whatever next_numbers says
+    /// Add no POSIX account, even if next_numbers has a rule for uidNumber
     #[arg(long)]
     no_posix: bool,
     /// Set no password
@@ -117,7 +117,7 @@ pub(crate) fn run(arguments: &UserArguments) -> ExitCode {
 }
 
 impl Add {
-    /// Adds the user and then sets the password, so that the server makes and hashes it.
+    /// Adds the user and then sets the password, so that the server generates and hashes it.
     fn run(&self) -> Result<Report, String> {
         let NamedArguments { server, name } = &self.user;
         if name.contains('=') {
@@ -133,7 +133,7 @@ impl Add {
         let surname = full_name.split_whitespace().next_back().unwrap_or(full_name);
         let mut defaults =
             vec![("objectClass", "inetOrgPerson"), ("uid", name), ("cn", full_name), ("sn", surname)];
-        // A template states its POSIX attributes itself.
+        // A template contains the POSIX attributes itself.
         let posix =
             if self.no_posix || template.is_some() { None } else { Posix::of(&mut named, self.gid, name)? };
         if let Some(posix) = &posix {
@@ -156,7 +156,7 @@ impl Add {
     }
 }
 
-/// Returns a template of the settings, which the administrator may read.
+/// Returns a template from the settings. The identity of the connection must be permitted to read them.
 fn template(named: &mut Named, name: &str) -> Result<UserTemplate, String> {
     let settings = named.connection.entry("cn=config", &["pandoUserTemplate"]);
     let settings = settings.map_err(|error| error.to_string())?;
@@ -178,7 +178,7 @@ struct Posix {
 }
 
 impl Posix {
-    /// Returns those of a new user if the settings have a rule of next_numbers for uidNumber.
+    /// Returns the POSIX attributes of a new user, if the settings have a rule of next_numbers for uidNumber.
     fn of(named: &mut Named, gid: u32, name: &str) -> Result<Option<Posix>, String> {
         let settings = named.connection.entry("cn=config", &["pandoNextNumber"]);
         let rules = settings.map_err(|error| error.to_string())?;
@@ -201,5 +201,5 @@ impl Posix {
     }
 }
 
-/// Value that the server replaces by the next free number.
+/// Value that the server replaces with the next free number.
 const NEXT: &str = "{next}";

@@ -1,4 +1,4 @@
-//! `pando verify`: checks every row against every entry, and with `--repair` repairs what can be derived from entries.
+//! `pando verify`: checks every row against every entry. With `--repair`, it rebuilds what can be derived from entries.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,8 @@ use crate::salvage::{self, Targets};
 pub(crate) struct VerifyArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Rebuild what follows from the entries: names, indexes, reverse links, counts. The directory must be stopped
+    /// Rebuild data that can be derived from entries: names, indexes, reverse links, counts. The directory must be
+    /// stopped
     #[arg(long)]
     repair: bool,
     /// Write the intact entries of a damaged directory as LDIF to a new file, and report the lost changes. The
@@ -56,7 +57,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
         mendable += u64::from(is_mendable);
     })?;
     drop(elapsed);
-    // They are no damage: a rule does not change the entries that were there before it.
+    // Violations are not damage: a uniqueness rule does not change the entries that existed before it.
     for text in server::violations(config)? {
         Report::result(json!({ "note": text }), format!("note: {text}")).print();
     }
@@ -71,7 +72,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
     )))
 }
 
-/// Returns the summary of a check; its text is empty if there are findings.
+/// Returns the summary of a check. Its text is empty if there are findings.
 pub(crate) fn checked_report(checked: &CheckSummary, none: &str) -> Report {
     let CheckSummary { entries, rows, findings, .. } = checked;
     let text = match findings {

@@ -63,10 +63,10 @@ pub(crate) struct ExplainArguments {
     /// Name of the listener that receives the request, such as ldaps
     #[arg(long, value_name = "NAME")]
     at_listener: Option<String>,
-    /// The settings file that the rules were applied from, to show the line of each
+    /// The settings file from which the rules were applied, to show the line of each rule
     #[arg(long, value_name = "FILE")]
     settings: Option<PathBuf>,
-    /// DN of the entry; for `add` of the new entry; for `use` a control or an extended operation
+    /// DN of the entry; for `add`, of the new entry; for `use`, a control or an extended operation
     dn: String,
     /// The attribute, if the right applies to attributes
     attribute: Option<String>,

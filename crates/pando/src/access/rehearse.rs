@@ -19,7 +19,8 @@ use crate::data_arguments::DataArguments;
 use crate::exit;
 use crate::print::Report;
 
-/// Most entries of a search to examine for each entry that matches its filter.
+/// Maximum number of entries that a repeated search examines, as a multiple of the maximum number that match its
+/// filter.
 const EXAMINED_PER_ENTRY: u64 = 100;
 
 pub(super) const HELP: &str = "\
@@ -48,7 +49,7 @@ Exit codes: as `pando plan`; 1 if the trail is damaged (the readable part is use
 pub(crate) struct RehearseArguments {
     #[command(flatten)]
     data: DataArguments,
-    /// Folder of an audit trail whose operations are decided again [default: that of the node file]
+    /// Folder of an audit trail whose operations are decided again [default: the trail of the node file]
     #[arg(long, value_name = "DIR", conflicts_with_all = ["sample", "askers"])]
     trail: Option<PathBuf>,
     /// Use a sample of entries and users even if the node has an audit trail
@@ -58,13 +59,13 @@ pub(crate) struct RehearseArguments {
     /// entries]
     #[arg(long = "as", value_name = "WHO")]
     askers: Vec<String>,
-    /// Number of users if none is named
+    /// Maximum number of users in the sample, if no --as option names requesters
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     askers_max: usize,
-    /// Number of entries: a uniform sample, or of each search in the trail
+    /// Maximum number of entries: of the sample, or of each search in the trail
     #[arg(long, value_name = "COUNT", default_value_t = 1_000)]
     entries_max: u64,
-    /// Most differences to list
+    /// Maximum number of differences to list
     #[arg(long, value_name = "COUNT", default_value_t = 100)]
     lines_max: usize,
     #[command(flatten)]

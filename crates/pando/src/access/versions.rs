@@ -45,7 +45,7 @@ pub(crate) struct RollbackArguments {
     data: DataArguments,
     #[command(flatten)]
     server: ServerArguments,
-    /// Position of the version, as `pando access history` prints it [default: the previous version]
+    /// Position of the version in the log, as `pando access history` prints it [default: the previous version]
     #[arg(long, value_name = "POSITION")]
     to: Option<u64>,
 }

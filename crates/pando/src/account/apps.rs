@@ -1,5 +1,5 @@
-//! Passwords of applications: userPassword with an option that names the application. This module generates them at
-//! random and sends only their hashes.
+//! Passwords of applications: values of userPassword with an option that names the application. This module generates
+//! the passwords at random and sends only their hashes.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::online::refusal;
 use crate::print::Report;
 
-/// Random octets in a password. Five bits of each are used: 100 bits.
+/// Random octets in a password. Each supplies five bits, so a password has 100 random bits.
 const PASSWORD_SIZE: usize = 20;
 
 /// Prefix of the attribute description of an application's password.
@@ -35,7 +35,7 @@ fn random<const N: usize>() -> Result<[u8; N], String> {
     Ok(octets)
 }
 
-/// Returns a random password of letters and digits that are not confused with each other.
+/// Returns a random password of letters and digits, without those that look alike.
 pub(crate) fn random_password() -> Result<String, String> {
     const ALPHABET: &[u8; 32] = b"abcdefghjkmnpqrstuvwxyz023456789";
     let letters = random::<PASSWORD_SIZE>()?.map(|octet| ALPHABET.get(usize::from(octet % 32)).copied());
@@ -69,7 +69,8 @@ pub(super) fn add(
     }
 }
 
-/// Removes a password and its state. The time of its last use stays in the entry: only the server changes it.
+/// Removes a password and its expiry. The time of its last use stays in the entry, because only the server may change
+/// it.
 pub(super) fn remove(connection: &mut Connection, dn: &str, name: &str) -> Result<Report, String> {
     let option = option(name)?;
     let (passwords, ends) = (format!("userPassword;{option}"), format!("pwdEndTime;{option}"));
@@ -115,7 +116,7 @@ pub(super) fn is_time(description: &str) -> bool {
     ["pwdEndTime;x-app-", "pwdLastSuccess;x-app-"].iter().any(|prefix| after(description, prefix).is_some())
 }
 
-/// Removes a prefix, ignoring case.
+/// Removes a prefix, ignoring case. Returns `None` if the text does not begin with it.
 fn after<'d>(description: &'d str, prefix: &str) -> Option<&'d str> {
     let start = description.get(..prefix.len())?;
     description.get(prefix.len()..).filter(|_| start.eq_ignore_ascii_case(prefix))

@@ -20,8 +20,8 @@ pub(crate) struct FollowArguments {
     /// The entry at and below which entries are copied
     #[arg(long, value_name = "DN", required_unless_present = "promote")]
     pub(crate) base: Option<DnText>,
-    /// The entry here that stands for --base [default: --base]; the suffix of a new data directory, unless --suffix is
-    /// given
+    /// The entry here that corresponds to --base [default: --base]; the suffix of a new data directory, unless --suffix
+    /// is given
     #[arg(long, value_name = "DN")]
     pub(crate) to: Option<DnText>,
     /// Copy only the entries that match this filter (RFC 4515)

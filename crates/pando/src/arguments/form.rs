@@ -1,11 +1,11 @@
-//! The options `--json` and `--quiet`: one definition, for every command that prints results or progress.
+//! The options `--json` and `--quiet`, defined once for every command that prints results or progress.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::members;
 use crate::print::Form;
 
-/// Commands without the two options, with the reason. A prefix covers the commands below it.
+/// Commands without the two options, with the reason. An entry also covers the subcommands of its command.
 const WITHOUT: [(&str, &str); 6] = [
     ("serve", "it writes a log"),
     ("follow", "it writes a log"),
@@ -15,11 +15,11 @@ const WITHOUT: [(&str, &str); 6] = [
     ("man", "it writes manual pages"),
 ];
 
-/// Commands without `--json`, with the form of their output.
+/// Commands without `--json`, with the format of their output.
 const WITHOUT_JSON: [(&str, &str); 3] =
     [("export", "LDIF, or settings in TOML"), ("generate", "LDIF"), ("ldif diff", "LDIF")];
 
-/// Adds the options to a command and all those below it. `path` is the command's name without `pando`.
+/// Adds the options to a command and its subcommands. `path` is the name of the command without `pando`.
 pub(super) fn with_options(command: Command, path: &str) -> Command {
     let command = command.mut_subcommands(|below| {
         let path = format!("{path} {}", below.get_name());
@@ -48,7 +48,7 @@ fn is_among(table: &[(&str, &str)], path: &str) -> bool {
         .any(|(name, _)| path.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(' ')))
 }
 
-/// Returns the form that a command line chooses.
+/// Returns the output form that a command line selects.
 pub(super) fn of(matches: &ArgMatches) -> Form {
     if let Some((_, below)) = matches.subcommand() {
         return of(below);
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
     use crate::arguments::CommandLine;
 
-    /// The commands that do something themselves, by their path.
+    /// Gathers the commands that can be run, not only their subcommands, with their paths.
     fn commands(command: &Command, path: &str, found: &mut Vec<(String, Command)>) {
         let is_run = !(command.has_subcommands() && command.is_subcommand_required_set());
         if is_run && !path.is_empty() {
@@ -81,7 +81,7 @@ mod tests {
         found
     }
 
-    /// Every help has the options, with the same words, unless a table above names the command.
+    /// The help of every command describes the options in the same words, unless a table above exempts the command.
     #[test]
     fn every_command_has_the_options() {
         for (path, mut command) in all() {
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The table lists each command with `--json`, and no others.
+    /// The table of members lists each command with `--json`, and no others.
     #[test]
     fn the_help_has_the_members_of_every_command() {
         let known = all();

@@ -1,6 +1,6 @@
-//! The members of the objects that commands print with `--json`, which the help of each command lists.
+//! Members of the objects that commands print with `--json`. The help of each command lists them.
 //!
-//! They are stable: later versions may add members, and do not rename or remove them, nor change their type.
+//! They are stable: later versions may add members, but do not rename or remove them, nor change their type.
 
 const SEARCH: &str =
     "`dn`, `attributes`: for each name an array of values; a value that is not UTF-8 is `{\"base64\": ...}`";
@@ -9,7 +9,8 @@ const APPLY: &str = "`settings` (`new`, `changes`, `notes`, `applied`); of entri
          `result`, `reason`, `attributes`; last `plan` and the counts `add`, `change`, `delete` (`plan`) or `added`, \
          `changed`, `deleted` (`apply`), `refused`";
 
-/// Commands without `pando`, separated by commas, and the members of their objects in backquotes, with explanations.
+/// Names of commands without `pando`, separated by commas, and the members of their objects in backquotes, with
+/// explanations.
 pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("init", "`node_file`, `settings_file`, `data`, `suffix`, `admin_dn`, `password_file`, `notes`"),
     ("doctor", "`check`, `weight` (`fine`, `warning`, `problem`), `text`"),
@@ -103,10 +104,10 @@ pub(super) const MEMBERS: [(&str, &str); 60] = [
     ("cluster trim", "`messages`, `start`, `deleted`"),
 ];
 
-/// Columns of the help.
+/// Maximum width of a line of the help, in columns.
 const WIDTH: usize = 110;
 
-/// Returns the part of a command's help about its members; empty without members.
+/// Returns the paragraph about members for the help of a command, or an empty text if the command has no members.
 pub(super) fn help(path: &str) -> String {
     let Some((_, members)) =
         MEMBERS.iter().find(|(commands, _)| commands.split(", ").any(|name| name == path))

@@ -25,7 +25,7 @@ pub(crate) struct ChoiceArguments {
     /// administration, started, stopped, lost, gap, retired
     #[arg(long, value_name = "OPERATION", value_parser = kind)]
     operation: Vec<Kind>,
-    /// Result code by name or number; `failed` for all but success
+    /// Result code by name or number; `failed` for all codes except success
     #[arg(long, value_name = "RESULT", value_parser = wanted_result)]
     result: Vec<WantedResult>,
     /// Prefix of the client's address

@@ -93,13 +93,14 @@ impl<W: Write> Printer<W> {
 
     fn text(&mut self, cells: &[(&str, Value)]) -> io::Result<()> {
         let mut separator = "";
-        // The name of a result implies its code, and the time of a block is close to that of its events.
+        // The text form leaves out the code, which the name of the result implies, and the time of the block, which is
+        // close to the times of its events.
         for (name, value) in cells.iter().filter(|(name, _)| !["block_time", "code"].contains(name)) {
             write!(self.out, "{separator}")?;
             match (*name, value) {
                 ("time" | "operation", Value::String(text)) => write!(self.out, "{text}")?,
                 (_, Value::String(text)) if is_plain(text) => write!(self.out, "{name}={text}")?,
-                // Quoted, with control characters escaped, so that a value cannot forge a line.
+                // Values are quoted, and control characters are escaped, so that a value cannot forge a line.
                 (_, Value::String(text)) => write!(self.out, "{name}={text:?}")?,
                 (_, Value::Array(list)) if list.iter().all(Value::is_string) => {
                     let texts: Vec<_> = list.iter().filter_map(Value::as_str).collect();
@@ -158,7 +159,7 @@ impl<W: Write> Printer<W> {
     }
 }
 
-/// Returns true if a text needs no quotes in a line.
+/// Returns true if a text needs no quotes in a line of text output.
 fn is_plain(text: &str) -> bool {
     !text.is_empty()
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"=,.:;-_/+*@#[]".contains(&byte))
@@ -243,7 +244,7 @@ fn cells(event: Event<'_>, written: EventPlace, explained: Vec<String>) -> Vec<(
     cells
 }
 
-/// Returns the values of session tracking controls, in order.
+/// Returns the values of the session tracking controls of an event, in their order.
 fn tracking(event: Event<'_>) -> Vec<Value> {
     let texts = |field| event.texts(field);
     let parts = texts(Field::TrackingAddress)

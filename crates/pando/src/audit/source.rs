@@ -9,10 +9,10 @@ use client::{ClientError, Connection};
 use directory::virtual_entries::READ_AUDIT;
 use ldap::{ResultCode, TrailAnswer, TrailPiece, TrailRequest};
 
-/// Interval at which a followed folder is read.
+/// Interval between two reads of a folder while following it.
 const FOLDER_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Interval at which a server is asked for new events.
+/// Interval between two requests to a server for new events.
 const SERVER_INTERVAL: Duration = Duration::from_secs(1);
 
 /// An item of a trail.
@@ -21,7 +21,7 @@ pub(super) enum TrailItem {
     Block { number: u64, written_micros: u64, events: Vec<u8> },
     /// Description and place of damage.
     Damage(String),
-    /// Place at which a crash cut the last write.
+    /// Place at which a crash cut off the last write.
     Torn(String),
 }
 
@@ -44,7 +44,7 @@ pub(super) enum Source {
     Server(Box<RemoteTrail>),
 }
 
-/// A server whose trail is requested in parts.
+/// A server whose trail is requested part by part.
 pub(super) struct RemoteTrail {
     connection: Connection,
     request: TrailRequest,
@@ -54,7 +54,7 @@ pub(super) struct RemoteTrail {
 }
 
 impl Source {
-    /// Opens the trail of a folder.
+    /// Opens the trail in a folder.
     pub(super) fn folder(folder: &Path) -> Result<Source, AuditError> {
         Walk::begin(folder).map(|walk| Source::Folder(Box::new(walk)))
     }
@@ -73,7 +73,7 @@ impl Source {
         }
     }
 
-    /// Returns the next item, or `None` at the present end.
+    /// Returns the next item, or `None` at the present end of the trail.
     pub(super) fn next(&mut self, follows: bool) -> Result<Option<TrailItem>, SourceError> {
         match self {
             Source::Folder(walk) => {
@@ -122,7 +122,7 @@ impl RemoteTrail {
                 TrailItem::Block { number: *number, written_micros: *written_micros, events: events.to_vec() }
             }
         }));
-        // A torn write is reported once, however often it is read.
+        // Report a torn write only once, even if it is read again.
         if self.request.from == Some(answer.next) {
             self.told.retain(|told| !matches!(told, TrailItem::Torn(_)));
         }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Most octets of a message in a datagram; the rest is cut off. UDP carries at most 65,507.
+/// Maximum size of a message in a datagram, in octets; the rest is cut off. UDP carries at most 65,507.
 const DATAGRAM_MAX: usize = 60_000;
 
 /// Destination of messages.

@@ -18,9 +18,9 @@ use super::{Cpus, Stop, failed, parse_duration, summary, this_program};
 
 /// Workload of the floor measurement: the simplest one.
 const WORKLOAD: &str = "oid-search-sequential";
-/// Seconds of the floor measurement within another run.
+/// Duration of the floor measurement within another run, in seconds.
 const EMBEDDED_SECONDS: u64 = 3;
-/// Prefix of the line that the responder prints when it listens.
+/// Prefix of the line that the responder prints when it is ready for connections.
 const READY: &str = "pando bench limit: ready on ldap://";
 
 /// The options of `pando bench limit`.
@@ -38,7 +38,7 @@ pub(crate) struct LimitArguments {
     /// Connections
     #[arg(long, value_name = "N", default_value_t = 64, conflicts_with = "listen")]
     clients: usize,
-    /// Requests outstanding on each
+    /// Requests outstanding on each connection
     #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "listen")]
     outstanding: usize,
     /// Duration of the measurement
@@ -50,7 +50,7 @@ pub(crate) struct LimitArguments {
     /// Delay responses: constant:2ms, uniform:1ms,5ms, exponential:2ms or bimodal:1ms,50ms,5%
     #[arg(long, value_name = "HOW", default_value = "none")]
     delay: Delay,
-    /// Stall at intervals: LENGTH/INTERVAL, as 1s/10s
+    /// Stall at intervals: LENGTH/INTERVAL, such as 1s/10s
     #[arg(long, value_name = "HOW")]
     stall: Option<Stall>,
     /// Send one wrong response in this number of searches
@@ -92,7 +92,7 @@ fn serve(address: SocketAddr, arguments: &LimitArguments) -> Result<ExitCode, St
     if arguments.until_input_ends {
         let stop = stop.clone();
         std::thread::spawn(move || {
-            // An error counts as the end.
+            // A read error counts as the end of the input.
             let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
             stop.store(true, Ordering::Relaxed);
         });
@@ -124,7 +124,7 @@ impl Process {
             .map_err(|error| failed(format!("cannot start the null responder: {error}")))?;
         let mut line = String::new();
         if let Some(out) = child.stdout.take() {
-            // An empty line is handled below.
+            // The code below reports an empty line as an error.
             let _ = BufReader::new(out).read_line(&mut line);
         }
         let uri = line.trim().strip_prefix(READY).map(|address| format!("ldap://{address}"));
@@ -136,7 +136,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // It may have exited already.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -155,7 +155,7 @@ fn simple_search() -> Result<Workload, Stop> {
     Ok(workload)
 }
 
-/// Measures the null responder under each load of a run, prints its rates and adds them to the result.
+/// Measures the null responder under each load of a run, prints its rates, and adds them to the result.
 pub(super) fn add_floors(run: &mut RunResult, options: &Options, cpus: Option<&Cpus>) -> Result<(), Stop> {
     let is_loaded =
         |result: &&WorkloadResult| result.unsupported.is_none() && result.parameters.connections > 0;
@@ -220,7 +220,7 @@ fn measure(arguments: &LimitArguments) -> Result<ExitCode, Stop> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the options that inject the same faults in another process.
+/// Returns the command-line options that inject the same faults in another process.
 fn words(arguments: &LimitArguments) -> Vec<String> {
     let mut words = vec![format!("--delay={}", arguments.delay), format!("--seed={}", arguments.seed)];
     words.extend(arguments.stall.map(|stall| format!("--stall={stall}")));

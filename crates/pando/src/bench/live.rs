@@ -1,4 +1,4 @@
-//! Progress of a run in one line of the terminal; without a terminal, nothing is printed.
+//! Progress of a run, in one line of the terminal. Without a terminal, nothing is printed.
 
 use std::io::{IsTerminal, Write};
 
@@ -19,7 +19,7 @@ impl Live {
         Live { is_terminal: std::io::stderr().is_terminal(), name: name.to_owned(), errors: 0 }
     }
 
-    /// Rewrites the line.
+    /// Overwrites the line.
     pub(super) fn show(&mut self, progress: &Progress) {
         if !self.is_terminal {
             return;

@@ -13,7 +13,7 @@ use super::{Cpus, Stop, parse_duration, refused, this_program};
 /// Options of the load.
 #[derive(Debug, Args)]
 pub(crate) struct LoadArguments {
-    /// Number of clients, instead of the workload's; with several groups, that of the first
+    /// Number of clients, instead of that of the workload; if the workload has several groups, that of the first
     #[arg(long, value_name = "N")]
     pub(super) clients: Option<NonZeroUsize>,
     /// Requests outstanding on each connection
@@ -22,16 +22,16 @@ pub(crate) struct LoadArguments {
     /// Duration of each measurement: 10s, 5m, 8h [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     duration: Option<Duration>,
-    /// Warm-up before each measurement, which OpenDJ's compiler needs [default: that of the workload]
+    /// Warm-up before each measurement, which OpenDJ's just-in-time compiler needs [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     warmup: Option<Duration>,
-    /// Pause between the two [default: that of the workload]
+    /// Pause between warm-up and measurement [default: that of the workload]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pause: Option<Duration>,
     /// Threads of the load
     #[arg(long, value_name = "N", default_value = "1")]
     threads: NonZeroUsize,
-    /// Seed of random keys and values; for peers and sweep also that of the data
+    /// Seed of random keys and values; for peers and sweep also the seed of the data
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
     /// Keep the latency histogram of every second in the result

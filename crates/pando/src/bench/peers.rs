@@ -23,14 +23,14 @@ use super::{
     Stop, code_of, failed, is_clean, limit, live, make_folder, parse_duration, read, refused, say, tables,
 };
 
-/// Indexes in the comparison of loaders.
+/// Default indexes in the comparison of loads.
 const LOAD_INDEXES: [&str; 6] =
     ["objectClass", "uid", "sn", "mail", "member", "cn:equality,substring,presence"];
 
 /// The options of `pando bench peers`.
 #[derive(Debug, Args)]
 pub(crate) struct PeersArguments {
-    /// Servers to compare with Pando; `pando` means none
+    /// Servers to compare with Pando; `pando` means no other server
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "openldap,ds389,opendj")]
     peers: Vec<Product>,
     /// Shipped workloads (`pando bench list`); a star at the end matches any rest, @N sets the number of clients
@@ -44,7 +44,7 @@ pub(crate) struct PeersArguments {
     /// times, with --peers pando
     #[arg(long, value_name = "FILE", conflicts_with = "load_only")]
     settings: Vec<PathBuf>,
-    /// Skip the measurements without these settings
+    /// Skip the measurements without the settings of --settings
     #[arg(long, requires = "settings")]
     settings_alone: bool,
     /// Number of entries [default: that of the workload]
@@ -53,7 +53,7 @@ pub(crate) struct PeersArguments {
     /// Runs of each workload on each server
     #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: u32,
-    /// Load a server after the previous one has run everything and its data is removed, instead of alternating
+    /// Run everything on one server and remove its data before the next server is loaded, instead of alternating
     #[arg(long)]
     one_at_a_time: bool,
     /// Warm-up of OpenDJ after each start, with all kinds of operations that will be measured
@@ -61,8 +61,8 @@ pub(crate) struct PeersArguments {
     java_warmup: Duration,
     #[command(flatten)]
     load: LoadArguments,
-    /// Index that all servers maintain in addition to those that a workload needs, as cn:equality,substring; may be
-    /// given several times
+    /// Index that all servers maintain in addition to those that a workload needs, such as cn:equality,substring; may
+    /// be given several times
     #[arg(long, value_name = "ATTRIBUTE[:KIND,...]")]
     index: Vec<Index>,
     /// Load and export the data of --template and compare search results, without workloads
@@ -94,14 +94,14 @@ pub(super) fn run(arguments: &PeersArguments) -> Result<ExitCode, Stop> {
     let grouped = groups(arguments)?;
     let folder = arguments.place.own_folder()?;
     let done = measure(arguments, &grouped, &folder);
-    // Also after an error: the data of the servers is no longer needed.
+    // Remove the data of the servers after an error too: it is no longer needed.
     let _ = std::fs::remove_dir_all(&folder);
     let result = done?;
     print!("{}{}", tables::loads(&result), tables::workloads(&result));
     Ok(code_of(is_clean(&result)))
 }
 
-/// Returns the groups of workloads by the data that they need.
+/// Returns the workloads, grouped by the data that they need.
 fn groups(arguments: &PeersArguments) -> Result<Grouped, Stop> {
     if arguments.load_only {
         let defaults = LOAD_INDEXES.iter().filter_map(|text| text.parse().ok()).collect();
@@ -140,8 +140,8 @@ fn circumstances(file: &Path) -> Result<Circumstances, Stop> {
     Circumstances::parse(&file.to_string_lossy(), &read(file)?).map_err(refused)
 }
 
-/// Returns the workloads with this name. With the suffix `@N`, their first job has N clients, and their names end in
-/// `@N`, so that one comparison can contain the same workload under several loads.
+/// Returns the workloads with this name. If the name ends in `@N`, their first job gets N clients and their names end
+/// in `@N`, so that one comparison can contain the same workload under several loads.
 fn with_clients(
     name: &str,
     find: impl FnOnce(&str) -> Result<Vec<Workload>, Stop>,
@@ -159,7 +159,7 @@ fn with_clients(
     Ok(found)
 }
 
-/// Returns a new result, or that of an earlier run of the same command.
+/// Returns a new result, or the result of an earlier run of the same command to continue.
 fn begin(arguments: &PeersArguments) -> Result<RunResult, Stop> {
     let command = command_line(std::env::args());
     let mut result = match arguments.output.as_ref().filter(|file| arguments.resume && file.exists()) {
@@ -194,13 +194,13 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
             continue;
         }
         let measured = measure_group(arguments, group, &products, folder, &mut result);
-        // Makes room for the next group's data, which may be as large.
+        // Free the space for the data of the next group, which may be as large.
         let _ = std::fs::remove_dir_all(folder);
         let Err(Stop::Failed(message) | Stop::Refused(message)) = measured else { continue };
         if grouped.groups.len() == 1 {
             return Err(Stop::Failed(message));
         }
-        // Continue with the other servers; the results of this one are kept.
+        // Continue with the other groups; results measured so far are kept.
         say(&message);
         for workload in &group.workloads {
             let servers = products.iter().map(|product| done::known_server(&result, *product));
@@ -228,7 +228,7 @@ fn measure(arguments: &PeersArguments, grouped: &Grouped, folder: &Path) -> Resu
     Ok(result)
 }
 
-/// Generates a group's data, and measures the servers with it.
+/// Generates the data of a group, and measures the servers with it.
 fn measure_group(
     arguments: &PeersArguments,
     group: &Group,

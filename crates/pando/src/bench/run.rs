@@ -19,7 +19,7 @@ use super::options::LoadArguments;
 use super::serve::{self, Serving};
 use super::{Cpus, Stop, code_of, failed, is_clean, limit, read, refused, say, summary};
 
-/// Open files reserved for everything except connections.
+/// Number of open files reserved for everything except connections.
 const OTHER_FILES: u64 = 200;
 
 /// The options of `pando bench run`.
@@ -31,7 +31,7 @@ pub(crate) struct RunArguments {
     /// Your own workload file; may be given several times
     #[arg(long = "workload", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Searches from a list or an access log, sent in its order with the clients of the last workload
+    /// Searches from a list or an access log, sent in the order of the file with the clients of the last workload
     #[arg(long, value_name = "FILE")]
     list: Option<PathBuf>,
     /// Base of the searches of a list
@@ -48,7 +48,7 @@ pub(crate) struct RunArguments {
     data_seed: u64,
     #[command(flatten)]
     load: LoadArguments,
-    /// Requests a second (open loop, latency from the intended start) [default: as many as the server can handle]
+    /// Requests per second (open loop, latency from the intended start) [default: as many as the server can handle]
     #[arg(long, value_name = "N", value_parser = parse_rate)]
     rate: Option<f64>,
     /// Increase the number of clients until the rate stops growing
@@ -139,7 +139,7 @@ pub(super) fn run(arguments: &RunArguments) -> Result<ExitCode, Stop> {
         let served = Served { uris: &arguments.target, process: arguments.server_pid.first().copied() };
         measure_target(&served, arguments, &workloads, &options, &mut run)
     };
-    // Keep the measurements before a failure.
+    // Save the measurements made before a failure.
     if !run.workloads.is_empty() {
         save(arguments, &run)?;
     }
@@ -154,7 +154,7 @@ fn save(arguments: &RunArguments, run: &RunResult) -> Result<(), Stop> {
     }
 }
 
-/// Connects to the load machines, if there are any.
+/// Connects to the load machines, if the arguments name any.
 fn machines(arguments: &RunArguments) -> Result<Option<Machines>, Stop> {
     let Some(path) = arguments.token_file.as_ref().filter(|_| !arguments.agents.is_empty()) else {
         return Ok(None);
@@ -175,14 +175,14 @@ fn run_together(
     result.map_err(|error| failed(format!("{}: {error}", workload.name)))
 }
 
-/// Starts and measures a server on generated data.
+/// Starts a server on generated data, and measures it.
 fn measure_own(
     arguments: &RunArguments,
     workloads: Vec<Workload>,
     options: &Options,
     run: &mut RunResult,
 ) -> Result<(), Stop> {
-    // On different processors, if there are several.
+    // Server and load run on different processors, if there are several.
     let count = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let apart =
         |cpus: &Option<Cpus>, default: Vec<usize>| cpus.clone().or((count > 1).then_some(Cpus(default)));
@@ -203,7 +203,7 @@ fn measure_own(
     limit::add_floors(run, options, server_cpus.as_ref())
 }
 
-/// Starts and measures a server on an existing data directory.
+/// Starts a server on an existing data directory, and measures it.
 fn measure_data(
     data: &Path,
     arguments: &RunArguments,
@@ -221,11 +221,11 @@ fn measure_data(
 /// A running server.
 struct Served<'a> {
     uris: &'a [String],
-    /// Process of the server, if it runs on this machine and is given.
+    /// Process id of the server, if it runs on this machine and is known.
     process: Option<u32>,
 }
 
-/// Measures a running server. A workload that fails appears in the result with the reason, and the others continue.
+/// Measures a running server. If a workload fails, the result contains the reason, and the other workloads continue.
 fn measure_target(
     served: &Served<'_>,
     arguments: &RunArguments,
@@ -265,7 +265,7 @@ fn measure_target(
     if let Some(message) = failure.filter(|_| run.workloads.iter().all(|result| !result.complete)) {
         return Err(Stop::Failed(message));
     }
-    // The floor of this machine does not apply to others.
+    // A floor measured on this machine does not apply to load machines.
     if arguments.no_limit || machines.is_some() {
         return Ok(());
     }
@@ -274,7 +274,7 @@ fn measure_target(
     limit::add_floors(run, options, cpus.as_ref())
 }
 
-/// Returns the command line, quoted for a shell, without passwords.
+/// Returns the command line without passwords, quoted for a shell.
 pub(super) fn command_line(words: impl Iterator<Item = String>) -> String {
     let mut line: Vec<String> = Vec::new();
     for word in words {
@@ -338,7 +338,7 @@ fn workloads(arguments: &RunArguments) -> Result<Vec<Workload>, Stop> {
     Ok(workloads)
 }
 
-/// Returns the shipped workload with this name, or those with this prefix if the name ends with a star.
+/// Returns the shipped workload with this name, or all with this prefix if the name ends with a star.
 pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     let found: Vec<_> = match name.strip_suffix('*') {
         Some(start) => {
@@ -355,7 +355,7 @@ pub(super) fn shipped(name: &str) -> Result<Vec<Workload>, Stop> {
     Ok(found)
 }
 
-/// Reads the user's workload from a file.
+/// Reads a workload of the user from a file.
 pub(super) fn of_file(path: &Path) -> Result<Workload, Stop> {
     Workload::parse(&path.to_string_lossy(), &read(path)?).map_err(refused)
 }
@@ -380,7 +380,7 @@ fn options(arguments: &RunArguments) -> Result<Options, Stop> {
     })
 }
 
-/// Returns the TLS settings, if the arguments have any.
+/// Returns the TLS settings, or `None` if the arguments have no TLS option.
 fn tls(arguments: &RunArguments) -> Result<Option<Tls>, Stop> {
     let tls = match &arguments.tls_ca {
         Some(path) => Tls::authorities(read(path)?.as_bytes())
@@ -403,7 +403,7 @@ fn password(arguments: &RunArguments) -> Result<String, Stop> {
         .map_err(|error| refused(format!("cannot ask for the password: {error}; use -y FILE")))
 }
 
-/// Checks before connecting that the limit of open files suffices.
+/// Checks, before connecting, that the limit of open files suffices.
 fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     let wanted: usize = workload.jobs.iter().map(|job| job.clients).sum();
     let wanted = options.clients.unwrap_or(wanted) as u64 + OTHER_FILES;
@@ -419,7 +419,7 @@ fn need_files(workload: &Workload, options: &Options) -> Result<(), Stop> {
     if limits.current.is_some_and(|soft| soft < wanted) { raise_open_files() } else { Ok(()) }
 }
 
-/// Raises the soft limit of open files to the hard limit, for this process and its future children. It needs no
+/// Raises the soft limit of open files to the hard limit, for this process and its future children. This needs no
 /// privilege.
 pub(super) fn raise_open_files() -> Result<(), Stop> {
     let limits = rustix::process::getrlimit(rustix::process::Resource::Nofile);

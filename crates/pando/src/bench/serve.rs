@@ -14,9 +14,10 @@ use bench::workload::Workload;
 
 use super::{Cpus, Stop, failed, live, make_folder, say, summary, this_program};
 
-/// Starts a server on a data directory, on a free port. Its log is discarded; an error contains its last output.
+/// Starts a server on an existing data directory, on a free port. Its log is discarded, but an error contains the last
+/// lines of its output.
 pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop> {
-    // `pando serve` would create it.
+    // `pando serve` would create a missing directory.
     if !data.is_dir() {
         return Err(failed(format!("{} is no data directory", data.display())));
     }
@@ -26,7 +27,7 @@ pub(super) fn existing(data: &Path, cpus: Option<&Cpus>) -> Result<Server, Stop>
     let log = std::env::temp_dir().join(format!("pando-bench-{}.log", std::process::id()));
     let cores = cpus.map(|cpus| cpus.0.clone()).unwrap_or_default();
     let server = Server::start("Pando", &command, &log, address, &cores);
-    // The server still writes to the open file.
+    // The server keeps the removed file open and continues to write to it.
     let _ = std::fs::remove_file(&log);
     server.map_err(failed)
 }
@@ -50,12 +51,12 @@ pub(super) fn measure(
         print!("{}", summary::of(&result));
         run.workloads.push(result);
     }
-    // Only Pando is started here.
+    // This command starts only Pando, so the path of OpenDJ is empty.
     let programs = Programs { pando: this_program()?, opendj: std::path::PathBuf::new() };
     let folder = std::env::temp_dir().join(format!("pando-bench-{}", std::process::id()));
     for group in &groups {
         let done = measure_group(group, &programs, &folder, serving, run);
-        // Also after an error: the data is no longer needed.
+        // Remove the data after an error too: it is no longer needed.
         let _ = std::fs::remove_dir_all(&folder);
         done?;
     }

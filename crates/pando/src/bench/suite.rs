@@ -80,7 +80,7 @@ fn result_file(step: &Step, output: &Path) -> PathBuf {
     output.join(format!("{}.json.zst", step.name))
 }
 
-/// Runs one step, unless the folder has its result from the same command.
+/// Runs one step, unless the folder already has the result of the same command.
 fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&Path>) -> Result<(), Stop> {
     let wrong = |error: std::io::Error| failed(format!("step {}: {error}", step.name));
     let result = result_file(step, output);
@@ -99,7 +99,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     if let Some(folder) = folder.filter(|_| is_comparison || step.run.starts_with("sweep")) {
         command.arg("--folder").arg(folder);
     }
-    // Files of a step are relative to the suite; programs of peers to the current folder.
+    // Paths of files in a step are relative to the suite; the programs of peers are relative to the current folder.
     let beside = arguments.suite.parent().filter(|parent| !parent.as_os_str().is_empty());
     command.current_dir(beside.unwrap_or(Path::new(".")));
     if std::env::var_os(OpenDj::VARIABLE).is_none() {
@@ -108,7 +108,7 @@ fn take(step: &Step, arguments: &SuiteArguments, output: &Path, folder: Option<&
     let status = command.stdin(Stdio::null()).stdout(Stdio::null()).status().map_err(wrong)?;
     match status.code() {
         Some(0) => write(&done, &step.run),
-        // The result contains failures, and the goals show them.
+        // Continue: the result contains the failures, and the goals report them.
         Some(7) => Ok(()),
         _ => Err(failed(format!("step {}: its command ended with {status}", step.name))),
     }

@@ -5,10 +5,10 @@ use std::fmt::Write;
 use bench::report::text::{self, count};
 use bench::result::{Load, WorkloadResult};
 
-/// Most published figures to show; the report has all of them.
+/// Maximum number of published figures to show; the report has all of them.
 const FIGURES_MAX: usize = 3;
 
-/// Share of one processor taken by the hypervisor from which it is reported, because it may affect the rates.
+/// Share of one processor that the hypervisor takes, from which on the summary reports it. It may affect the rates.
 const STOLEN_SHARE_SAID: f64 = 0.02;
 
 /// Returns the summary of a workload's result.
@@ -35,7 +35,7 @@ fn put(result: &WorkloadResult, out: &mut String) -> std::fmt::Result {
         parameters.outstanding,
         result.measured_seconds
     )?;
-    // Before the figures, which are less meaningful after failures.
+    // Failures come before the figures, because figures mean less after failures.
     for failure in &result.failures {
         writeln!(out, "  failure: {failure}")?;
     }

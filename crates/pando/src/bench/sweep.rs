@@ -22,16 +22,16 @@ pub(crate) struct SweepArguments {
     /// A shipped workload (`pando bench list`), or a file that ends in .toml
     #[arg(value_name = "WORKLOAD", default_value = "people-search")]
     workload: String,
-    /// Numbers of entries, as 10k,100k,1m
+    /// Numbers of entries, such as 10k,100k,1m
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = parse_count)]
     entries: Vec<u64>,
-    /// Limits of the server's memory, including the page cache, as 256M,1G; requires root
+    /// Limits of the memory of the server, including the page cache, such as 256M,1G; requires root
     #[arg(long, value_name = "SIZE,...", value_delimiter = ',', value_parser = parse_size)]
     memory: Vec<u64>,
     /// Numbers of connections
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     connections: Vec<NonZeroUsize>,
-    /// The servers: pando, openldap, ds389, opendj
+    /// The servers to measure: pando, openldap, ds389, opendj
     #[arg(long, value_name = "NAME", value_delimiter = ',', default_value = "pando")]
     servers: Vec<Product>,
     #[command(flatten)]
@@ -89,7 +89,7 @@ pub(super) fn run(arguments: &SweepArguments) -> Result<ExitCode, Stop> {
         warm: HashSet::new(),
     };
     let done = sweep::sweep(&plan, &workload, &mut driven, &mut result, &mut say);
-    // Also after an error: the data of the servers is no longer needed.
+    // Remove the data of the servers after an error too: it is no longer needed.
     let _ = std::fs::remove_dir_all(&plan.folder);
     done.map_err(|error| match error {
         SweepError::Axes | SweepError::Workload { .. } => refused(error),

@@ -1,10 +1,11 @@
-//! Tables that `pando bench peers` prints at its end, with a column for each server.
+//! Tables that `pando bench peers` prints at the end of a run.
 
 use bench::peers::measure::BULK_LOAD;
 use bench::peers::ratios;
 use bench::result::{RunResult, setting};
 
-/// Returns a table of workloads: medians of every server, and the ratio of Pando's figure to each.
+/// Returns a table of workloads, with the medians of every server and the ratio of Pando's figures to those of each
+/// peer.
 pub(super) fn workloads(result: &RunResult) -> String {
     let medians = ratios::medians(&result.workloads);
     let mut text = String::new();
@@ -48,7 +49,8 @@ pub(super) fn workloads(result: &RunResult) -> String {
     text
 }
 
-/// Returns a table of loads for each data set: Pando first, then the others with their times as multiples of its.
+/// Returns a table of loads for each data set. Pando comes first; the times of the others are multiples of Pando's
+/// time.
 pub(super) fn loads(result: &RunResult) -> String {
     let mut text = String::new();
     let mut loaded = String::new();

@@ -1,4 +1,4 @@
-//! Records of LDIF as requests.
+//! Conversion of LDIF records to requests.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use ldap::{
     Request,
 };
 
-/// The parts of a request that a record does not lend.
+/// Parts of a request that cannot be borrowed from a record.
 pub(super) enum Change {
     Add(AttributesBuf),
     Modify(ChangesBuf),
@@ -68,12 +68,13 @@ pub(super) fn operation(record: &LdifRecord<'_>) -> &'static str {
     }
 }
 
-/// Names that earlier records of a dry run change. The server does not know these changes.
+/// Names of entries that earlier records of a dry run change. The server does not know these changes.
 #[derive(Default)]
 pub(super) struct Earlier(HashSet<String>);
 
 impl Earlier {
-    /// Returns true if an earlier record concerns the entry, or one above it.
+    /// Returns true if an earlier record changes the entry or an entry above it, so that the server cannot decide this
+    /// record.
     pub(super) fn decides(&self, record: &LdifRecord<'_>) -> bool {
         let mut names = vec![record.dn];
         if let LdifBody::ModifyDn { new_superior, .. } = record.body {

@@ -1,4 +1,4 @@
-//! The file with the changes that were not made.
+//! The rejects file: the changes that were not made.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use ldap::ldif::{LdifBody, LdifRecord, LdifWriter};
 
 use crate::output::Output;
 
-/// The rejects file, if one is wanted. It appears under its name only if it has a record.
+/// The rejects file, if one is requested. It is created under its name only if it contains a record.
 #[derive(Default)]
 pub(super) struct Rejects {
     writer: Option<LdifWriter<Output>>,
@@ -16,10 +16,10 @@ pub(super) struct Rejects {
 }
 
 impl Rejects {
-    /// Begins a file.
+    /// Begins the file under a temporary name.
     ///
     /// # Errors
-    /// The file exists or cannot be written; the text is the message.
+    /// The file exists or cannot be written. The error is the message to print.
     pub(super) fn create(path: &Path) -> Result<Rejects, String> {
         if path.is_file() {
             return Err(format!("{} exists; choose another file for rejects", path.display()));
@@ -34,7 +34,7 @@ impl Rejects {
         self.write(|writer| writer.comment(text))
     }
 
-    /// Writes a record as it was read, after the reason.
+    /// Writes the reason as a comment, and then the record as it was read.
     pub(super) fn record(&mut self, record: &LdifRecord<'_>, reason: Option<&str>) -> io::Result<()> {
         let controls: Vec<Control<'_>> = record.controls.iter().collect();
         self.write(|writer| {

@@ -1,4 +1,4 @@
-//! Changes that make entries as declared, and their requests.
+//! Changes that bring entries to the declared state, and the requests for them.
 
 use client::{ClientError, Connection, Outcome};
 use ldap::{
@@ -9,10 +9,10 @@ use ldap::{
 use super::file::DeclaredValue;
 use crate::named::parse;
 
-/// Attribute with the owner of an entry.
+/// Attribute that contains the owner of an entry.
 pub(super) const OWNER: &str = "pandoOwner";
 
-/// Attribute with the names of the declared attributes of an entry.
+/// Attribute that contains the names of the declared attributes of an entry.
 pub(super) const OWNED: &str = "pandoOwnedAttribute";
 
 /// Kind of a change.
@@ -33,15 +33,15 @@ impl Kind {
     }
 }
 
-/// Change of one entry by one request.
+/// Change of one entry, made by one request.
 #[derive(Debug)]
 pub(super) struct EntryChange {
     pub(super) kind: Kind,
     pub(super) dn: String,
-    /// File and line of the declaration; `None` if there is none any more.
+    /// File and line of the declaration; `None` if the entry is no longer declared.
     pub(super) place: Option<String>,
     pub(super) attributes: Vec<AttributeChange>,
-    /// The entryCSN of the entry that the change was computed from.
+    /// entryCSN of the entry from which the change was computed.
     pub(super) csn: Option<String>,
     /// Reason that the change cannot be made.
     pub(super) refusal: Option<String>,
@@ -53,21 +53,22 @@ pub(super) struct AttributeChange {
     pub(super) name: String,
     pub(super) added: Vec<DeclaredValue>,
     pub(super) removed: Vec<Vec<u8>>,
-    /// All values afterwards, if the attribute is replaced as a whole.
+    /// All values after the change, if the attribute is replaced as a whole.
     pub(super) replacement: Option<Vec<DeclaredValue>>,
     /// Whether removed values are counted rather than printed, because they may be secret.
     pub(super) hides_removed: bool,
 }
 
 impl AttributeChange {
-    /// Returns true if the attribute only marks the entry.
+    /// Returns true for the attributes that mark an entry as declared.
     pub(super) fn is_mark(&self) -> bool {
         [OWNER, OWNED].contains(&self.name.as_str())
     }
 }
 
 impl EntryChange {
-    /// Sends the change on the condition that the entry is as it was. With `dry`, the server decides without changing.
+    /// Sends the change, asserting that the entry is unchanged since the plan. With `dry`, the server decides without
+    /// changing the entry.
     pub(super) fn send(&self, connection: &mut Connection, dry: bool) -> Result<Outcome, ClientError> {
         let mut controls = ControlsBuf::new();
         let mut condition = Vec::new();

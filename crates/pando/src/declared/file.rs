@@ -1,4 +1,4 @@
-//! Files that declare entries: TOML with an owner, `[[entry]]` and `[[group]]`.
+//! Files that declare entries: TOML with the key `owner` and the tables `[[entry]]` and `[[group]]`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use server::{ConfigError, ServeError};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Longest name of an owner, in characters.
+/// Maximum length of the name of an owner, in characters.
 const OWNER_LENGTH_MAX: usize = 64;
 
-/// Keys of a file.
+/// Keys at the top level of a file.
 const FILE_KEYS: [&str; 3] = ["owner", "entry", "group"];
 
 type Value<'t> = Spanned<DeValue<'t>>;
@@ -25,13 +25,13 @@ pub(super) struct Declarations {
     pub(super) entries: Vec<DeclaredEntry>,
 }
 
-/// An entry as it should be. Attributes without declaration stay as they are.
+/// A declared entry. Attributes that are not declared stay as they are.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct DeclaredEntry {
     pub(super) file: PathBuf,
     pub(super) line: usize,
     pub(super) dn: String,
-    /// Whether an existing entry without owner may be taken over.
+    /// Whether to take over an existing entry that has no owner.
     pub(super) adopt: bool,
     pub(super) attributes: Vec<DeclaredAttribute>,
     /// Members of a group, by DN or short name; `None` if they are not declared.
@@ -46,11 +46,11 @@ pub(super) struct DeclaredAttribute {
     pub(super) values: Vec<DeclaredValue>,
 }
 
-/// A value, in the file or in another one.
+/// A value, given in the declaration or in another file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct DeclaredValue {
     pub(super) bytes: Vec<u8>,
-    /// File that contains the value, as named. Such values are never printed.
+    /// Path of the file that contains the value, as the declaration names it. Such values are never printed.
     pub(super) source: Option<String>,
 }
 
@@ -237,7 +237,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Reads a value from another file, or one that is not text.
+    /// Reads a value from another file, or decodes one that is not text.
     fn elsewhere(&self, table: &DeTable<'_>) -> Result<DeclaredValue, String> {
         let mut members = table.iter().map(|(key, value)| (key.get_ref().as_ref(), value.get_ref().as_str()));
         match (members.next(), members.next()) {
@@ -245,7 +245,7 @@ impl Reading<'_> {
                 let path = self.path.parent().unwrap_or(Path::new("")).join(name);
                 let mut bytes = std::fs::read(&path)
                     .map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-                // As in other files with a password.
+                // Remove one newline, as for other files that contain a password.
                 bytes.pop_if(|last| *last == b'\n');
                 if bytes.is_empty() {
                     return Err(format!("{} is empty", path.display()));

@@ -11,19 +11,19 @@ use server::unfinished::UnfinishedFile;
 
 use super::Finding;
 
-/// Free room below which the server refuses changes.
+/// Free space, in bytes, below which the server refuses changes.
 const RESERVE_BYTES: u64 = 128 << 20;
 
-/// Syncs that are timed.
+/// Number of syncs to measure.
 const SYNCS: usize = 15;
 
-/// A sync of a disk takes longer than this, even of the fastest with a protected cache.
+/// Minimum plausible duration of a sync: the fastest disks with a protected cache need longer.
 const SYNC_MIN: Duration = Duration::from_micros(15);
 
-/// Type of a file system in memory (statfs(2)).
+/// Type number of tmpfs, a file system in memory (statfs(2)).
 const TMPFS: u64 = 0x0102_1994;
 
-/// Difference of times of files that is no reason for a warning.
+/// Maximum distance of a file's time into the future that is accepted without a finding.
 const CLOCK_SLACK: Duration = Duration::from_secs(5);
 
 pub(super) fn examine(config: &Config, node_file: Option<&Path>) -> Vec<Finding> {
@@ -65,7 +65,8 @@ fn space(data: &Path) -> Finding {
     }
 }
 
-/// Times syncs of a small file. A disk that confirms them at once keeps them in memory, perhaps without protection.
+/// Measures syncs of a small file. A disk that confirms a sync at once keeps the data in memory, perhaps without
+/// protection against a power failure.
 fn sync(data: &Path) -> Finding {
     let place = data.display();
     let in_memory =
@@ -89,7 +90,7 @@ fn sync(data: &Path) -> Finding {
     }
 }
 
-/// Returns the median time of a sync after a write.
+/// Returns the median duration of a sync after a write.
 fn time_syncs(data: &Path) -> std::io::Result<Duration> {
     let file = UnfinishedFile::new(data.join(format!("doctor.{}.partial", std::process::id())));
     let mut out = File::create_new(file.path())?;
@@ -104,7 +105,7 @@ fn time_syncs(data: &Path) -> std::io::Result<Duration> {
     Ok(times.get(SYNCS / 2).copied().unwrap_or_default())
 }
 
-/// Compares the clock with the files that the server wrote last.
+/// Compares the clock with the time of the newest file in the data directory.
 fn clock(data: &Path) -> Finding {
     let newest = fs::read_dir(data)
         .into_iter()

@@ -1,4 +1,4 @@
-//! Checks of the figures of the running server in cn=monitor.
+//! Checks of the figures that the running server shows in cn=monitor.
 
 mod replica;
 
@@ -12,10 +12,10 @@ use server::Config;
 
 use super::Finding;
 
-/// Remaining validity of a certificate that is a warning.
+/// Remaining validity of a certificate, in seconds, below which a warning is given.
 const CERTIFICATE_WARNING_SECONDS: u64 = 30 * 86_400;
 
-/// Figures by their name and group, such as `Failing,Backup`.
+/// Figures by name and group, such as `Failing,Backup`.
 struct Figures(BTreeMap<String, String>);
 
 impl Figures {
@@ -72,7 +72,7 @@ fn writes(figures: &Figures) -> Finding {
     }
 }
 
-/// The server lowers its limit of connections if the system gives too few open files.
+/// Checks the limit of connections, which the server lowers if the system permits too few open files.
 fn connections(figures: &Figures, config: &Config) -> Finding {
     let (max, wanted) = (figures.number("Max,Connections"), config.online.connections_max as u64);
     match max {
@@ -84,7 +84,7 @@ fn connections(figures: &Figures, config: &Config) -> Finding {
     }
 }
 
-/// Indexes that searches lacked since the start.
+/// Reports the indexes that searches lacked since the start of the server.
 fn searches(figures: &Figures) -> Finding {
     let lacking: Vec<&str> = figures.0.keys().filter_map(|name| name.strip_suffix(",Index Advice")).collect();
     match lacking.as_slice() {
@@ -126,7 +126,7 @@ fn certificate(figures: &Figures, now: u64) -> Option<Finding> {
     Some(validity("certificate", "it", until, now))
 }
 
-/// Judges the time until which a certificate is valid.
+/// Checks the expiry time of a certificate.
 fn validity(check: &'static str, which: &str, until: u64, now: u64) -> Finding {
     let days = until.saturating_sub(now) / 86_400;
     if until <= now {
@@ -138,11 +138,11 @@ fn validity(check: &'static str, which: &str, until: u64, now: u64) -> Finding {
     }
 }
 
-/// Every part of the server that reports a failure: audit trail, backup, password policies, cluster.
+/// Reports every part of the server that fails: audit trail, backup, password policies, cluster.
 fn failures(figures: &Figures) -> Vec<Finding> {
     let failing = figures.0.iter().filter_map(|(name, value)| Some((name.strip_prefix("Failing,")?, value)));
     failing
-        // The state of a replica is a finding of its own.
+        // Another check reports the state of a replica.
         .filter(|(group, value)| !["no", "false"].contains(&value.as_str()) && *group != "Replica")
         .map(|(group, value)| {
             let reason = if value == "true" { "it fails; the log has the reason" } else { value };

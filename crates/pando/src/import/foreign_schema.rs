@@ -1,4 +1,4 @@
-//! Schemas of `--schema-from`: paths, and definitions that a server publishes.
+//! Schemas for `--schema-from`: from paths, and from the definitions that a server publishes.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -11,12 +11,12 @@ use server::settings::SchemaFrom;
 use super::ImportArguments;
 use crate::online::Identity;
 
-/// Attributes of the subschema subentry that are read (RFC 4512 section 4.2). Syntaxes and matching rules are those of
-/// the program.
+/// Attributes of the subschema subentry to read (RFC 4512 section 4.2). Its syntaxes and matching rules are not read,
+/// because Pando implements its own.
 const DEFINITIONS: [&str; 6] =
     ["ldapSyntaxes", "attributeTypes", "objectClasses", "dITContentRules", "nameForms", "dITStructureRules"];
 
-/// Reads what the options name.
+/// Reads the schemas that the options name.
 pub(super) fn read(arguments: &ImportArguments) -> Result<Vec<SchemaFrom>, ServeError> {
     arguments.schema_from.iter().map(|source| from(arguments, source)).collect()
 }
@@ -45,7 +45,7 @@ fn from(arguments: &ImportArguments, source: &Path) -> Result<SchemaFrom, ServeE
     Ok(SchemaFrom::Server { url: text.to_owned(), text: published })
 }
 
-/// Returns the definitions that a server publishes as LDIF; `None` if it shows none.
+/// Returns the definitions that a server publishes as LDIF, or `None` if the server shows none.
 fn published(connection: &mut Connection) -> Result<Option<String>, ClientError> {
     let root = connection.entry("", &["subschemaSubentry"])?;
     let Some(name) = root.and_then(|root| root.texts("subschemaSubentry").into_iter().next()) else {

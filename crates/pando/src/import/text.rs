@@ -1,6 +1,6 @@
-//! Texts that are changed before they are loaded: ISO 8859-1 becomes UTF-8, and values in files (`:<`) become base64.
+//! Conversion of LDIF texts before they are loaded: ISO 8859-1 becomes UTF-8, and values in files (`:<`) become base64.
 //!
-//! Lines keep their numbers, so that reasons in the rejects file name the lines of the original.
+//! The number of lines stays the same, so that reasons in the rejects file name the lines of the original.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -10,13 +10,13 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
-/// Longest value in a file, in bytes.
+/// Maximum size of a value in a file, in bytes.
 const VALUE_SIZE_MAX: u64 = 16 << 20;
 
-/// Longest line that can name a file, in bytes. Parts of longer lines are passed on as they come.
+/// Maximum length of a line that can name a file, in bytes. Longer lines are passed on in parts.
 const LINE_SIZE_MAX: u64 = 64 << 10;
 
-/// Folder with files that are values.
+/// Folder that contains values as files.
 #[derive(Debug)]
 pub(super) struct ValueFiles {
     folder: File,
@@ -34,7 +34,7 @@ impl ValueFiles {
         Ok(ValueFiles { folder, path })
     }
 
-    /// Reads the file that a URL names: an absolute `file:` URL, or a path within the folder. Never follows a symbolic
+    /// Reads the file of a URL, which is an absolute `file:` URL or a path within the folder. Never follows a symbolic
     /// link, and never leaves the folder.
     fn read(&self, url: &str) -> Result<Vec<u8>, String> {
         let path = match url.strip_prefix("file:") {
@@ -49,7 +49,7 @@ impl ValueFiles {
             false => path.as_path(),
         };
         let flags = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        // A pipe without a writer must not make the import wait.
+        // Opening must not block on a pipe that has no writer.
         let opened = openat2(
             &self.folder,
             path,
@@ -74,7 +74,7 @@ impl ValueFiles {
     }
 }
 
-/// Undoes percent-encoding (RFC 3986 section 2.1).
+/// Decodes percent-encoding (RFC 3986 section 2.1).
 fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
@@ -89,18 +89,18 @@ fn decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok().filter(|text| !text.contains('\0'))
 }
 
-/// A text, changed while it is read.
+/// A reader that converts a text while it is read.
 pub(super) struct ChangedText<R> {
     input: BufReader<R>,
-    /// Name for messages.
+    /// Name of the text in messages.
     name: String,
     is_latin_1: bool,
     files: Option<ValueFiles>,
-    /// Changed text that is not read yet begins at `taken`.
+    /// Converted text. The part before `taken` has been read already.
     changed: Vec<u8>,
     taken: usize,
     line: u64,
-    /// Whether the next octet does not begin a line.
+    /// Whether the next octet continues a line.
     is_within_line: bool,
 }
 
@@ -118,20 +118,20 @@ impl<R: Read> ChangedText<R> {
         }
     }
 
-    /// Reads a line, or a part of a long one, in UTF-8.
+    /// Reads a line, or a part of a long line, as UTF-8.
     fn physical(&mut self) -> io::Result<Vec<u8>> {
         let mut line = Vec::new();
         (&mut self.input).take(LINE_SIZE_MAX).read_until(b'\n', &mut line)?;
         self.line += u64::from(!self.is_within_line && !line.is_empty());
         self.is_within_line = !line.is_empty() && line.last() != Some(&b'\n');
         Ok(match self.is_latin_1 {
-            // Each octet is the character of its number.
+            // In ISO 8859-1, the number of an octet is the number of its character.
             true => line.into_iter().map(char::from).collect::<String>().into_bytes(),
             false => line,
         })
     }
 
-    /// Changes the next line.
+    /// Converts the next line.
     fn advance(&mut self) -> io::Result<()> {
         let begins_line = !self.is_within_line;
         let mut lines = vec![self.physical()?];
@@ -151,7 +151,7 @@ impl<R: Read> ChangedText<R> {
         Ok(())
     }
 
-    /// Returns as many lines with the value of the file that the lines name.
+    /// Returns the value of the file that the lines name, in base64 and as the same number of lines.
     fn with_value(&self, number: u64, lines: &[Vec<u8>]) -> Option<Vec<u8>> {
         let mut whole = String::new();
         for (place, line) in lines.iter().enumerate() {
@@ -168,7 +168,7 @@ impl<R: Read> ChangedText<R> {
         };
         let mut out = format!("{description}:: ").into_bytes();
         let encoded = STANDARD.encode(value);
-        // Each further line takes one of the last digits.
+        // Each continuation line gets one of the last digits.
         let (first, rest) = encoded.split_at_checked(encoded.len().checked_sub(lines.len() - 1)?)?;
         out.extend_from_slice(first.as_bytes());
         for digit in rest.bytes() {
@@ -236,7 +236,7 @@ mod tests {
             let line = format!("x:< {url}\n");
             assert_eq!(changed(line.as_bytes(), false, Some(&inner)), line, "{url}");
         }
-        // Without a folder, and as a value.
+        // A URL without a folder to read it from, and a value that only looks like a URL.
         assert_eq!(changed(b"x:< deep/c\ny: a:< deep/c\n", false, None), "x:< deep/c\ny: a:< deep/c\n");
         assert_eq!(changed(b"y: a:< deep/c\n", false, Some(&inner)), "y: a:< deep/c\n");
         std::fs::remove_dir_all(folder).unwrap();

@@ -1,4 +1,4 @@
-//! `pando index advise`: indexes that searches of a running server lacked, with their size and gain.
+//! `pando index advise`: lists the indexes that searches of a running server lacked, with their size and gain.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -9,16 +9,16 @@ use ldap::{PagedResults, Scope};
 use serde_json::json;
 use server::{IndexProposal, SearchCosts};
 
-/// Entry of the monitor whose children are the proposals.
+/// Entry of the monitor that has the proposals as children.
 const ADVICE: &str = "cn=Index Advice,cn=monitor";
 
-/// Entries from which the size of an index is estimated.
+/// Number of entries from which the size of an index is estimated.
 const SAMPLE_ENTRIES: u32 = 1_000;
 
-/// Octets of an entry id in an index.
+/// Size of an entry id in an index, in octets.
 const ID_BYTES: u64 = 8;
 
-/// Octets of a key in an index, in addition to the value.
+/// Size of a key in an index without the value, in octets.
 const KEY_BYTES: u64 = 24;
 
 /// Prints the proposals of a server.
@@ -71,16 +71,16 @@ fn print_proposal(attribute: &str, proposal: &IndexProposal, sample: &Sample) {
     Report::result(object, text).print();
 }
 
-/// Returns the kinds that a definition names.
+/// Returns the index kinds that a definition names.
 fn kinds_of(setting: &str) -> IndexKinds {
     let is_named = |name: &str| setting.contains(&format!("\"{name}\""));
     let named = IndexKinds::ALL.iter().filter(|(_, name)| is_named(name));
     named.fold(IndexKinds::NONE, |all, (kind, _)| all.with(*kind))
 }
 
-/// Values of an attribute in some entries.
+/// Values of an attribute in a sample of entries.
 struct Sample {
-    /// Number of entries in the sample, and of those that have the attribute.
+    /// Number of entries in the sample; `having` of them have the attribute.
     entries: u64,
     having: u64,
     /// Number of entries in the directory.
@@ -89,7 +89,8 @@ struct Sample {
 }
 
 impl Sample {
-    /// Reads a sample of about `all` entries. Identifiers are random, so a range of them is a fair sample.
+    /// Reads a sample of the `all` entries of a directory. It consists of the entries with the smallest entryUUIDs,
+    /// because these are random, or of the first entries if too few have such an entryUUID.
     fn of(connection: &mut Connection, attribute: &str, all: u64) -> Result<Sample, ClientError> {
         let mut sample = Sample { entries: 0, having: 0, all, values: Vec::new() };
         let share = u128::from(SAMPLE_ENTRIES) * (u128::MAX / u128::from(all.max(1)));
@@ -108,8 +109,8 @@ impl Sample {
         Ok(sample)
     }
 
-    /// Estimates the size of an index that is built at once. Keys that occur once in the sample count as different in
-    /// all entries; the others as the same.
+    /// Estimates the size of an index that is built at once. Keys that occur once in the sample count as unique in the
+    /// directory; keys that occur several times count once.
     fn index_bytes(&self, kinds: IndexKinds) -> u64 {
         let mut bytes = 0;
         let values = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
@@ -144,14 +145,14 @@ impl Sample {
         self.scaled(count * ID_BYTES + unique) + shared
     }
 
-    /// Returns a number of the sample, scaled to all entries.
+    /// Scales a number from the sample to the directory.
     fn scaled(&self, number: u64) -> u64 {
         let scaled = u128::from(number) * u128::from(self.all) / u128::from(self.entries.max(1));
         u64::try_from(scaled).unwrap_or(u64::MAX)
     }
 }
 
-/// Returns the groups of three letters in a value, with its ends.
+/// Returns the groups of three letters in a value, with marks for its beginning and end.
 fn grams(value: &str) -> Vec<String> {
     let letters: Vec<char> = format!("<{}>", value.to_lowercase()).chars().collect();
     let all: BTreeSet<String> = letters.windows(3).map(|gram| gram.iter().collect()).collect();

@@ -1,4 +1,4 @@
-//! The questions of `pando init`, their answers, and the files that follow from them.
+//! The questions of `pando init`, their answers, and the files made from the answers.
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use super::InitArguments;
 /// Readers of the directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Readers {
-    /// All clients, also without a bind
+    /// All clients, even without a bind
     Anonymous,
     /// Users who have bound
     Users,
@@ -21,7 +21,7 @@ pub(crate) enum Readers {
     Own,
 }
 
-/// All that the files depend on.
+/// Answers to all questions.
 pub(super) struct Answers {
     pub(super) suffix: String,
     pub(super) admin_dn: String,
@@ -33,7 +33,7 @@ pub(super) struct Answers {
 }
 
 impl InitArguments {
-    /// Returns the options, and asks for those that are missing.
+    /// Returns the values of the options, and asks for the missing ones.
     pub(super) fn answers(&self) -> Result<Answers, String> {
         if !self.yes && !io::stdin().is_terminal() {
             return Err("there is no terminal to ask at: give options, and --yes".to_owned());
@@ -71,7 +71,7 @@ impl InitArguments {
         }
     }
 
-    /// Asks at the terminal. An empty line is the default.
+    /// Asks at the terminal. An empty line selects the default.
     fn ask(&self, question: &str, default: &str) -> Result<String, String> {
         if self.yes {
             return Ok(default.to_owned());
@@ -96,7 +96,7 @@ impl InitArguments {
     }
 }
 
-/// [`Readers`] as an answer.
+/// [`Readers`] in the form of an answer.
 struct ReadersText(Readers);
 
 impl FromStr for ReadersText {
@@ -107,7 +107,7 @@ impl FromStr for ReadersText {
     }
 }
 
-/// Returns the path of a file that exists.
+/// Returns the absolute path of a file, which must exist.
 fn absolute(path: &Path) -> Result<PathBuf, String> {
     path.canonicalize().map_err(|error| format!("{}: {error}", path.display()))
 }

@@ -1,4 +1,4 @@
-//! The forms in which results are printed, each entry as it arrives.
+//! Output forms of search results. Each entry is printed as it arrives.
 
 use std::io::{self, Write};
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::output::Output;
 use crate::table::{Table, printable};
 
-/// Octets of text gathered before they are written.
+/// Number of octets of text to gather before they are written.
 const BUFFER_SIZE: usize = 64 << 10;
 
 /// Form of the output.
@@ -21,7 +21,7 @@ pub(crate) enum Form {
     Table,
 }
 
-/// Output that is being written.
+/// Output of a search.
 pub(crate) struct Results {
     form: Form,
     attributes: Vec<String>,
@@ -47,7 +47,7 @@ impl Results {
         })
     }
 
-    /// Returns the number of entries so far.
+    /// Returns the number of entries received so far.
     pub(crate) fn entry_count(&self) -> u64 {
         self.entries
     }
@@ -69,7 +69,7 @@ impl Results {
         if self.text.len() >= BUFFER_SIZE { self.flush() } else { Ok(()) }
     }
 
-    /// Reports that a part of the results is on other servers.
+    /// Reports a search result reference: URLs of other servers that hold a part of the results.
     pub(crate) fn reference(&mut self, urls: &[&str]) -> io::Result<()> {
         match self.form {
             Form::Ldif => {
@@ -124,7 +124,7 @@ pub(crate) fn json_value(value: &[u8]) -> Value {
     }
 }
 
-/// Returns the values of an attribute, those with options such as languages included.
+/// Returns the values of an attribute, including those with options such as languages.
 fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     let is_wanted = |description: &str| {
         let base = description.split(';').next().unwrap_or_default();
@@ -135,7 +135,7 @@ fn cell(entry: &SearchEntry<'_>, name: &str) -> String {
     values.join("; ")
 }
 
-/// Returns a value as text, or its size.
+/// Returns a value as text, or its size if it is not text.
 pub(crate) fn text_of(value: &[u8]) -> String {
     match std::str::from_utf8(value) {
         Ok(text) => text.to_owned(),

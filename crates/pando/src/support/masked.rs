@@ -2,13 +2,13 @@
 
 use toml::{Table, Value};
 
-/// Text in place of a secret.
+/// Replacement for a secret.
 const MASK: &str = "(masked)";
 
 /// Parts of the names of keys whose values are secrets.
 const SECRET: [&str; 8] = ["password", "secret", "token", "passphrase", "credential", "jaas", "key", "pem"];
 
-/// Ends of the names of keys whose values are names of files or attributes, and not secrets.
+/// Ends of key names whose values are names of files or attributes, and therefore not secret.
 const FILES: [&str; 6] = ["_file", "file", ".location", "_folder", "keys", "attributes"];
 
 /// Returns a text of settings with all secrets masked, and without comments.
@@ -37,7 +37,7 @@ fn mask_value(key: &str, value: &mut Value) {
     }
 }
 
-/// Short values of a key named like a file are names of files; a value of several lines is a secret itself.
+/// Returns true if the name of the key is that of a secret, or if the value is a key in PEM form or a hashed password.
 fn is_secret(key: &str, value: &str) -> bool {
     let key = key.to_ascii_lowercase();
     let is_named =
@@ -45,7 +45,7 @@ fn is_secret(key: &str, value: &str) -> bool {
     is_named || value.contains("-----BEGIN") || value.starts_with('{') && value.contains('}')
 }
 
-/// Removes a user and password from a URL.
+/// Masks the user and password in a URL.
 fn without_user(text: &str) -> String {
     match text.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.split_once('@')?))) {
         Some((scheme, (user, rest))) if !user.contains('/') => format!("{scheme}://{MASK}@{rest}"),
@@ -58,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn secrets_are_masked_and_files_are_named() {
+    fn secrets_are_masked_and_names_of_files_are_not() {
         let text = "\
             # a secret of the comment\n\
             admin_password_file = \"admin-password\"\n\

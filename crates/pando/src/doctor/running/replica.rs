@@ -1,4 +1,4 @@
-//! Checks of replicas without a shared log: this server as one, its supplier, and those that read its log.
+//! Checks of replicas without a shared log: this server as a replica, its supplier, and the replicas that read its log.
 
 use std::time::Duration;
 
@@ -8,19 +8,19 @@ use server::Config;
 use super::{Figures, validity};
 use crate::doctor::Finding;
 
-/// Lag of a replica that is a warning, in seconds.
+/// Lag of this server as a replica, in seconds, above which a warning is given.
 const LAG_WARNING_SECONDS: u64 = 60;
 
-/// Lag of a replica of this server that is a warning, in changes.
+/// Lag of a replica of this server, in changes, above which a warning is given.
 const LAG_WARNING_CHANGES: u64 = 10_000;
 
-/// Longest wait for the supplier at each step.
+/// Maximum wait for the supplier at each step of connecting.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Name of the findings about this server as a replica.
+/// Check name of the findings about this server as a replica.
 const REPLICA: &str = "replica";
 
-/// Judges this server as a replica: whether it follows, its lag, and whether its history differs.
+/// Checks this server as a replica: whether it follows its supplier, its lag, and whether its data differs.
 pub(super) fn own(figures: &Figures) -> Option<Finding> {
     let state = figures.text("State,Replica")?;
     let supplier = figures.text("Supplier,Replica").unwrap_or("its supplier");
@@ -62,7 +62,7 @@ pub(super) fn own(figures: &Figures) -> Option<Finding> {
     })
 }
 
-/// Connects to the supplier, and judges its certificate.
+/// Connects to the supplier, and checks its certificate.
 pub(super) fn supplier(config: &Config, now: u64) -> Option<Finding> {
     const CHECK: &str = "supplier";
     let settings = config.replica.as_ref()?;
@@ -82,7 +82,7 @@ pub(super) fn supplier(config: &Config, now: u64) -> Option<Finding> {
     Some(validity(CHECK, &format!("the certificate of {}", settings.supplier), until, now))
 }
 
-/// Judges the replicas that read the log of this server.
+/// Checks the replicas that read the log of this server.
 pub(super) fn readers(figures: &Figures) -> Option<Finding> {
     let count = figures.number("Current,Replicas")?;
     let lag = figures.number("Most Lag,Replicas").unwrap_or(0);
