@@ -9,7 +9,7 @@
 //!
 //! DNs and filters are enclosed in single or double quotes. The parser knows the grammar, not the names: the rule's
 //! compiler checks whether an attribute type is defined and whether a DN is valid. `docs/how-to/access-rules.md`
-//! explains the words.
+//! explains the syntax.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ pub(crate) const RESET: Rights = Rights(4096);
 /// rights.
 pub(crate) const USE: Rights = Rights(8192);
 
-/// Words for rights in a rule.
+/// Keywords of rights in a rule.
 const RIGHTS: [(&str, Rights); 14] = [
     ("browse", BROWSE),
     ("compare", COMPARE),
@@ -57,7 +57,7 @@ const RIGHTS: [(&str, Rights); 14] = [
 pub struct Rights(pub(crate) u16);
 
 impl Rights {
-    /// Returns the right with this name.
+    /// Returns the right with this keyword.
     pub(crate) fn of_word(word: &str) -> Option<Rights> {
         RIGHTS.iter().find(|(known, _)| *known == word).map(|(_, right)| *right)
     }
@@ -80,8 +80,8 @@ impl Rights {
         Rights(self.0 & !other.0)
     }
 
-    /// Returns the rights of a rule that names these words. `is_where_seen` is true if the rule contains "where
-    /// seen". Returns `None` if a word is not a right.
+    /// Returns the rights of a rule that lists these keywords, with the implied ones. `is_where_seen` is true if the
+    /// rule contains "where seen". Returns `None` if a keyword is unknown.
     pub fn of_rule(words: &[&str], is_allow: bool, is_where_seen: bool) -> Option<Rights> {
         let named = words.iter().map(|word| Rights::of_word(word));
         let named = named.collect::<Option<Vec<_>>>()?.into_iter().fold(Rights::default(), Rights::with);
@@ -90,7 +90,7 @@ impl Rights {
 
     fn in_rule(self, is_allow: bool, is_where_seen: bool) -> Rights {
         match (is_allow, is_where_seen) {
-            // Other rules decide whether the entry may be browsed.
+            // "where seen": other rules decide whether the requester may browse the entry.
             (true, true) => self.with_smaller(),
             (true, false) => self.allowed(),
             (false, _) => self.denied(),
@@ -105,7 +105,7 @@ impl Rights {
         self.with(read).with(write)
     }
 
-    /// Adds the rights that an `allow` implies: any right to an entry includes finding it.
+    /// Adds the rights that an `allow` implies. Any right to an entry includes the right to browse it.
     fn allowed(self) -> Rights {
         if self == USE {
             return self;
@@ -113,8 +113,8 @@ impl Rights {
         self.with_smaller().with(BROWSE)
     }
 
-    /// Adds the rights that a `deny` takes as well: filters must reveal nothing of an attribute that may not be
-    /// read, and an entry that may not be found allows nothing.
+    /// Adds the rights that a `deny` removes as well. A requester who may not read an attribute may not filter by it
+    /// either, and one who may not browse an entry has no right to it at all.
     fn denied(self) -> Rights {
         match self.has(BROWSE) {
             true => Rights(!USE.0),
@@ -145,7 +145,7 @@ pub enum RequesterSpec {
     Anonymous,
     /// Requesters that have bound.
     Authenticated,
-    /// The requester whose own entry is accessed.
+    /// The requester, for the requester's own entry.
     Itself,
     /// The user of this DN.
     User(String),
@@ -179,7 +179,7 @@ impl fmt::Display for RequesterSpec {
     }
 }
 
-/// A parsed rule; names are kept as written.
+/// A parsed rule, with names as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessRule {
     /// Name of the rule.
@@ -281,7 +281,8 @@ impl AccessRule {
 }
 
 impl AccessRule {
-    /// Checks that a rule about controls and operations names no entry. `rights` are those that the rule names.
+    /// Checks that a rule about controls and extended operations names no entry. `rights` are the rights that the rule
+    /// lists.
     fn check_use(&self, rights: Rights) -> Result<(), String> {
         if !rights.has(USE) {
             return Ok(());
@@ -298,7 +299,7 @@ impl AccessRule {
         Ok(())
     }
 
-    /// Checks that a rule about single values names exactly one attribute. `rights` are those that the rule names.
+    /// Checks that a rule about single values names exactly one attribute. `rights` are the rights that the rule lists.
     fn check_values(&self, rights: Rights) -> Result<(), String> {
         if self.values.is_none() {
             return Ok(());
@@ -336,7 +337,7 @@ impl Parser<'_, '_> {
         Ok(rights)
     }
 
-    /// Parses the word, or words, before the DN of a place; `None` if the next token starts something else.
+    /// Parses the keywords before the DN of a place. Returns `None` if the next token starts another part of the rule.
     fn reach(&mut self) -> Result<Option<Reach>, String> {
         for (word, reach) in [("in", Reach::In), ("at", Reach::At), ("below", Reach::Below)] {
             if self.takes(word) {

@@ -1,7 +1,7 @@
 //! Attributes of an entry that record the state of its password (draft-behera section 5.3).
 //!
-//! Every bind under a policy reads all of them. The catalogue therefore marks these attributes, so that one pass
-//! over the entry's row finds those that are present.
+//! Every bind under a policy reads all of them. The catalog therefore marks them, so that one pass over an entry's row
+//! finds them all.
 
 /// An attribute of the password state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +52,7 @@ impl AccountAttribute {
             AccountAttribute::EndTime => "pwdEndTime",
             AccountAttribute::LastSuccess => "pwdLastSuccess",
             AccountAttribute::ScramKeys => "pandoScramKeys",
-            // Other servers keep such keys here (RFC 5803).
+            // Other servers keep SCRAM keys in this attribute (RFC 5803).
             AccountAttribute::AuthPassword => "authPassword",
             AccountAttribute::TotpSecret => "pandoTotpSecret",
             AccountAttribute::TotpLastStep => "pandoTotpLastStep",

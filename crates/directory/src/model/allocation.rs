@@ -1,4 +1,4 @@
-//! Numbers that rows use for attributes and class sets, and their meaning as records and `meta` store it.
+//! Numbers of attributes and class sets in rows, and the definitions of these numbers in records and `meta`.
 
 use schema::{AttributeDescription, AttributeType, MatchingRule, Schema};
 
@@ -7,23 +7,23 @@ use crate::model::link_types::is_declared_link;
 use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, ClassSetId};
 
-/// An attribute in a record and in `meta`: names instead of schema numbers, and the rules that determine its normal
-/// forms.
+/// Definition of an attribute number in a record and in `meta`. It names the type by OID, not by schema number, and
+/// contains the rules that determine the normal forms of the values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeAllocation {
     /// Number allocated to the attribute.
     pub id: AttrId,
     /// OID of the type.
     pub oid: String,
-    /// Options, lower case, sorted, joined by `;`.
+    /// Options in lower case, sorted and joined by `;`.
     pub options: String,
-    /// Syntax and matching rules that determine normal forms, and `link` if the definition makes values links. Empty if
-    /// the definition of the type was removed.
+    /// Syntax and matching rules that determine normal forms, and `link` if the schema defines the type with `X-LINK`.
+    /// Empty if the type was removed from the schema.
     pub rules: String,
 }
 
 impl AttributeAllocation {
-    /// Returns the allocation that gives `description` the number `id`.
+    /// Returns the allocation of the number `id` to `description`.
     pub fn of(id: AttrId, description: &AttributeDescription, schema: &Schema) -> AttributeAllocation {
         let attribute_type = schema.type_by_id(description.type_id);
         AttributeAllocation {
@@ -34,12 +34,13 @@ impl AttributeAllocation {
         }
     }
 
-    /// Returns true if the values are links because the definition of the type has `X-LINK`.
+    /// Returns true if the values are links because the schema defines the type with `X-LINK`.
     pub(crate) fn is_declared_link(&self) -> bool {
         self.rules.ends_with(LINK_MARK)
     }
 
-    /// Returns the allocation of an attribute that keeps plain values, although its type may be one of links by now.
+    /// Returns the allocation of an attribute whose values stay plain text, even if `X-LINK` was added to the type
+    /// since.
     pub(crate) fn plain(mut self) -> AttributeAllocation {
         if let Some(rules) = self.rules.strip_suffix(LINK_MARK) {
             self.rules = rules.to_owned();
@@ -47,15 +48,15 @@ impl AttributeAllocation {
         self
     }
 
-    /// Returns true if the definition of the type was removed: no entry has the attribute.
+    /// Returns true if the type was removed from the schema. No entry has the attribute then.
     pub fn is_retired(&self) -> bool {
         self.rules.is_empty()
     }
 
-    /// Checks that the type, which the schema lacks, was removed.
+    /// Checks that the type is missing from the schema because it was removed.
     ///
     /// # Errors
-    /// It was not.
+    /// The type was not removed.
     pub(crate) fn checked_retired(&self) -> Result<(), OpenError> {
         match self.is_retired() {
             true => Ok(()),
@@ -80,17 +81,17 @@ impl AttributeAllocation {
     }
 }
 
-/// A class set in a record and in `meta`.
+/// Definition of a class set number in a record and in `meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassSetAllocation {
     /// Number allocated to the class set.
     pub id: ClassSetId,
-    /// OIDs of the classes, ascending. The last one is empty if the definition of a class was removed.
+    /// OIDs of the classes, ascending. The last one is empty if a class was removed from the schema.
     pub oids: Vec<String>,
 }
 
 impl ClassSetAllocation {
-    /// Returns true if the definition of a class was removed: no entry has the class set.
+    /// Returns true if a class was removed from the schema. No entry has the class set then.
     pub fn is_retired(&self) -> bool {
         self.oids.last().is_some_and(String::is_empty)
     }
@@ -105,10 +106,11 @@ impl ClassSetAllocation {
     }
 }
 
-/// End of the rules of attributes whose values are links because of `X-LINK`.
+/// End of `rules` if the schema defines the type with `X-LINK`.
 const LINK_MARK: &str = " link";
 
-/// Returns the syntax and rules of a type as one text, which is compared at every open.
+/// Returns the syntax and matching rules of a type as one text. Each opening of the data compares it with the stored
+/// one.
 pub(crate) fn rules_of(attribute_type: &AttributeType, schema: &Schema) -> String {
     let rule = |rule: Option<MatchingRule>| rule.map_or("-", MatchingRule::oid);
     format!(

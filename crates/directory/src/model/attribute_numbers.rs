@@ -1,10 +1,10 @@
-//! The numbers of an attribute description, mostly one: a filter item or a compare then needs no allocation.
+//! The attribute numbers of an attribute description. Most descriptions have one, which needs no heap allocation.
 
 use std::ops::Deref;
 
 use crate::model::rows::AttrId;
 
-/// Numbers of attributes, read as a slice.
+/// Attribute numbers that dereference to a slice.
 #[derive(Clone, Debug)]
 pub(crate) enum AttributeNumbers {
     /// Exactly one number.

@@ -9,9 +9,9 @@ use crate::model::sasl_mechanisms::{MAIL_TOKEN, MECHANISMS};
 /// Connection of the client that sent a request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientLink {
-    /// Address of the client, as trusted proxies report it; `None` for a process on this machine.
+    /// Address of the client, or the one that a trusted proxy reports; `None` for a process on this machine.
     pub address: Option<IpAddr>,
-    /// Whether the connection is protected against eavesdropping and change: TLS, or a local socket.
+    /// Whether TLS or a local socket protects the connection against eavesdropping and tampering.
     pub is_protected: bool,
     /// Bind method of the client; `None` if unknown.
     pub method: Option<BindMethod>,
@@ -21,7 +21,7 @@ pub struct ClientLink {
     pub listener: Option<ListenerName>,
 }
 
-/// Name of a listener. Several listeners of a node may share a name; each node has names of its own.
+/// Name of a listener. Several listeners of a node may share a name. Nodes name their listeners independently.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ListenerName([u8; ListenerName::OCTETS_MAX]);
 
@@ -92,7 +92,7 @@ pub enum BindMethod {
     Simple,
     /// A SASL mechanism.
     Sasl(Mechanism),
-    /// A token that the server sent by mail, with which the user can only set a new password.
+    /// A token that the server sent by mail. It only permits the user to set a new password.
     MailToken,
 }
 
@@ -101,15 +101,15 @@ pub enum BindMethod {
 pub struct Mechanism(u8);
 
 impl Mechanism {
-    /// Returns the mechanism's name, in capitals.
+    /// Returns the mechanism's name in capitals.
     pub fn name(self) -> &'static str {
         MECHANISMS.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 }
 
 impl BindMethod {
-    /// Returns the bind method of the SASL mechanism with this name, or `BindMethod::None` for an unknown mechanism,
-    /// by which no client can have bound.
+    /// Returns the bind method of the SASL mechanism with this name. For an unknown name, returns `BindMethod::None`:
+    /// no client can have bound with it.
     pub fn of_mechanism(name: &str) -> BindMethod {
         if name.eq_ignore_ascii_case(MAIL_TOKEN) {
             return BindMethod::MailToken;
@@ -154,7 +154,7 @@ impl WeekTime {
         days.iter().zip(0..).any(|(is_on, day)| *is_on && day == self.day)
     }
 
-    /// Returns true if the time lies in this part of a day, which may extend past midnight.
+    /// Returns true if the time lies in this range of a day, which may extend past midnight.
     pub(crate) fn is_between(self, (start, end): (u64, u64)) -> bool {
         match start < end {
             true => (start..end).contains(&self.minute),
@@ -170,7 +170,7 @@ impl fmt::Display for WeekTime {
     }
 }
 
-/// Parses `08:30` into minutes since midnight; the end of a day is 24:00.
+/// Parses `08:30` into minutes since midnight. `24:00` is the end of the day.
 pub(crate) fn minutes(text: &str) -> Option<u64> {
     let (hours, minutes) = text.split_once(':')?;
     let two = |text: &str| {

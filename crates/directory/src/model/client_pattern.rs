@@ -1,19 +1,19 @@
-//! Patterns of clients in settings of how answers are presented. They grant no rights.
+//! Client patterns in settings that control the form of responses. They grant no rights.
 
 use crate::model::client_link::ListenerName;
 
-/// Clients that a setting names.
+/// Clients to which a setting applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClientPattern<'a> {
     /// `anonymous`: clients without an identity.
     Anonymous,
     /// `users`: all clients with an identity.
     Users,
-    /// A DN: the client that has bound as it.
+    /// A DN: the client that has bound with it.
     Entry(&'a str),
     /// `members of DN`: the direct and nested members of a group.
     MembersOf(&'a str),
-    /// `listener NAME`: the clients of a listener.
+    /// `listener NAME`: the clients connected to a listener.
     Listener(ListenerName),
 }
 
@@ -34,7 +34,7 @@ impl<'a> ClientPattern<'a> {
         })
     }
 
-    /// Returns the DN in it.
+    /// Returns the DN in the pattern.
     pub(crate) fn dn(&self) -> Option<&'a str> {
         match self {
             ClientPattern::Entry(dn) | ClientPattern::MembersOf(dn) => Some(dn),

@@ -1,5 +1,4 @@
-//! Encoding of rows and records in a fixed byte order: integers little-endian or as LEB128, strings after their
-//! length.
+//! Encoding of rows and records. Integers are little-endian or LEB128; strings follow their length.
 //!
 //! Row *keys* are big-endian instead, so that they sort numerically; see [`crate::model::rows`].
 
@@ -14,14 +13,14 @@ pub(crate) fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(lowest);
 }
 
-/// Appends the length of the bytes, then the bytes.
+/// Appends the number of bytes as a varint, then the bytes.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// A cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid; callers report
-/// damaged data.
+/// Cursor over encoded bytes. Every method returns `None` if the bytes end early or are invalid; callers report damaged
+/// data.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder<'a>(pub(crate) &'a [u8]);
 
@@ -71,7 +70,7 @@ impl<'a> Decoder<'a> {
         self.str().map(str::to_owned)
     }
 
-    /// Decodes a counted list. The count is not trusted: memory grows with the items that are really present.
+    /// Decodes a list after its count. The count is not trusted: memory is allocated only for items that are present.
     pub(crate) fn list<T>(&mut self, mut item: impl FnMut(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let count: usize = self.number()?;
         let mut items = Vec::with_capacity(count.min(self.0.len()));
@@ -82,7 +81,7 @@ impl<'a> Decoder<'a> {
     }
 }
 
-/// Appends a counted list.
+/// Appends a list after its count.
 pub(crate) fn put_list<T>(out: &mut Vec<u8>, items: &[T], mut put: impl FnMut(&mut Vec<u8>, &T)) {
     put_varint(out, items.len() as u64);
     for item in items {

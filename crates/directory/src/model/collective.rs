@@ -1,6 +1,6 @@
-//! Collective attributes (RFC 3671): values that subentries give to the entries of an area.
+//! Collective attributes (RFC 3671): values that subentries give to the entries of a subtree.
 //!
-//! The catalogue has all subentries in memory, so that entries are read without a search for them.
+//! The catalog keeps all these subentries in memory, so that reading an entry needs no search for them.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::model::limits::{
 use crate::model::name::NormalName;
 use crate::model::rows::{AttrId, EntryId};
 
-/// Subentries, and octets of their values, that cost as much as a candidate.
+/// Number of subentries that cost as much as one candidate of a search; then the number of octets of their values.
 const SUBENTRIES_PER_CANDIDATE: usize = 8;
 const OCTETS_PER_CANDIDATE: usize = 512;
 
@@ -25,20 +25,21 @@ pub(crate) struct CollectiveAttribute {
     pub(crate) values: Vec<Vec<u8>>,
 }
 
-/// A subtree (RFC 3672 section 2.1), with names and classes resolved.
+/// A subtree specification (RFC 3672 section 2.1) with names and classes resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Subtree {
-    /// Name of the root, relative to the administrative point.
+    /// Name of the base, relative to the administrative point.
     pub(crate) base: NormalName,
-    /// Names relative to the root, and whether the entry itself is left out.
+    /// Names relative to the base. The flag is true if the subtree excludes the named entry itself, false if only the
+    /// entries below it.
     pub(crate) exclusions: Vec<(NormalName, bool)>,
-    /// Levels below the root.
+    /// Levels below the base at which the subtree begins, and at which it ends.
     pub(crate) minimum: usize,
     pub(crate) maximum: Option<usize>,
     pub(crate) filter: Option<ClassCondition>,
 }
 
-/// A condition on the classes of an entry.
+/// A condition on the object classes of an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClassCondition {
     Has(ClassId),
@@ -48,7 +49,8 @@ pub(crate) enum ClassCondition {
 }
 
 impl Subtree {
-    /// Resolves a value; `None` if it is malformed, or names something that the schema does not define.
+    /// Resolves a subtreeSpecification value. Returns `None` if it is malformed or names something that the schema does
+    /// not define.
     pub(crate) fn of(schema: &Schema, value: &[u8]) -> Option<Subtree> {
         let SubtreeSpecification { base, exclusions, minimum, maximum, filter } =
             SubtreeSpecification::parse(value)?;
@@ -79,7 +81,7 @@ impl ClassCondition {
         })
     }
 
-    /// Returns true if it holds of an entry with these classes, superclasses included.
+    /// Returns true if an entry with these classes satisfies the condition. `classes` includes superclasses.
     pub(crate) fn holds(&self, classes: &[ClassId]) -> bool {
         match self {
             ClassCondition::Has(class) => classes.contains(class),
@@ -94,38 +96,39 @@ impl ClassCondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CollectiveSubentry {
     pub(crate) id: EntryId,
-    /// The administrative point: the entry above the subentry.
+    /// The administrative point: the superior of the subentry.
     pub(crate) point: EntryId,
-    /// The subtree; `None` if the value cannot be applied, so that no entry has the attributes.
+    /// The subtree. `None` if its value cannot be applied; no entry has the attributes then.
     pub(crate) subtree: Option<Subtree>,
-    /// Length of its value.
+    /// Length of the subtreeSpecification value.
     pub(crate) subtree_octets: usize,
     pub(crate) attributes: Vec<CollectiveAttribute>,
 }
 
 impl CollectiveSubentry {
-    /// Returns the length of the values, subtreeSpecification included.
+    /// Returns the length of all values, including subtreeSpecification.
     pub(crate) fn octets(&self) -> usize {
         let values = self.attributes.iter().flat_map(|attribute| &attribute.values);
         self.subtree_octets + values.map(Vec::len).sum::<usize>()
     }
 }
 
-/// The collective attribute subentries of a directory that has at least one.
+/// The collective attribute subentries of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CollectiveSubentries {
-    /// Ascending by point and id.
+    /// Sorted by administrative point and id.
     subentries: Vec<Arc<CollectiveSubentry>>,
-    /// Numbers of the attributes that they have, ascending.
+    /// Numbers of their attributes, ascending.
     numbers: Vec<AttrId>,
     octets: usize,
-    /// Number of further subentries, whose attributes no entry has.
+    /// Number of subentries over the limits. No entry has their attributes.
     left_out: usize,
     faults: Vec<String>,
 }
 
 impl CollectiveSubentries {
-    /// Adds a subentry, in ascending order of ids. Returns false if it is left out because of its length.
+    /// Adds a subentry. Calls come in ascending order of ids. Returns false if the subentry exceeds a limit of length
+    /// and is ignored.
     pub(crate) fn add(&mut self, subentry: CollectiveSubentry) -> bool {
         let own = subentry.octets();
         if own > COLLECTIVE_SUBENTRY_OCTETS_MAX || self.octets + own > COLLECTIVE_OCTETS_MAX {
@@ -143,29 +146,29 @@ impl CollectiveSubentries {
         true
     }
 
-    /// Counts subentries that are left out unread, because there are too many.
+    /// Counts subentries that were not read because there are too many.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// Keeps the description of a fault, unless there are many.
+    /// Stores the description of a fault, up to the limit of notices.
     pub(crate) fn add_fault(&mut self, fault: String) {
         if self.faults.len() < POLICY_NOTICES_MAX {
             self.faults.push(fault);
         }
     }
 
-    /// Returns true if there are faults, whose descriptions contain names.
+    /// Returns true if there are faults. Their descriptions contain names.
     pub(crate) fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
 
-    /// Returns true if there are none at all.
+    /// Returns true if the directory has no collective attribute subentry.
     pub(crate) fn is_empty(&self) -> bool {
         self.subentries.is_empty() && self.left_out == 0 && self.faults.is_empty()
     }
 
-    /// Returns the number of subentries that count.
+    /// Returns the number of subentries whose values entries have.
     pub(crate) fn len(&self) -> usize {
         self.subentries.len()
     }
@@ -178,19 +181,19 @@ impl CollectiveSubentries {
         rest.get(..count).unwrap_or_default()
     }
 
-    /// Returns how many further candidates an examined entry costs as much as, at most: names are looked up for it, and
-    /// values copied.
+    /// Returns the maximum cost of merging collective values into one entry, as a number of search candidates. It
+    /// consists of name lookups and copies of values.
     pub(crate) fn cost(&self) -> u32 {
         let cost = self.subentries.len() / SUBENTRIES_PER_CANDIDATE + self.octets / OCTETS_PER_CANDIDATE;
         u32::try_from(1 + cost).unwrap_or(u32::MAX)
     }
 
-    /// Returns true if entries may have one of these attributes by a subentry.
+    /// Returns true if a subentry gives entries one of these attributes.
     pub(crate) fn have_one_of(&self, attributes: &[AttrId]) -> bool {
         attributes.iter().any(|attribute| self.numbers.binary_search(attribute).is_ok())
     }
 
-    /// Returns what does not work as written.
+    /// Returns notices about subentries that cannot be applied as written.
     pub(crate) fn notices(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             format!(

@@ -1,16 +1,16 @@
-//! States of the copies of other servers' trees, as one row of `meta` stores them.
+//! States of the copies of other servers' trees, stored as one row of `meta`.
 
 use std::collections::BTreeMap;
 
-/// Version of the row. The one before it was the state of the only copy.
+/// Version of the row. An older row is the state of the only copy, without a version.
 const VERSION: u8 = 2;
 
-/// States of copies, opaque bytes, by the normal name of the entry at the top of each copy.
+/// States of copies as opaque bytes, keyed by the normal name of the top entry of each copy.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CopyStates(pub(crate) BTreeMap<Vec<u8>, Vec<u8>>);
 
 impl CopyStates {
-    /// Decodes a row. A row of another version is taken for one state of the whole tree.
+    /// Decodes a row. A row with another version is the state of one copy of the whole tree.
     pub(crate) fn decode(row: &[u8]) -> CopyStates {
         let mut states = BTreeMap::new();
         match row.split_first() {
@@ -37,14 +37,14 @@ impl CopyStates {
         row
     }
 
-    /// Returns the state of the copy that has the entry of this name at its top or below it.
+    /// Returns the state of the copy that contains the entry with this normal name.
     pub(crate) fn of(&self, key: &[u8]) -> Option<&[u8]> {
         let mut states = self.0.iter();
         states.find(|(top, _)| key.starts_with(top)).map(|(_, state)| state.as_slice())
     }
 }
 
-/// Splits off a text with its length (4).
+/// Splits off a text that follows its length (4 bytes).
 fn text(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<4>()?;
     rest.split_at_checked(u32::from_be_bytes(*length) as usize)

@@ -1,15 +1,14 @@
 //! Change sequence numbers in OpenLDAP's form, `YYYYmmddHHMMSS.uuuuuuZ#oooooo#sss#mmmmmm` (draft-chu-ldap-csn).
 //!
-//! A CSN consists of the time of a change in microseconds, a counter within the microsecond, the number of the
-//! server that made the change, and a modification number. Every change of the log has its own CSN, strictly greater
-//! than the one before it, whatever the clock does: [`Csn::after`] increments the counter if the clock stops or goes
-//! back.
+//! A CSN consists of the time of a change in microseconds, a counter within the microsecond, the number of the server
+//! that made the change, and a modification number. The CSN of every change in the log is strictly greater than the one
+//! before it: [`Csn::after`] increments the counter if the clock stops or goes back.
 
 use std::fmt;
 
 use crate::model::limits::CSN_COUNT_MAX;
 
-/// A change sequence number. Its order is the order of the log.
+/// A change sequence number. CSNs sort in the order of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Csn {
     /// Microseconds since 1970-01-01T00:00:00Z.
@@ -21,7 +20,7 @@ pub struct Csn {
 }
 
 impl Csn {
-    /// Returns the number of a change made at `now_micros` that follows `last` in the log.
+    /// Returns the CSN of a change made at `now_micros`, greater than `last`, the last CSN in the log.
     pub fn after(last: Csn, now_micros: u64, server: u16) -> Csn {
         if now_micros > last.micros {
             return Csn { micros: now_micros, count: 0, server };
@@ -44,7 +43,7 @@ impl Csn {
         Some(Csn { micros, count, server })
     }
 
-    /// Returns the text form. Every change needs several, so this avoids the formatting machinery.
+    /// Returns the text form. Every change needs several of them, so this avoids `format!`.
     pub(crate) fn text(self) -> String {
         let mut text = Text::default();
         text.seconds(self.micros / 1_000_000);
@@ -101,7 +100,7 @@ pub fn generalized_time(unix_seconds: u64) -> String {
     text.into_string()
 }
 
-/// Formats the same time as RFC 3339 requires, `YYYY-mm-ddTHH:MM:SSZ`.
+/// Formats a time in seconds since 1970 as in RFC 3339, `YYYY-mm-ddTHH:MM:SSZ`.
 pub fn rfc3339(unix_seconds: u64) -> String {
     let text = generalized_time(unix_seconds);
     let part = |range: std::ops::Range<usize>| text.get(range).unwrap_or("00");
@@ -109,7 +108,7 @@ pub fn rfc3339(unix_seconds: u64) -> String {
     format!("{}T{}Z", date.join("-"), time.join(":"))
 }
 
-/// Inverse of [`generalized_time`]; accepts only that form.
+/// Parses the form that [`generalized_time`] writes, and no other.
 pub fn unix_seconds(text: &str) -> Option<u64> {
     let text = [text.strip_suffix('Z').filter(|digits| digits.len() == 14)?, ".000000Z"].concat();
     Some(parse_micros(text.as_bytes())? / 1_000_000)
@@ -121,7 +120,7 @@ fn digit_of(value: u64) -> u8 {
     if value < 10 { b'0' + value } else { b'a' + value - 10 }
 }
 
-/// Buffer for a text of digits and punctuation. It is longer than any text written here.
+/// Buffer for digits and punctuation. Its capacity exceeds every text written here.
 #[derive(Default)]
 struct Text {
     bytes: [[u8; 32]; 2],
@@ -129,7 +128,7 @@ struct Text {
 }
 
 impl Text {
-    /// Reserves the next `len` octets.
+    /// Reserves the next `len` octets of the buffer.
     fn room(&mut self, len: usize) -> &mut [u8] {
         let start = self.len;
         self.len += len;
@@ -148,7 +147,7 @@ impl Text {
         }
     }
 
-    /// Appends `YYYYmmddHHMMSS`; a year past 9999 has more digits.
+    /// Appends `YYYYmmddHHMMSS`. Years after 9999 have more digits.
     fn seconds(&mut self, unix_seconds: u64) {
         let (days, rest) = (unix_seconds / 86_400, unix_seconds % 86_400);
         let (year, month, day) = civil_from_days(days as i64);
@@ -160,14 +159,14 @@ impl Text {
     }
 
     fn into_string(self) -> String {
-        // Digits and punctuation are ASCII, so nothing is ever left out.
+        // Digits and punctuation are ASCII, so the conversion never fails.
         let written = self.bytes.as_flattened().get(..self.len).unwrap_or_default();
         std::str::from_utf8(written).unwrap_or_default().to_owned()
     }
 }
 
-/// Returns the days since 1970-01-01 of a date of the proleptic Gregorian calendar. It counts 400-year cycles of
-/// 146,097 days, with years that begin in March so that the leap day is the last of its year.
+/// Returns the number of days from 1970-01-01 to a date of the proleptic Gregorian calendar. It counts 400-year cycles
+/// of 146,097 days. Years begin in March, so that the leap day is the last day of its year.
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let cycle = year.div_euclid(400);
@@ -178,7 +177,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     cycle * 146_097 + day_of_cycle - 719_468
 }
 
-/// Inverse of [`days_from_civil`].
+/// Returns the date of a number of days since 1970-01-01: the inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let shifted = days + 719_468;
     let cycle = shifted.div_euclid(146_097);

@@ -1,14 +1,14 @@
-//! Part of a record of a delete for clients that keep copies.
+//! Part of a delete record for clients that keep copies of entries.
 
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::EntryId;
 
-/// EntryUUIDs of deleted entries, and the entries that changed with the delete because they named one.
+/// EntryUUIDs of deleted entries, and the entries that changed with the delete because they named one of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeleteTrace {
-    /// EntryUUIDs, each before that of its superior.
+    /// EntryUUIDs. Each entry precedes its superior.
     pub uuids: Vec<[u8; 16]>,
-    /// Entries that named a deleted one. Some may be deleted too.
+    /// Entries that named a deleted entry. Some of them may be deleted too.
     pub named_by: Vec<EntryId>,
 }
 

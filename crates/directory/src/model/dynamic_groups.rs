@@ -1,6 +1,6 @@
-//! Dynamic groups: entries whose `memberURL` values describe the members by a search.
+//! Dynamic groups: entries whose `memberURL` values describe members by a search.
 //!
-//! The catalogue has all of them in memory, so that the groups of an entry are found without a search for groups.
+//! The catalog keeps all of them in memory, so that finding the groups of an entry needs no search.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::model::rows::{AttrId, EntryId};
 /// OID of memberURL.
 pub(crate) const MEMBER_URL: &str = "2.16.840.1.113730.3.1.198";
 
-/// Filter of a URL that has none (RFC 4516 section 2).
+/// Filter of a URL without a filter (RFC 4516 section 2).
 const ANY_ENTRY: &str = "(objectClass=*)";
 
 /// A search that describes members.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MemberUrl {
-    /// Attribute that has the URL.
+    /// Attribute that contains the URL.
     pub(crate) attribute: AttrId,
     pub(crate) base: NormalName,
     pub(crate) scope: Scope,
@@ -33,26 +33,26 @@ pub(crate) struct MemberUrl {
 pub(crate) struct DynamicGroup {
     pub(crate) id: EntryId,
     pub(crate) urls: Vec<MemberUrl>,
-    /// URLs that describe no entry, with the reasons.
+    /// Reasons why URLs cannot be applied.
     pub(crate) faults: Vec<String>,
-    /// Length of the values.
+    /// Length of all values.
     octets: usize,
 }
 
-/// The dynamic groups that count, ascending by id.
+/// Dynamic groups within the limits, ascending by id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DynamicGroups {
     groups: Vec<Arc<DynamicGroup>>,
-    /// Number of further groups, which have no members.
+    /// Number of groups over the limits. They have no members.
     left_out: usize,
     octets: usize,
 }
 
 impl MemberUrl {
-    /// Parses a value.
+    /// Parses a memberURL value.
     ///
     /// # Errors
-    /// The reason why it describes no entry.
+    /// The reason why the value describes no members.
     pub(crate) fn parse(value: &[u8], attribute: AttrId, schema: &Schema) -> Result<MemberUrl, String> {
         let text = std::str::from_utf8(value).map_err(|error| error.to_string())?;
         let url = LdapUrl::parse(text).map_err(|error| error.to_string())?;
@@ -78,7 +78,7 @@ impl DynamicGroup {
         DynamicGroup { id, urls: Vec::new(), faults: Vec::new(), octets: 0 }
     }
 
-    /// Adds a value. Returns false if it is one too many.
+    /// Adds a value. Returns false if it exceeds the limit.
     pub(crate) fn add(&mut self, value: &[u8], attribute: AttrId, schema: &Schema) -> bool {
         self.octets += value.len();
         if self.octets > DYNAMIC_GROUP_OCTETS_MAX {
@@ -92,30 +92,30 @@ impl DynamicGroup {
         true
     }
 
-    /// Returns true if the entry has values.
+    /// Returns true if the entry has memberURL values.
     pub(crate) fn has_values(&self) -> bool {
         self.octets > 0
     }
 }
 
 impl DynamicGroups {
-    /// Returns the groups that count.
+    /// Returns the groups within the limits.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &DynamicGroup> {
         self.groups.iter().map(Arc::as_ref)
     }
 
-    /// Returns true if there are none.
+    /// Returns true if the directory has no dynamic group.
     #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }
 
-    /// Returns the number of groups that count.
+    /// Returns the number of groups within the limits.
     pub(crate) fn len(&self) -> usize {
         self.groups.len()
     }
 
-    /// Returns what does not work as written.
+    /// Returns notices about groups and URLs that cannot be applied as written.
     pub(crate) fn notices(&self) -> Vec<String> {
         let left_out = (self.left_out > 0).then(|| {
             let text = "groups with memberURL have no members by it: there may be";
@@ -128,18 +128,18 @@ impl DynamicGroups {
         left_out.into_iter().chain(faults).take(POLICY_NOTICES_MAX).collect()
     }
 
-    /// Returns the number of groups that do not count, because there are too many.
+    /// Returns the number of groups over the limits.
     pub(crate) fn left_out(&self) -> usize {
         self.left_out
     }
 
-    /// Returns a group.
+    /// Returns the group with this entry id.
     pub(crate) fn of(&self, id: EntryId) -> Option<&DynamicGroup> {
         let place = self.groups.binary_search_by_key(&id, |group| group.id).ok()?;
         self.groups.get(place).map(Arc::as_ref)
     }
 
-    /// Adds a group with a higher id than those that count.
+    /// Adds a group with a higher id than all groups so far.
     pub(crate) fn push(&mut self, group: DynamicGroup) {
         let octets = self.octets + group.octets;
         let is_full = self.groups.len() >= DYNAMIC_GROUPS_MAX || octets > DYNAMIC_GROUP_OCTETS_MAX;
@@ -151,12 +151,12 @@ impl DynamicGroups {
         }
     }
 
-    /// Adds groups with higher ids than all others that are known not to count.
+    /// Counts groups that are known to exceed the limits. Their ids are higher than all others.
     pub(crate) fn leave_out(&mut self, count: usize) {
         self.left_out += count;
     }
 
-    /// Replaces a group, or adds it. Returns false if the result depends on all groups.
+    /// Replaces or adds a group. Returns false if all groups have to be read again to find those within the limits.
     pub(crate) fn set(&mut self, id: EntryId, group: Option<DynamicGroup>) -> bool {
         let place = self.groups.binary_search_by_key(&id, |group| group.id);
         if place == Err(self.groups.len()) {
