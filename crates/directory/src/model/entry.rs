@@ -10,15 +10,15 @@
 //! - the contents of the attributes, in the same order
 //!
 //! A head is an attribute number (varint), form (1 byte), count of values (varint) and the length of the content
-//! (varint). All heads are adjacent because a scan looks for one attribute in every row: it then reads two or three
-//! cache lines of heads and those of the values, not one line for every attribute before.
+//! (varint). All heads are adjacent, so that a scan for one attribute reads two or three cache lines of heads and the
+//! lines of its values, instead of a line for each attribute before it.
 //!
 //! The forms:
 //!
 //! - *inline*: the values one after another as BER OCTET STRINGs, exactly the contents of the `vals` SET of a search
 //!   result (RFC 4511 section 4.5.2), so that a result is a copy. A value over
-//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length
-//!   16 and the key of its row in `values`. The form *mixed* marks an attribute with such references.
+//!   [`INLINE_VALUE_MAX`](crate::model::limits::INLINE_VALUE_MAX) bytes is replaced by a reference: tag 0x80, length 16
+//!   and the key of its row in `values`. The form *mixed* marks an attribute with such references.
 //! - *table*: no content; each value is a row of `values`, in the order of their normal keys.
 //! - *links*: no content; the values are rows of `links`, and of `values` for names without an entry.
 
@@ -35,7 +35,7 @@ pub use stored::{EncodedAttribute, StoredEntry};
 
 const VERSION: u8 = 2;
 
-/// Size of the version and the checksum, which the checksum does not cover.
+/// Size of the version and the checksum. The checksum covers the bytes after them.
 const CHECKED_FROM: usize = 5;
 
 /// Size of the fields before the heads.
@@ -44,7 +44,7 @@ const FIXED_SIZE: usize = CHECKED_FROM + 8 + 4;
 /// Tag of a reference in a *mixed* content: context-specific, primitive, 0.
 const REFERENCE_TAG: u8 = 0x80;
 
-/// Size of a head whose numbers take one byte each, as most do.
+/// Size of a head whose numbers take one byte each. Most heads are short.
 const SHORT_HEAD: usize = 4;
 
 const FORM_INLINE: u8 = 0;
@@ -72,7 +72,7 @@ pub struct AttributeRow<'a> {
     pub content: Content<'a>,
 }
 
-/// The values of an inline attribute.
+/// Values of an inline attribute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InlineValues<'a> {
     /// Number of values.
@@ -110,7 +110,7 @@ impl<'a> EntryRow<'a> {
         (crc32c::crc32c(rest) == crc).then(|| EntryRow::unchecked(bytes)).flatten()
     }
 
-    /// Returns the entryUUID, which is the value of the attribute with this number; `None` if the entry has none.
+    /// Returns the entryUUID, the value of the attribute with this number; `None` if the entry has none.
     pub(crate) fn uuid(&self, attribute: AttrId) -> Option<[u8; 16]> {
         let Content::Inline(values) = self.find(attribute)?.content else { return None };
         match values.iter().next()? {
@@ -119,8 +119,8 @@ impl<'a> EntryRow<'a> {
         }
     }
 
-    /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. A damaged
-    /// row may decode to anything.
+    /// Decodes a row without verifying its checksum, for callers that examine many rows and return few. The attributes
+    /// of a damaged row are arbitrary.
     #[inline]
     pub(crate) fn unchecked(bytes: &'a [u8]) -> Option<EntryRow<'a>> {
         let (fixed, rest) = bytes.split_first_chunk::<FIXED_SIZE>()?;
@@ -136,7 +136,7 @@ impl<'a> EntryRow<'a> {
         Attributes { heads: Decoder(self.heads), contents: self.contents }
     }
 
-    /// Returns the size of all attributes as stored, in octets.
+    /// Returns the encoded size of all attributes, in octets.
     pub(crate) fn len(&self) -> usize {
         self.heads.len() + self.contents.len()
     }
@@ -147,9 +147,9 @@ impl<'a> EntryRow<'a> {
         self.attributes().next_of(&[id])
     }
 
-    /// Like [`find`](EntryRow::find), for callers that go through many rows and decode the content later. `place` is
-    /// the attribute's place in the previous row, and is tried first in this one: most entries of a directory have
-    /// the same attributes.
+    /// Like [`find`](EntryRow::find), for callers that examine many rows and decode the content later. `place` is the
+    /// place of the attribute in the previous row, and is tried first: most entries of a directory have the same
+    /// attributes.
     #[inline(always)]
     pub(crate) fn locate(&self, id: AttrId, place: &mut Place) -> Option<Located<'a>> {
         if let Some(located) = self.attributes().at(id, place) {
@@ -175,27 +175,27 @@ impl<'a> EntryRow<'a> {
     }
 }
 
-/// Place of an attribute in a row: the heads before its own.
+/// Place of an attribute in a row: the numbers of short and long heads before its own head.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
-    /// Numbers of short heads: before the first long head, between the long heads, after the last one.
+    /// Numbers of short heads: before the first long head, between long heads, and after the last one.
     short: [u16; LONG_HEADS_MAX + 1],
     /// Number of long heads.
     long: u8,
 }
 
-/// Most long heads in a [`Place`]. An attribute after more of them is searched in each row.
+/// Maximum number of long heads in a [`Place`]. An attribute after more long heads is searched for in each row.
 const LONG_HEADS_MAX: usize = 3;
 
 impl Place {
-    /// Adds short heads after the last head.
+    /// Adds short heads at the end of the place.
     fn add_heads(&mut self, count: usize) {
         if let Some(last) = self.short.get_mut(usize::from(self.long)) {
             *last = u16::try_from(count).unwrap_or(u16::MAX);
         }
     }
 
-    /// Adds a long head after the last head.
+    /// Adds a long head at the end of the place.
     fn add_long(&mut self) {
         self.long = self.long.saturating_add(1);
     }
@@ -216,7 +216,7 @@ impl<'a> Iterator for Attributes<'a> {
     }
 }
 
-/// An attribute found in a row whose content is not decoded yet.
+/// An attribute found in a row, with its content not decoded yet.
 #[derive(Clone, Copy)]
 pub(crate) struct Located<'a> {
     form: u8,
@@ -244,7 +244,7 @@ impl<'a> Attributes<'a> {
     #[inline(always)]
     fn next_located(&mut self) -> Option<(AttrId, Located<'a>)> {
         let Head { id, form, count, length } = match self.heads.0.split_first_chunk::<SHORT_HEAD>() {
-            // The numbers take one byte each, as most do.
+            // Most heads are short.
             Some((&head, rest)) if u32::from_le_bytes(head) & LONG_HEAD == 0 => {
                 self.heads.0 = rest;
                 let [id, form, count, length] = head;
@@ -266,13 +266,13 @@ struct Head {
     length: usize,
 }
 
-/// Mask over the four bytes of a short head, taken as a little-endian number. If any of these bits is set, the head
-/// is long: its number, count or length continues in a further byte.
+/// Mask over the four bytes of a short head, read as a little-endian number. If any of these bits is set, the head is
+/// long: its number, count or length continues in a further byte.
 const LONG_HEAD: u32 = 0x8080_0080;
 
 impl<'a> Attributes<'a> {
-    /// Returns the next attribute with one of these numbers. Others are skipped undecoded, because scans spend much
-    /// of their time here.
+    /// Returns the next attribute with one of these numbers. Skips others without decoding them, because scans spend
+    /// much of their time here.
     #[inline]
     pub(crate) fn next_of(&mut self, ids: &[AttrId]) -> Option<AttributeRow<'a>> {
         // Most filters concern one attribute number.
@@ -298,15 +298,15 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the next attribute that is wanted. If its head is short, `wanted` decides, otherwise `is_wanted`. Others
-    /// are skipped as by [`next_of`](Attributes::next_of).
+    /// Returns the next attribute that matches: `wanted` tests short heads, `is_wanted` long ones. Skips others like
+    /// [`next_of`](Attributes::next_of).
     #[inline]
     pub(crate) fn next_where(
         &mut self,
         wanted: LowNumbers,
         mut is_wanted: impl FnMut(AttrId) -> bool,
     ) -> Option<AttributeRow<'a>> {
-        // Not the fields themselves, which the loop would write for every attribute.
+        // Local copies, because the loop would write to the fields for every attribute.
         let (mut heads, mut passed) = (self.heads.0, 0);
         while let Some((&head, rest)) = heads.split_first_chunk::<SHORT_HEAD>() {
             let bits = u32::from_le_bytes(head);
@@ -335,7 +335,7 @@ impl<'a> Attributes<'a> {
         None
     }
 
-    /// Returns the attribute with this number. The iterator is exhausted afterwards, because no number occurs twice.
+    /// Returns the attribute with this number. Exhausts the iterator, because no number occurs twice.
     #[inline]
     fn only(&mut self, id: AttrId) -> Option<Located<'a>> {
         loop {
@@ -348,7 +348,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Skips the attributes before the first one whose head is long or has this number. Returns their count.
+    /// Skips the attributes before the first one that has a long head or this number. Returns their count.
     #[inline]
     fn pass_over(&mut self, id: AttrId) -> Option<usize> {
         let (heads, contents) = passed_over(self.heads.0, id);
@@ -357,7 +357,7 @@ impl<'a> Attributes<'a> {
         Some(heads / SHORT_HEAD)
     }
 
-    /// Returns the attribute at this place if it has this number.
+    /// Returns the attribute at this place, if it has this number.
     #[inline(always)]
     fn at(mut self, id: AttrId, place: &Place) -> Option<Located<'a>> {
         let mut last = place.short[0];
@@ -390,8 +390,8 @@ impl<'a> Attributes<'a> {
         (found == id).then_some(located)
     }
 
-    /// Skips the attributes up to the last long head of a place. Returns the number of short heads after it. In this
-    /// row the heads that the place knows as long may be short.
+    /// Skips the attributes up to the last long head of a place. Returns the number of short heads after it. Heads that
+    /// are long according to the place may be short in this row.
     #[inline(never)]
     fn skip_long(&mut self, place: &Place) -> Option<u16> {
         let (before, rest) = place.short.split_at_checked(place.long.into())?;
@@ -424,11 +424,12 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// Returns the size in bytes of the heads before the first one that is long or has this number, and the size of
-/// their contents. Written so that the compiler vectorizes it, four heads at a time.
+/// Returns the total size in bytes of the heads before the first one that is long or has this number, and the total
+/// size of their contents. Written so that the compiler vectorizes it, four heads at a time.
 #[inline]
 fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
-    // A long head has at least one of these high bits set; an attribute number that fits has only low bits.
+    // A long head has at least one of these high bits set. A head with an attribute number below 128 has no high bit in
+    // that byte.
     let stops = |head: u32| head & LONG_HEAD | if head & (LONG_HEAD | 0xff) == id.0 { u32::MAX } else { 0 };
     let (heads, _) = heads.as_chunks::<SHORT_HEAD>();
     let (mut place, mut passed) = (0, 0);
@@ -452,8 +453,8 @@ fn passed_over(heads: &[u8], id: AttrId) -> (usize, usize) {
     (place * SHORT_HEAD, passed as usize)
 }
 
-/// Returns the OR of the bits of these heads, and the size of their contents, which is valid if all heads are short.
-/// Vectorized like [`passed_over`].
+/// Returns the OR of the bits of these heads, and the total size of their contents, which is valid only if all heads
+/// are short. Vectorized like [`passed_over`].
 #[inline(always)]
 fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
     let (blocks, rest) = heads.as_chunks::<4>();
@@ -471,7 +472,7 @@ fn summed(heads: &[[u8; SHORT_HEAD]]) -> (u32, usize) {
 }
 
 impl<'a> InlineValues<'a> {
-    /// Returns the values in the order in which clients gave them.
+    /// Returns the values in the order in which clients added them.
     pub fn iter(&self) -> InlineIter<'a> {
         InlineIter(self.bytes)
     }
@@ -600,13 +601,13 @@ mod tests {
         assert_eq!((place.short[0], place.long), (0, 0));
     }
 
-    /// Returns places with no long head to more than are kept.
+    /// Returns places with zero long heads up to more than [`LONG_HEADS_MAX`].
     fn places() -> impl Iterator<Item = Place> {
         let short = (0..6u16).flat_map(|first| (0..4).map(move |second| [first * 4, second, first, second]));
         short.flat_map(|short| (0..6).map(move |long| Place { short, long }))
     }
 
-    /// Rows of the same attributes in the same order, each with short and long heads in other places.
+    /// Rows with the same attributes in the same order, but with short and long heads at different places.
     #[test]
     fn places_are_found_after_long_heads() {
         let mut rng = fastrand::Rng::with_seed(37);

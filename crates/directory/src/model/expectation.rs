@@ -1,4 +1,4 @@
-//! Parser of the text of an expectation about access rules, as the settings contain it:
+//! Parser of an expectation about access rules, as written in the settings:
 //!
 //! ```text
 //! anonymous|'DN' may|may not RIGHT [ATTRIBUTE of] 'DN'
@@ -7,18 +7,18 @@
 
 use super::rule_tokens::{Parser, tokens};
 
-/// The word for the right that belongs to no entry.
+/// Keyword of the right to use controls and extended operations, which concerns no entry.
 pub(crate) const USE_WORD: &str = "use";
 
-/// A right that a requester is expected to have, or not to have; names are kept as written.
+/// A right that a requester must have, or must not have; with names as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
     /// DN of the requester; `None` for anonymous.
     pub(crate) asker: Option<String>,
     pub(crate) is_allowed: bool,
-    /// Word for the right.
+    /// Keyword of the right.
     pub(crate) right: String,
-    /// Attribute type. For `use`: the name of a control or an extended operation, and `entry` is empty.
+    /// Attribute type. For `use`, the name of a control or an extended operation; `entry` is empty then.
     pub(crate) attribute: Option<String>,
     pub(crate) entry: String,
 }

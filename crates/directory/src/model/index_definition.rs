@@ -1,9 +1,8 @@
 //! Definition of an attribute type's index, and the state of its rows.
 //!
-//! Administrators define *kinds*: which filters an index answers. Rows come in *parts*, because equality and
-//! ordering use the same rows. Each part has its own [`Phase`], so that one can be built while another answers. The
-//! definition changes by records; the phases are local to a data directory, and `meta` stores them with the
-//! definition.
+//! Administrators define *kinds*: the filters that an index answers. The rows are divided into *parts*; equality and
+//! ordering share one part. Each part has its own [`Phase`], so that one can be built while another answers. Log
+//! records change the definition. The phases are local to a data directory, and `meta` stores them with the definition.
 
 use schema::MatchingRule;
 
@@ -18,7 +17,7 @@ impl IndexKinds {
     pub const NONE: IndexKinds = IndexKinds(0);
     /// `(a=v)`.
     pub const EQUALITY: IndexKinds = IndexKinds(1);
-    /// `(a>=v)`, `(a<=v)`, `(a=v*)` and, if few entries have the attribute, `(a=*)`. The rows are those of equality.
+    /// `(a>=v)`, `(a<=v)`, `(a=v*)` and, if few entries have the attribute, `(a=*)`. Uses the rows of equality.
     pub const ORDERING: IndexKinds = IndexKinds(2);
     /// `(a=*)`, one row per entry.
     pub const PRESENCE: IndexKinds = IndexKinds(4);
@@ -46,7 +45,7 @@ impl IndexKinds {
         IndexKinds(self.0 & !other.0)
     }
 
-    /// Returns true if all kinds of `other` are in this set.
+    /// Returns true if this set contains all kinds of `other`.
     pub const fn contains(self, other: IndexKinds) -> bool {
         self.0 & other.0 == other.0
     }
@@ -61,7 +60,7 @@ impl IndexKinds {
         self.0
     }
 
-    /// Returns the kinds of these bits; `None` if a bit is unknown.
+    /// Returns the kinds with these bits; `None` if a bit is unknown.
     pub const fn from_bits(bits: u8) -> Option<IndexKinds> {
         if bits < 32 { Some(IndexKinds(bits)) } else { None }
     }
@@ -78,7 +77,7 @@ impl std::fmt::Display for IndexKinds {
 impl std::str::FromStr for IndexKinds {
     type Err = String;
 
-    /// Parses names separated by commas, in any case.
+    /// Parses names separated by commas. Case is ignored.
     fn from_str(text: &str) -> Result<IndexKinds, String> {
         let mut kinds = IndexKinds::NONE;
         for name in text.split(',').map(str::trim) {
@@ -93,25 +92,25 @@ impl std::str::FromStr for IndexKinds {
     }
 }
 
-/// A sort of index rows.
+/// Part of an index: rows of one sort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum IndexPart {
-    /// Normal values: equality, ordering, prefixes.
+    /// Normal values, for equality, ordering and prefixes.
     Values,
     /// One posting of all entries that have the attribute.
     Presence,
-    /// Three bytes of normal values: substrings.
+    /// Three bytes of normal values, for substrings.
     Grams,
-    /// Sound codes of words: approximate matches.
+    /// Sound codes of words, for approximate matches.
     Sounds,
 }
 
 impl IndexPart {
-    /// All parts, in the order of their numbers.
+    /// All parts in the order of their numbers.
     pub const ALL: [IndexPart; 4] =
         [IndexPart::Values, IndexPart::Presence, IndexPart::Grams, IndexPart::Sounds];
 
-    /// Returns the name that administrators see.
+    /// Returns the name of the part in messages for administrators.
     pub const fn name(self) -> &'static str {
         match self {
             IndexPart::Values => "values",
@@ -131,7 +130,7 @@ impl IndexPart {
         }
     }
 
-    /// Returns true if an index of these kinds has the part.
+    /// Returns true if an index of these kinds needs the part.
     pub const fn is_of(self, kinds: IndexKinds) -> bool {
         kinds.bits() & self.kinds().bits() != 0
     }
@@ -172,7 +171,7 @@ pub enum Phase {
     /// There are no rows.
     #[default]
     Absent,
-    /// Every change writes rows, and rows of older entries are being built. Searches do not use the part.
+    /// Every change writes rows, and the rows of older entries are being built. Searches do not use the part.
     Building,
     /// All rows exist; searches may use the part.
     Complete,
@@ -206,8 +205,8 @@ impl Phase {
 pub struct AttributeIndex {
     /// Kinds that the administrator defined.
     pub kinds: IndexKinds,
-    /// The substring rule that produced the grams. It is stored with the definition: if the schema names another
-    /// rule, the grams become useless but never wrong.
+    /// The substring rule that produced the grams. It is stored with the definition, because grams of another rule must
+    /// not answer a filter after the schema changes.
     pub gram_rule: Option<MatchingRule>,
     phases: [Phase; 4],
 }
@@ -219,9 +218,8 @@ impl AttributeIndex {
         AttributeIndex { kinds, gram_rule, phases: IndexPart::ALL.map(phase) }
     }
 
-    /// Returns the index as it is after a complete rebuild: every entry has rows of the maintained parts, and no
-    /// other rows exist. Nothing remains to be removed, and a part whose removal was pending before it was to be
-    /// built again is still to be built.
+    /// Returns the index after a complete rebuild: every entry has rows of the maintained parts, and no other rows
+    /// exist. No part remains to be removed. A part that was to be removed and then built again still has to be built.
     pub fn rebuilt(&self) -> AttributeIndex {
         let mut index = *self;
         for part in IndexPart::ALL {
@@ -257,12 +255,12 @@ impl AttributeIndex {
         IndexPart::ALL.into_iter().filter(kept).fold(IndexParts::NONE, IndexParts::with)
     }
 
-    /// Returns true if rows remain to be built or removed.
+    /// Returns true if index rows remain to be built or removed.
     pub fn has_work(&self) -> bool {
         self.phases.iter().any(|phase| matches!(phase, Phase::Building | Phase::Clearing))
     }
 
-    /// Returns true if `meta` needs no row for this index.
+    /// Returns true if this index needs no row in `meta`.
     pub(crate) fn is_nothing(&self) -> bool {
         self.kinds.is_none() && self.phases.iter().all(|phase| *phase == Phase::Absent)
     }
@@ -276,17 +274,17 @@ pub struct IndexRow {
     built_to: [u64; IndexPart::ALL.len()],
 }
 
-/// First byte of a row. A row with the single byte 1, as the first version of the program wrote it, is a complete
-/// index for equality and ordering.
+/// First byte of a row. The row of the first version of the program is the single byte 1: a complete index for equality
+/// and ordering.
 const ROW_VERSION: u8 = 2;
 
 impl IndexRow {
-    /// Returns the row of an index with no part being built.
+    /// Returns the row of an index of which no part is being built.
     pub fn of(index: AttributeIndex) -> IndexRow {
         IndexRow { index, ..IndexRow::default() }
     }
 
-    /// Returns the highest entry id whose rows exist, for a part being built.
+    /// Returns the highest entry id whose rows exist, for a part that is being built.
     #[expect(clippy::indexing_slicing, reason = "each part has a number below their count")]
     pub fn built_to(&self, part: IndexPart) -> u64 {
         self.built_to[part as usize]
@@ -333,8 +331,8 @@ impl IndexRow {
     }
 }
 
-/// Returns the rule of an OID in a row or record, which is empty for no rule. The outer `None` means that the
-/// program does not know the OID.
+/// Returns the matching rule with this OID, which is empty for no rule. The outer `None` means that the program does
+/// not know the OID.
 #[allow(clippy::option_option, reason = "a missing rule is fine, an unknown one is not")]
 pub(crate) fn rule_of(oid: &str) -> Option<Option<MatchingRule>> {
     if oid.is_empty() { Some(None) } else { MatchingRule::find(oid).map(Some) }

@@ -1,4 +1,5 @@
-//! Writing of entry rows: whole rows attribute by attribute, and rows in memory of which some attributes change.
+//! Writers of entry rows: one writes a whole row attribute by attribute, the other changes some attributes of a row in
+//! memory.
 
 use std::ops::Range;
 
@@ -14,7 +15,7 @@ use crate::model::rows::AttrId;
 /// Initial capacity for heads; enough for most entries.
 const HEADS_CAPACITY: usize = 128;
 
-/// An entry row in memory, as `apply` changes it. Attributes stay encoded, so a change of one copies the others.
+/// An entry row in memory, which `apply` changes. Attributes stay encoded: changing one copies the others unread.
 #[derive(Clone, Debug, Default)]
 pub struct StoredEntry {
     /// Position of the last record that changed the entry.
@@ -28,7 +29,7 @@ pub struct StoredEntry {
 /// Location of an attribute of a [`StoredEntry`].
 #[derive(Clone, Debug)]
 enum AttributePlace {
-    /// Ranges of its head and its content in the row, which is far smaller than 4 GiB.
+    /// Ranges of the head and the content in the row, which is far smaller than 4 GiB.
     Row(Range<u32>, Range<u32>),
     /// A new or changed attribute.
     Here(EncodedAttribute),
@@ -43,9 +44,9 @@ pub struct EncodedAttribute {
 }
 
 impl EncodedAttribute {
-    /// Encodes an attribute whose values are in the row, or referred to by their hash.
+    /// Encodes an attribute whose values are in the row, or referenced by their hashes.
     pub(crate) fn inline(id: AttrId, values: &[InlineValue<'_>]) -> EncodedAttribute {
-        // Most heads take four octets; each value has two or three octets before it.
+        // Most heads take four octets. Each value has a tag and a length before it, two or three octets.
         let len: usize = values.iter().map(|value| 3 + tagged(value).1.len()).sum();
         let mut bytes = Vec::with_capacity(8 + len);
         put_inline_head(&mut bytes, id, values.iter().copied());
@@ -54,7 +55,7 @@ impl EncodedAttribute {
         EncodedAttribute { bytes, head_len }
     }
 
-    /// Encodes an attribute with a row of `values` for each value.
+    /// Encodes an attribute that has one row of `values` per value.
     pub(crate) fn table(id: AttrId) -> EncodedAttribute {
         EncodedAttribute::empty(id, FORM_TABLE)
     }
@@ -94,7 +95,7 @@ impl StoredEntry {
     /// Returns the encoded row.
     pub fn encode(&self) -> Vec<u8> {
         let mut row = RowWriter::begin(Vec::with_capacity(FIXED_SIZE + self.row.len() + 128), self.position);
-        // Adjacent attributes of the old row are copied together.
+        // Adjacent attributes of the old row are copied in one piece.
         let (mut heads, mut contents) = (0..0, 0..0);
         for (_, place) in &self.attributes {
             match place {
@@ -185,7 +186,7 @@ impl RowWriter {
         RowWriter { out, start, heads: Vec::with_capacity(HEADS_CAPACITY) }
     }
 
-    /// Appends an attribute whose values are in the row, or referred to by their hash.
+    /// Appends an attribute whose values are in the row, or referenced by their hashes.
     pub(crate) fn inline<'v>(
         &mut self,
         id: AttrId,
@@ -195,7 +196,7 @@ impl RowWriter {
         put_values(&mut self.out, values);
     }
 
-    /// Appends an attribute with a row of `values` for each value.
+    /// Appends an attribute that has one row of `values` per value.
     pub(crate) fn table(&mut self, id: AttrId) {
         put_empty(&mut self.heads, id, FORM_TABLE);
     }
@@ -227,7 +228,7 @@ fn as_u32(len: usize) -> u32 {
     u32::try_from(len).unwrap_or(u32::MAX)
 }
 
-/// Appends the head of an attribute with these values.
+/// Appends the head of an inline attribute with these values.
 fn put_inline_head<'v>(
     head: &mut Vec<u8>,
     id: AttrId,
@@ -246,7 +247,7 @@ fn put_inline_head<'v>(
     put_varint(head, size as u64);
 }
 
-/// Appends the content of an attribute with these values.
+/// Appends the content of an inline attribute with these values.
 fn put_values<'v>(content: &mut Vec<u8>, values: impl Iterator<Item = InlineValue<'v>>) {
     for value in values {
         let (tag, bytes) = tagged(&value);
