@@ -1,4 +1,4 @@
-//! Conditions of an access rule on the connection of a request: network, protection, bind method, time, listener.
+//! Conditions of an access rule on the connection of a request: network, protection, bind method, time and listener.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,18 +9,18 @@ use crate::model::client_link::{BindMethod, ClientLink, DAYS, ListenerName, cloc
 use crate::model::rule_tokens::Parser;
 use crate::model::sasl_mechanisms::MECHANISMS;
 
-/// The conditions of one rule.
+/// Connection conditions of one rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkConditions {
     /// Networks that requests must come from; empty for any.
     pub networks: Vec<IpNet>,
     /// Whether the connection must be protected.
     pub over_tls: bool,
-    /// Accepted bind methods: `simple`, `sasl`, mechanisms; empty for any.
+    /// Accepted bind methods: `simple`, `sasl` or names of mechanisms; empty for any.
     pub methods: Vec<&'static str>,
-    /// Accepted days, from Monday on.
+    /// Accepted days, starting with Monday; `None` for any.
     pub days: Option<[bool; 7]>,
-    /// Accepted part of a day, in minutes; it may extend past midnight.
+    /// Accepted range of a day, in minutes since midnight. It may extend past midnight.
     pub hours: Option<(u64, u64)>,
     /// Accepted listeners; empty for any.
     pub listeners: Vec<ListenerName>,
@@ -30,10 +30,10 @@ const SIMPLE: &str = "simple";
 const SASL: &str = "sasl";
 
 impl LinkConditions {
-    /// Parses the conditions at the end of a rule, in any order.
+    /// Parses the connection conditions at the end of a rule, in any order.
     ///
     /// # Errors
-    /// The text says what is wrong with them.
+    /// The text says what is wrong with the conditions.
     pub(crate) fn parse(parser: &mut Parser<'_, '_>) -> Result<LinkConditions, String> {
         let mut read = LinkConditions::default();
         loop {
@@ -71,22 +71,22 @@ impl LinkConditions {
         }
     }
 
-    /// Returns true if there are any conditions.
+    /// Returns true if the rule has connection conditions.
     pub(crate) fn are_there(&self) -> bool {
         *self != LinkConditions::default()
     }
 
-    /// Returns true if a condition concerns the time.
+    /// Returns true if a condition tests the time.
     pub(crate) fn ask_time(&self) -> bool {
         self.days.is_some() || self.hours.is_some()
     }
 
-    /// Returns true if a condition concerns the listener.
+    /// Returns true if a condition tests the listener.
     pub(crate) fn ask_listener(&self) -> bool {
         !self.listeners.is_empty()
     }
 
-    /// Returns true if the conditions are met; `None` if that cannot be determined.
+    /// Returns true if all conditions are met; `None` if that cannot be determined.
     pub(crate) fn are_met(&self, link: Option<&ClientLink>) -> Option<bool> {
         let link = match link {
             Some(link) => link,
