@@ -1,6 +1,7 @@
-//! Progress of values that become links, because the definition of their type got `X-LINK`.
+//! Progress of the conversion of values to links, after the definition of their type got `X-LINK`.
 //!
-//! One row of `meta` has it, with the position of the record that stated it last: `apply` ignores older records.
+//! One row of `meta` stores the progress, with the position of the last record that set it. `apply` ignores older
+//! records.
 
 use crate::model::codec::{Decoder, put_list, put_varint};
 use crate::model::rows::{AttrId, EntryId};
@@ -8,18 +9,18 @@ use crate::model::rows::{AttrId, EntryId};
 /// First byte of the row.
 const ROW_VERSION: u8 = 1;
 
-/// State of the values that become links.
+/// State of the conversion of values to links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkProgress {
-    /// Position of the record that stated it.
+    /// Position of the record that set the state.
     pub(crate) position: u64,
-    /// Attributes that entries may still have with plain values.
+    /// Attributes of which entries may still have plain values.
     pub(crate) attributes: Vec<AttrId>,
-    /// The last entry that was examined.
+    /// The last entry examined.
     pub after: EntryId,
-    /// Number of values that have become links, or dangling links.
+    /// Number of values converted to links or dangling links.
     pub values: u64,
-    /// Number of those that name no entry.
+    /// Number of converted values that name no entry.
     pub dangling: u64,
 }
 
@@ -30,7 +31,7 @@ impl Default for LinkProgress {
 }
 
 impl LinkProgress {
-    /// Returns true if entries may have values that are to become links.
+    /// Returns true if entries may have values that are still to be converted.
     pub fn is_pending(&self) -> bool {
         !self.attributes.is_empty()
     }
@@ -62,14 +63,14 @@ impl LinkProgress {
     }
 }
 
-/// Entries whose plain values become links: see [`Change::Links`](crate::model::record::Change::Links).
+/// Entries whose plain values a record converts to links: see [`Change::Links`](crate::model::record::Change::Links).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkStep {
     /// The entries.
     pub entries: Vec<EntryId>,
-    /// The last entry that was examined; the root for entries out of turn.
+    /// The last entry examined. The root if the entries were converted out of order.
     pub after: EntryId,
-    /// Whether no entry after it is left.
+    /// Whether no entry after `after` is left to examine.
     pub is_last: bool,
 }
 

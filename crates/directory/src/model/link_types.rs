@@ -3,7 +3,7 @@
 use schema::AttributeType;
 
 /// OIDs of the attribute types with link values: member, uniqueMember, owner, manager, secretary, seeAlso,
-/// roleOccupant. creatorsName, modifiersName and aliasedObjectName are names and stay text.
+/// roleOccupant. Values of creatorsName, modifiersName and aliasedObjectName are DNs too, but stay text.
 const LINK_TYPES: [&str; 7] = [
     "2.5.4.31",
     "2.5.4.50",
@@ -23,7 +23,7 @@ pub fn is_link_type(attribute_type: &AttributeType) -> bool {
     attribute_type.link || LINK_TYPES.contains(&attribute_type.oid.as_str())
 }
 
-/// Returns true if values of the type are links because its definition has `X-LINK`.
+/// Returns true if values of the type are links because the schema defines it with `X-LINK`.
 pub(crate) fn is_declared_link(attribute_type: &AttributeType) -> bool {
     attribute_type.link && !LINK_TYPES.contains(&attribute_type.oid.as_str())
 }

@@ -1,8 +1,9 @@
-//! Sets of the attribute numbers that take seven bits, as nearly all do: a search tests them without the catalog.
+//! Sets of the attribute numbers below 128. Nearly all attributes have one, and a search tests them without the
+//! catalog.
 
 use crate::model::rows::AttrId;
 
-/// The least number that no set contains.
+/// First number that does not fit into a set.
 pub(crate) const LOW_END: u32 = 128;
 
 /// Attribute numbers below [`LOW_END`], one bit each.
@@ -18,26 +19,26 @@ impl LowNumbers {
         word >> (number & 63) & 1 != 0
     }
 
-    /// Adds a number. One of [`LOW_END`] or more is ignored.
+    /// Adds a number. Ignores numbers of [`LOW_END`] or more.
     pub(crate) fn insert(&mut self, id: AttrId) {
         if let Some(word) = self.0.get_mut(id.0 as usize / 64) {
             *word |= 1 << (id.0 & 63);
         }
     }
 
-    /// Returns the other numbers below [`LOW_END`].
+    /// Returns the numbers below [`LOW_END`] that are not in this set.
     #[inline(always)]
     pub(crate) fn complement(self) -> LowNumbers {
         LowNumbers([!self.0[0], !self.0[1]])
     }
 
-    /// Returns the numbers of either set.
+    /// Returns the numbers that are in at least one of the two sets.
     #[inline(always)]
     pub(crate) fn or(self, other: LowNumbers) -> LowNumbers {
         LowNumbers([self.0[0] | other.0[0], self.0[1] | other.0[1]])
     }
 
-    /// Returns the numbers of both sets.
+    /// Returns the numbers that are in both sets.
     #[inline(always)]
     pub(crate) fn and(self, other: LowNumbers) -> LowNumbers {
         LowNumbers([self.0[0] & other.0[0], self.0[1] & other.0[1]])

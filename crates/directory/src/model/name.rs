@@ -1,4 +1,4 @@
-//! Distinguished names: parsing, normal form, rendering.
+//! Distinguished names: parsing, normal form and rendering.
 
 use ldap::{Dn, Rdn, ResultCode, escape_value};
 use schema::{NameError, Schema};
@@ -9,11 +9,11 @@ use crate::model::quoted::Quoted;
 /// A DN in normal form, root first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NormalName {
-    /// Normal RDNs one after another. The key of a superior is a prefix of it.
+    /// Concatenated normal RDNs. The key of a superior is a prefix of it.
     pub key: Vec<u8>,
     /// End of each RDN in `key`, root first.
     pub ends: Vec<usize>,
-    /// Reason why the RDN after those in `key` has no normal form. Such a name can be looked up, but never exists.
+    /// Reason why the RDN after those in `key` has no normal form. Such a name can be looked up, but no entry has it.
     pub failure: Option<NameError>,
 }
 
@@ -35,7 +35,7 @@ impl NormalName {
         name
     }
 
-    /// Returns the normal form of the name with `rdn` below this one.
+    /// Returns the normal form of the name `rdn` below this name.
     pub(crate) fn below(&self, rdn: &Rdn<'_, '_>, schema: &Schema) -> NormalName {
         let mut name = NormalName {
             key: Vec::with_capacity(self.key.len() + 64),
@@ -67,7 +67,7 @@ impl NormalName {
     /// Returns the normal form of the RDN at `place`; 0 is nearest to the root.
     ///
     /// # Panics
-    /// Panics if there are not that many RDNs.
+    /// Panics if the name has fewer RDNs.
     #[expect(
         clippy::indexing_slicing,
         reason = "what is asked for is below depth(), and ends lie within the key"
@@ -91,12 +91,12 @@ pub fn parse_dn(text: &str) -> Result<Dn<'_>, OperationError> {
     })
 }
 
-/// Returns the refusal of a name that no entry can have.
+/// Returns the error for a name that no entry can have.
 pub(crate) fn invalid_name(text: &str, failure: &NameError) -> OperationError {
     OperationError::refused(ResultCode::INVALID_DN_SYNTAX, format!("{}: {failure}", Quoted(text)))
 }
 
-/// Renders a DN: names in the schema's spelling, values escaped according to RFC 4514 section 2.4.
+/// Renders a DN with attribute names in the schema's spelling, and values escaped according to RFC 4514 section 2.4.
 pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     let mut out = String::new();
     for rdn in dn.rdns() {
@@ -108,7 +108,7 @@ pub fn render_dn(schema: &Schema, dn: &Dn<'_>) -> String {
     out
 }
 
-/// Appends an RDN: names in the schema's spelling, values escaped, parts in the order given.
+/// Appends an RDN with attribute names in the schema's spelling, escaped values, and its parts in the order given.
 pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     for (place, ava) in rdn.avas.iter().enumerate() {
         if place > 0 {
@@ -121,8 +121,8 @@ pub fn render_rdn(schema: &Schema, rdn: &Rdn<'_, '_>, out: &mut String) {
     }
 }
 
-/// Returns the normal name in a link attribute's value. Returns `None` if the value can never become a link: it has
-/// a UID part, is not a DN, or has attribute types that the schema does not define.
+/// Returns the normal name in the value of a link attribute. Returns `None` if the value can never become a link: it
+/// has a UID part, is not a DN, or has attribute types that the schema does not define.
 pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     let text = std::str::from_utf8(value).ok()?;
     if has_uid(text) {
@@ -132,7 +132,7 @@ pub fn name_in(schema: &Schema, value: &[u8]) -> Option<NormalName> {
     name.failure.is_none().then_some(name)
 }
 
-/// Returns true if a uniqueMember value has the optional UID part, `#'0101'B` (RFC 4517 section 3.3.21).
+/// Returns true if a uniqueMember value has the optional UID part, such as `#'0101'B` (RFC 4517 section 3.3.21).
 pub fn has_uid(text: &str) -> bool {
     let Some(bits) = text.strip_suffix("'B").and_then(|head| head.rsplit_once("#'")).map(|(_, bits)| bits)
     else {

@@ -1,39 +1,40 @@
-//! Names of another server's entries, attributes and object classes, as names here.
+//! Mapping of another server's names of entries, attributes and object classes to local names.
 
 use ldap::Dn;
 use schema::Schema;
 
 use crate::model::name::NormalName;
 
-/// Names of another server as names here.
+/// Mapping of another server's names to local names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NameMapping {
-    /// DN of an entry there, and of the entry here that stands for it.
+    /// DN of a remote entry, and of the local entry that corresponds to it.
     pub bases: (String, String),
-    /// Attributes and object classes: the name there, and the name here.
+    /// Remote name and local name of each mapped attribute or object class.
     pub names: Vec<(String, String)>,
 }
 
 impl NameMapping {
-    /// Returns true if all names are the same here.
+    /// Returns true if the mapping changes no name.
     pub fn is_identity(&self) -> bool {
         self.bases.0 == self.bases.1 && self.names.is_empty()
     }
 
-    /// Returns the mapping of names here to names there.
+    /// Returns the mapping of local names to remote names.
     pub fn inverse(&self) -> NameMapping {
         let (there, here) = self.bases.clone();
         let names = self.names.iter().map(|(old, new)| (new.clone(), old.clone()));
         NameMapping { bases: (here, there), names: names.collect() }
     }
 
-    /// Returns the name here of an attribute or object class.
+    /// Returns the local name of an attribute or object class.
     pub fn name<'n>(&'n self, name: &'n str) -> &'n str {
         let known = self.names.iter().find(|(old, _)| old.eq_ignore_ascii_case(name));
         known.map_or(name, |(_, new)| new)
     }
 
-    /// Returns the DN here of an entry, or `None` if it is the same: the entry is not at or below the base.
+    /// Returns the local DN of a remote entry. Returns `None` if the DN does not change, because the entry is not at or
+    /// below the base.
     pub fn dn(&self, schema: &Schema, text: &str) -> Option<String> {
         if self.is_identity() {
             return None;

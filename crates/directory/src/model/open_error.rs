@@ -1,11 +1,11 @@
-//! Errors of opening a data directory or its catalogue.
+//! Errors of opening a data directory or its catalog.
 
 use store::StoreError;
 
 use crate::model::outcome::OperationError;
 use crate::model::settings::SettingsProblem;
 
-/// Returns what to do about data of another version.
+/// Returns what the administrator can do about data with another version.
 fn remedy(what: &str, found: u32, supported: u32) -> String {
     if found > supported {
         return format!("a newer build reads it: one whose `pando version` lists {what} version {found}");
@@ -29,11 +29,11 @@ pub enum OpenError {
         remedy(what, *found, *supported)
     )]
     Version {
-        /// Name of the version.
+        /// Subject of the version.
         what: &'static str,
         /// Version of the data.
         found: u32,
-        /// Version that this program supports.
+        /// Newest version that this program supports.
         supported: u32,
     },
     /// An attribute type or object class that entries use is not in the schema.
@@ -54,7 +54,7 @@ pub enum OpenError {
         name: String,
         /// Syntax, equality and ordering rules of the stored values, as OIDs.
         stored: String,
-        /// Rules of the current definition.
+        /// The same of the current definition.
         now: String,
     },
     /// Opening would change a cluster node without a record in the cluster's log.
@@ -63,7 +63,7 @@ pub enum OpenError {
          serves another suffix, or ships other schema definitions, than the log knows of"
     )]
     ChangedNode,
-    /// The data to be copied does not belong to a cluster node.
+    /// The source of a copy contains no data of a cluster node.
     #[error("the source contains no data of a cluster node")]
     NoNode,
     /// The target of a copy contains data.
@@ -72,9 +72,9 @@ pub enum OpenError {
     /// A naming context is invalid.
     #[error("suffix {dn:?}: {reason}")]
     Suffix {
-        /// DN as given.
+        /// DN of the naming context, as given.
         dn: String,
-        /// Reason.
+        /// Reason why the naming context is invalid.
         reason: String,
     },
     /// A setting is invalid.
@@ -82,13 +82,13 @@ pub enum OpenError {
     Setting {
         /// Name of the setting.
         setting: String,
-        /// Reason.
+        /// Reason why the setting is invalid.
         reason: String,
     },
-    /// There is a data file with nothing written to it: the first start was killed.
+    /// There is a data file without any rows: the first start was interrupted.
     #[error("there is a data file, but no directory in it yet")]
     Empty,
-    /// Rows of the catalogue are damaged.
+    /// Rows of the catalog are damaged.
     #[error("the data is damaged: {0}")]
     Damaged(String),
 }
@@ -108,7 +108,7 @@ impl From<OperationError> for OpenError {
     }
 }
 
-/// Converts the first problem to an error of opening.
+/// Uses the first problem as the error.
 impl From<Vec<SettingsProblem>> for OpenError {
     fn from(problems: Vec<SettingsProblem>) -> OpenError {
         match problems.into_iter().next() {

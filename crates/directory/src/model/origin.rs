@@ -1,10 +1,10 @@
 //! Origin of a change: optional fields of a record in addition to the requester.
 //!
-//! A record without these fields is written as version 1, as before they existed; a record with some is version 2. A
-//! reader skips fields that it does not know, so that later versions can add fields. A field is its number and its
-//! bytes with their length: 1 operation id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4
-//! address of the client, 5 connection, 6 message id, 7 session tracking (four texts; may come again), 8 access rule, 9
-//! an attribute with the values that the change replaced or removed (may come again).
+//! A record without these fields has version 1, a record with some has version 2. A reader skips unknown fields, so
+//! that later versions can add fields. A field consists of its number, the length of its bytes, and the bytes: 1
+//! operation id, 2 epoch, 3 DN of the bound user if the connection acts as another, 4 address of the client, 5
+//! connection, 6 message id, 7 session tracking (four texts; may be repeated), 8 access rule, 9 an attribute with the
+//! values that the change replaced or removed (may be repeated).
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record_value::{Value, put_value, take_value};
@@ -26,11 +26,11 @@ const OLD_VALUES: u64 = 9;
 /// Origin of a change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Origin {
-    /// Identifies the operation, so that it is carried out only once however often it is sent; empty for none.
+    /// Identifies the operation, so that it is applied only once even if it is sent repeatedly; empty for none.
     pub operation_id: Vec<u8>,
     /// Epoch of the cluster's writer that decided the change.
     pub epoch: Option<u64>,
-    /// DN that the connection is bound as, if it acts as another identity; the record's requester is that other
+    /// DN with which the client has bound, if it acts as another identity. The requester of the record is that other
     /// identity.
     pub acts_for: String,
     /// Address of the client.
@@ -41,9 +41,9 @@ pub struct Origin {
     pub message_id: Option<u64>,
     /// Session tracking (draft-wahl-ldap-session): source address, source name, format OID, identifier of each control.
     pub tracking: Vec<[String; 4]>,
-    /// The access rule that allowed the change.
+    /// Access rule that allowed the change.
     pub rule: String,
-    /// Values that the change replaced or removed, if they are to be kept.
+    /// Values that the change replaced or removed, if the settings require to record them.
     pub old_values: Vec<(AttrId, Vec<Value>)>,
 }
 
@@ -153,7 +153,7 @@ mod tests {
         for end in 0..bytes.len() {
             assert_eq!(Origin::decode(&mut Decoder(&bytes[..end])), None, "{end}");
         }
-        // One more field, with a number that is not assigned yet.
+        // A further field, with a number that is not assigned yet.
         bytes[0] += 1;
         put_varint(&mut bytes, 999);
         put_bytes(&mut bytes, b"later");

@@ -1,47 +1,47 @@
-//! Outcome of an operation: one value, sent once.
+//! Outcome of an operation, which is sent exactly once.
 //!
-//! [`OperationError`] carries the cause as data; its mapping to result code, matched DN and diagnostic text
-//! (RFC 4511 section 4.1.9 and appendix A) is written here and nowhere else.
+//! [`OperationError`] carries the cause as data. Only this module maps it to result code, matched DN and diagnostic
+//! text (RFC 4511 section 4.1.9 and appendix A).
 
 use ldap::{PolicyError, ResultCode};
 use store::StoreError;
 
 use crate::model::quoted::Quoted;
 
-/// The result of an operation, ready to be encoded.
+/// Result of an operation, ready to be encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The result code.
     pub code: ResultCode,
-    /// Name of the nearest existing superior, if the code calls for one (RFC 4511 section 4.1.9).
+    /// DN of the nearest existing superior, if the result code requires it (RFC 4511 section 4.1.9).
     pub matched_dn: String,
     /// Diagnostic text; empty on success.
     pub diagnostic: String,
-    /// LDAP URLs, with the code `referral` only.
+    /// LDAP URLs; only with the code `referral`.
     pub referrals: Vec<String>,
-    /// Fault of the server that caused the result: for the log, not for the client.
+    /// Server fault that caused the result. It is logged, not sent to the client.
     pub fault: Option<ServerFault>,
-    /// Error of the password policy, for clients that request it. One octet if there is none other: every search
-    /// moves an outcome.
+    /// Password policy error, for clients that request it. One octet if there is no other: every search moves an
+    /// outcome.
     pub policy: Option<PolicyError>,
 }
 
-/// Fault of the server itself, which makes an operation fail whatever the client sent. The diagnostic text of an
-/// outcome with a fault contains no values of entries.
+/// Fault of the server, which does not depend on the request. The diagnostic text of an outcome with a fault contains
+/// no values of entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ServerFault {
     /// The disk is full.
     DiskFull,
-    /// Changes have stopped until a restart.
+    /// The server accepts no changes until a restart.
     WritesStopped,
     /// The system is out of file descriptors, memory or threads.
     Exhausted,
-    /// Rows contradict each other, or cannot be read.
+    /// Rows contradict each other or cannot be read.
     Damaged,
     /// The store failed in another way.
     Store,
-    /// The system gives no random numbers.
+    /// The operating system returned no random numbers.
     Random,
     /// A defect of Pando.
     Defect,
@@ -70,7 +70,7 @@ impl Outcome {
         Outcome { diagnostic: diagnostic.into(), ..Outcome::code(code) }
     }
 
-    /// Returns the outcome with the server's fault as its cause.
+    /// Returns the outcome with a server fault as its cause.
     pub fn by_fault(self, fault: ServerFault) -> Outcome {
         Outcome { fault: Some(fault), ..self }
     }
@@ -80,14 +80,14 @@ impl Outcome {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OperationError {
-    /// A refusal with its code and a diagnostic text; enough for most causes.
+    /// A refusal with a result code and a diagnostic text; used for most causes.
     #[error("{diagnostic}")]
     Refused {
         /// The result code.
         code: ResultCode,
         /// Diagnostic text.
         diagnostic: String,
-        /// Error of the password policy, if that is the reason.
+        /// Password policy error, if a policy is the reason.
         policy: Option<PolicyError>,
     },
     /// The named entry, or one of its superiors, does not exist.
@@ -181,7 +181,7 @@ impl From<OperationError> for Outcome {
             OperationError::NoSuchObject { matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(ResultCode::NO_SUCH_OBJECT, diagnostic) }
             }
-            // RFC 4511 section 4.1.10: a referral has at least one URL.
+            // A referral needs at least one URL (RFC 4511 section 4.1.10).
             OperationError::Referral { matched_dn, referrals } if referrals.is_empty() => {
                 let diagnostic = format!("{} is a referral without a ref value", Quoted(&matched_dn));
                 Outcome::new(ResultCode::OTHER, diagnostic)
@@ -192,7 +192,7 @@ impl From<OperationError> for Outcome {
             OperationError::Alias { code, matched_dn, .. } => {
                 Outcome { matched_dn, ..Outcome::new(code, diagnostic) }
             }
-            // The name of the data directory is left out: it is not for clients.
+            // The path of the data directory is left out, because clients must not learn it.
             OperationError::Store(StoreError::DiskFull { free_bytes, reserve_bytes, .. }) => {
                 let diagnostic = format!(
                     "the disk of the server is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve; \

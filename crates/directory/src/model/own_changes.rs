@@ -1,18 +1,18 @@
-//! Changes that the server makes by itself, with its own rights: their requesters in records.
+//! Changes that the server makes on its own behalf, and their requesters in records.
 
-/// Requester of memberships by the setting `auto_members`.
+/// Requester of memberships that the setting `auto_members` adds.
 pub(crate) const AUTO_MEMBERS: &str = "cn=auto members,cn=config";
 
-/// Requester of deletes of dynamic entries whose time has come.
+/// Requester of deletes of expired dynamic entries.
 pub(crate) const DYNAMIC_ENTRIES: &str = "cn=dynamic entries,cn=config";
 
-/// Requester of removals of values whose end has come.
+/// Requester of removals of values whose end time has passed.
 pub(crate) const ENDED_VALUES: &str = "cn=ended values,cn=config";
 
-/// Requester of values that become links.
+/// Requester of conversions of values to links.
 pub(crate) const LINKS: &str = "cn=links,cn=config";
 
-/// Returns the name of the server's own change that a requester stands for, for the audit trail; `None` for clients.
+/// Returns the audit trail's name of the server's own change with this requester; `None` for changes of clients.
 pub fn name_of(requester: &str) -> Option<&'static str> {
     match requester {
         AUTO_MEMBERS => Some("automatic membership"),

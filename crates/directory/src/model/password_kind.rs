@@ -1,9 +1,9 @@
-//! Kinds of userPassword values, as their attribute options show them (decision 0084).
+//! Kinds of userPassword values, distinguished by their attribute options (decision 0084).
 
-/// Prefix of the option of userPassword that names an application.
+/// Prefix of the userPassword option that names an application.
 const OPTION: &str = "x-app-";
 
-/// Characters of an application's name.
+/// Maximum number of characters in an application's name.
 const NAME_SIZE_MAX: usize = 40;
 
 /// Kind of a userPassword value.
@@ -13,12 +13,12 @@ pub(crate) enum PasswordKind {
     Own,
     /// The password of an application.
     Application,
-    /// A password that allows no bind. Requests cannot store one; older data may contain some.
+    /// A password with other options, which allows no bind. Requests cannot store one; older data may contain some.
     Unusable,
 }
 
 impl PasswordKind {
-    /// Returns the kind of a password with these options, in lower case.
+    /// Returns the kind of a password with these options, which are in lower case.
     pub(crate) fn of(options: &str) -> PasswordKind {
         match options {
             "" => PasswordKind::Own,
@@ -38,7 +38,8 @@ pub(crate) fn application_name(options: &str) -> Option<&str> {
     options.strip_prefix(OPTION).filter(|_| names_application(options))
 }
 
-/// Returns the options for an application's password; `None` unless the name is up to 40 of a-z, 0-9 and -.
+/// Returns the options for an application's password. Returns `None` unless the name consists of 1 to 40 characters of
+/// a-z, 0-9 and -.
 pub(crate) fn application_options(name: &str) -> Option<Box<str>> {
     let is_fit = |octet: u8| octet.is_ascii_lowercase() || octet.is_ascii_digit() || octet == b'-';
     let is_name = !name.is_empty() && name.len() <= NAME_SIZE_MAX && name.bytes().all(is_fit);

@@ -1,7 +1,7 @@
 //! Password policies (draft-behera-ldap-password-policy section 5.2), and the table of all policies in a directory.
 //!
-//! A policy is an entry with the object class pwdPolicy. A rule that it does not mention is off. The catalogue keeps
-//! all policies in memory, as [`PolicyTable`], because every bind needs one.
+//! A policy is an entry with the object class pwdPolicy. A rule is off unless the policy sets it. The catalog keeps all
+//! policies in memory, as [`PolicyTable`], because every bind needs one.
 
 use std::sync::Arc;
 
@@ -12,38 +12,39 @@ use super::rows::EntryId;
 use super::sasl_mechanisms::{CRAM_MD5, DIGEST_MD5};
 use super::storage_scheme::StorageScheme;
 
-/// A password policy. Times are in seconds; 0 always turns the rule off.
+/// A password policy. Times are in seconds; 0 turns a rule off.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PasswordPolicy {
-    /// Minimum age of a password that the user may change.
+    /// Minimum age at which the user may change a password.
     pub min_age: u32,
     /// Age at which the password expires.
     pub max_age: u32,
     /// Number of former passwords that may not be used again.
     pub in_history: u32,
-    /// 0: new passwords are not checked. 1: they are checked if they are sent in clear. 2: others are refused.
+    /// 0: new passwords are not checked. 1: they are checked if they are sent in clear, and accepted otherwise. 2: only
+    /// passwords that can be checked are accepted.
     pub check_quality: u32,
     /// Minimum number of characters.
     pub min_length: u32,
     /// Maximum number of characters.
     pub max_length: u32,
-    /// Minimum number of character classes: small letters, capital letters, digits, others.
+    /// Minimum number of character classes: lowercase letters, uppercase letters, digits, others.
     pub min_classes: u32,
     /// Time before expiry during which the user is warned.
     pub expire_warning: u32,
     /// Number of binds that an expired password allows.
     pub grace_limit: u32,
-    /// Time after expiry during which it allows them.
+    /// Time after expiry during which grace binds are allowed.
     pub grace_expiry: u32,
     /// Duration of a lock after too many failures; 0: until an administrator unlocks the account.
     pub lockout_duration: u32,
     /// Number of failures that lock the account.
     pub max_failure: u32,
-    /// Time after which a failure no longer counts.
+    /// Time after which a failed attempt no longer counts.
     pub failure_interval: u32,
     /// Number of failures that are recorded; 0: as many as lock the account.
     pub max_recorded_failure: u32,
-    /// Delay of the response to the first failure; it doubles with each further one.
+    /// Delay of the response to the first failure. It doubles with each further failure.
     pub min_delay: u32,
     /// Maximum delay.
     pub max_delay: u32,
@@ -55,7 +56,7 @@ pub struct PasswordPolicy {
     pub scram_iterations: u32,
     /// Whether failures lock the account.
     pub lockout: bool,
-    /// Whether users must change a password that another requester set.
+    /// Whether a user must change a password that another requester set.
     pub must_change: bool,
     /// Whether users may not change their own passwords.
     pub forbids_user_change: bool,
@@ -67,23 +68,23 @@ pub struct PasswordPolicy {
     pub last_success: bool,
     /// Whether a bind reports that the account is locked. This also reveals that the account exists.
     pub reports_lock: bool,
-    /// Whether users with a secret for time-based codes append a code to their password.
+    /// Whether users with a secret for time-based codes append a code to the password.
     pub totp: bool,
     /// Time steps before and after the current one whose codes are accepted; `None` for the default.
     pub totp_window: Option<u32>,
     /// Number of application passwords that a user may have.
     pub app_passwords: u32,
-    /// Whether users manage their own codes and application passwords.
+    /// Whether users manage their own secrets for codes and their application passwords.
     pub self_service: bool,
-    /// Whether users who have forgotten their password may set another by a link that is sent to their mail address.
+    /// Whether users who have forgotten their password may set a new one with a link sent to their mail address.
     pub reset_by_mail: bool,
-    /// Storage scheme of new passwords, if it differs from the settings.
+    /// Storage scheme of new passwords, if not that of the settings.
     pub scheme: Option<StorageScheme>,
-    /// SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5 that new passwords get keys for.
+    /// Mechanisms for which keys are derived from new passwords: SCRAM mechanisms, CRAM-MD5 and DIGEST-MD5.
     pub scram_mechanisms: Vec<String>,
 }
 
-/// Attributes of OpenLDAP's policies that have no effect here: they name a library that checks passwords.
+/// Attributes of OpenLDAP's policies that Pando ignores: they name a library that checks passwords.
 pub(crate) const WITHOUT_EFFECT: [&str; 3] = ["pwdCheckModule", "pwdCheckModuleArg", "pwdUseCheckModule"];
 
 type NumberField = (&'static str, fn(&mut PasswordPolicy) -> &mut u32);
@@ -125,14 +126,14 @@ const SWITCHES: [SwitchField; 10] = [
     ("pandoPwdResetByMail", |of| &mut of.reset_by_mail),
 ];
 
-/// The one switch whose default is on.
+/// The only switch that is on by default.
 const ALLOW_USER_CHANGE: &str = "pwdAllowUserChange";
 pub(crate) const PASSWORD_ATTRIBUTE: &str = "pwdAttribute";
 const SCHEME: &str = "pandoPwdScheme";
 const TOTP_WINDOW: &str = "pandoPwdTotpWindow";
 const SCRAM_MECHANISM: &str = "pandoPwdScramMechanism";
 
-/// Mechanisms that keys can be made for.
+/// Mechanisms for which keys can be derived.
 pub(crate) const SCRAM_MECHANISMS: [&str; 5] =
     ["SCRAM-SHA-1", "SCRAM-SHA-256", "SCRAM-SHA-512", CRAM_MD5, DIGEST_MD5];
 
@@ -147,7 +148,7 @@ impl PasswordPolicy {
         numbers.chain(switches).chain([PASSWORD_ATTRIBUTE, SCHEME, SCRAM_MECHANISM, TOTP_WINDOW])
     }
 
-    /// Sets the rule of one of these [`attributes`](PasswordPolicy::attributes).
+    /// Sets one of the [`attributes`](PasswordPolicy::attributes) of the policy.
     ///
     /// # Errors
     /// The text says what is wrong with the value.
@@ -187,7 +188,7 @@ impl PasswordPolicy {
     /// Checks that the rules of the policy do not contradict each other (draft section 5.2).
     ///
     /// # Errors
-    /// The first contradiction.
+    /// The first contradiction found.
     pub fn check(&self) -> Result<(), String> {
         match self.clone().mend().into_iter().next() {
             Some(fault) => Err(fault),
@@ -195,8 +196,7 @@ impl PasswordPolicy {
         }
     }
 
-    /// Corrects the rules that cannot be applied, as an import may bring them. Returns what is wrong with the
-    /// policy.
+    /// Corrects rules that cannot be applied, as an import may store them. Returns what was wrong with the policy.
     pub fn mend(&mut self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut fault = |is: bool, text: &str| {
@@ -283,7 +283,7 @@ impl PasswordPolicy {
         if self.scram_iterations == 0 { SCRAM_ITERATIONS.0 } else { self.scram_iterations }
     }
 
-    /// Returns true if a bind replaces a stored password by a stronger form.
+    /// Returns true if a bind replaces the stored password by a stronger hash.
     pub fn rehashes(&self) -> bool {
         self.scheme.is_some()
     }
@@ -294,8 +294,8 @@ impl PasswordPolicy {
         usize::try_from(kept).unwrap_or(usize::MAX).min(PASSWORD_FAILURES_MAX)
     }
 
-    /// Returns the number of failures after which the delay is the longest. The delay is computed from recorded
-    /// failures.
+    /// Returns the number of failures after which the delay has reached its maximum. The delay is computed from
+    /// recorded failures.
     fn delayed_failures(&self) -> u32 {
         if self.min_delay == 0 {
             return 0;
@@ -309,7 +309,7 @@ impl PasswordPolicy {
 pub(crate) struct PolicyEntry {
     /// The policy's entry.
     pub id: EntryId,
-    /// Subtree in which it applies as a subentry; `None` if it applies only to entries that name it.
+    /// Subtree in which the policy applies as a subentry; `None` if it applies only to entries that name it.
     pub area: Option<PolicyArea>,
     /// Rules of the policy.
     pub policy: Arc<PasswordPolicy>,
@@ -329,11 +329,11 @@ pub(crate) struct PolicyArea {
 /// All password policies of a directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PolicyTable {
-    /// Entries of all policies.
+    /// All policies with their entries.
     pub entries: Vec<PolicyEntry>,
-    /// The default policy that the settings name.
+    /// Entry of the default policy that the settings name.
     pub default: Option<EntryId>,
-    /// Reason why the policy that the settings name cannot be applied.
+    /// Reason why the default policy cannot be applied.
     pub default_fault: Option<String>,
     /// Rules of policies that cannot be applied as written, with the names of the policies; at most
     /// [`POLICY_NOTICES_MAX`](super::limits::POLICY_NOTICES_MAX).
@@ -341,12 +341,12 @@ pub(crate) struct PolicyTable {
 }
 
 impl PolicyTable {
-    /// Returns the policy of a policy entry.
+    /// Returns the policy of this policy entry.
     pub(crate) fn of(&self, id: EntryId) -> Option<&Arc<PasswordPolicy>> {
         self.entries.iter().find(|entry| entry.id == id).map(|entry| &entry.policy)
     }
 
-    /// Returns all notices, those about the settings first.
+    /// Returns all notices; the one about the settings comes first.
     pub(crate) fn all_notices(&self) -> Vec<String> {
         self.default_fault.iter().chain(&self.notices).cloned().collect()
     }
@@ -397,7 +397,7 @@ mod tests {
         }
     }
 
-    /// An import can bring any values: the policy then applies as far as possible.
+    /// An import can store any values. The policy then applies as far as possible.
     #[test]
     fn corrects_a_policy_with_faults() {
         let mut policy = PasswordPolicy {

@@ -1,6 +1,6 @@
-//! Rules of `auto_members` by which existing entries have yet to join their group.
+//! Rules of `auto_members` for which existing entries have still to be added to the group.
 //!
-//! One row of `meta` has all of them, with the position of the record that stated them last: `apply` ignores older
+//! One row of `meta` stores all of them, with the position of the last record that set them. `apply` ignores older
 //! records.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
@@ -9,13 +9,14 @@ use crate::model::rows::EntryId;
 /// A rule that was added or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingJoin {
-    /// The rule, as the settings have it.
+    /// Text of the rule in the settings.
     pub rule: String,
-    /// The last entry that was examined.
+    /// The last entry examined.
     pub after: EntryId,
-    /// Number of entries that have joined.
+    /// Number of entries added to the group.
     pub joined: u64,
-    /// Reason for which the group refused an entry, empty if it has not: then no more join.
+    /// Reason why an entry could not be added to the group. Empty if there is none; otherwise no more entries are
+    /// added.
     pub refusal: String,
 }
 
@@ -29,10 +30,10 @@ impl PendingJoin {
 /// First byte of the row.
 const ROW_VERSION: u8 = 1;
 
-/// All rules that are pending, in the order in which they are carried out.
+/// All pending rules, in the order in which they are processed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PendingJoins {
-    /// Position of the record that stated them.
+    /// Position of the record that set them.
     pub(crate) position: u64,
     pub(crate) list: Vec<PendingJoin>,
 }

@@ -1,11 +1,11 @@
-//! Names in messages for administrators and users, cut to [`ldap::EXCERPT_MAX`] characters each.
+//! Names in messages for administrators and users, shortened to [`ldap::EXCERPT_MAX`] characters each.
 
 use std::fmt::{Display, Formatter, Result, Write};
 
 use ldap::Excerpt;
 
-/// A text in quotes, exactly as given: a DN keeps single backslashes, so that it can be copied from a message. Only
-/// control characters, which would garble logs, are escaped.
+/// A text in quotes, as given. A DN keeps its single backslashes, so that it can be copied from a message. Only control
+/// characters are escaped, because they would garble logs.
 pub(crate) struct Quoted<T>(pub(crate) T);
 
 impl<T: AsRef<str>> Display for Quoted<T> {
