@@ -7,7 +7,7 @@
 //! | operation, a million entries | ns a row | MB/s |
 //! |---|---|---|
 //! | append an entry of 700 bytes | 424 | 1,669 |
-//! | append an id of a unique key (the bench makes the key, 60 ns) | 224 | 125 |
+//! | append an id of a unique key (60 ns of it for making the key) | 224 | 125 |
 //! | append an id of a key with a hundred | 56 | 143 |
 //! | append an id of a key with a million | 88 | 91 |
 //! | finish, an entry (0.4 s by the clock for 883 MB) | 48 | 16,031 |
@@ -19,7 +19,7 @@
 //! | sort it there, five million rows | 120 | 252 |
 //! | read it | 67 | 451 |
 //!
-//! Sorting alone, without the making, is 152 ns a row: 199 MB/s. An entry with 12 index rows takes 6 us in all: half a
+//! Sorting without making the rows is 152 ns a row: 199 MB/s. An entry with 12 index rows takes 6 us in all: half a
 //! core at 80,000 entries/s.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails reports nothing")]
@@ -37,18 +37,19 @@ const EQUAL: MapId = MapId::new(1);
 
 const ENTRY_COUNT: u64 = 1_000_000;
 const ENTRY_LEN: usize = 700;
-/// Index rows: of each entry a unique one, one of a name that a hundred share, and a class that all have.
+/// Number of distinct names: a hundred entries share each. An entry also has one unique value, and one class that all
+/// share.
 const NAME_COUNT: u64 = ENTRY_COUNT / 100;
 const SORT_MEMORY_BYTES: usize = 64 << 20;
 const SEED: u64 = 1;
 
-/// Nanoseconds that this thread has been on a processor: what other work on the machine takes does not count.
+/// Nanoseconds that this thread has spent on a processor. Excludes other work on the machine.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
 }
 
-/// Runs `operation`, which deals with rows of some bytes, and prints its cost a row and its speed.
+/// Runs `operation`, which handles rows of `bytes` bytes in total, and prints its cost per row and its speed.
 fn measure<T>(name: &str, row_count: u64, bytes: u64, operation: impl FnOnce() -> T) -> T {
     let (start, start_cpu) = (Instant::now(), cpu_ns());
     let result = operation();
@@ -78,7 +79,7 @@ fn append_entries(bulk: &mut BulkStore) {
     });
 }
 
-/// An index row as a directory has them: attribute, normal value.
+/// An index row as in a directory: attribute, then normal value.
 fn index_key(attribute: u32, value: &str) -> Vec<u8> {
     [&attribute.to_be_bytes()[..], value.as_bytes()].concat()
 }
@@ -104,7 +105,7 @@ fn append_sets(bulk: &mut BulkStore) {
     });
 }
 
-/// Rows of five attributes of each entry, in the order of the entries.
+/// Passes rows of five attributes of each entry to `take`, in the order of the entries.
 fn index_rows(mut take: impl FnMut(&[u8], u64)) {
     let mut random = Rng::with_seed(SEED);
     for id in 0..ENTRY_COUNT {

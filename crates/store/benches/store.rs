@@ -1,10 +1,10 @@
-//! Cost of single operations of the store: reads of a million rows and their index, renewing a view, commits by size of
-//! the group.
+//! Cost of single operations of the store: reads of a million rows and their index, renewing a view, commits of groups
+//! of several sizes.
 //!
 //! `cargo bench -p store --bench store`, on 2 cores of a Xeon under KVM, ext4, 2026-11-20, while compilers kept both
-//! cores busy (load 5.7). The figures are processor time of the measuring thread, which other work lengthens through
-//! the caches; the rates of commits are by the clock and halve or worse with every neighbour that syncs too. Read them
-//! as upper bounds, and against each other.
+//! cores busy (load 5.7). The figures are processor time of the measuring thread, which other work increases by
+//! evicting caches. The rates of commits are by the clock, and at least halve with every other process that syncs. Read
+//! the costs as upper bounds, and compare them with each other.
 //!
 //! | operation | ns |
 //! |---|---|
@@ -48,10 +48,10 @@ const EQUAL: MapId = MapId::new(1);
 const ENTRY_COUNT: u64 = 1_000_000;
 const ENTRY_LEN: usize = 700;
 const GROUP_ENTRY_COUNT: u64 = 20_000;
-/// A set of this many ids under one key.
+/// Number of ids in a set under one key.
 const LARGE_SET: u64 = 1_000_000;
 const SEED: u64 = 1;
-/// Room for twice as many rows as there are.
+/// Memory for twice as many rows as there are.
 const KNOWN_BYTES: usize = 128 << 20;
 const READS: u32 = 1_000_000;
 const COMMIT_SECONDS: u64 = 2;
@@ -79,7 +79,7 @@ fn load(writer: &mut Writer) {
     batch.commit().unwrap();
 }
 
-/// Nanoseconds that this thread has been on a processor: what other work on the machine takes does not count.
+/// Nanoseconds that this thread has spent on a processor. Excludes other work on the machine.
 fn cpu_ns() -> u64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     text.split(' ').next().unwrap().parse().unwrap()
@@ -139,10 +139,10 @@ fn reads(view: &View) {
     });
 }
 
-/// The same reads again, of rows whose place is known.
+/// Measures the same reads again, of cached rows.
 fn known_reads(view: &mut View) {
     view.cache_rows(KNOWN_BYTES);
-    // Twice: the table forgets when it grows.
+    // Twice, because the table evicts rows when it grows.
     for id in (0..ENTRY_COUNT).chain(0..ENTRY_COUNT) {
         black_box(view.get(ENTRIES, &id.to_be_bytes()).unwrap().unwrap()[0]);
         black_box(view.ids(EQUAL, &index_key(id)).unwrap().estimate());
@@ -165,7 +165,7 @@ fn known_reads(view: &mut View) {
     });
 }
 
-/// The same while entries change: each 20,000 look-ups follow a checkpoint of 2,000 changed entries.
+/// Measures the same while entries change: a checkpoint of 2,000 changed entries precedes every 20,000 look-ups.
 fn cached_reads_during_checkpoints(store: &Store, view: &mut View, writer: &mut Writer) {
     const CHANGES: u32 = 2_000;
     const LOOK_UPS: u32 = 20_000;
@@ -219,7 +219,8 @@ fn renewals(view: &mut View, writer: &mut Writer) {
     view.renew().unwrap();
 }
 
-/// A change as a modify makes it: the entry rewritten, one index row moved, one record of 200 bytes.
+/// Measures the change that a modify makes: the entry is rewritten, one index row moves, and a record of 200 bytes is
+/// logged.
 fn commits(store: &Store, writer: &mut Writer, group: u32) {
     let mut random = Rng::with_seed(u64::from(group));
     let mut entry = [0; ENTRY_LEN];
@@ -253,7 +254,7 @@ fn commits(store: &Store, writer: &mut Writer, group: u32) {
     );
 }
 
-/// Processor time of the whole process, in hundredths of a second, and bytes that it has written.
+/// Returns the processor time of the whole process, in hundredths of a second, and the bytes that it has written.
 fn process_figures() -> [u64; 2] {
     let text = std::fs::read_to_string("/proc/self/stat").unwrap();
     let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();

@@ -1,9 +1,10 @@
 //! [`Writer`] and [`Batch`]: the only way to change a store.
 //!
-//! A batch collects its changes twice: in an overlay of its own, so that it sees them, and as a group for the redo log.
-//! Its commit appends the group with one sync and publishes the overlay. The data file is written later, by the
-//! checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before writing
-//! its first row. A [`Savepoint`] is for the few conditions that are known only at the end of an operation.
+//! A batch collects its changes twice: in an overlay of its own, so that its reads see them, and as a group for the
+//! redo log. Its commit appends the group with one sync and publishes the overlay. The data file is written later, by
+//! the checkpointer; see the module `pending`. There is no nesting: decide whether an operation is refused before
+//! writing its first row. A [`Savepoint`] is for the few conditions that can be checked only at the end of an
+//! operation.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -29,17 +30,18 @@ pub struct Writer {
     read: Read,
     pending: Arc<Pending>,
     group: Group,
-    /// The last frame built, kept for its allocation.
+    /// The last frame built; its allocation is reused.
     frame: Vec<u8>,
-    /// Whether the reserve was free at the last check since the last batch ended. One system call is enough for a
-    /// batch.
+    /// Whether the reserve was free when it was last checked. One system call per batch is enough, so the end of a
+    /// batch clears this.
     has_reserve: Option<bool>,
     shared: Arc<Shared>,
 }
 
-/// Most counters that a batch buffers before it writes them.
+/// Maximum number of counters that a batch buffers. A batch that reaches it writes them.
 const MOVED_COUNTS_MAX: usize = 4_096;
-/// Most rows that a batch buffers before it writes them. They are searched one by one.
+/// Maximum number of rows that a batch buffers. A batch that reaches it writes them. A look-up compares them one by
+/// one.
 const BUFFERED_ROWS_MAX: usize = 16;
 
 impl Writer {
@@ -79,17 +81,18 @@ impl Writer {
         checked
     }
 
-    /// Begins a batch. Waits while pending changes are at their limit ([`Options::pending_bytes_max`](crate::Options)).
+    /// Begins a batch. Waits while the size of pending changes is at its limit
+    /// ([`Options::pending_bytes_max`](crate::Options)).
     ///
     /// # Errors
-    /// `DiskFull` while less than the reserve is free, or the limit is reached because the data file has no room;
-    /// `WritesStopped` after a failed commit, `Engine`.
+    /// `DiskFull` while less than the reserve is free, or if the limit is reached because the data file cannot grow;
+    /// `WritesStopped` after a failed commit; `Engine`.
     pub fn begin(&mut self) -> Result<Batch<'_>> {
         self.check_reserve()?;
         self.begin_in_reserve()
     }
 
-    /// Begins a batch even while less than the reserve is free: for deleting and trimming, which free room.
+    /// Begins a batch even while less than the reserve is free: for deleting and trimming, which free space.
     ///
     /// # Errors
     /// The same as [`begin`](Writer::begin), except for the reserve.
@@ -100,7 +103,7 @@ impl Writer {
         self.read.parked = renewed.is_err();
         self.read.overlay = Some(Arc::new(Overlay::clone(&state.overlay)));
         drop(state);
-        // From here on its end is seen to, whatever happens.
+        // From here on, dropping `batch` ends the batch, even after an error.
         let mut batch = Batch { writer: self, last: 0, broken: None, is_large: false };
         renewed.map_err(|failure| match failure.code {
             Failure::PANIC => batch.writer.pending.stop_writes(failure),
@@ -111,8 +114,8 @@ impl Writer {
     }
 }
 
-/// Changes that become durable and visible together. A [`Read`] that sees its own changes. Dropping it without
-/// [`commit`](Batch::commit) discards them. They are in memory until then.
+/// Changes that become durable and visible together. Also a [`Read`] that sees its own changes. The changes are in
+/// memory until [`commit`](Batch::commit); dropping the batch without it discards them.
 ///
 /// After any error but `EmptyKey`, `KeyTooLong`, `ValueTooLong`, `WrongMapKind` and `CounterOverflow`, a batch can only
 /// be dropped: its commit returns the error again.
@@ -120,7 +123,7 @@ pub struct Batch<'w> {
     writer: &'w mut Writer,
     last: Position,
     broken: Option<StoreError>,
-    /// Whether it has become too large for the redo log, so that its group is discarded.
+    /// Whether the batch has become too large for the redo log. Its group is then discarded.
     is_large: bool,
 }
 
@@ -129,14 +132,14 @@ pub struct Savepoint {
     overlay: Option<Overlay>,
     moved_counts: BTreeMap<Vec<u8>, i64>,
     buffered_rows: Vec<BufferedRow>,
-    /// End of the group's changes.
+    /// Length of the group's changes.
     group_len: usize,
     last: Position,
 }
 
 impl Batch<'_> {
-    /// Records the state of the batch. Costs about as much as one operation: for the few operations that are accepted
-    /// or refused only at their end.
+    /// Records the state of the batch. Costs about as much as one change, so use it only for operations that are
+    /// accepted or refused at their end.
     #[cold]
     pub fn savepoint(&self) -> Savepoint {
         let read = &self.writer.read;
@@ -149,14 +152,14 @@ impl Batch<'_> {
         }
     }
 
-    /// Reverts all changes since a savepoint of this batch. A batch that is broken stays so.
+    /// Reverts all changes since a savepoint of this batch. A broken batch remains broken.
     #[cold]
     pub fn roll_back(&mut self, savepoint: Savepoint) {
         let Writer { read, group, .. } = &mut *self.writer;
         read.overlay = savepoint.overlay.map(Arc::new);
         (read.moved_counts, read.buffered_rows) = (savepoint.moved_counts, savepoint.buffered_rows);
         self.last = savepoint.last;
-        // A group that has become too large is empty already: the overlay alone is written then.
+        // A group that has become too large is already empty; then the commit writes only the overlay.
         if !self.is_large {
             group.truncate(savepoint.group_len);
         }
@@ -174,8 +177,9 @@ impl Batch<'_> {
         self.set_row(map, key, value)
     }
 
-    /// Sets the value of one of the few rows that every operation of a batch sets again: it is written once, by the
-    /// commit. Until then scans return its old value, and [`row_count`](Read::row_count) counts it as before.
+    /// Sets the value of `key` and buffers the row until the commit, which writes it once. For the few rows that every
+    /// operation of a batch sets again. Until the commit, scans return the old value, and
+    /// [`row_count`](Read::row_count) does not count the change.
     ///
     /// # Errors
     /// The same as [`put`](Batch::put).
@@ -203,7 +207,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Writes the row of a key, if it is buffered: it is about to be changed in another way.
+    /// Writes the row of a key if it is buffered, before another kind of change to it.
     fn settle(&mut self, map: Map, key: &[u8]) -> Result<()> {
         let buffered_rows = &mut self.writer.read.buffered_rows;
         let Some(place) = buffered_rows.iter().position(|held| held.is(map, key)) else { return Ok(()) };
@@ -218,7 +222,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes `key` with its value or with all its ids; returns whether it existed.
+    /// Removes `key` with its value or with all its ids. Returns true if it existed.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `Engine`.
@@ -237,7 +241,7 @@ impl Batch<'_> {
         Ok(existed)
     }
 
-    /// Adds `id` to the ids under `key` of an id set map; returns whether it is new there.
+    /// Adds `id` to the ids under `key` of an id set map. Returns true if it was not there.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
@@ -252,9 +256,9 @@ impl Batch<'_> {
         Ok(is_new)
     }
 
-    /// Adds an id that is certainly not under the key, which saves a look-up compared with
-    /// [`insert_id`](Batch::insert_id). If it was there, the key counts one id too many until the next checkpoint, and
-    /// nothing else is wrong.
+    /// Adds an id that is certainly not under the key. This saves the look-up of [`insert_id`](Batch::insert_id). If
+    /// the id is there nevertheless, the count of the key is one too high until the next checkpoint; nothing else is
+    /// affected.
     ///
     /// # Errors
     /// The same as [`insert_id`](Batch::insert_id).
@@ -268,7 +272,7 @@ impl Batch<'_> {
         Ok(())
     }
 
-    /// Removes `id` from the ids under `key` of an id set map; returns whether it was there.
+    /// Removes `id` from the ids under `key` of an id set map. Returns true if it was there.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `Engine`.
@@ -283,10 +287,10 @@ impl Batch<'_> {
         Ok(was_there)
     }
 
-    /// Adds `delta` to the counter `key` and returns its new value. A counter of 0 takes no room.
+    /// Adds `delta` to the counter `key` and returns its new value. A counter of 0 occupies no space.
     ///
-    /// Operations of a batch usually move the same few counters, those of a common parent and of all its superiors. So
-    /// they are buffered and written once.
+    /// The operations of a batch usually change the same few counters: those of a common parent and of all its
+    /// superiors. So changed counters are buffered and written once.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `CounterOverflow`, `DamagedRow`, `Engine`.
@@ -316,7 +320,7 @@ impl Batch<'_> {
         }
     }
 
-    /// Appends a record to the log and returns its position, one more than that of the record before.
+    /// Appends a record to the log and returns its position, which is one above the previous record's.
     ///
     /// # Errors
     /// `ValueTooLong`, `Engine`.
@@ -336,9 +340,9 @@ impl Batch<'_> {
         outcome.map(|()| position)
     }
 
-    /// Removes the oldest records whose position is below `before`, at most `rows_max`, and returns how many. The last
-    /// record always stays: it carries the position. Few rows at a time keep the commit short: a long log takes many
-    /// batches.
+    /// Removes the oldest records whose position is below `before`, at most `rows_max` of them, and returns their
+    /// number. The last record is never removed, because the position is derived from it. A small `rows_max` keeps the
+    /// commit short; trimming a long log then takes many batches.
     ///
     /// # Errors
     /// `DamagedRow`, `Engine`.
@@ -358,9 +362,9 @@ impl Batch<'_> {
     /// Makes the changes durable, with one sync, and then visible. Returns the log's last position.
     ///
     /// # Errors
-    /// `DiskFull`: nothing of the batch remains and the writer may begin the next. `WritesStopped`: whether the batch
-    /// is durable is known after the next open. If a write of the batch failed, its error: nothing of the batch
-    /// remains.
+    /// `DiskFull`: nothing of the batch remains, and the writer may begin the next one. `WritesStopped`: it is unknown
+    /// until the next open whether the batch is durable. The error of an earlier failed change of this batch: nothing
+    /// of the batch remains.
     pub fn commit(mut self) -> Result<Position> {
         self.check_intact()?;
         self.write_counts();
@@ -377,7 +381,7 @@ impl Batch<'_> {
         Ok(self.last)
     }
 
-    /// Checks that this key may be changed.
+    /// Checks that `key` is valid and the batch is not broken.
     fn check(&self, map: Map, key: &[u8]) -> Result<()> {
         map.check_key(key)?;
         self.check_intact()
@@ -387,7 +391,7 @@ impl Batch<'_> {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Records a failure that ends the batch.
+    /// Records the failure of a change, which breaks the batch.
     fn changed(&mut self, outcome: Result<bool>) -> Result<bool> {
         if let Err(error) = &outcome {
             self.broken = Some(error.clone());

@@ -1,11 +1,11 @@
 //! [`BulkStore`]: a new data file, written in key order, which replaces the old one when it is complete.
 //!
-//! Rows that come in key order fill page after page, and no written page is ever read again: this runs at the speed of
-//! writing a file. The engine's transactions are cut whenever enough pages are in memory, and none of them is synced;
+//! Rows that arrive in key order fill page after page, and no written page is ever read again, so building runs at the
+//! speed of writing a file. The engine's transaction is committed whenever enough pages are in memory, without a sync;
 //! an incomplete file that a crash leaves is worthless and is deleted. `finish` syncs the file once, as a whole, and
 //! only then renames it.
 //!
-//! Memory: the pages of one transaction, which is 8 MiB and the longest row or twice that; and a copy of the last key
+//! Memory: the pages of one transaction (8 MiB plus the longest row, or up to twice that), and a copy of the last key
 //! of each map.
 
 use std::fs::{self, File};
@@ -26,28 +26,28 @@ use crate::redo::{self, Identity};
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Position, Result, StoreError, View, log};
 
-/// Bytes of rows after which a transaction is cut: few enough for their pages to stay in the processor's cache.
+/// Bytes of rows after which a transaction is committed. Few enough that their pages stay in the processor's cache.
 const CUT_BYTES: usize = 8 << 20;
-/// The same if the speed is limited: the most that other users of the disk wait for at a time.
+/// The same with a limited speed: the most that other users of the disk have to wait for at a time.
 const PACED_CUT_BYTES: usize = 1 << 20;
-/// Bytes of a row on a page in addition to key and value: its header and its place in the page's table.
+/// Bytes that a row occupies on a page in addition to its key and value: its header and its offset in the page's table.
 const ROW_HEAD_LEN: usize = 10;
-/// Cost of a removal: the pages from the root to the row's, copied because they were written out before.
+/// Cost of a removal: it copies the pages from the root down to the row, because they were written out before.
 const REMOVAL_LEN: usize = 4 << 12;
-/// Ids passed to the engine at once.
+/// Number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
-/// Unfinished data file: `data.new` in the same directory as the old one, which stays as it is until
+/// Unfinished data file: `data.new` in the directory of the old one, which does not change until
 /// [`finish`](BulkStore::finish) replaces it.
 ///
-/// The data directory is locked meanwhile. Keys ascend within each map; maps may take turns. Dropping it before
-/// `finish` deletes the new file.
+/// The data directory is locked as long as this value lives. Keys ascend within each map; rows of different maps may
+/// alternate. Dropping it before `finish` deletes the new file.
 pub struct BulkStore {
     /// The current transaction, `None` after one has failed.
     txn: Option<Txn>,
     env: Arc<Env>,
-    /// After `txn` and `env`, so that the file is closed before it is removed.
+    /// Declared after `txn` and `env`, so that the file is closed before it is removed.
     new_file: NewFile,
     data_file: PathBuf,
     maps: &'static [MapSpec],
@@ -55,16 +55,16 @@ pub struct BulkStore {
     room: Room,
     /// The locks on the directory and on the old data file, shared with views of the old data.
     lock: Arc<(DirectoryLock, Option<File>)>,
-    /// Keeps readers from opening the old data file. `None` if there is none.
+    /// Open file of the old data, locked so that readers cannot open it. `None` if there is no old data.
     old_file: Option<File>,
-    /// Identity of the old data file; `None` also if it cannot be read.
+    /// Identity of the old data file. `None` if there is none or it cannot be read.
     replaced: Option<Identity>,
-    /// The last key of each map by its index.
+    /// The last key of each map, indexed by map.
     last_keys: Vec<LastKey>,
     next_position: Position,
     /// Bytes of rows in the current transaction.
     pending_bytes: usize,
-    /// Bytes of rows in earlier transactions, and the limit of their speed.
+    /// Bytes of rows in committed transactions.
     cut_bytes: u64,
     rate_limit: Option<RateLimit>,
     broken: Option<StoreError>,
@@ -76,7 +76,7 @@ pub struct BulkStore {
 #[derive(Default)]
 struct LastKey {
     key: Vec<u8>,
-    /// Its highest id, in a map of sets.
+    /// Its highest id, in an id set map.
     id: u64,
 }
 
@@ -96,7 +96,7 @@ impl Drop for NewFile {
 }
 
 impl BulkStore {
-    /// Begins a new data file in `directory`, which is created if it is missing. Deletes the remains of an earlier try.
+    /// Begins a new data file in `directory`, which is created if it is missing. Deletes what an earlier attempt left.
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); also `InUse` while another process reads the store
@@ -151,7 +151,7 @@ impl BulkStore {
         })
     }
 
-    /// Opens the unfinished file once more, for flushing its pages meanwhile.
+    /// Opens the unfinished file once more, so that a caller can flush its pages while rows are appended.
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -159,9 +159,9 @@ impl BulkStore {
         File::open(&self.new_file.path)
     }
 
-    /// Returns a view of the data that is to be replaced, including changes that a crash left in its redo log, for
-    /// copying parts of it. `None` if there is none. Keeping the view beyond [`finish`](BulkStore::finish) keeps the
-    /// directory locked.
+    /// Returns a view of the data to be replaced, for copying parts of it. It includes changes that a crash left in the
+    /// redo log. `None` if there is no old data. The directory remains locked until the view is dropped, even after
+    /// [`finish`](BulkStore::finish).
     ///
     /// # Errors
     /// The same as [`Store::open`](crate::Store::open); `Map` if the old data lacks one of the maps.
@@ -189,8 +189,8 @@ impl BulkStore {
         self.append_row(Map::users(self.maps, map).of_kind(MapKind::Plain)?, key, value)
     }
 
-    /// Removes a row of a plain map; returns whether it existed. For a row that turns out to be wrong after others have
-    /// been appended: its room on the page is lost.
+    /// Removes a row of a plain map. Returns true if it existed. For a row that turns out to be wrong after others have
+    /// been appended; its space on the page is not reused.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `DiskFull`, `Engine`.
@@ -205,11 +205,11 @@ impl BulkStore {
         Ok(was_there)
     }
 
-    /// Adds ids under a key of an id set map: a key above all earlier ones of the map, or the last one again with ids
-    /// above its own. `ids` must ascend. An empty slice adds no key.
+    /// Adds ids under a key of an id set map: either a key above all earlier ones of the map, or the last key again
+    /// with higher ids. `ids` must ascend. An empty slice adds no key.
     ///
     /// # Errors
-    /// As [`append`](BulkStore::append).
+    /// The same as [`append`](BulkStore::append).
     #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn append_ids(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<()> {
         let map = Map::users(self.maps, map).of_kind(MapKind::IdSet)?;
@@ -239,10 +239,10 @@ impl BulkStore {
         Ok(())
     }
 
-    /// Sets a counter. `key` must be above those of all earlier counters. A count of 0 takes no room.
+    /// Sets a counter. `key` must be above the keys of all earlier counters. A count of 0 occupies no space.
     ///
     /// # Errors
-    /// As [`append`](BulkStore::append).
+    /// The same as [`append`](BulkStore::append).
     pub fn append_counter(&mut self, key: &[u8], count: i64) -> Result<()> {
         if count == 0 {
             return self.check_next(Map::COUNTS, key);
@@ -253,7 +253,7 @@ impl BulkStore {
     /// Sets the position of the first record, which is 1 by default.
     ///
     /// # Errors
-    /// `OutOfOrder` for position 0 and after the first record.
+    /// `OutOfOrder` if the position is 0, or a record has been appended already.
     #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     pub fn start_log_at(&mut self, position: Position) -> Result<()> {
         if position == 0 || !self.last_keys[Map::LOG.index].key.is_empty() {
@@ -266,7 +266,7 @@ impl BulkStore {
     /// Adds a record to the log and returns its position.
     ///
     /// # Errors
-    /// As [`append`](BulkStore::append).
+    /// The same as [`append`](BulkStore::append).
     pub fn append_record(&mut self, record: &[u8]) -> Result<Position> {
         let position = self.next_position;
         let mut frame = std::mem::take(&mut self.frame);
@@ -279,11 +279,11 @@ impl BulkStore {
     }
 
     /// Makes the new data file durable, with one sync, and renames it over the old one: at any time the directory
-    /// contains one or the other. Then unlocks the directory.
+    /// contains exactly one of the two. Then unlocks the directory.
     ///
     /// # Errors
-    /// That of the append that failed, if one did; `DiskFull`, `Engine`. The old data is unchanged and the new is
-    /// discarded, unless only the sync of the directory failed, after which either may be found there.
+    /// The error of an earlier failed append; `DiskFull`, `Engine`. The old data is unchanged and the new data is
+    /// discarded. If only the sync of the directory failed, the directory may contain either.
     pub fn finish(mut self) -> Result<()> {
         self.check_intact()?;
         let committed = self.txn.take().map_or(Ok(()), Txn::commit).and_then(|()| self.env.sync());
@@ -292,7 +292,8 @@ impl BulkStore {
         drop(env);
         new_file.put_in_place(&room, &data_file)?;
         if let (Some(directory), Some(replaced)) = (data_file.parent(), replaced) {
-            // The new data names whose place it takes, so the next open removes what is left of that.
+            // The new data file records the identity of the replaced one, so the next open removes the rest of its redo
+            // log.
             let _ = redo::remove_replaced(directory, replaced);
         }
         Ok(())
@@ -308,7 +309,7 @@ impl BulkStore {
         self.written(written, map, key.len() + value.len() + ROW_HEAD_LEN)
     }
 
-    /// Checks that a row with this key may come next.
+    /// Checks that a row with this key may be appended next.
     #[expect(clippy::indexing_slicing, reason = "every open map has a last key")]
     fn check_next(&self, map: Map, key: &[u8]) -> Result<()> {
         self.check_intact()?;
@@ -323,8 +324,7 @@ impl BulkStore {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Handles the result of writing `row_len` bytes: cuts the transaction when it has become large. A failure is
-    /// final.
+    /// Handles the result of writing `row_len` bytes: commits the transaction once it is large. A failure is final.
     fn written(&mut self, written: Result<(), Failure>, map: Map, row_len: usize) -> Result<()> {
         self.pending_bytes += row_len;
         let outcome = match written {
@@ -346,7 +346,7 @@ impl BulkStore {
         if self.rate_limit.is_some() { PACED_CUT_BYTES } else { CUT_BYTES }
     }
 
-    /// Writes the pages in memory and begins another transaction.
+    /// Commits the transaction, which writes its pages, and begins another one.
     #[cold]
     fn cut(&mut self) -> Result<()> {
         self.cut_bytes += self.pending_bytes as u64;
@@ -358,7 +358,7 @@ impl BulkStore {
         self.room.check_reserve()
     }
 
-    /// If the speed is limited, syncs the written rows, and waits.
+    /// If the speed is limited, syncs the written rows and waits.
     fn keep_pace(&self) -> Result<(), Failure> {
         let Some(rate_limit) = self.rate_limit else { return Ok(()) };
         self.env.sync()?;

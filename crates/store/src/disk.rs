@@ -1,4 +1,4 @@
-//! Files of the data directory: the lock file, the free space, the size of the map, leftovers of a crash.
+//! Files of the data directory: lock file, free space, size of the map, and files that a crash left.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -14,15 +14,15 @@ use crate::layout::{self, LOCK_FILE};
 use crate::lmdb::Failure;
 use crate::{OpenError, Result, StoreError};
 
-/// Limit of the map: addresses are cheap, but the processor has only 128 TiB of them, and several stores may be open in
-/// one process.
+/// Upper limit of the map's size. Address space is cheap, but the processor provides only 128 TiB, and several stores
+/// may be open in one process.
 const MAP_BYTES_MAX: u64 = 16 << 40;
 const MAP_BYTES_MIN: u64 = 1 << 30;
 
 /// Free and total space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Space {
-    /// Space that an unprivileged process may still use.
+    /// Space available to an unprivileged process.
     pub(crate) free_bytes: u64,
     pub(crate) total_bytes: u64,
 }
@@ -43,7 +43,7 @@ impl Space {
 pub(crate) struct Room {
     /// The data directory, open for querying its file system.
     directory: File,
-    /// Its name, for messages.
+    /// Path of the data directory, for messages.
     path: PathBuf,
     reserve_bytes: u64,
 }
@@ -75,8 +75,8 @@ impl Room {
         }
     }
 
-    /// Returns `DiskFull`, if that is the cause of a failed write. A write cut short, which LMDB reports as EIO, is a
-    /// full disk too if there is less than the reserve.
+    /// Returns `DiskFull` if that is the cause of a failed write. A short write, which LMDB reports as EIO, also means
+    /// a full disk if less than the reserve is free.
     pub(crate) fn full(&self, failure: Failure) -> Option<StoreError> {
         let space = self.space().ok()?;
         let cut_short = is_io_error(failure.code) && space.free_bytes < self.reserve_bytes;
@@ -86,7 +86,7 @@ impl Room {
 
     /// Returns the error of a failed file operation.
     pub(crate) fn io_error(&self, operation: &'static str, error: &io::Error) -> StoreError {
-        // An error without a system's number means a truncated file, changed by another program.
+        // An error without an errno means that the file was truncated by another program.
         let code = error.raw_os_error().unwrap_or(Errno::IO.raw_os_error());
         self.write_error(Failure { operation, code })
     }
@@ -117,8 +117,8 @@ impl Room {
     }
 }
 
-/// Returns the address space to map for a data file on a file system of `disk_bytes`: all of it, since the file cannot
-/// become larger than that.
+/// Returns the address space to map for a data file on a file system of `disk_bytes`. It covers the whole disk, since
+/// the file cannot become larger.
 pub(crate) fn map_bytes(disk_bytes: u64) -> u64 {
     disk_bytes.clamp(MAP_BYTES_MIN, MAP_BYTES_MAX).next_multiple_of(MAP_BYTES_MIN)
 }
@@ -141,19 +141,20 @@ pub(crate) fn is_out_of_memory(code: i32) -> bool {
     code == Errno::NOMEM.raw_os_error()
 }
 
-/// Creates a data directory if it is missing; its parent must exist: a path that is mistyped further up is an error,
-/// and not an empty directory. Its name is durable when this returns.
+/// Creates a data directory if it is missing. Its parent must exist, so that a mistyped path is an error and not a new
+/// empty directory. The directory's name is durable when this returns.
 ///
-/// A process that is killed between creating a directory and syncing its parent leaves a name that may still be lost.
-/// So the name of a directory without a data file is always synced, even if another process created it.
+/// A process that is killed between creating a directory and syncing its parent leaves a name that a power failure may
+/// still remove. So the name of a directory without a data file is always synced, even if another process created it.
 pub(crate) fn make_directory(path: &Path) -> io::Result<()> {
     make_directory_with(path, &mut sync_name_of)
 }
 
-/// Does the same as [`make_directory`]. `sync_name` makes the name of a directory durable in its parent.
+/// Does the same as [`make_directory`]. `sync_name` is the function that makes the directory's name durable in its
+/// parent.
 fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
-    // Others may pass to what is made for them, such as the certificate of the server's authority. They cannot list the
-    // directory, and its other files are of mode 0600: the store holds password hashes.
+    // Mode 0711 lets other users open files made for them, such as the certificate of the server's authority. They
+    // cannot list the directory, and its other files have mode 0600, because the store holds password hashes.
     match DirBuilder::new().mode(0o711).create(path) {
         Ok(()) => sync_name(path),
         Err(_) if path.is_dir() => {
@@ -173,7 +174,7 @@ fn make_directory_with(path: &Path, sync_name: &mut dyn FnMut(&Path) -> io::Resu
 
 /// Syncs the parent of `directory`, or the whole file system if the parent may not be opened.
 fn sync_name_of(directory: &Path) -> io::Result<()> {
-    // With `..` also a path that ends in a symbolic link has its name synced where the directory itself is.
+    // Joining `..` finds the parent of the directory itself even if the path ends in a symbolic link.
     match File::open(directory.join("..")) {
         Ok(above) => above.sync_all(),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
@@ -183,14 +184,14 @@ fn sync_name_of(directory: &Path) -> io::Result<()> {
     }
 }
 
-/// A locked data directory. Dropping this unlocks it, and so does any end of the process.
+/// A locked data directory. It is unlocked when this is dropped and when the process ends in any way.
 ///
-/// There are three locks, because files can be removed, renamed and linked while the server has them open: on the
-/// directory itself, which has no second name; on the lock file, which contains the owner's process id, and which is
-/// the only lock of earlier releases; and on the data file (see [`lock_data_file`]), which may have names in several
-/// directories.
+/// There are three locks, because files can be removed, renamed and linked while the server has them open: one on the
+/// directory itself, which can have no second name; one on the lock file, which contains the owner's process id and is
+/// the only lock of earlier releases; and one on the data file (see [`lock_data_file`]), which may have names in
+/// several directories.
 pub(crate) struct DirectoryLock {
-    /// `None` if the file system has no locks on directories.
+    /// `None` if the file system cannot lock directories.
     _directory: Option<File>,
     _file: File,
 }
@@ -216,14 +217,15 @@ pub(crate) fn lock(directory: &Path) -> Result<DirectoryLock, OpenError> {
         Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
     }
     match write_owner(&file) {
-        // The process id is for messages only; a full directory can still be read.
+        // The process id is for messages only, so a full disk does not prevent the lock.
         Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {}
         outcome => outcome.map_err(failed("write"))?,
     }
     Ok(DirectoryLock { _directory: locked, _file: file })
 }
 
-/// Locks a directory itself, independent of its files and its name. `None` if the file system has no such locks.
+/// Locks the directory itself, independent of its files and its name. `None` if the file system cannot lock
+/// directories.
 pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError> {
     let opened = File::open(directory).map_err(failed("open", directory))?;
     match opened.try_lock() {
@@ -234,8 +236,8 @@ pub(crate) fn lock_directory(directory: &Path) -> Result<Option<File>, OpenError
     }
 }
 
-/// Locks the data file in `directory` for a writer (`exclusively`), or for reading it while no process writes. Readers
-/// next to a writer do not take it: see [`hold_data_file`]. The lock follows the file when it is renamed.
+/// Locks the data file in `directory`: `exclusively` for a writer, else for reading it while no process writes. Readers
+/// that run at the same time as a writer use [`hold_data_file`] instead. The lock follows the file when it is renamed.
 pub(crate) fn lock_data_file(directory: &Path, exclusively: bool) -> Result<File, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let file = OpenOptions::new().read(true).write(exclusively).open(&path).map_err(failed("open", &path))?;
@@ -247,37 +249,37 @@ pub(crate) fn lock_data_file(directory: &Path, exclusively: bool) -> Result<File
     }
 }
 
-/// Whether a file system has no locks of a kind.
+/// Returns true if the error means that the file system does not support this kind of lock.
 fn has_no_locks(error: &io::Error) -> bool {
     [Errno::BADF, Errno::INVAL, Errno::NOLCK, Errno::OPNOTSUPP, Errno::NOSYS]
         .iter()
         .any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
-/// The error for a directory that another has locked, with the owner's process id if the lock file is there.
+/// Returns the error for a directory that another process has locked, with the owner's process id if the lock file has
+/// it.
 fn in_use(directory: &Path) -> OpenError {
     let pid = File::open(directory.join(LOCK_FILE)).ok().and_then(|mut file| owner(&mut file));
     OpenError::InUse { directory: directory.to_owned(), pid }
 }
 
-/// Writes our process id over that of the owner before, and only then makes the file shorter, so that no room is
-/// needed.
+/// Writes our process id over the previous owner's and then truncates the file, so that no disk space is needed.
 fn write_owner(file: &File) -> io::Result<()> {
     let text = format!("{}\n", std::process::id());
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)
 }
 
-/// The process id in the lock file. `None` also while the owner is about to write it.
+/// Returns the process id in the lock file. `None` if there is none, also while the owner is about to write it.
 pub(crate) fn owner(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(16).read_to_string(&mut text).ok()?;
     text.strip_suffix('\n')?.parse().ok()
 }
 
-/// The data file of a directory, kept from being replaced by another for as long as the returned file is open;
-/// `exclusive`, by which it is to be replaced, also kept from being opened by readers. Writers do not ask: the lock
-/// file keeps them apart. `None` if there is none.
+/// Opens and locks the data file of a directory. It cannot be replaced while the returned file is open. With
+/// `exclusive`, for replacing it, readers cannot open it either. Writers do not use this lock: the lock file excludes
+/// them. `None` if there is no data file.
 pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option<File>, OpenError> {
     let path = directory.join(layout::DATA_FILE);
     let failed = |action| failed(action, &path);
@@ -297,7 +299,7 @@ pub(crate) fn hold_data_file(directory: &Path, exclusive: bool) -> Result<Option
             }
             Err(TryLockError::Error(source)) => return Err(failed("lock")(source)),
         }
-        // Between opening and locking it may have been replaced. Once locked it is not.
+        // The file may have been replaced between opening and locking. Once locked, it cannot be.
         match fs::metadata(&path) {
             Ok(facts) if identity(&facts) == identity(&file.metadata().map_err(failed("read"))?) => {
                 return Ok(Some(file));
@@ -312,9 +314,9 @@ fn identity(facts: &fs::Metadata) -> (u64, u64) {
     (facts.dev(), facts.ino())
 }
 
-/// The data files that this process has open through the engine. LMDB keeps its table of readers by locks that belong
-/// to a process and that the system drops as soon as the process closes any descriptor of the file: a second opening
-/// would, when closed, take the first one's.
+/// The data files that this process has open through the engine. LMDB locks its table of readers with locks that belong
+/// to the process, and the system releases them when the process closes any descriptor of the file. So closing a second
+/// opening would release the locks of the first.
 static CLAIMED: Mutex<BTreeSet<(u64, u64)>> = Mutex::new(BTreeSet::new());
 
 /// The right to open a data file in this process.
@@ -325,7 +327,7 @@ impl Claim {
     pub(crate) fn on(data_file: &Path) -> io::Result<Option<Claim>> {
         let identity = identity(&fs::metadata(data_file)?);
         let inserted = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner).insert(identity);
-        // Not `then_some`: the claim that it would drop is another's.
+        // Not `then_some`: it would always create a claim, and dropping that would release another owner's.
         Ok(inserted.then(|| Claim(identity)))
     }
 }
@@ -336,8 +338,8 @@ impl Drop for Claim {
     }
 }
 
-/// Removes what a process that died left in the directory, whose lock the caller holds: a data file in the making and
-/// the files of sorters.
+/// Removes what a process that died left in the directory: an unfinished data file and the files of sorters. The caller
+/// holds the lock.
 pub(crate) fn remove_left_over(directory: &Path) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
@@ -355,11 +357,11 @@ pub(crate) fn remove_if_there(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Bytes read at a time: few calls, and each ends soon if reading has to stop.
+/// Bytes read at a time: large enough to need few calls, small enough that reading can stop soon.
 const READ_LEN: usize = 1 << 20;
 
-/// Reads the first `len` bytes of a file for as long as `go_on` says so, and returns how many bytes that were. Nothing
-/// depends on it but who waits for the disk.
+/// Reads the first `len` bytes of a file, which brings them into the page cache, while `go_on` returns true. Returns
+/// the number of bytes read. Only the speed of later reads depends on it.
 ///
 /// # Errors
 /// The disk cannot be read.
@@ -390,7 +392,7 @@ mod tests {
             (outcome.map_err(|error| error.kind()), synced)
         };
         assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
-        // Killed before its first data file: the name may not be durable.
+        // A process may have been killed before it created a data file, so the name may not be durable.
         assert_eq!(made(&data), (Ok(()), vec![data.clone()]));
         fs::write(data.join(layout::DATA_FILE), b"data").unwrap();
         assert_eq!(made(&data), (Ok(()), Vec::new()));
@@ -400,7 +402,7 @@ mod tests {
         fs::remove_dir_all(&root).unwrap();
     }
 
-    /// Regression: for a directory of /proc, in which none can be created, this recursed until the stack was full.
+    /// Regression: this recursed until the stack overflowed for a directory in /proc, which allows no new directories.
     #[test]
     fn creates_a_directory_in_an_existing_one() {
         let missing = std::env::temp_dir().join(format!("store-mistyped-{}", std::process::id()));
