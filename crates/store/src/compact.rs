@@ -1,8 +1,8 @@
 //! [`compact`]: rewriting the data file without free pages.
 //!
-//! The engine never returns room to the system, and keys that came in any order leave their pages two thirds full. So
-//! every row is read and appended to a new file in key order, which fills pages, leaves none free, and makes neighbours
-//! adjacent. The log's checksums are checked on the way.
+//! The engine never returns space to the file system, and keys inserted in random order leave pages two thirds full. So
+//! every row is read and appended to a new file in key order. This fills the pages, leaves none free, and puts adjacent
+//! rows on adjacent pages. Copying verifies the checksums of the log.
 
 use std::fs;
 use std::io;
@@ -21,12 +21,12 @@ use crate::{OpenError, Options, Read};
 pub struct Compacted {
     /// Size of the data file before, in bytes.
     pub bytes_before: u64,
-    /// Its size now.
+    /// Size of the data file after compaction, in bytes.
     pub bytes_after: u64,
 }
 
-/// Writes all rows into a new data file and replaces the old one with it, atomically. Needs room on the disk for both.
-/// `maps` names all maps of the store.
+/// Writes all rows into a new data file and replaces the old one with it, atomically. Needs disk space for both. `maps`
+/// names all maps of the store.
 ///
 /// # Errors
 /// The same as [`BulkStore::create`] and [`BulkStore::finish`]; `Map` if the store has a map that is not in `maps` or
@@ -38,7 +38,7 @@ pub fn compact(
 ) -> Result<Compacted, OpenError> {
     let data_file = directory.join(layout::DATA_FILE);
     let size = || fs::metadata(&data_file).map(|facts| facts.len()).map_err(failed("read", &data_file));
-    // Before the directory is made for a mistyped path.
+    // Fails here for a mistyped path, before the directory would be created.
     size()?;
     let mut bulk = BulkStore::create(directory, maps, options)?;
     let bytes_before = size()?;
@@ -50,7 +50,7 @@ pub fn compact(
     Ok(Compacted { bytes_before, bytes_after: size()? })
 }
 
-/// Refuses a store with a map that would get lost.
+/// Refuses a store that has a map not in `maps`: its rows would be lost.
 fn check_known(old: &Read, maps: &'static [MapSpec]) -> Result<(), OpenError> {
     let known = maps::all_names(maps);
     match old.map_names()?.into_iter().find(|name| !known.iter().any(|known| known.as_bytes() == name)) {

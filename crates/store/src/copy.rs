@@ -7,10 +7,10 @@ use crate::maps::{Direction, KeyRange, MapId, MapKind, MapSpec};
 use crate::{Position, Read, Result, StoreError};
 
 const ALL: KeyRange<'static> = (Unbounded, Unbounded);
-/// Ids copied at once.
+/// Number of ids passed to the sink at once.
 const IDS_AT_ONCE: usize = 64 << 10;
 
-/// Receiver of rows: keys ascend within each map, and the log comes last.
+/// Receiver of rows. Keys ascend within each map, and the log comes last.
 pub trait RowSink {
     /// Error of the receiver.
     type Error: From<StoreError>;
@@ -70,8 +70,8 @@ impl RowSink for BulkStore {
     }
 }
 
-/// Passes all rows of `old` to `sink`, and the records of the log from position `from` on. Checks the records'
-/// checksums on the way.
+/// Passes all rows of `old` to `sink`, and the records of the log from position `from` on. Verifies the checksums of
+/// the records.
 ///
 /// # Errors
 /// `DamagedLog`, `DamagedRow`, or the error of `sink`.

@@ -1,10 +1,10 @@
 //! Errors of the store: [`OpenError`] when a store is opened (the operator's to fix), [`StoreError`] afterwards.
 //!
-//! The variants answer two questions: which party is at fault, and what the caller may do. `DiskFull` and
-//! `WritesStopped` refuse writes while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`,
-//! `ValueTooLong`, `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch
-//! unchanged. `DamagedLog`, `DamagedRedo` and `DamagedRow` mean that the file differs from what was written to it.
-//! `Engine` is everything else that the engine reports.
+//! The variants answer two questions: whose fault it is, and what the caller may do. `DiskFull` and `WritesStopped`
+//! refuse writes while reads continue. `Exhausted` is temporary: try again. `EmptyKey`, `KeyTooLong`, `ValueTooLong`,
+//! `WrongMapKind`, `OutOfOrder` and `CounterOverflow` are errors of the caller and leave the batch unchanged.
+//! `DamagedLog`, `DamagedRedo` and `DamagedRow` mean that the file differs from what was written to it. `Engine` is
+//! everything else that the engine reports.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,10 +48,10 @@ pub enum OpenError {
     DataFileMissing {
         /// The data directory.
         directory: PathBuf,
-        /// The names of the redo log's files in it.
+        /// Names of the redo log's files in the directory.
         files: Vec<String>,
     },
-    /// The data file is shorter than its last root requires. Nothing was changed.
+    /// The data file is shorter than its newest root requires. Nothing was changed.
     #[error(
         "{} is damaged: it has {length} bytes, {}; put back the file, or import or restore a backup",
         file.display(),
@@ -62,7 +62,7 @@ pub enum OpenError {
         file: PathBuf,
         /// Its size in bytes.
         length: u64,
-        /// Length according to its last root page; 0 if there is none.
+        /// Length required by the newest root page; 0 if there is none.
         expected: u64,
     },
     /// A map exists with a kind other than the requested one, or its name is reserved or given twice.
@@ -70,7 +70,7 @@ pub enum OpenError {
     Map {
         /// The map's name.
         name: String,
-        /// Defect of the file.
+        /// Reason why the map is refused.
         reason: &'static str,
     },
     /// The operating system refused a file operation.
@@ -83,12 +83,12 @@ pub enum OpenError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// The engine refused after the data file was opened.
+    /// The engine failed after the data file was opened.
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Returns what to do about a store of a newer format.
+/// Returns advice for a store of a newer format; empty for an older one.
 fn newer(found: u32, supported: u32) -> String {
     match found > supported {
         true => format!("; a newer build reads it: one whose `pando version` lists store version {found}"),
@@ -117,7 +117,7 @@ fn owner(pid: Option<u32>) -> String {
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StoreError {
-    /// The disk, or the map over it, has no room for the write; the batch is rolled back and the store stays usable.
+    /// The disk or the memory map has no room for the write. The batch is rolled back and the store stays usable.
     #[error("the disk of {} is full: {free_bytes} bytes free, {reserve_bytes} kept in reserve", directory.display())]
     DiskFull {
         /// The data directory.
@@ -127,8 +127,8 @@ pub enum StoreError {
         /// The reserve below which writes are refused ([`Options::reserve_bytes`](crate::Options)).
         reserve_bytes: u64,
     },
-    /// The system has no file descriptor, memory or thread left for what comes before a write: opening a file,
-    /// beginning a transaction. Nothing is written, nothing is stopped, and another try may succeed.
+    /// The system has no file descriptor, memory or thread left for a step that precedes a write, such as opening a
+    /// file or beginning a transaction. Nothing is written, writes are not stopped, and another attempt may succeed.
     #[error("{operation}: {message}")]
     Exhausted {
         /// Failed operation.
@@ -171,7 +171,7 @@ pub enum StoreError {
         /// The map's name.
         map: &'static str,
     },
-    /// A key, an id or a position that is not above the one before, although rows are [appended](crate::BulkStore) in
+    /// A key, id or position is not above the previous one, although rows must be [appended](crate::BulkStore) in
     /// order.
     #[error("out of order: rows for map {map} must come with ascending keys")]
     OutOfOrder {
@@ -189,7 +189,7 @@ pub enum StoreError {
         /// Kind of damage.
         damage: LogDamage,
     },
-    /// The redo log differs from what was written to it: commits that were acknowledged may be missing.
+    /// The redo log differs from what was written to it. Acknowledged commits may be missing.
     #[error("the redo log is damaged in {} at byte {offset}: {damage}; {}", file.display(), salvage_hint(file))]
     DamagedRedo {
         /// The segment.
@@ -199,8 +199,7 @@ pub enum StoreError {
         /// Kind of damage.
         damage: RedoDamage,
     },
-    /// The redo log lacks groups or segments that its mark, or the data file, requires: commits that were acknowledged
-    /// are missing.
+    /// The redo log lacks groups or segments that its mark or the data file requires. Acknowledged commits are missing.
     #[error("the redo log lacks acknowledged changes: {}; {}", listed(findings), hint(findings))]
     RedoContradicted {
         /// All contradictions.
@@ -215,17 +214,17 @@ pub enum StoreError {
     /// The view is parked: call [`View::renew`](crate::View::renew) before reading.
     #[error("read through a parked view")]
     Parked,
-    /// A page that was to be read only from memory is not in memory; see
+    /// A page was to be read only from memory and is not there; see
     /// [`Read::without_waiting`](crate::Read::without_waiting).
     #[error("not in memory")]
     NotInMemory,
     /// The number of open views has reached [`Options::views_max`](crate::Options).
     #[error("too many views are open at once")]
     TooManyViews,
-    /// Anything else that the engine reports.
+    /// Any other failure of the engine.
     #[error("{operation}: {message}")]
     Engine {
-        /// The engine call.
+        /// Name of the engine call.
         operation: &'static str,
         /// The engine's or the system's error number.
         code: i32,
@@ -254,10 +253,10 @@ pub enum LogDamage {
     /// Written in a frame version that this program does not read.
     #[error("frame version {0} is unknown")]
     Version(u8),
-    /// The checksum does not fit the bytes.
+    /// The checksum does not match the bytes.
     #[error("checksum mismatch")]
     Checksum,
-    /// The records between the one before and this one are missing.
+    /// Records between this one and the previous one are missing.
     #[error("records before it are missing")]
     Gap,
 }
@@ -289,10 +288,10 @@ pub enum RedoDamage {
     /// A segment that the mark names is missing.
     #[error("the segment is missing, with groups up to at least {last}")]
     SegmentMissing {
-        /// The last group that is known to be in it, 0 if none is.
+        /// The last group known to be in the segment; 0 if none is.
         last: u64,
     },
-    /// A segment that the mark names has been cut off.
+    /// A segment that the mark names was truncated.
     #[error("the segment has {found} bytes instead of {length}")]
     SegmentShort {
         /// Its length according to the mark.
@@ -310,7 +309,7 @@ pub enum RedoDamage {
         /// The last one known to be durable.
         last: u64,
     },
-    /// The mark is missing.
+    /// The mark is missing although the data file requires one.
     #[error("the file is missing, which lists the required segments of the redo log")]
     MarkMissing,
     /// The mark cannot be read, or belongs to other data.
@@ -324,7 +323,8 @@ pub enum RedoDamage {
         /// The number in its header.
         number: u64,
     },
-    /// Missing or unreadable groups that later groups follow, which were written after those were acknowledged.
+    /// Groups are missing or unreadable, and later groups follow them. A later group is written only after the earlier
+    /// ones were acknowledged.
     #[error("groups {first} to {last} cannot be read, and later groups follow them")]
     Missing {
         /// The first group that is missing.
@@ -332,18 +332,18 @@ pub enum RedoDamage {
         /// The last one.
         last: u64,
     },
-    /// A group follows a later one.
+    /// A group follows one with a higher number.
     #[error("redo group {found} follows group {last}; expected {}", last + 1)]
     Order {
-        /// The later one.
+        /// Number of that group.
         last: u64,
         /// Number of the group that follows.
         found: u64,
     },
-    /// A group that was read when the log was opened has since changed or disappeared.
+    /// A group that was read when the log was opened has changed or disappeared since.
     #[error("the group changed while the log was being read")]
     Changed,
-    /// The bytes of a group are those that were written, but are not valid changes.
+    /// The group's checksum is correct, but its bytes are not valid changes.
     #[error("the group contains an invalid change")]
     NotAChange,
 }

@@ -1,21 +1,22 @@
 //! [`SetInserter`]: ids written straight to the data file, for building an index while the store serves no clients.
 //!
-//! Rows that come in key order need neither the redo log nor the overlay: each page is written once. They go in
-//! transactions of some megabytes, so a process that ends meanwhile leaves some of the rows. The builder of an index
-//! records in a later batch that it is complete, and accepts rows that exist already.
+//! Rows in key order need neither the redo log nor the overlay: each page is written once. They are written in
+//! transactions of a few megabytes, so a process that ends before `finish` leaves some of the rows. The builder of an
+//! index must therefore record in a later batch that the index is complete, and accept rows that exist already.
 
 use crate::lmdb::{Failure, PutKind, Step, Txn, TxnKind};
 use crate::maps::{Map, MapKind};
 use crate::pending::checkpoint::count_write_through;
 use crate::{MapId, Result, StoreError, Writer};
 
-/// Bytes of rows after which a transaction ends: the pages that it changed are in memory until then.
+/// Bytes of rows after which a transaction is committed. The pages that it changed are in memory until then.
 const CUT_BYTES: usize = 8 << 20;
-/// Ids put at once.
+/// Number of ids passed to the engine at once.
 const IDS_AT_ONCE: usize = 16 << 10;
 const ID_LEN: usize = size_of::<u64>();
 
-/// Adds ids to id sets, past the redo log. Dropped without [`finish`](SetInserter::finish), some of them are there.
+/// Adds ids to id sets, bypassing the redo log. If dropped without [`finish`](SetInserter::finish), some of the ids
+/// remain.
 pub struct SetInserter<'w> {
     writer: &'w mut Writer,
     txn: Option<Txn>,
@@ -24,7 +25,7 @@ pub struct SetInserter<'w> {
 }
 
 impl Writer {
-    /// Begins to add ids straight to the data file. What is pending is brought there first.
+    /// Begins to add ids directly to the data file. Checkpoints all pending changes first.
     ///
     /// # Errors
     /// `DiskFull`, `WritesStopped`, `Engine`.
@@ -37,11 +38,11 @@ impl Writer {
 }
 
 impl SetInserter<'_> {
-    /// Adds ids, which ascend, to those under a key. It is fastest for keys that ascend and have no ids yet.
+    /// Adds ids, in ascending order, under a key. Fastest for ascending keys that have no ids yet.
     ///
     /// # Errors
     /// `EmptyKey`, `KeyTooLong`, `WrongMapKind`, `OutOfOrder` if the ids do not ascend; `DiskFull`, `WritesStopped`,
-    /// `Engine`: what came since the last transaction is not there.
+    /// `Engine`: the ids added since the last committed transaction are lost.
     pub fn insert(&mut self, map: MapId, key: &[u8], ids: &[u64]) -> Result<()> {
         let map = Map::users(self.writer.maps(), map).of_kind(MapKind::IdSet)?;
         map.check_key(key)?;
@@ -54,10 +55,10 @@ impl SetInserter<'_> {
         if self.pending_bytes >= CUT_BYTES { self.cut() } else { Ok(()) }
     }
 
-    /// Makes the rest durable. All ids are there when it returns.
+    /// Makes the remaining ids durable. All ids are in the data file when it returns.
     ///
     /// # Errors
-    /// As [`insert`](SetInserter::insert).
+    /// The same as [`insert`](SetInserter::insert).
     pub fn finish(mut self) -> Result<()> {
         self.cut()
     }
@@ -68,7 +69,7 @@ impl SetInserter<'_> {
             none => none.insert(Txn::begin(&self.writer.shared().env, TxnKind::Write)?),
         };
         if txn.get(map.index, key)?.is_some() {
-            // Some may be there, which the engine takes in blocks only above all others.
+            // Some of the ids may exist already, and the engine appends blocks only above all existing ids.
             return ids
                 .iter()
                 .try_for_each(|id| txn.put(map.index, key, &id.to_be_bytes(), PutKind::Insert).map(drop));
@@ -86,7 +87,7 @@ impl SetInserter<'_> {
         Ok(())
     }
 
-    /// Ends the transaction under way.
+    /// Commits the current transaction.
     fn cut(&mut self) -> Result<()> {
         self.pending_bytes = 0;
         let Some(mut txn) = self.txn.take() else { return Ok(()) };
@@ -128,7 +129,8 @@ mod tests {
         let (store, mut writer) = scratch.open();
         let mut expected: BTreeMap<Vec<u8>, Vec<u64>> = BTreeMap::new();
         let mut batch = writer.begin().unwrap();
-        // Before, between and after the keys to come; one with a single id that is inserted again, one with many.
+        // Existing keys before, among and after the keys to be inserted: one has a single id that is inserted again,
+        // one has many.
         for (key, ids) in [("a", 7..8), ("k00500", 3..4), ("k00501", 0..2_000), ("z", 1..3)] {
             for id in ids.clone() {
                 batch.insert_id(SETS, key.as_bytes(), id).unwrap();
@@ -142,7 +144,7 @@ mod tests {
         let mut inserter = writer.insert_sets().unwrap();
         for number in 0..1_000u64 {
             let key = format!("k{number:05}").into_bytes();
-            // One key has more ids than are put at once.
+            // One key has more ids than are passed to the engine at once.
             let ids: Vec<u64> =
                 (0..if number == 700 { 50_000 } else { 1 + number % 40 }).map(|id| id * 3).collect();
             inserter.insert(SETS, &key, &ids).unwrap();

@@ -1,18 +1,20 @@
-//! Versions, limits, and names of files and of rows of `store.meta`. docs/reference/store-format.md draws them.
+//! Format versions, limits, and names of files and of rows of `store.meta`. docs/reference/store-format.md describes
+//! them.
 
 use std::ffi::OsStr;
 
-/// Version of the store's own layout: maps, key order, counters, log frame, redo log. Checked at every open.
+/// Version of the store's own layout: maps, order of keys, counters, frame of log records, redo log. Checked at every
+/// open.
 pub const FORMAT_VERSION: u32 = 3;
 
-/// The oldest version that can be opened; opening it for writing upgrades it to the newest. Version 2 had no mark of
+/// The oldest version that can be opened. Opening it for writing upgrades it to the newest. Version 2 has no mark of
 /// the redo log.
 pub const FORMAT_VERSION_MIN: u32 = 2;
 
-/// Longest key in bytes: two keys with their values' heads must fit on one page of the engine.
+/// Maximum length of a key in bytes. Two keys with the heads of their values must fit on one page of the engine.
 pub const KEY_LEN_MAX: usize = 511;
 
-/// Longest value of a plain map in bytes.
+/// Maximum length of a value of a plain map, in bytes.
 pub const VALUE_LEN_MAX: usize = u32::MAX as usize;
 
 /// The data file. The engine adds `data.mdb-lock`, its table of readers.
@@ -21,24 +23,24 @@ pub(crate) const DATA_FILE: &str = "data.mdb";
 /// Unfinished data file; renamed to [`DATA_FILE`] when complete.
 pub(crate) const NEW_DATA_FILE: &str = "data.new";
 
-/// Prefix of the name of a sorter's file, which a number follows. It has the name for a moment only: see the module
-/// `sort::run`.
+/// Prefix of the name of a sorter's file, followed by a number. The file is unlinked right after its creation; see the
+/// module `sort::run`.
 pub(crate) const SORT_FILE_PREFIX: &str = "data.sort-";
 
-/// Prefix of the name of a redo log's segment, which its number follows in [`REDO_DIGITS`] decimal digits.
+/// Prefix of the name of a redo log's segment, followed by its number in [`REDO_DIGITS`] decimal digits.
 const REDO_FILE_PREFIX: &str = "redo-";
 const REDO_DIGITS: usize = 16;
 
 /// The mark: manifest of the redo log.
 pub(crate) const MARK_FILE: &str = "redo.mark";
 
-/// Directory for files that hold changes of missing data: see the module `redo::set_aside`.
+/// Directory for redo log files whose data file is missing: see the module `redo::set_aside`.
 pub(crate) const SET_ASIDE_DIRECTORY: &str = "set-aside";
 
 /// Suffix that the engine appends to a data file's name for its table of readers.
 pub(crate) const READERS_SUFFIX: &str = "-lock";
 
-/// Locked for as long as the store is open; holds the owner's process id in decimal.
+/// Locked while the store is open. Contains the owner's process id in decimal.
 pub(crate) const LOCK_FILE: &str = "lock";
 
 /// The row of `Map::META` that holds [`FORMAT_VERSION`] as u32, big-endian.
@@ -47,27 +49,26 @@ pub(crate) const FORMAT_KEY: &[u8] = b"format";
 /// Row of `Map::META` that identifies this data file: 16 random bytes.
 pub(crate) const IDENTITY_KEY: &[u8] = b"identity";
 
-/// Row of `Map::META` that exists, with the value 1, while the redo log must have a mark.
+/// Row of `Map::META` that exists, with the value 1, while the redo log is required to have a mark.
 pub(crate) const MARKED_KEY: &[u8] = b"marked";
 
-/// The row of `Map::META` that holds the identity of the data file that this one has replaced; missing if there was
-/// none.
+/// Row of `Map::META` with the identity of the data file that this one replaced; missing if there was none.
 pub(crate) const REPLACED_KEY: &[u8] = b"replaced";
 
-/// The row of `Map::META` that holds the sequence number of the last group of the redo log that is in the data file,
-/// as u64, big-endian; 0 if it is missing.
+/// Row of `Map::META` with the sequence number of the last redo group that is in the data file, as u64, big-endian; 0
+/// if the row is missing.
 pub(crate) const CHECKPOINTED_KEY: &[u8] = b"folded";
 
-/// Row of `Map::META` that holds the number of batches that were written to the data file without the redo log, as u64,
-/// big-endian; 0 if it is missing.
+/// Row of `Map::META` with the number of batches that were written to the data file without the redo log, as u64,
+/// big-endian; 0 if the row is missing.
 pub(crate) const THROUGH_KEY: &[u8] = b"written through";
 
-/// Row of `Map::META` that holds the names of the maps, in the order of their numbers in the redo log, each terminated
-/// by a zero byte.
+/// Row of `Map::META` with the names of the maps, in the order of their numbers in the redo log, each terminated by a
+/// zero byte.
 pub(crate) const MAP_NAMES_KEY: &[u8] = b"maps";
 
-/// Returns true if a file of this name in the data directory is left over once its owner has died: an unfinished data
-/// file, or a sorter's file.
+/// Returns true if a file of this name is left over from a process that died: an unfinished data file, or a sorter's
+/// file.
 pub(crate) fn is_left_over(name: &OsStr) -> bool {
     let Some(name) = name.to_str() else { return false };
     let of_new_data = name.strip_prefix(NEW_DATA_FILE).is_some_and(|end| ["", READERS_SUFFIX].contains(&end));
@@ -89,7 +90,7 @@ pub(crate) fn redo_number(name: &OsStr) -> Option<u64> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// Returns true if a file of this name is a part of a redo log.
+/// Returns true if a file of this name belongs to a redo log.
 pub(crate) fn is_of_redo_log(name: &OsStr) -> bool {
     redo_number(name).is_some() || name == MARK_FILE
 }
