@@ -1,33 +1,33 @@
-//! Bounds on traces and on their receiver.
+//! Limits of traces, and of requests to their receiver.
 
 use std::time::Duration;
 
-/// Bytes of finished operations that wait to be sent as traces; further ones are lost and counted.
+/// Maximum size of finished operations that wait to be sent as traces, in octets. Further ones are lost and counted.
 pub(crate) const TRACE_WAITING_BYTES_MAX: usize = 4 << 20;
 
-/// Most operations in one request with traces.
+/// Maximum number of operations in one request with traces.
 pub(crate) const TRACE_BATCH: usize = 512;
 
 /// Time for which operations are gathered into one request with traces.
 pub(crate) const TRACE_GATHER: Duration = Duration::from_secs(1);
 
-/// Longest request with traces.
+/// Time limit of a request with traces.
 pub(crate) const TRACE_REQUEST: Duration = Duration::from_secs(10);
 
-/// Longest request with traces while the server stops.
+/// Time limit of a request with traces while the server stops.
 pub(crate) const TRACE_LAST_REQUEST: Duration = Duration::from_secs(2);
 
-/// First pause after a request with traces that failed.
+/// First delay after a failed request with traces.
 pub(crate) const TRACE_RETRY_MIN: Duration = Duration::from_secs(1);
 
-/// Longest pause after a request with traces that failed.
+/// Maximum delay after failed requests with traces.
 pub(crate) const TRACE_RETRY_MAX: Duration = Duration::from_secs(60);
 
 /// Interval between log entries about traces that cannot be sent.
 pub(crate) const TRACE_WARNING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Largest answer of a receiver of traces that is read.
+/// Maximum size of the receiver's answer that is read, in octets.
 pub(crate) const TRACE_ANSWER_BYTES_MAX: usize = 64 << 10;
 
-/// Largest file with headers for the receiver of traces that is read.
+/// Maximum size of the file with headers for the receiver of traces, in octets.
 pub(crate) const TRACE_HEADER_FILE_BYTES_MAX: u64 = 64 << 10;
