@@ -1,8 +1,8 @@
-//! Cost of indexes for an add: adds people to a directory with more and more indexes, and builds an index
-//! afterwards.
+//! Cost of indexes for adds: adds people to directories with more and more indexes, and then measures the building of
+//! an index.
 //!
-//! `cargo bench -p directory --bench index_cost`. Each line adds the same people, 200 per batch with one sync, to a
-//! new directory in the system's temporary folder. `docs/explanation/indexes.md` quotes the figures.
+//! `cargo bench -p directory --bench index_cost`. Each line adds the same people, 200 per batch with one sync, to a new
+//! directory in the system's temporary folder. `docs/explanation/indexes.md` quotes the results.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
@@ -57,7 +57,7 @@ fn measure(what: &str, drops_defaults: bool, indexes: &[(&str, &str)]) {
     println!("| {what} | {micros} | {} |", used / 1024 * 1_000 / u64::from(PERSON_COUNT));
 }
 
-/// Measures an index that is defined after the entries were added.
+/// Measures the building of an index that is defined after the entries were added.
 fn build() {
     let mut directory = with_indexes(false, &[]);
     add_people(&mut directory);

@@ -1,11 +1,11 @@
-//! Hot paths, for counting instructions. `./dev bench instructions` runs each case under valgrind, which counts the
+//! Instruction counts of hot paths. `./dev bench instructions` runs each case under valgrind, which counts the
 //! instructions in [`measured`], and compares them with the baseline in `bench/instructions.txt`.
 //!
-//! A case is the work of a server for one request between its sockets: decode the message, carry it out, encode the
+//! A case is the work of a server for one request between its sockets: decode the message, execute it, encode the
 //! response. Unlike times, these counts do not change on a busy machine. They include neither cache misses nor the
 //! kernel.
 //!
-//! `instructions CASE` runs a case and prints how often; without a case it prints the names of all.
+//! `instructions CASE` runs a case and prints how often. Without a case it prints the names of all cases.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
@@ -33,19 +33,19 @@ use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 2_000;
 
-/// Counted requests of a case, after as many that are not counted.
+/// Number of counted requests per case. The same number of uncounted requests precedes them.
 const COUNT: u32 = 500;
 
-/// Memory for caching the locations of rows, as in an event loop.
+/// Memory for the row cache, as in an event loop.
 const KNOWN_BYTES: usize = 4 << 20;
 
-/// Encodes the request about a person.
+/// Encodes the request about the person with this number.
 type MakeRequest = fn(u32) -> Vec<u8>;
 
 /// Case whose requests examine every entry.
 const SCAN: &str = "search-scan";
 
-/// Superiors of the entries with passwords, and of the entries that a one-level search returns.
+/// Superiors of entries with passwords, and of the entries that a one-level search returns.
 const ACCOUNTS: &str = "ou=accounts,dc=example,dc=com";
 const TEAM: &str = "ou=team,dc=example,dc=com";
 const TEAM_SIZE: u32 = 100;
@@ -54,7 +54,7 @@ const PASSWORD: &str = "correct horse";
 const CASES: [(&str, MakeRequest); 21] = [
     ("search-uid-dn", by_uid_dn),
     ("search-uid-all", by_uid_all),
-    // As a user: without rules, with 50 of which five depend on the entry, and with 500.
+    // As a user without rules, with 50 rules of which five depend on the entry, and with 500 rules.
     ("user-dn-rules-0", by_uid_dn),
     ("user-dn-rules-50", by_uid_dn),
     ("user-dn-rules-500", by_uid_dn),
@@ -129,9 +129,9 @@ fn main() {
     let mut directory = sample(PERSON_COUNT);
     add_others(&mut directory, &case);
     directory.snapshot.cache_rows(KNOWN_BYTES);
-    // Changes that can be made only once per person use other people when they are counted.
+    // A change that succeeds only once per person uses other people for the counted requests.
     let shift = if matches!(case.as_str(), "add" | "delete" | "modify") { COUNT } else { 0 };
-    // After warming up, as in a running event loop, every lookup has been made before.
+    // After warming up, every lookup has been made before, as in a running event loop.
     let (count, rounds) = match case.as_str() {
         SCAN => (COUNT / 50, 1),
         "add" | "delete" | "modify" => (COUNT, 1),
@@ -164,7 +164,7 @@ fn add_others(directory: &mut TestDirectory, case: &str) {
             let names: Vec<_> = names.iter().map(String::as_str).collect();
             add(&format!("cn=all,{PEOPLE}"), &[("objectClass", &["groupOfNames"]), ("member", &names)]);
         }
-        // Each person is in a group of 100, three levels below the asserted one.
+        // Each person is in a group of 100 members, three levels below the asserted group.
         "search-chain" => {
             let mut below: Vec<String> = (0..PERSON_COUNT).map(person_dn).collect();
             for (level, group_size) in [(0, 100), (1, 10), (2, 2)] {
@@ -235,11 +235,11 @@ fn run(
     numbers: Range<u32>,
     carry_out: fn(&mut TestDirectory, &[Vec<u8>], &[Stamp]) -> usize,
 ) {
-    // 7 and the number of people have no common divisor, so no person is requested twice.
+    // 7 and the number of people are coprime, so no person is requested twice.
     let messages: Vec<_> = numbers.map(|number| make(number * 7 % PERSON_COUNT)).collect();
     let stamps: Vec<_> = messages.iter().map(|_| directory.stamp()).collect();
     assert_eq!(carry_out(directory, &messages, &stamps), messages.len(), "requests that succeeded");
-    // The counted requests read the data file, and not rows that happen to be pending.
+    // The counted requests read the data file, not pending rows.
     directory.directory.checkpoint().unwrap();
     directory.snapshot.renew().unwrap();
 }
@@ -256,7 +256,7 @@ fn warm_up(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]
     std::hint::black_box(carry_out(directory, messages, stamps))
 }
 
-/// Carries out messages, changes in one batch. Returns how many succeeded.
+/// Executes messages. Changes share one batch. Returns the number of successful ones.
 #[inline(always)]
 fn carry_out(directory: &mut TestDirectory, messages: &[Vec<u8>], stamps: &[Stamp]) -> usize {
     let mut out = Vec::with_capacity(1 << 20);

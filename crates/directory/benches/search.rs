@@ -1,7 +1,7 @@
-//! Cost of a search without sockets: random people out of 100,000 below one `ou=people`.
+//! Cost of a search without sockets: random people among 100,000 below `ou=people`.
 //!
-//! `cargo bench -p directory --bench search`. Each figure is the best of several rounds, to reduce the effect of a
-//! busy machine; the database fits in memory.
+//! `cargo bench -p directory --bench search`. Each result is the best of several rounds, to reduce the effect of a busy
+//! machine. The database fits in memory.
 
 #![allow(clippy::unwrap_used, reason = "a bench that fails has no result")]
 #![allow(dead_code, reason = "testing.rs is shared with tests that use all of it")]
@@ -20,7 +20,7 @@ use sample::{PEOPLE, sample};
 use testing::{SUFFIX, TestDirectory};
 
 const PERSON_COUNT: u32 = 100_000;
-/// As much as an event loop uses, see `View::cache_rows`.
+/// Size of the row cache of an event loop, see `View::cache_rows`.
 const KNOWN_BYTES: usize = 128 << 20;
 const ROUNDS: usize = 7;
 
@@ -103,7 +103,7 @@ fn measure(
     println!("| {what} | {best} | {} |", entries / count as u64);
 }
 
-/// Carries out one search and returns the number of entries found.
+/// Executes one search and returns the number of entries found.
 fn search_once(
     directory: &TestDirectory,
     base: &str,
