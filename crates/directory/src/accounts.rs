@@ -1,8 +1,8 @@
 //! Password policies, the entries that they apply to, and the recorded state of passwords
 //! (draft-behera-ldap-password-policy sections 5.3 and 10).
 //!
-//! The policy of an entry is the one that its pwdPolicySubentry names; otherwise that of the nearest subentry whose
-//! subtree contains it; otherwise the one in the setting `password_policy`. The administrator has no entry and no
+//! An entry has the policy that its pwdPolicySubentry names; otherwise that of the nearest subentry whose subtree
+//! contains the entry; otherwise the policy in the setting `password_policy`. The administrator has no entry and no
 //! policy.
 
 pub(crate) mod managed;
@@ -40,7 +40,7 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Microseconds per second.
 const SECOND: i64 = 1_000_000;
 
-/// Name of the class of policies.
+/// Name of the object class of policies.
 const PASSWORD_POLICY: &str = "pwdPolicy";
 
 /// Attributes of the state of a password.
@@ -48,8 +48,8 @@ pub(crate) const CHANGED_TIME: &str = AccountAttribute::ChangedTime.name();
 pub(crate) const LOCKED_TIME: &str = AccountAttribute::LockedTime.name();
 pub(crate) const FAILURE_TIME: &str = AccountAttribute::FailureTime.name();
 pub(crate) const HISTORY: &str = "pwdHistory";
-/// State of passwords that a copy of the entry on another server takes over. Failed and successful binds are counted by
-/// each server.
+/// Password state that the copy of an entry takes over from another server. Each server counts failed and successful
+/// binds itself.
 pub(crate) const COPIED_STATE: [&str; 7] =
     [CHANGED_TIME, HISTORY, RESET, LOCKED_TIME, SCRAM_KEYS, AUTH_PASSWORD, TOTP_SECRET];
 pub(crate) const GRACE_USE_TIME: &str = AccountAttribute::GraceUseTime.name();
@@ -59,29 +59,29 @@ pub(crate) const START_TIME: &str = AccountAttribute::StartTime.name();
 pub(crate) const END_TIME: &str = AccountAttribute::EndTime.name();
 pub(crate) const LAST_SUCCESS: &str = AccountAttribute::LastSuccess.name();
 
-/// SCRAM keys that the server made of the password.
+/// SCRAM keys that the server derived from the password.
 pub(crate) const SCRAM_KEYS: &str = AccountAttribute::ScramKeys.name();
-/// Secret of a user's time-based codes, and the time step of the last code that was used.
+/// Secret of a user's time-based codes; the time step of the last code used.
 pub(crate) const TOTP_SECRET: &str = AccountAttribute::TotpSecret.name();
 pub(crate) const TOTP_LAST_STEP: &str = AccountAttribute::TotpLastStep.name();
 
 pub(crate) const AUTH_PASSWORD: &str = AccountAttribute::AuthPassword.name();
 
-/// Returns the description of one of these attributes.
+/// Returns the attribute description with this name.
 pub(crate) fn description(catalog: &Catalog, name: &str) -> Result<AttributeDescription> {
     let known = catalog.schema.attribute_type(name).map(|known| AttributeDescription::of(known.id));
     known.ok_or_else(|| OperationError::Damaged(format!("the schema does not define {name}")))
 }
 
-/// Formats a time in microseconds, to the second or to the microsecond.
+/// Formats a time given in microseconds, to the microsecond if `is_exact` is true, otherwise to the second.
 pub(crate) fn time_text(micros: i64, is_exact: bool) -> String {
     let micros = u64::try_from(micros).unwrap_or(0);
     let text = generalized_time(micros / 1_000_000);
     if is_exact { text.replace('Z', &format!(".{:06}Z", micros % 1_000_000)) } else { text }
 }
 
-/// Returns the last moment that a stored time can mean, in microseconds since 1970. Most times of passwords are
-/// stored in whole seconds: such a text means its whole second.
+/// Returns the last microsecond since 1970 that a stored time can mean. Most times of passwords are stored in whole
+/// seconds, and such a text means the whole second.
 pub(crate) fn moment(value: &[u8]) -> Option<i64> {
     let written = schema::generalized_micros(value)?;
     Some(if has_fraction(value) { written } else { written + SECOND - 1 })
@@ -91,16 +91,16 @@ fn has_fraction(value: &[u8]) -> bool {
     value.iter().any(|byte| matches!(byte, b'.' | b','))
 }
 
-/// Returns the start of the lock in pwdAccountLockedTime. It is stored in whole seconds; the failure that locked the
-/// account provides the microsecond.
+/// Returns the start of the lock recorded in pwdAccountLockedTime. If it is stored in whole seconds, the failure that
+/// locked the account provides the microsecond.
 fn locked_since(value: &[u8], failures: &[i64]) -> Option<i64> {
     let last = moment(value)?;
     let in_its_second = failures.iter().copied().filter(|time| *time > last - SECOND && *time <= last);
     Some(in_its_second.max().filter(|_| !has_fraction(value)).unwrap_or(last))
 }
 
-/// Returns a time that differs from all others: times of failures and of grace logins count once per distinct value
-/// (draft section 8.1.3.1).
+/// Returns the first free time from `time` on. Times of failures and grace logins must be distinct, because equal
+/// values count once (draft section 8.1.3.1).
 pub(crate) fn distinct_time(mut time: i64, is_taken: impl Fn(i64) -> bool) -> i64 {
     while is_taken(time) {
         time = time.saturating_add(1);
@@ -118,8 +118,8 @@ pub(crate) fn has_policies(catalog: &Catalog) -> bool {
     catalog.class_sets().iter().any(|class_set| is_policy(catalog, &class_set.closure))
 }
 
-/// Reads all policies. An import can bring any values: each policy is applied as far as possible, and the rest is
-/// noted.
+/// Reads all policies. An import can store any values. Each policy is applied as far as possible, and the rest becomes
+/// notices.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -159,7 +159,7 @@ pub(crate) fn read_policies(read: &Read, catalog: &Catalog) -> Result<PolicyTabl
     Ok(table)
 }
 
-/// Returns why the setting `password_policy` has no effect.
+/// Returns the notice why the setting `password_policy` has no effect.
 fn unusable_default(name: &str, is_entry: bool) -> String {
     let why = if is_entry { "which is not a password policy" } else { "and there is no such entry" };
     format!("the setting password_policy names {}, {why}: no policy applies by default", Quoted(name))
@@ -170,13 +170,13 @@ fn unusable_default(name: &str, is_entry: bool) -> String {
 pub(crate) enum NamedPolicy {
     /// The policy is valid, or none is named.
     Valid,
-    /// The tree of the policy has no entry yet.
+    /// The suffix of the policy has no entry yet.
     NoTree(String),
     /// The entry does not exist, or is not a policy.
     Unusable(String),
 }
 
-/// Returns the state of `name` as the policy of the settings, in a directory with these suffixes.
+/// Returns the state of the policy `name` of the settings, in a directory with these suffixes.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -196,7 +196,7 @@ pub(crate) fn named_policy(state: TreeState<'_>, name: &str, suffixes: &[String]
     })
 }
 
-/// Like [`named_policy`], in a directory without entries.
+/// Like [`named_policy`], for a directory without entries.
 ///
 /// # Errors
 /// The name is invalid.
@@ -247,7 +247,7 @@ fn read_policy(
     Ok(is_of_passwords.then_some(policy))
 }
 
-/// Returns the subtree in which a policy applies; it has to be a subentry.
+/// Returns the subtree in which a policy applies as a subentry.
 fn read_area(
     read: &Read,
     catalog: &Catalog,
@@ -284,7 +284,7 @@ fn read_area(
     Ok(Some(PolicyArea { base, minimum, maximum }))
 }
 
-/// Returns the values of an attribute that the entry row contains, as all small ones are.
+/// Returns the values of an attribute that are in the entry row, as all small ones are.
 fn small_values<'r>(
     catalog: &Catalog,
     row: &EntryRow<'r>,
@@ -332,7 +332,7 @@ fn attribute_row<'r>(catalog: &Catalog, row: &EntryRow<'r>, name: &str) -> Optio
     row.find(id)
 }
 
-/// Returns the policy of an entry's password and its recorded state; `None` if no policy applies.
+/// Returns the policy of an entry's password and the recorded state; `None` if no policy applies.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -429,7 +429,7 @@ fn read_account(
         TotpLastStep, TotpSecret,
     };
     let times = |attribute| recorded.values(attribute).filter_map(moment);
-    // Administrators set these times, and mean the beginning of the second.
+    // Administrators set these times. A time in whole seconds means the beginning of the second.
     let stated = |attribute| recorded.values(attribute).find_map(schema::generalized_micros);
     let failures: Vec<i64> = times(FailureTime).collect();
     let locked = recorded.values(LockedTime).next().and_then(|value| {
@@ -466,7 +466,7 @@ fn read_account(
     })
 }
 
-/// Returns the policy's keys that an entry lacks.
+/// Returns the keys that the policy requires and the entry lacks.
 fn missing_keys(
     state: TreeState<'_>,
     id: EntryId,
@@ -489,7 +489,7 @@ fn missing_keys(
         }
         Ok(())
     })?;
-    // `DIGEST-MD5$KEY$REALM$NAME`: one for each name.
+    // `DIGEST-MD5$KEY$REALM$NAME`: one key for each name.
     let has_digest_key = |name: &String| {
         let mut keys = recorded.values(ScramKeys).map(|key| key.splitn(4, |octet| *octet == b'$'));
         keys.any(|mut key| {
@@ -505,7 +505,7 @@ fn missing_keys(
     Ok(rules)
 }
 
-/// Returns the keys that a policy requires of passwords, for the names that `collect_names` examines.
+/// Returns the keys that a policy requires for a password. `collect_names` provides the names for DIGEST-MD5.
 pub(crate) fn key_rules(
     state: TreeState<'_>,
     policy: &PasswordPolicy,
@@ -526,7 +526,7 @@ pub(crate) fn key_rules(
     })
 }
 
-/// Returns the application passwords, no more than the policy allows.
+/// Returns the application passwords, up to the number that the policy allows.
 fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy) -> Vec<AppPassword> {
     let schema = &catalog.schema;
     let first = |name: &str, options: &str| {
@@ -545,8 +545,8 @@ fn app_passwords(catalog: &Catalog, row: &EntryRow<'_>, policy: &PasswordPolicy)
     named.take(usize::try_from(policy.app_passwords).unwrap_or(usize::MAX)).collect()
 }
 
-/// Returns the text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5: those that the server
-/// made, and imported ones for SCRAM.
+/// Returns the text forms of an entry's keys for SCRAM (RFC 5803), CRAM-MD5 and DIGEST-MD5. They are the keys that the
+/// server derived, and imported keys for SCRAM.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -561,7 +561,7 @@ pub(crate) fn sasl_keys(state: TreeState<'_>, id: EntryId) -> Result<Vec<String>
     Ok(keys)
 }
 
-/// Returns true if a value of authPassword is a key for SCRAM.
+/// Returns true if a value of authPassword is a SCRAM key.
 pub(crate) fn is_scram(value: &[u8]) -> bool {
     value.get(..6).is_some_and(|start| start.eq_ignore_ascii_case(b"SCRAM-"))
 }
@@ -582,8 +582,8 @@ pub(crate) fn former_passwords(state: TreeState<'_>, id: EntryId) -> Result<Vec<
     Ok(former)
 }
 
-/// Formats a value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`. The time is exact, because it
-/// orders the values.
+/// Formats a value of pwdHistory (draft section 5.3.5): `time#syntax#length#data`. The time is exact, because it orders
+/// the values.
 pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     const OCTET_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.40";
     let mut value = format!("{}#{OCTET_STRING}#{}#", time_text(time, true), stored.len()).into_bytes();
@@ -591,7 +591,7 @@ pub(crate) fn history_value(time: i64, stored: &[u8]) -> Vec<u8> {
     value
 }
 
-/// Returns the time in a value of pwdHistory at which the password was replaced.
+/// Returns the time of the password's replacement in a value of pwdHistory.
 pub(crate) fn time_in_history(value: &[u8]) -> Option<i64> {
     schema::generalized_micros(value.split(|byte| *byte == b'#').next()?)
 }

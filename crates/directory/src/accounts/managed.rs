@@ -1,8 +1,8 @@
-//! Accounts as administrators of passwords see them: responses of the Password Policy State extended operation
-//! (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ).
+//! Password Policy State extended operation (1.3.6.1.4.1.26027.1.6.1, compatible with OpenDJ), with which
+//! administrators query and set the state of passwords.
 //!
-//! Each operation concerns an attribute of a password's state. Under access rules, a requester that may read the
-//! attribute may query it, and one that may change it may set it. Without rules only the administrator may.
+//! Each operation of a request concerns an attribute of the password's state. Under access rules, a requester that may
+//! read the attribute may query it, and one that may change it may set it. Without rules only the administrator may.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::tree::{TreeState, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An account that the requester may know.
+/// An account that the requester may browse.
 pub(crate) struct ManagedAccount {
     /// The entry.
     pub(crate) id: EntryId,
@@ -40,7 +40,7 @@ impl ManagedAccount {
     /// Finds the account with this name.
     ///
     /// # Errors
-    /// It does not exist, or the requester may not know it.
+    /// The account does not exist, or the requester may not browse it.
     pub(crate) fn find(state: TreeState<'_>, requester: &Requester, user: &str) -> Result<ManagedAccount> {
         let effective = EffectiveRights::of(state, &requester.context())?;
         effective.check_manage_accounts()?;
@@ -60,7 +60,7 @@ impl ManagedAccount {
     /// Refuses operations that are unknown or not allowed.
     ///
     /// # Errors
-    /// unwillingToPerform; insufficientAccessRights.
+    /// unwillingToPerform or insufficientAccessRights.
     pub(crate) fn check(&self, state: TreeState<'_>, request: &StateRequest<'_>) -> Result<()> {
         for StateOperation { kind, values } in &request.operations {
             let Some((attribute, reported)) = subject(*kind) else {
@@ -80,7 +80,7 @@ impl ManagedAccount {
         Ok(())
     }
 
-    /// Returns the response's value: the queried state, and the state after changes.
+    /// Returns the response value: the queried state, and the state after the request's changes.
     ///
     /// # Errors
     /// The store failed.
@@ -110,7 +110,7 @@ impl ManagedAccount {
         Ok(encode_password_state(&self.dn, &operations))
     }
 
-    /// Returns the values for one kind of operation.
+    /// Returns the values that an operation of this kind reports.
     fn values(&self, state: TreeState<'_>, account: &Account, kind: u32, now: i64) -> Result<Vec<String>> {
         let policy = &account.policy;
         let time =
@@ -168,7 +168,7 @@ impl ManagedAccount {
         })
     }
 
-    /// Returns the name of the account's policy.
+    /// Returns the DN of the account's policy.
     fn policy_dn(&self, state: TreeState<'_>, account: &Account) -> Result<Option<String>> {
         let mut entries = state.catalog.policies.entries.iter();
         match entries.find(|entry| Arc::ptr_eq(&entry.policy, &account.policy)) {
@@ -195,7 +195,7 @@ impl ManagedAccount {
     }
 }
 
-/// Kinds in the response to a query for everything, with the attribute that each concerns.
+/// Kinds of operations in the response to a query for everything, with the attribute of each.
 const REPORTED: [(u32, &str); 34] = [
     (0, POLICY_SUBENTRY),
     (1, LOCKED_TIME),
@@ -229,13 +229,13 @@ const REPORTED: [(u32, &str); 34] = [
     (67, CHANGED_TIME),
     (70, LOCKED_TIME),
     (81, CHANGED_TIME),
-    // Kinds without recorded state have no values: time of warning, and required times of changes.
+    // Kinds whose state is not recorded have no values: the time of a warning, and required times of changes.
     (11, CHANGED_TIME),
     (35, CHANGED_TIME),
 ];
 
-/// Returns the attribute that an operation concerns, and the kind that reports what it set. The kind itself if it
-/// sets nothing.
+/// Returns the attribute that an operation of this kind concerns, and the kind that reports its state. That is `kind`
+/// itself if the operation sets nothing.
 fn subject(kind: u32) -> Option<(&'static str, u32)> {
     let reported = match kind {
         2 | 3 => 1,
@@ -248,14 +248,14 @@ fn subject(kind: u32) -> Option<(&'static str, u32)> {
         40 => 39,
         46 | 47 => 45,
         60 => 59,
-        // The secret is never returned; its existence reveals no more than a lock does.
+        // The secret itself is never returned. Its existence reveals no more than a lock does.
         76..=79 => return Some((TOTP_SECRET, 70)),
         other => other,
     };
     REPORTED.iter().find(|(known, _)| *known == reported).map(|(_, attribute)| (*attribute, reported))
 }
 
-/// Returns the conditions that prevent a bind, as UnboundID's SDK parses them.
+/// Returns the conditions that prevent a bind, in the format of UnboundID's SDK.
 fn errors(account: &Account, now: i64) -> Vec<String> {
     let known = [
         (account.is_disabled(), 1, "account-disabled", "an administrator has locked the account"),
@@ -291,7 +291,7 @@ fn errors(account: &Account, now: i64) -> Vec<String> {
     condition_texts(&known)
 }
 
-/// Returns the conditions that will prevent a bind.
+/// Returns the conditions that will prevent a bind later.
 fn warnings(account: &Account, now: i64) -> Vec<String> {
     let warns = account.verified(now).response.warning.is_some() && !account.is_expired(now);
     let known = [
