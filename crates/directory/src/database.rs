@@ -1,7 +1,7 @@
-//! Opens a data directory and changes it.
+//! Opening and changing a data directory.
 //!
-//! [`Directory::open`](crate::Directory::open) (`open.rs`) returns the directory and its one [`Writer`]
-//! (`writer.rs`), which changes it in [`WriteBatch`]es.
+//! [`Directory::open`](crate::Directory::open) (`open.rs`) returns the directory and its only [`Writer`] (`writer.rs`),
+//! which changes the directory in [`WriteBatch`]es.
 
 mod auto_members;
 mod copies;
@@ -20,5 +20,5 @@ pub use open::{OpenOptions, data_formats};
 pub use read_only::ReadOnlyDirectory;
 pub use writer::{WriteBatch, Writer};
 
-/// Number of this server in CSNs; the same on all nodes.
+/// Server number in CSNs, the same on all nodes.
 pub(crate) const SERVER_NUMBER: u16 = 0;

@@ -1,6 +1,6 @@
-//! Entries that join groups by rules of the settings, in the change that adds or modifies them.
+//! Memberships by the rules of the setting `auto_members`, added in the same batch as the change of the entry.
 //!
-//! The change and the memberships are records of one batch, of which all are kept or none. The server makes the
+//! The change and the memberships are records of one batch; either all of them are kept, or none. The server adds the
 //! memberships with its own rights, as the requester [`AUTO_MEMBERS`].
 
 use std::sync::Arc;
@@ -21,15 +21,15 @@ use crate::write::joins;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// An entry that may join groups.
+/// An entry that may have to join groups.
 pub(super) struct Joining {
     id: EntryId,
-    /// For each rule: whether it covered the entry before the change, or does not apply to this change.
+    /// One flag per rule: true if the rule covered the entry before the change, or does not apply to this change.
     is_settled: Vec<bool>,
 }
 
 impl WriteBatch<'_> {
-    /// Returns the entry that may join groups by a decided change; `None` if no rule applies.
+    /// Returns the entry of a decided change if it may have to join groups; `None` if no rule applies.
     #[inline]
     pub(super) fn joining(&self, record: Option<&Record>) -> Result<Option<Joining>> {
         match (self.state().catalog.auto_members.is_empty(), record) {
@@ -57,10 +57,10 @@ impl WriteBatch<'_> {
         Ok(is_settled.contains(&false).then_some(Joining { id, is_settled }))
     }
 
-    /// Makes the entry a member of the groups whose rules cover it by now. A rule without its group has no effect.
+    /// Adds the entry to the groups whose rules cover it now. A rule has no effect if its group does not exist.
     ///
     /// # Errors
-    /// A group cannot have the member: the whole change is refused.
+    /// A group cannot have the member. The whole change is refused then.
     pub(super) fn join(&mut self, joining: &Joining, stamp: &Stamp) -> Result<()> {
         let rules = Arc::clone(&self.state().catalog.auto_members);
         for (rule, is_settled) in rules.iter().zip(&joining.is_settled) {
@@ -77,10 +77,10 @@ impl WriteBatch<'_> {
             changes.push(ChangeOperation::Add, state.catalog.schema.type_by_id(rule.member).name(), [&dn]);
             let request = ModifyRequest { object: &rule.group.0, changes: changes.as_changes() };
             match self.add_member(&Request::Modify(request), stamp) {
-                // The entry was a member before.
+                // The entry was already a member.
                 Err(OperationError::Refused { code: ResultCode::ATTRIBUTE_OR_VALUE_EXISTS, .. }) => {}
                 Err(OperationError::Refused { code, .. }) if code != ResultCode::BUSY => {
-                    // The diagnostic text would describe a group that the client may not see.
+                    // The group's diagnostic text is left out: it would describe a group that the client may not see.
                     let text = format!(
                         "the entry cannot join the group of the rule {:?} of auto_members ({code}): an \
                          administrator has to change the rule or the group",
@@ -94,11 +94,11 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Makes existing entries members by a rule that was added or changed, a bounded number of them. Returns whether
-    /// any rule was pending.
+    /// Adds existing entries to the group of a rule that was added or changed, a bounded number of them. Returns true
+    /// if any rule was pending.
     ///
     /// # Errors
-    /// The batch has no room; the store failed.
+    /// The batch has no room for more records, or the store failed.
     pub(super) fn join_existing(&mut self, stamp: &Stamp) -> Result<bool> {
         let state = self.state();
         let mut pending = joins::pending(state)?;
@@ -171,7 +171,7 @@ mod tests {
         directory.add(&format!("cn={name},{SUFFIX}"), person).code
     }
 
-    /// Returns the names of the group's members other than the suffix entry.
+    /// Returns the names of the group's members except the suffix entry.
     fn members(directory: &mut TestDirectory) -> Vec<String> {
         let all = directory.read(GROUP).unwrap().texts("member");
         let name = |dn: &String| dn.strip_suffix(&format!(",{SUFFIX}")).map(str::to_owned);
@@ -197,7 +197,8 @@ mod tests {
         assert_eq!(members(&mut directory), ["cn=ann"]);
         ok(directory.modify(&bob, &[(Replace, "title", &["boss"])]));
         assert_eq!(members(&mut directory), ["cn=ann", "cn=bob"]);
-        // An entry that was removed stays so until it begins to match again; no entry leaves by the rule.
+        // A removed member joins again only after it has stopped matching and then matches again. The rule removes no
+        // member.
         ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&bob])]));
         ok(directory.modify(&bob, &[(Replace, "title", &["boss", "clerk"])]));
         assert_eq!(members(&mut directory), ["cn=ann"]);
@@ -215,7 +216,7 @@ mod tests {
             notes(directory.snapshot.state(), &settings).unwrap()
         };
         assert!(notes(&directory)[0].contains("ou=unit"), "{:?}", notes(&directory));
-        // A missing group has no effect.
+        // A rule without its group has no effect.
         assert_eq!(add(&mut directory, "ann", "boss"), ResultCode::SUCCESS);
         ok(directory.add(&unit, &[("objectClass", &["organizationalUnit"])]));
         assert!(notes(&directory).is_empty());
@@ -256,7 +257,7 @@ mod tests {
         assert_eq!(directory.read(GROUP).unwrap().texts("modifiersName"), [AUTO_MEMBERS]);
         assert!(joins::pending(directory.snapshot.state()).unwrap().is_empty());
 
-        // An entry that is removed later stays so, until the rule changes.
+        // A member that is removed later stays out until the rule changes.
         let p4 = format!("cn=p4,{SUFFIX}");
         ok(directory.modify(GROUP, &[(ldap::ChangeOperation::Delete, "member", &[&p4])]));
         set(&mut directory, &[&rule("a"), "x: into 'cn=none,dc=example,dc=com'"]);
@@ -265,7 +266,7 @@ mod tests {
         set(&mut directory, &[&rule("b")]);
         while directory.make_due_changes(0) {}
         assert_eq!(members(&mut directory).len(), 5);
-        // A rule that is removed before all have joined ends.
+        // A rule that is removed while entries still join has no further effect.
         ok(directory.modify(GROUP, &[(Replace, "member", &[SUFFIX])]));
         set(&mut directory, &[&rule("c")]);
         assert!(directory.make_due_changes(0));
@@ -275,7 +276,8 @@ mod tests {
         assert_eq!(check, Vec::<String>::new());
     }
 
-    /// Regression test: a referral in the place of a group refused adds, ended no rule, and prevented all due changes.
+    /// Regression test: a referral in the place of a group refused adds, completed no rule, and prevented all due
+    /// changes.
     #[test]
     fn a_rule_waits_while_its_group_is_a_referral() {
         let mut directory = directory(&[]);
@@ -293,7 +295,7 @@ mod tests {
         ok(directory.delete(&format!("cn=bob,{SUFFIX}")));
         while directory.make_due_changes(0) {}
         assert_eq!(members(&mut directory), ["cn=there", "cn=ann"]);
-        // The deleted entry is purged.
+        // The tombstone is purged.
         assert!(directory.make_due_changes(8_000));
         assert!(!directory.make_due_changes(8_000));
         let manages = RequestControls { manage_dsa_it: true, ..RequestControls::default() };

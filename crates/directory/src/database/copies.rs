@@ -1,4 +1,4 @@
-//! Copies of an entry in the response to a change: before and after it (RFC 4527).
+//! Pre-read and post-read controls (RFC 4527): copies of the entry in the response to a change.
 
 use ldap::{Control, ControlsBuf, Request, ResultCode};
 
@@ -13,7 +13,7 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Refuses a request for a copy if the change concerns no entry of the tree.
+/// Checks the request for a copy if the change concerns no entry of the tree.
 ///
 /// # Errors
 /// unavailableCriticalExtension, if the control is critical.
@@ -28,7 +28,7 @@ pub(super) fn check_none(controls: &RequestControls) -> Result<()> {
     ))
 }
 
-/// Returns the entry that a change concerns, which is decided but not applied yet.
+/// Returns the entry that a change concerns. The change is decided, but not applied yet.
 pub(super) fn subject(
     state: TreeState<'_>,
     request: &Request<'_>,
@@ -47,11 +47,11 @@ pub(super) fn subject(
     id.ok_or(OperationError::Defect("a change was decided for an entry that does not exist"))
 }
 
-/// Adds the copy from before the change, or from after it: `copy` says which control. Returns why there is no copy,
-/// if the control is not critical.
+/// Adds the pre-read or the post-read copy; the OID says which. If there is no copy and the control is not critical,
+/// returns the reason.
 ///
 /// # Errors
-/// There is no copy and the control is critical: the change must not be applied, or must be rolled back.
+/// There is no copy and the control is critical. The caller must not apply the change, or must roll it back.
 pub(super) fn put(
     state: TreeState<'_>,
     context: &RequestContext<'_>,

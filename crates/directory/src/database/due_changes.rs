@@ -1,4 +1,4 @@
-//! Changes that the writer makes by itself when they are due.
+//! Changes that the writer makes on its own when they are due.
 
 use ldap::{Request, ResultCode};
 
@@ -15,15 +15,14 @@ use crate::model::stamp::Stamp;
 use crate::write::{dynamic_entries, linking, undelete, value_ends};
 
 impl WriteBatch<'_> {
-    /// Makes changes that are due at the time of the stamp, a bounded number: removes values whose end has come,
-    /// deletes dynamic entries whose time has come, removes deleted entries that were kept for long enough, makes plain
-    /// values links, and lets entries join groups. Returns whether it made any. Otherwise like
-    /// [`execute`](WriteBatch::execute).
+    /// Makes changes that are due at the time of the stamp, up to a limit: removes values whose end time has passed,
+    /// deletes expired dynamic entries, purges expired tombstones, converts plain values to links, and lets entries
+    /// join groups. Returns true if it made any. Otherwise like [`execute`](WriteBatch::execute).
     ///
-    /// If the batch has no room for more records, those that were made stay, and the others remain due.
+    /// If the batch has no room for more records, the records made so far stay, and the other changes remain due.
     ///
     /// # Errors
-    /// The outcome. Nothing was made.
+    /// The outcome of the failure. No change was made.
     pub fn make_due_changes(&mut self, stamp: &Stamp) -> Result<bool, Outcome> {
         self.check_failure()?;
         let mut has_any = false;
@@ -36,7 +35,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Sets `has_any` as soon as the batch has a record.
+    /// Makes the due changes. Sets `has_any` as soon as the batch has a record.
     fn make_each_due(&mut self, stamp: &Stamp, has_any: &mut bool) -> Result<(), OperationError> {
         for _ in 0..EXPIRED_AT_ONCE_MAX {
             let Some(ended) = value_ends::ended(self.state(), stamp.now_micros)? else { break };
@@ -55,13 +54,13 @@ impl WriteBatch<'_> {
             self.record_with("", purge, Vec::new(), stamp)?;
             *has_any = true;
         }
-        // Members of a group may be among the values that become links. A membership and the progress of its rule are
-        // two records, of which both have room or none is made.
+        // Some values that become links may be members of a group. A membership and the progress of its rule are two
+        // records: either both have room or neither is made.
         *has_any |= self.link_existing(stamp)? || self.transaction(|batch| batch.join_existing(stamp))?;
         Ok(())
     }
 
-    /// Makes plain values of some entries links. Returns whether any entries were left to examine.
+    /// Converts plain values of some entries to links. Returns true if any entries were left to examine.
     fn link_existing(&mut self, stamp: &Stamp) -> Result<bool, OperationError> {
         if self.disk_full().is_some() {
             return Ok(false);
@@ -72,7 +71,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Returns the step that makes plain values of an entry links, before a request changes it.
+    /// Returns the step that converts the plain values of an entry to links before a request changes it.
     #[inline]
     pub(super) fn step_first(&self, request: &Request<'_>) -> Result<Option<LinkStep>, OperationError> {
         match linking::is_pending(self.state()) {
@@ -85,7 +84,7 @@ impl WriteBatch<'_> {
         self.record_with(LINKS, Change::Links(step), Vec::new(), stamp)
     }
 
-    /// Refuses definitions with `X-LINK` while some nodes of the cluster do not know it.
+    /// Refuses definitions with `X-LINK` while some nodes of the cluster do not support it.
     pub(super) fn check_links(&self, record: &SettingsRecord) -> Result<(), OperationError> {
         let Some(Ok(schema)) = record.schema.as_ref().filter(|_| !self.may_link).map(schema_of) else {
             return Ok(());

@@ -1,5 +1,5 @@
-//! Trees that are copies of other servers': clients are referred there, and the state of each copy is in a row of the
-//! same commit as the changes that lead to it.
+//! Trees that are copies of other servers' trees. Changes of clients are referred to the other server. The state of
+//! each copy is a row that is committed together with the changes that lead to it.
 
 use std::sync::Arc;
 
@@ -26,23 +26,24 @@ impl Directory {
     /// Returns the state of the copy of another server's tree at `base`, as [`WriteBatch::put_follow_state`] stored it.
     ///
     /// # Errors
-    /// The store failed, or `base` is no DN.
+    /// The store failed, or `base` is not a DN.
     pub fn follow_state(&self, base: &str) -> Result<Option<Vec<u8>>> {
         let states = self.store.view()?.get(META, META_FOLLOW)?.map(CopyStates::decode).unwrap_or_default();
         Ok(states.of(&key(&self.catalog.load().schema, base)?).map(<[u8]>::to_vec))
     }
 
-    /// Returns true if the tree at `base` was a copy of another server's and was promoted: see [`WriteBatch::promote`].
+    /// Returns true if the tree at `base` was a copy of another server's tree and has been promoted: see
+    /// [`WriteBatch::promote`].
     pub fn is_promoted(&self, base: &str) -> bool {
         is_in(&self.promoted.load(), &self.catalog.load().schema, base)
     }
 }
 
 impl WriteBatch<'_> {
-    /// Stores the state of the copy of another server's tree at `base`, opaque bytes to this crate.
+    /// Stores the state of the copy of another server's tree at `base`. The state is opaque to this crate.
     ///
     /// # Errors
-    /// The store failed, or `base` is no DN.
+    /// The store failed, or `base` is not a DN.
     pub fn put_follow_state(&mut self, base: &str, state: &[u8]) -> Result<()> {
         self.check_failure()?;
         let mut all = self.copy_states(META_FOLLOW)?;
@@ -55,16 +56,18 @@ impl WriteBatch<'_> {
         Ok(self.batch.get(META, row)?.map(CopyStates::decode).unwrap_or_default())
     }
 
-    /// Returns true if the tree at `base` is a copy of another server's, so that its changes may be repeated.
+    /// Returns true if the tree at `base` is a copy of another server's tree, so that changes of the other server may
+    /// be applied.
     pub fn is_copy(&self, base: &str) -> bool {
         self.settings.node.followed.iter().any(|tree| tree.base() == base)
     }
 
-    /// Ends all copies for good, or the one at `base`: from the commit on, clients may change the tree, and no change
-    /// of the other server is repeated. Returns the last states of the copies. A repetition has no effect.
+    /// Ends the copy at `base`, or all copies, for good. From the commit on, clients may change the tree, and changes
+    /// of the other server are not applied any more. Returns the last states of the copies. Promoting again has no
+    /// effect.
     ///
     /// # Errors
-    /// The requester is not the administrator, or the tree is no copy, or none yet; the store failed.
+    /// The requester is not the administrator; the tree is not a copy, or has not been copied yet; or the store failed.
     pub fn promote(&mut self, context: &RequestContext<'_>, base: Option<&str>) -> Result<Vec<Vec<u8>>> {
         self.check_room()?;
         if !matches!(context.requester, Requester::Administrator { .. }) {
@@ -104,8 +107,8 @@ impl WriteBatch<'_> {
         Ok(last)
     }
 
-    /// Refuses a change of a client in a tree that is a copy, with a referral to the other server, and one of a
-    /// superior that takes such a tree with it.
+    /// Refuses a client's change in a copied tree, with a referral to the other server. Also refuses a delete or rename
+    /// of a superior of such a tree.
     #[cold]
     #[inline(never)]
     pub(super) fn check_not_followed(&self, request: &Request<'_>) -> Result<()> {
@@ -138,7 +141,7 @@ impl WriteBatch<'_> {
         Ok(())
     }
 
-    /// Refuses a change that could be in a tree that is a copy.
+    /// Refuses a change that may concern any tree, if any tree is a copy.
     pub(super) fn check_follows_none(&self) -> Result<()> {
         if self.settings.node.followed.is_empty() { Ok(()) } else { Err(copied()) }
     }

@@ -30,14 +30,14 @@ use crate::tree::collective::read_collective;
 use crate::tree::dynamic_groups::read_dynamic_groups;
 use crate::write::apply::apply;
 
-/// Version of the row format. Data of another version is refused.
+/// Version of the row format. Data with another version is refused.
 const ROW_FORMAT_VERSION: u32 = 2;
 
 /// Options for opening a data directory.
 pub struct OpenOptions {
-    /// Directory-wide settings of a new directory. An existing one keeps its own.
+    /// Directory-wide settings of a new directory. An existing directory keeps its own.
     pub initial: DirectorySettings,
-    /// DNs of further naming contexts to serve.
+    /// DNs of naming contexts to add.
     pub suffixes: Vec<String>,
     /// Settings of this node.
     pub node: NodeSettings,
@@ -49,16 +49,16 @@ pub struct OpenOptions {
     pub store: store::Options,
     /// Time and random bits for initializing a new directory.
     pub stamp: Stamp,
-    /// Whether the caller follows the log that the directory comes from, if it is a node of a cluster or a replica.
-    /// Other callers can only read it. One that was promoted is opened without a change then: the caller asks first
-    /// whether it still writes.
+    /// Whether the caller follows the log from which the directory gets its changes, if it is a node of a cluster or a
+    /// replica. Other callers can only read such a directory. A promoted directory is opened unchanged with this
+    /// option, because the caller first checks whether it is still the writer.
     pub follows_log: bool,
-    /// Whether the directory becomes a replica, if it is none. There must be data.
+    /// Whether to make the directory a replica, if it is none. It must contain data.
     pub becomes_replica: bool,
 }
 
 impl Directory {
-    /// Opens the data directory `path`, and creates it if it does not exist.
+    /// Opens the data directory `path`. Creates it if it does not exist.
     ///
     /// # Errors
     /// See [`OpenError`]. Nothing has changed then, except that a new directory may have been created.
@@ -105,8 +105,8 @@ impl Directory {
     }
 }
 
-/// Returns the versions of the formats of a data directory: their names, the version that is written, and the oldest
-/// that is read.
+/// Returns the format versions of a data directory: the name of each, the version that is written, and the oldest that
+/// is read.
 pub fn data_formats() -> [(&'static str, u32, u32); 3] {
     let exact = |name, version| (name, version, version);
     [
@@ -116,7 +116,7 @@ pub fn data_formats() -> [(&'static str, u32, u32); 3] {
     ]
 }
 
-/// Returns true if the data directory is new. The versions of an existing one must be supported.
+/// Returns true if the data directory is new. Otherwise checks that its versions are supported.
 pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     let Some(bytes) = read.get(META, META_FORMAT)? else { return Ok(true) };
     let versions: [u8; 8] = bytes.try_into().map_err(|_| OpenError::damaged("format versions"))?;
@@ -132,7 +132,7 @@ pub(crate) fn check_versions(read: &Read) -> Result<bool, OpenError> {
     Ok(false)
 }
 
-/// Gives a directory the role of a replica, without a record: its log is that of its supplier.
+/// Gives a directory the role of a replica. This makes no record, because the log of a replica is that of its supplier.
 fn become_replica(writer: &mut store::Writer, is_new: bool) -> Result<(), OpenError> {
     let mut batch = writer.begin()?;
     if is_new || catalog::is_node(&batch)? {

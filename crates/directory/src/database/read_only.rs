@@ -1,7 +1,7 @@
 //! Read-only access to a data directory, while another process serves it or while it is not open.
 //!
-//! For commands that change nothing: export, backup and check. It writes nothing, makes no record and takes no lock
-//! that would stop a server. It reads the newest durable position, which stays the same until the reader is dropped.
+//! Export, backup and check use it. It writes nothing, makes no record and takes no lock that would stop a server. It
+//! reads the newest durable position, which stays the same until the reader is dropped.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::model::settings::{NodeSettings, Settings};
 use crate::tree::TreeState;
 use crate::tree::dynamic_groups::read_dynamic_groups;
 
-/// A data directory at one position, for reading.
+/// Read-only access to a data directory at one position.
 pub struct ReadOnlyDirectory {
     view: View,
     catalog: Catalog,
@@ -38,7 +38,7 @@ impl ReadOnlyDirectory {
             Err(store::OpenError::Map { name, .. }) if name == map_spec(META).name => {
                 return Err(OpenError::Empty);
             }
-            // Earlier builds had fewer maps. To open the store for writing adds them.
+            // Earlier builds had fewer maps. Opening the store for writing adds the missing ones.
             Err(store::OpenError::Map { .. }) => {
                 drop(Store::open(path, MAPS, &store::Options::default())?);
                 Store::open_read_only(path, MAPS)?
@@ -55,17 +55,17 @@ impl ReadOnlyDirectory {
         Ok(ReadOnlyDirectory { view, catalog, settings })
     }
 
-    /// Returns the rows, the catalogue, and the settings without those of a node.
+    /// Returns the rows, the catalog, and the settings without those of a node.
     pub fn state(&self) -> TreeState<'_> {
         TreeState::stored(&self.view, &self.catalog, &self.settings)
     }
 
-    /// Returns the rows alone.
+    /// Returns only the rows.
     pub(crate) fn into_view(self) -> View {
         self.view
     }
 
-    /// Returns the indexes by attribute type, in the order of their attributes' numbers.
+    /// Returns the indexes by attribute type, in the order of attribute numbers.
     pub fn indexes(&self) -> Vec<(String, IndexKinds)> {
         self.catalog.indexes()
     }
@@ -78,7 +78,7 @@ impl ReadOnlyDirectory {
         maintenance::progress(&self.view, &self.catalog)
     }
 
-    /// Returns the sizes of the indexes whose rows are complete, from a sample of the entries.
+    /// Estimates the sizes of the complete indexes from a sample of the entries.
     ///
     /// # Errors
     /// The directory cannot be read.

@@ -1,9 +1,9 @@
-//! Access for servers that replicate a directory without a shared log: reading the log, applying records of a
-//! supplier, the lineage of the data, and the role of this server.
+//! Access for servers that replicate a directory without a shared log: the log, the records of a supplier, the lineage
+//! of the data, and the role of this server.
 //!
-//! The lineage says which servers were allowed to write, and from which position on. It is opaque bytes to this crate.
-//! The role belongs to the data directory, not to the data: a copy of a directory has the role that its receiver sets.
-//! While the role forbids it, only a caller that follows a supplier may change the directory.
+//! The lineage says which servers were allowed to write, and from which position on. It is opaque to this crate. The
+//! role belongs to the data directory, not to the data: the receiver of a copied directory sets its role. Unless the
+//! role permits other changes, only a caller that follows a supplier may change the directory.
 
 use std::path::Path;
 
@@ -59,7 +59,7 @@ impl Snapshot {
         self.state().read.log_records(from)
     }
 
-    /// Returns the position of the oldest record that is still in the log, `None` if there is none.
+    /// Returns the position of the oldest record in the log; `None` if the log is empty.
     ///
     /// # Errors
     /// The store failed.
@@ -67,7 +67,7 @@ impl Snapshot {
         self.state().read.first_position()
     }
 
-    /// Returns the lineage of the data, empty before the first promotion.
+    /// Returns the lineage of the data; empty before the first promotion.
     ///
     /// # Errors
     /// The store failed.
@@ -77,7 +77,7 @@ impl Snapshot {
 }
 
 impl Snapshot {
-    /// Returns true if the directory is a node of a cluster or a replica, whose data is a copy of what a log has.
+    /// Returns true if the directory is a node of a cluster or a replica, so that its data comes from a log.
     ///
     /// # Errors
     /// The store failed.
@@ -99,11 +99,11 @@ impl Directory {
 
 impl Writer {
     /// Applies the records of the supplier from position `first` on in one commit, with the lineage after them if it
-    /// has changed. Records that are already applied are skipped. Returns the time of the last change, in microseconds
-    /// since 1970.
+    /// has changed. Skips records that are already applied. Returns the time of the last change, in microseconds since
+    /// 1970.
     ///
     /// # Errors
-    /// A record has a later version, or does not follow the last one: then nothing is applied. The store failed.
+    /// A record has a later version or does not follow the last one (nothing is applied then), or the store failed.
     pub fn apply_records<'r>(
         &mut self,
         first: Position,
@@ -137,8 +137,8 @@ impl Writer {
         Ok((snapshot.position()?, snapshot.lineage()?.to_vec()))
     }
 
-    /// Makes this directory the writer of the data: stores the lineage with its epoch, and the role. It was a replica
-    /// of `supplier`. Durable on return; the writer decides changes from then on.
+    /// Makes this directory the writer of the data: stores the role and the lineage with the writer's epoch. The
+    /// directory was a replica of `supplier`. Durable on return; this writer decides changes from then on.
     ///
     /// # Errors
     /// The store failed.
@@ -150,7 +150,7 @@ impl Writer {
         batch.commit()
     }
 
-    /// Gives this directory, which was the writer's, another role. Durable on return; it decides no changes any longer.
+    /// Gives this directory, which had the writer, another role. Durable on return; it decides no more changes.
     ///
     /// # Errors
     /// The store failed.

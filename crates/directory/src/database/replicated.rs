@@ -1,12 +1,12 @@
 //! Access for a node of a cluster, whose changes come from a log that all nodes share.
 //!
-//! The writer decides a batch as usual, and holds it open while its records go to the shared log
-//! ([`WriteBatch::records`]). It commits the batch when the log has accepted them, or drops it. The other nodes
-//! apply the same records with [`Writer::apply_group`]. A node's state of the shared log is stored in rows of the
-//! same commit; keys and values are opaque bytes to this crate.
+//! The writer decides a batch as usual, and keeps it open while its records are sent to the shared log
+//! ([`WriteBatch::records`]). It commits the batch when the log has accepted them, or drops it. The other nodes apply
+//! the same records with [`Writer::apply_group`]. Rows of the same commit store the node's state of the shared log;
+//! their keys and values are opaque to this crate.
 //!
-//! A data directory with such rows is a node. Only the follower of the log may change it, because nodes are equal
-//! only as long as they have applied the same records at the same positions.
+//! A data directory with such rows is a node. Only the follower of the log may change it, because nodes stay equal only
+//! if they apply the same records at the same positions.
 
 use std::path::Path;
 
@@ -23,10 +23,10 @@ use crate::model::record::{LastValue, Record};
 use crate::model::rows::{MAPS, META};
 use crate::snapshot::Directory;
 
-/// A row of the state of the shared log: its key, and its value, or `None` to delete it.
+/// A row of the state of the shared log: key and value. A `None` value deletes the row.
 pub type LogRow<'a> = (&'a [u8], Option<&'a [u8]>);
 
-/// A row of the state of the shared log, owned and present.
+/// An existing row of the state of the shared log, owned.
 pub type OwnedLogRow = (Vec<u8>, Vec<u8>);
 
 impl Directory {
@@ -51,10 +51,10 @@ impl Directory {
     }
 }
 
-/// Like [`Directory::log_rows`], for a data directory that may be served by another process. Never empty.
+/// Like [`Directory::log_rows`], for a data directory that another process may serve. Never empty.
 ///
 /// # Errors
-/// See [`OpenError`]; the directory is not a node.
+/// See [`OpenError`]; or the directory is not a node.
 pub fn log_rows_in(data: &Path) -> Result<Vec<OwnedLogRow>, OpenError> {
     let store = Store::open_read_only(data, MAPS)?;
     let view = store.view()?;
@@ -86,7 +86,7 @@ pub fn copy_plain(from: &Path, to: &Path, options: &store::Options) -> Result<()
 /// Like [`copy_node`], but replaces the data of `to`, which must not be open.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is not a node. The data of `to` is unchanged then.
+/// See [`OpenError`]; or `from` is not a node. The data of `to` is unchanged then.
 pub fn replace_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     copy(from, to, options, true)
 }
@@ -106,11 +106,11 @@ fn check_kind(view: &store::View, of_node: bool) -> Result<(), OpenError> {
     }
 }
 
-/// Moves the copy of a node's data that [`Directory::copy_to`] wrote into the new data directory `to`, on the same
-/// file system. The source folder no longer has it.
+/// Moves the copy of a node's data that [`Directory::copy_to`] wrote from the folder `from` into the new data directory
+/// `to`, on the same file system.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is not a node, or `to` contains data. `to` contains nothing new then.
+/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` contains nothing new then.
 pub fn take_copy(from: &Path, to: &Path) -> Result<(), OpenError> {
     check_kind(&Store::open_read_only(from, MAPS)?.view()?, true)?;
     if store::move_data_file(from, to, MAPS)? { Ok(()) } else { Err(OpenError::HasData) }
@@ -123,11 +123,11 @@ fn copy_view(view: &store::View, to: &Path, options: &store::Options) -> Result<
     Ok(())
 }
 
-/// Copies the data of a node, at its newest position, into the new data directory `to`. Another process may serve it
-/// meanwhile. The copy is a node at the same position of the log.
+/// Copies the data of a node, at its newest position, into the new data directory `to`. Another process may serve the
+/// data meanwhile. The copy is a node at the same position of the log.
 ///
 /// # Errors
-/// See [`OpenError`]; `from` is not a node, or `to` contains data. `to` contains nothing new then.
+/// See [`OpenError`]; or `from` is not a node, or `to` contains data. `to` contains nothing new then.
 pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(), OpenError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData);

@@ -1,4 +1,4 @@
-//! Tests of copies of the entry in responses to changes (RFC 4527).
+//! Tests of the pre-read and post-read controls (RFC 4527).
 
 use ldap::ChangeOperation::{Add, Delete, Replace};
 use ldap::{
@@ -31,14 +31,14 @@ fn sample() -> TestDirectory {
     directory
 }
 
-/// A response: the outcome, and the entry before and after.
+/// A response: the outcome, and the entry before and after the change.
 struct CopiesResponse {
     outcome: Outcome,
     before: Option<Entry>,
     after: Option<Entry>,
 }
 
-/// Controls that request both copies, of these attributes, if they fit the operation.
+/// Pre-read and post-read controls with these attributes, for the operations that allow them.
 struct CopiesRequest<'a> {
     before: Option<&'a [&'a str]>,
     after: Option<&'a [&'a str]>,
@@ -65,7 +65,7 @@ impl CopiesRequest<'_> {
         directory.snapshot.renew().unwrap();
         let entry = |oid| {
             let copy = copies.as_controls().find(oid)?;
-            // The response contains an entry without its message; `received` parses whole messages.
+            // The response contains an entry without a message around it; `received` parses whole messages.
             let mut message = Vec::new();
             let mut writer = ber::Writer::new(&mut message);
             let whole = writer.begin(ber::Tag::SEQUENCE);
@@ -107,18 +107,18 @@ fn copies_equal_what_a_search_returns_before_and_after_the_change() {
     assert_eq!(before, at_first);
     assert_eq!(after, directory.read(ADA));
     assert_ne!(before, after);
-    // A change without effect succeeds, with copies.
+    // A change without effect succeeds and returns copies.
     let (before, again) =
         with_changes(&[(Replace, "employeeNumber", &["8"])], |request| BOTH.copies(&mut directory, request));
     assert_eq!((&before, &again), (&after, &after));
-    // Only the requested attributes.
+    // The copies have only the requested attributes.
     let few = CopiesRequest { before: Some(&["employeeNumber"]), after: Some(&["1.1"]), is_critical: false };
     let (before, after) =
         with_changes(&[(Replace, "employeeNumber", &["9"])], |request| few.copies(&mut directory, request));
     let before = before.unwrap();
     assert_eq!((before.attributes.len(), before.texts("employeeNumber")), (1, vec!["8".to_owned()]));
     assert_eq!((after.as_ref().unwrap().attributes.len(), &*after.unwrap().dn), (0, ADA));
-    // A refused change has no copies.
+    // A refused change returns no copies.
     let refused = with_changes(&[(Replace, "employeeNumber", &["1"]), (Delete, "sn", &[])], |request| {
         BOTH.run(&mut directory, request)
     });
@@ -163,8 +163,7 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
         let names: Vec<_> = entry.attributes.keys().map(String::as_str).collect();
         assert_eq!(names, ["employeeNumber", "sn", "uid"]);
     }
-    // After this change the requester may not see the entry: there is no copy, and with a critical control no
-    // change.
+    // After this change the requester may not see the entry. There is no copy, and with a critical control no change.
     let hide = &[(Replace, "description", &["hidden"][..])];
     let refused = with_changes(hide, |request| BOTH.run(&mut directory, request));
     assert_eq!(refused.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS, "{:?}", refused.outcome);
@@ -184,8 +183,8 @@ fn copies_contain_what_access_rules_allow_at_their_time() {
     );
 }
 
-/// Bug: a copy after the change that was too large was left out, with success, even if the control was critical. Now
-/// the change is rolled back.
+/// Regression test: a post-read copy that was too large was left out, with success, even if the control was critical.
+/// The change must be rolled back.
 #[test]
 fn refuses_a_change_if_a_critical_copy_is_too_large() {
     let mut directory = sample();
@@ -220,7 +219,7 @@ fn refuses_a_change_if_a_critical_copy_is_too_large() {
     assert!(told.starts_with("done, without the copy of pre-read: "), "{told}");
 }
 
-/// Anything left over from a change that was rolled back would show in later operations of the batch.
+/// Anything left over from a change that was rolled back would appear in later operations of the batch.
 #[test]
 fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
     let (mut directory, mut other) = (sample(), sample());
@@ -233,7 +232,7 @@ fn a_change_that_is_rolled_back_leaves_no_trace_in_its_batch() {
         attributes.push("objectClass", ["inetOrgPerson"]);
         attributes.push("cn", ["New"]);
         attributes.push("sn", ["New"]);
-        // An attribute that no entry had: it is allocated a number.
+        // An attribute that no entry had before, so it is allocated a number.
         attributes.push("carLicense;x-new", [description]);
         with(&Request::Add(AddRequest {
             entry: &format!("uid={uid},ou=people,{SUFFIX}"),
