@@ -1,12 +1,12 @@
 //! Records of the log: validated effects, not requests.
 //!
-//! A record contains the new state of entries, in numbers that the log itself allocated, so that
+//! A record contains the new state of entries. It uses numbers that the log itself allocated, so that
 //! [`crate::write::apply`] needs no schema check and cannot be refused. Passwords appear only in stored form. Links
-//! appear as entry ids: a record names the same entry whatever was renamed since.
+//! appear as entry ids, so that renames do not change the entry that a record names.
 //!
 //! Encoding: version (1), kind (1), CSN text, requester's DN, attributes allocated, class sets allocated (as in
-//! `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints, texts have their length
-//! before them, lists their count. The store adds position and crc32c.
+//! `meta`), in version 2 the [`Origin`], then the fields of the kind. Numbers are varints. Texts follow their length,
+//! lists their count. The store adds position and crc32c.
 //!
 //! ```text
 //!  1 add            entry id, parent id, RDN, DN, class set, flags (1), attributes with their values
@@ -54,7 +54,7 @@ use crate::model::record_value::{put_value, take_value};
 use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 use crate::model::settings::SettingsRecord;
 
-/// Version of the encoding. Readers refuse versions that they do not know.
+/// Version of the encoding. Readers refuse unknown versions.
 pub const RECORD_VERSION: u8 = 1;
 
 /// Version of the encoding with an [`Origin`].
@@ -63,7 +63,7 @@ pub const RECORD_VERSION_WITH_ORIGIN: u8 = 2;
 /// A change and its requester.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Its change sequence number, in the order of the log.
+    /// Change sequence number. CSNs increase along the log.
     pub csn: Csn,
     /// DN of the requester; empty for anonymous, and for the server itself.
     pub requester: String,
@@ -91,30 +91,30 @@ pub enum Change {
     DeleteTree(DeleteTree),
     /// Renames or moves an entry, with everything below it.
     ModifyDn(ModifyDn),
-    /// A naming context (its entry is added separately).
+    /// Adds a naming context. Another record adds its entry.
     Suffix {
-        /// Its DN as rendered.
+        /// DN of the naming context, as rendered.
         dn: String,
     },
-    /// Changes directory-wide settings. From then on changes of entries maintain the rows of a new index; rows of
-    /// existing entries are built in slices; see [`crate::index::maintenance`].
+    /// Changes directory-wide settings. Later changes of entries maintain the rows of a new index. The rows of existing
+    /// entries are built in slices; see [`crate::index::maintenance`].
     Settings(SettingsRecord),
-    /// States the rules by which existing entries have yet to join their group.
+    /// Sets the rules of `auto_members` for which existing entries have still to be added to the group.
     Joins(Vec<PendingJoin>),
-    /// Makes plain values of entries links, because the definition of their type got `X-LINK`.
+    /// Converts plain values of entries to links, because the definition of their type got `X-LINK`.
     Links(LinkStep),
     /// Sets the administrator's password.
     Administrator {
-        /// In stored form.
+        /// The password in stored form.
         stored: Vec<u8>,
     },
-    /// Brings deleted entries back.
+    /// Restores deleted entries.
     Undelete(Undelete),
-    /// Removes the tombstones up to this one.
+    /// Removes the tombstones up to and including this one.
     Purge {
-        /// Position of the delete of the last one.
+        /// Position of the delete that the last tombstone belongs to.
         position: u64,
-        /// Entry of the last one.
+        /// Entry of the last tombstone.
         id: EntryId,
     },
 }
@@ -136,7 +136,7 @@ pub struct Add {
     pub flags: NodeFlags,
     /// All stored attributes, including operational ones.
     pub values: Vec<(AttrId, Vec<Value>)>,
-    /// Ends of values of link attributes: changes of the kind [`ValueChangeKind::Until`].
+    /// End times of values of link attributes: changes of the kind [`ValueChangeKind::Until`].
     pub ends: Vec<ValueChange>,
 }
 
@@ -151,7 +151,7 @@ pub struct Modify {
     pub class_set: ClassSetId,
     /// Flags after the change: alias, referral, subentry.
     pub flags: NodeFlags,
-    /// Changes, attribute by attribute.
+    /// Changes of values, attribute by attribute.
     pub changes: Vec<ValueChange>,
 }
 
@@ -160,27 +160,30 @@ pub struct Modify {
 pub struct Delete {
     /// The entry.
     pub id: EntryId,
-    /// DN before the deletion: links to the entry become this text.
+    /// DN before the deletion. Links to the entry become this text.
     pub dn: String,
-    /// Link attributes whose values are removed with the entry, according to the integrity setting at that time.
+    /// Link attributes whose values are removed with the entry, according to the setting `integrity_attributes` at that
+    /// time.
     pub vanishing: Vec<AttrId>,
-    /// Replacement of a removed value that is the last one of an attribute that the source's classes require.
+    /// Replacement of a removed value that was the last one of an attribute required by the object classes of its
+    /// entry.
     pub last: LastValue,
-    /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Never together with
+    /// Whether a [`Tombstone`](crate::model::tombstone::Tombstone) of the entry is kept. Always false with
     /// [`LastValue::DeletedDn`].
     pub is_kept: bool,
-    /// For clients that keep copies; `None` in records of earlier builds, and if too much would have to be noted. Never
-    /// together with [`LastValue::DeletedDn`].
+    /// Trace for clients that keep copies. `None` in records of earlier builds, with [`LastValue::DeletedDn`], and if
+    /// the trace would be too large.
     pub trace: Option<DeleteTrace>,
 }
 
-/// Replacement of the last value of a required link attribute whose target is deleted with integrity on.
+/// Replacement of the last value of a required link attribute, if the value's target is deleted and the attribute is
+/// one of `integrity_attributes`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastValue {
-    /// The DN of the deleted entry. Used by records of earlier builds, and while nodes of a cluster run one. A new
-    /// entry with that DN becomes the value's target.
+    /// The DN of the deleted entry. Records of earlier builds use it, and clusters while any node runs an earlier
+    /// build. A new entry with that DN becomes the value's target.
     DeletedDn,
-    /// The empty DN, which no entry ever has.
+    /// The empty DN, which no entry can have.
     EmptyDn,
 }
 
@@ -210,7 +213,7 @@ pub struct Below {
     pub id: EntryId,
     /// RDN before the deletion, as rendered.
     pub rdn: String,
-    /// Superior of the entry: 0 for the top entry, n for the nth entry below.
+    /// Superior of the entry: 0 for the top entry, n for the nth entry in [`DeleteTree::below`].
     pub superior: u32,
 }
 
@@ -234,13 +237,13 @@ impl DeleteTree {
 pub struct ModifyDn {
     /// The entry.
     pub id: EntryId,
-    /// DN before, for readers of the log.
+    /// DN before the change, for readers of the log.
     pub old_dn: String,
-    /// Superior afterwards.
+    /// Superior after the change.
     pub parent: EntryId,
-    /// RDN afterwards, as rendered.
+    /// RDN after the change, as rendered.
     pub rdn: String,
-    /// Values that change with the name: naming values, modifyTimestamp and the like.
+    /// Changes of values that come with the new name: naming values, modifyTimestamp and the like.
     pub changes: Vec<ValueChange>,
 }
 
@@ -249,13 +252,13 @@ pub struct ModifyDn {
 pub struct Undelete {
     /// Position of the delete.
     pub position: u64,
-    /// DN afterwards of the first entry.
+    /// DN of the first entry after its return.
     pub dn: String,
-    /// Superior afterwards of the first entry. The others return below their superiors.
+    /// Superior of the first entry after its return. The others return below their superiors.
     pub parent: EntryId,
     /// The entries, each after its superior.
     pub entries: Vec<EntryId>,
-    /// Values that change in each entry: modifyTimestamp and the like.
+    /// Changes of values in each entry: modifyTimestamp and the like.
     pub changes: Vec<ValueChange>,
 }
 
@@ -266,7 +269,7 @@ pub struct ValueChange {
     pub attribute: AttrId,
     /// Kind of the change.
     pub kind: ValueChangeKind,
-    /// The values. A removal contains only those removed. `Replace` with no values removes the attribute.
+    /// The values. A removal contains only values that the entry had. `Replace` without values removes the attribute.
     pub values: Vec<Value>,
 }
 
@@ -279,14 +282,14 @@ pub enum ValueChangeKind {
     Remove,
     /// Replaces all values.
     Replace,
-    /// Gives values of a link attribute this end, in seconds since 1970; 0 for none.
+    /// Gives values of a link attribute this end time, in seconds since 1970; 0 for no end.
     Until(u64),
 }
 
 impl Record {
     /// Returns the encoded record.
     pub fn encode(&self) -> Vec<u8> {
-        // Most records fit, and none needs to grow a few bytes at a time.
+        // Most records fit into this capacity without reallocation.
         let mut out = Vec::with_capacity(1_024);
         let has_origin = !self.origin.is_empty();
         let version = if has_origin { RECORD_VERSION_WITH_ORIGIN } else { RECORD_VERSION };
@@ -326,8 +329,8 @@ impl Record {
 }
 
 impl Change {
-    /// Sets the replacement of last values in a delete, whether tombstones are kept, and whether there is a trace. Does
-    /// nothing for other changes.
+    /// Sets the replacement of last values in a delete record. Drops its tombstones and its trace unless they are
+    /// permitted. Does nothing for other changes.
     pub(crate) fn set_form_of_delete(&mut self, value: LastValue, may_keep: bool, may_trace: bool) {
         match self {
             Change::Delete(Delete { last, is_kept, trace, .. })
@@ -342,7 +345,7 @@ impl Change {
         }
     }
 
-    /// Returns true if values get ends, which earlier builds cannot read.
+    /// Returns true if values get end times, which earlier builds cannot read.
     pub(crate) fn has_ends(&self) -> bool {
         let is_end = |change: &ValueChange| matches!(change.kind, ValueChangeKind::Until(_));
         match self {
@@ -485,7 +488,7 @@ impl Change {
                 changes: decoder.list(take_value_change)?,
             }),
             5 => Change::Suffix { dn: decoder.string()? },
-            // An index for equality and ordering, as the first versions of the program wrote it.
+            // An index for equality and ordering, from the first versions of the program.
             6 => index(AttrId(decoder.number()?), IndexKinds::EQUALITY.with(IndexKinds::ORDERING)),
             8 => index(AttrId(decoder.number()?), IndexKinds::from_bits(decoder.byte()?)?),
             9 => Change::Settings(SettingsRecord::decode(decoder)?),
@@ -495,7 +498,8 @@ impl Change {
     }
 }
 
-/// Appends the flags and the trace of a delete, if it has one. Otherwise the kind of the record says what is kept.
+/// Appends the flags and the trace of a delete, if it has a trace. Without one, the kind of the record says whether
+/// tombstones are kept.
 fn put_trace(out: &mut Vec<u8>, is_kept: bool, trace: Option<&DeleteTrace>) {
     if let Some(trace) = trace {
         out.push(u8::from(is_kept));
@@ -503,7 +507,7 @@ fn put_trace(out: &mut Vec<u8>, is_kept: bool, trace: Option<&DeleteTrace>) {
     }
 }
 
-/// Takes whether tombstones are kept, and the trace.
+/// Decodes whether tombstones are kept, and the trace.
 fn take_trace(decoder: &mut Decoder<'_>, kind: u8) -> Option<(bool, Option<DeleteTrace>)> {
     match kind {
         17 | 18 => match decoder.byte()? {
@@ -528,7 +532,7 @@ fn take_tree(decoder: &mut Decoder<'_>, kind: u8) -> Option<DeleteTree> {
         Some(Below { id: EntryId(d.varint()?), rdn: d.string()?, superior: d.number()? })
     };
     let below: Vec<Below> = decoder.list(below)?;
-    // Each entry is after its superior, and no tree is deeper than TREE_DEPTH_MAX.
+    // Each entry follows its superior, and no tree is deeper than TREE_DEPTH_MAX.
     let mut depths = vec![0];
     for Below { superior, .. } in &below {
         let depth = depths.get(*superior as usize)? + 1;
@@ -734,7 +738,8 @@ mod tests {
 
     #[test]
     fn decodes_index_records_of_the_first_versions_as_settings() {
-        // The record contains the index, first without kinds, for equality and ordering, then with kinds.
+        // The record contains the index: first in the form without kinds, which means equality and ordering, then with
+        // kinds.
         let both = IndexKinds::EQUALITY.with(IndexKinds::ORDERING);
         for (kind, tail, kinds) in [(6, &[7][..], both), (8, &[7, 8], IndexKinds::SUBSTRING)] {
             let record =
@@ -770,7 +775,7 @@ mod tests {
             ("o=x", TREE_DEPTH_MAX)
         );
         assert_eq!(Record::decode(&chain(TREE_DEPTH_MAX + 1).encode()), None);
-        // No entry before the other is its superior.
+        // The superior of the first entry does not precede it.
         let mut turned = chain(2);
         let Change::DeleteTree(tree) = &mut turned.change else { panic!("it is no tree") };
         tree.below.swap(0, 1);

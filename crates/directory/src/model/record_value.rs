@@ -6,9 +6,9 @@ use crate::model::rows::EntryId;
 /// A value of an attribute in a record.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
-    /// Bytes as given. In a link attribute: a name that names no entry, or one with a UID part.
+    /// Bytes as given by the client. In a link attribute: a name without an entry, or a name with a UID part.
     Bytes(Vec<u8>),
-    /// The entry that a link attribute's value names.
+    /// The entry that the value of a link attribute names.
     Link(EntryId),
 }
 

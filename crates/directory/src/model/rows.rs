@@ -1,9 +1,9 @@
-//! Rows of the directory in the store: ids, maps, keys and the two smallest row formats.
+//! Rows of the directory in the store: ids, maps, keys, and the row formats of `nodes` and `names`.
 //!
-//! Each map below has its key and its value, with sizes in bytes. Ids have 8 bytes, numbers of attributes and class
-//! sets 4. Integers in keys and fixed fields are big-endian, so that they sort numerically. A normal name or value too
-//! long for a key keeps its head, and a hash replaces the rest ([`shorten`]): equality still works, and the entry
-//! itself decides what matches.
+//! Each map below states its key and its value, with sizes in bytes. Ids have 8 bytes, numbers of attributes and class
+//! sets 4. Integers in keys and fixed fields are big-endian, so that they sort numerically. If a normal name or value
+//! is too long for a key, the key contains its head and a hash of the whole ([`shorten`]). Equality still works, and
+//! callers check the entry itself.
 
 use sha2::{Digest, Sha256};
 use store::{MapId, MapKind, MapSpec};
@@ -15,33 +15,34 @@ use crate::model::limits::{INDEX_KEY_MAX, KEY_HASH_SIZE, NAME_KEY_MAX};
 pub struct EntryId(pub u64);
 
 impl EntryId {
-    /// The empty DN: the parent of every suffix entry, not an entry itself.
+    /// The empty DN. It is the parent of every suffix entry, but not an entry itself.
     pub const ROOT: EntryId = EntryId(0);
 }
 
-/// Number of an attribute type with its options, in the order of first use. The log depends on it.
+/// Number of an attribute description: a type with its options. Numbers are allocated at the first use and appear in
+/// the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct AttrId(pub u32);
 
 impl AttrId {
-    /// Returns the number that follows `count` others.
+    /// Returns the number allocated after `count` others.
     pub(crate) fn after(count: usize) -> AttrId {
         AttrId(number(count))
     }
 }
 
-/// Number of a set of object classes that some entry has or had, in the order of first use.
+/// Number of a set of object classes that some entry has or had. Numbers are allocated at the first use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ClassSetId(pub u32);
 
 impl ClassSetId {
-    /// Returns the number that follows `count` others.
+    /// Returns the number allocated after `count` others.
     pub(crate) fn after(count: usize) -> ClassSetId {
         ClassSetId(number(count))
     }
 }
 
-/// Converts a count to a number. Each number has an entry in memory, so there are always fewer than 2^32.
+/// Converts a count to a number. The catalog keeps each number in memory, so there are always fewer than 2^32.
 fn number(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
@@ -77,14 +78,15 @@ pub(crate) fn map_number(map: MapId) -> u8 {
     map.index() as u8
 }
 
-/// Catalogue, versions, positions: see the `META_` keys of [`crate::catalog`].
+/// Catalog, versions, positions: see the `META_` keys of [`crate::catalog`].
 pub const META: MapId = MapId::new(0);
 /// Entry id -> [`NodeRow`]. A suffix entry has the parent 0, and all RDNs of its suffix.
 pub const NODES: MapId = MapId::new(1);
 /// Entry id -> attributes: see [`crate::model::entry`].
 pub const ENTRIES: MapId = MapId::new(2);
-/// Entry id, attribute, value key -> value: a value over 1,024 bytes (key: the first 16 bytes of its SHA-256), a value
-/// of an attribute with more than 64 values, or a link value that names no entry (key: the normal value).
+/// Entry id, attribute, value key -> value. It contains values over 1,024 bytes (key: the first 16 bytes of the
+/// SHA-256), values of an attribute with more than 64 values, and link values that name no entry (key of both: the
+/// normal value).
 pub const VALUES: MapId = MapId::new(3);
 /// Parent id, normal RDN -> entry id, [`NodeFlags`] (1).
 pub const NAMES: MapId = MapId::new(4);
@@ -92,27 +94,27 @@ pub const NAMES: MapId = MapId::new(4);
 pub const LINKS: MapId = MapId::new(5);
 /// Target id, attribute -> source ids (an id set).
 pub const LINKED: MapId = MapId::new(6);
-/// Attribute, normal DN, root first, that names no entry -> source ids (an id set).
+/// Attribute, normal DN without an entry (root first) -> source ids (an id set).
 pub const DANGLING: MapId = MapId::new(7);
 /// Attribute without options, normal value -> entry ids (an id set).
 pub const INDEX: MapId = MapId::new(8);
 /// Class set -> entry ids (an id set).
 pub const CLASSES: MapId = MapId::new(9);
 /// Attribute without options, then `p` for presence, `s` and a gram (three bytes of the normal value with `fe` before
-/// and `ff` after it), or `a` and the code of a word -> entry ids (an id set). `s` or `a` alone: entries with a value
-/// too long for pieces. See [`crate::index::keys`].
+/// and `ff` after it), or `a` and the sound code of a word -> entry ids (an id set). `s` or `a` alone lists entries
+/// with a value too long for grams or sounds. See [`crate::index::keys`].
 pub const PIECES: MapId = MapId::new(10);
-/// Deleted entries that are kept: see [`crate::model::tombstone`].
+/// Tombstones: see [`crate::model::tombstone`].
 pub const DELETED: MapId = MapId::new(11);
-/// Number of a sort order (4) as the prefix of a ranked set: see [`store::RankedKeys`]. A member is, for each
-/// attribute, 1, the normal form of its least value with `ff` after each zero octet, and two zero octets, or 2 without
-/// a value; of all this the first 480 octets, and then the entry id.
+/// Number of a sort order (4) as the prefix of a ranked set: see [`store::RankedKeys`]. A member has a part for each
+/// attribute of the order: 1, the normal form of the least value with `ff` after each zero octet, and two zero octets;
+/// or 2 if the entry has no value. Only the first 480 octets of all parts are stored. The entry id follows.
 pub const ORDERS: MapId = MapId::new(12);
-/// Source id, attribute, then 1 and the target id, or 2 and the normal value of a name without an entry -> end of the
-/// value, in seconds since 1970 (8): see [`crate::model::value_end`].
+/// Source id, attribute, then 1 and the target id, or 2 and the normal value of a name without an entry -> end time of
+/// the value, in seconds since 1970 (8): see [`crate::model::value_end`].
 pub const ENDS: MapId = MapId::new(13);
-/// The same ends by time (`t`, end, key of `ends`), and of links by target (`l`, target id, attribute, source id) ->
-/// the end: see [`crate::model::value_end`].
+/// The same end times, found by time (key: `t`, end time, key of `ends`), or for links by target (key: `l`, target id,
+/// attribute, source id) -> the end time: see [`crate::model::value_end`].
 pub const DUE: MapId = MapId::new(14);
 
 /// Flags of an entry that name resolution and search treat specially.
@@ -143,7 +145,7 @@ impl NodeFlags {
     }
 }
 
-/// Row of `nodes`: everything that scope checks, names and class filters need of an entry.
+/// Row of `nodes`: the data of an entry that scope checks, names and class filters need.
 ///
 /// Encoding: parent id (8, big-endian), class set (4, big-endian), flags (1), RDN text (the rest, UTF-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -154,8 +156,8 @@ pub struct NodeRow<'a> {
     pub class_set: ClassSetId,
     /// Alias, referral, subentry.
     pub flags: NodeFlags,
-    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Octets, because most readers only
-    /// copy or compare them.
+    /// RDN as rendered in DNs, UTF-8; all RDNs of the suffix for a suffix entry. Stored as octets, because most readers
+    /// only copy or compare them.
     pub rdn: &'a [u8],
 }
 
@@ -204,17 +206,17 @@ pub fn decode_name_row(bytes: &[u8]) -> Option<(EntryId, NodeFlags)> {
     Some((EntryId(u64::from_be_bytes(*id)), NodeFlags(*flags)))
 }
 
-/// Returns the key in `nodes` and `entries`.
+/// Returns the key of an entry in `nodes` and `entries`.
 pub fn id_key(id: EntryId) -> [u8; 8] {
     id.0.to_be_bytes()
 }
 
-/// Returns the key in `classes`.
+/// Returns the key of a class set in `classes`.
 pub fn class_key(class_set: ClassSetId) -> [u8; 4] {
     class_set.0.to_be_bytes()
 }
 
-/// Returns the key in `links` (of a source) and `linked` (of a target).
+/// Returns the key in `links` (with the source's id) or `linked` (with the target's id).
 pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     let mut key = [0; 12];
     key[..8].copy_from_slice(&id.0.to_be_bytes());
@@ -222,14 +224,14 @@ pub fn link_key(id: EntryId, attribute: AttrId) -> [u8; 12] {
     key
 }
 
-/// Splits a key of `links`, `linked` or `values` into the entry and the attribute that it begins with.
+/// Splits the entry and the attribute off a key of `links`, `linked` or `values`.
 pub(crate) fn split_link_key(key: &[u8]) -> Option<(EntryId, AttrId)> {
     let (id, attribute) = key.get(..12)?.split_at_checked(8)?;
     let id = u64::from_be_bytes(id.try_into().ok()?);
     Some((EntryId(id), AttrId(u32::from_be_bytes(attribute.try_into().ok()?))))
 }
 
-/// Returns the key in `names`.
+/// Returns the key of an RDN in `names`.
 pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(8 + normal_rdn.len().min(NAME_KEY_MAX));
     key.extend_from_slice(&parent.0.to_be_bytes());
@@ -237,28 +239,28 @@ pub fn name_key(parent: EntryId, normal_rdn: &[u8]) -> Vec<u8> {
     key
 }
 
-/// Returns the key in `values`.
+/// Returns the key of a value in `values`.
 pub fn value_key(id: EntryId, attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = link_key(id, attribute).to_vec();
     shorten(normal_value, NAME_KEY_MAX, &mut key);
     key
 }
 
-/// Returns the key in `dangling`.
+/// Returns the key of a DN in `dangling`.
 pub fn dangling_key(attribute: AttrId, normal_dn: &[u8]) -> Vec<u8> {
     let mut key = attribute.0.to_be_bytes().to_vec();
     shorten(normal_dn, NAME_KEY_MAX, &mut key);
     key
 }
 
-/// Returns the key in `index`; `attribute` is the type's own number, without options.
+/// Returns the key of a value in `index`. `attribute` is the number of the type without options.
 pub fn index_key(attribute: AttrId, normal_value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(4 + normal_value.len().min(INDEX_KEY_MAX));
     put_index_key(attribute, normal_value, &mut key);
     key
 }
 
-/// Passes the key in `index` to `show`; a short key is built on the stack.
+/// Calls `show` with the key of a value in `index`. A short key is built on the stack.
 pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: impl FnOnce(&[u8]) -> T) -> T {
     let mut key = [0; 64];
     match key.get_mut(..4 + normal_value.len()) {
@@ -272,13 +274,13 @@ pub(crate) fn with_index_key<T>(attribute: AttrId, normal_value: &[u8], show: im
     }
 }
 
-/// Appends the key in `index`.
+/// Appends the key of a value in `index`.
 pub(crate) fn put_index_key(attribute: AttrId, normal_value: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&attribute.0.to_be_bytes());
     shorten(normal_value, INDEX_KEY_MAX, out);
 }
 
-/// Returns the key of the counter of entries one level below `id`.
+/// Returns the key of the counter of the entries one level below `id`.
 pub fn children_counter(id: EntryId) -> [u8; 9] {
     counter(b'c', id)
 }
@@ -291,7 +293,8 @@ pub fn subtree_counter(id: EntryId) -> [u8; 9] {
 /// First byte of the keys of [`value_counter`].
 pub(crate) const COUNTER_VALUES: u8 = b'v';
 
-/// Returns the key of the counter of an attribute's values, if it is a link attribute or has one row per value.
+/// Returns the key of the counter of an attribute's values. Only link attributes and attributes with one row per value
+/// have a counter.
 pub fn value_counter(id: EntryId, attribute: AttrId) -> [u8; 13] {
     let mut key = [COUNTER_VALUES; 13];
     key[1..].copy_from_slice(&link_key(id, attribute));
@@ -304,9 +307,9 @@ fn counter(kind: u8, id: EntryId) -> [u8; 9] {
     key
 }
 
-/// Appends `normal` to `out`: whole, or its head and a hash of all of it if it is longer than `max` bytes.
+/// Appends `normal` to `out`. If it is longer than `max` bytes, appends its head and a hash of the whole.
 ///
-/// Keys that differ in the head keep their order; callers that scan a range check the entries themselves.
+/// Keys with different heads keep their order; callers that scan a range check the entries themselves.
 pub fn shorten(normal: &[u8], max: usize, out: &mut Vec<u8>) {
     if normal.len() <= max {
         out.extend_from_slice(normal);

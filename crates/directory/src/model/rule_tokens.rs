@@ -1,4 +1,4 @@
-//! Tokens of access rules, expectations and rules for values.
+//! Tokens of access rules, expectations and value rules.
 
 /// A token after the name of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub(crate) enum Token<'t> {
 /// Maximum length of a rule's name, in octets.
 const NAME_MAX: usize = 100;
 
-/// Splits the text of a rule into its name and the rest. `example` is a correct rule.
+/// Splits the text of a rule into its name and the rest. Errors quote `example`, a correct rule.
 ///
 /// # Errors
-/// There is no name.
+/// The text has no name.
 pub(crate) fn named<'t>(text: &'t str, example: &str) -> Result<(&'t str, &'t str), String> {
     let Some((name, rest)) = text.split_once(':') else {
         return Err(format!("a rule begins with its name and a colon, such as {example:?}"));
@@ -54,7 +54,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(tokens)
 }
 
-/// Parser that consumes tokens one after another.
+/// Parser that consumes tokens from left to right.
 pub(crate) struct Parser<'p, 't> {
     pub(crate) tokens: &'p [Token<'t>],
 }
@@ -84,7 +84,10 @@ impl<'t> Parser<'_, 't> {
         matches!(self.tokens.first(), Some(Token::Word(_)))
     }
 
-    /// Consumes a word that must be next.
+    /// Consumes this word.
+    ///
+    /// # Errors
+    /// The next token is not this word.
     pub(crate) fn expect(&mut self, word: &str) -> Result<(), String> {
         match self.takes(word) {
             true => Ok(()),
@@ -128,7 +131,8 @@ impl<'t> Parser<'_, 't> {
         Ok(all)
     }
 
-    /// Parses the entries that a rule covers, to the end of the rule: `[in 'DN'] [matching 'FILTER']`.
+    /// Parses the description of the entries that a rule covers, up to the end of the rule: `[in 'DN'] [matching
+    /// 'FILTER']`.
     pub(crate) fn covered_entries(&mut self) -> Result<CoveredEntriesText, String> {
         let mut covered = CoveredEntriesText::default();
         if self.takes("in") {
@@ -144,10 +148,10 @@ impl<'t> Parser<'_, 't> {
     }
 }
 
-/// The entries that a rule covers, as written.
+/// Description of the entries that a rule covers, as written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredEntriesText {
-    /// DN of an entry; the rule covers it and all entries below.
+    /// DN of the entry at the top of the covered tree; `None` for all trees.
     pub(crate) base: Option<String>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<String>,

@@ -1,24 +1,24 @@
-//! Rules for the keys made of a clear password, which let its user bind by SASL proofs.
+//! Keys derived from a clear password, with which its user can bind by challenge-response mechanisms of SASL.
 
 use std::ops::ControlFlow;
 
 use super::limits::{DIGEST_NAME_SIZE_MAX, DIGEST_NAMES_MAX};
 
-/// Keys to make of a clear password.
+/// Keys to derive from a clear password.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SaslKeyRules {
     /// Mechanisms that need a key.
     pub mechanisms: Vec<String>,
-    /// Iterations of SCRAM keys.
+    /// Iteration count of SCRAM keys.
     pub iterations: u32,
-    /// Names that get a key for DIGEST-MD5 each, as the client spells them; none without a realm.
+    /// Names that each get a key for DIGEST-MD5, in the spelling of the client; empty without a realm.
     pub names: Vec<String>,
-    /// Realm of the keys for DIGEST-MD5; empty if that is not among the mechanisms.
+    /// Realm of the keys for DIGEST-MD5; empty if DIGEST-MD5 is not among the mechanisms.
     pub realm: String,
 }
 
-/// Collects the names of a user that get keys for DIGEST-MD5. A key takes about 300 octets in a row, so names are
-/// few, and only as many values are examined.
+/// Collects the names of a user that get keys for DIGEST-MD5. A key takes about 300 octets in a row, so only a few
+/// values are examined, and each gives at most one name.
 #[derive(Debug, Default)]
 pub(crate) struct DigestNames {
     names: Vec<String>,
@@ -26,7 +26,7 @@ pub(crate) struct DigestNames {
 }
 
 impl DigestNames {
-    /// Examines a value of an attribute by which users are found.
+    /// Examines a value of an identity attribute.
     pub(crate) fn look_at(&mut self, value: &[u8]) -> ControlFlow<()> {
         if self.looked_at == DIGEST_NAMES_MAX {
             return ControlFlow::Break(());

@@ -1,30 +1,31 @@
-//! Names of the SASL mechanisms that settings may list.
+//! Names of the SASL mechanisms.
 
-/// Name and password in clear (RFC 4616).
+/// Name and clear password (RFC 4616).
 pub const PLAIN: &str = "PLAIN";
 
-/// Token of an issuer that the server trusts (RFC 7628).
+/// Token of a trusted issuer (RFC 7628).
 pub const OAUTHBEARER: &str = "OAUTHBEARER";
 
 /// Kerberos ticket (RFC 4752).
 pub const GSSAPI: &str = "GSSAPI";
 
-/// Kerberos ticket, negotiated (RFC 4178).
+/// Kerberos ticket, with negotiation (RFC 4178).
 pub const GSS_SPNEGO: &str = "GSS-SPNEGO";
 
-/// Proof of the password by an old hash, for old clients (RFC 2195).
+/// Proof of the password with MD5, for old clients (RFC 2195).
 pub const CRAM_MD5: &str = "CRAM-MD5";
 
-/// Like CRAM-MD5, with a realm and a proof by the server (RFC 2831).
+/// Like CRAM-MD5, with a realm, and with a proof by the server (RFC 2831).
 pub const DIGEST_MD5: &str = "DIGEST-MD5";
 
-/// Anonymous, with a trace for the log (RFC 4505).
+/// Anonymous, with trace information for the log (RFC 4505).
 pub const ANONYMOUS: &str = "ANONYMOUS";
 
-/// Token that the server sent to the mail address of an account. Only the console binds by it, and no list has it.
+/// Token that the server sent to the mail address of an account. Only the console binds with it, and settings cannot
+/// list it.
 pub const MAIL_TOKEN: &str = "PANDO-MAIL-TOKEN";
 
-/// All mechanisms, the strongest first, because clients choose in this order.
+/// All mechanisms, strongest first, because clients choose in this order.
 pub(crate) const MECHANISMS: [&str; 14] = [
     "EXTERNAL",
     GSSAPI,

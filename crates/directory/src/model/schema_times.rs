@@ -2,16 +2,16 @@
 //! subentry.
 //!
 //! Clients cache the schema and read it again when modifyTimestamp has changed (RFC 4512 section 4.2). It therefore
-//! changes exactly when the published definitions do. There are two causes: a settings record, whose CSN gives the
-//! time; or a program that ships other definitions than the one that had the data open before, which a digest in
-//! `meta` reveals. The time survives a restart, and a later change has a later time even within the same second.
+//! changes exactly when the published definitions change. There are two causes. A settings record may change them; its
+//! CSN is the time. Or a new program ships other definitions than the previous one; a digest in `meta` shows that. The
+//! time survives a restart. Each change has a later time, even within the same second.
 
 use schema::Schema;
 use sha2::{Digest, Sha256};
 
 use crate::model::csn::generalized_time;
 
-/// First octet of the row.
+/// First byte of the row.
 const ROW_VERSION: u8 = 1;
 
 const MICROS_PER_SECOND: u64 = 1_000_000;
@@ -19,7 +19,7 @@ const MICROS_PER_SECOND: u64 = 1_000_000;
 /// Times of the schema, and a digest of its definitions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SchemaTimes {
-    /// Unix time at which the directory was created, or first opened by a program that keeps these times.
+    /// Unix time at which the directory was created, or first opened by a program that stores these times.
     created_seconds: u64,
     /// Unix time of the last change.
     modified_seconds: u64,
@@ -28,7 +28,7 @@ pub(crate) struct SchemaTimes {
 }
 
 impl SchemaTimes {
-    /// Returns the times after `schema` comes into force: `known` if its definitions have the digest of `known`.
+    /// Returns the times after `schema` takes effect: `known`, if its digest is that of the definitions in `schema`.
     pub(crate) fn with(known: Option<&SchemaTimes>, schema: &Schema, now_micros: u64) -> SchemaTimes {
         let (digest, now_seconds) = (digest_of(schema), now_micros / MICROS_PER_SECOND);
         match known {
@@ -121,8 +121,8 @@ mod tests {
         });
     }
 
-    /// Bug: the subschema subentry had neither timestamp, so clients could not determine whether their copy was
-    /// current (RFC 4512 section 4.2).
+    /// Regression test: the subschema subentry had neither timestamp, so clients could not determine whether their copy
+    /// was current (RFC 4512 section 4.2).
     #[test]
     fn modify_timestamp_changes_exactly_when_the_schema_does() {
         const ONE: &str =
@@ -132,12 +132,12 @@ mod tests {
         let mut directory = TestDirectory::with_suffix_entry();
         let (created, first) = times(&mut directory);
         assert_eq!(created, first);
-        // Other settings, entries, and a restart change nothing.
+        // Changes of other settings, changes of entries, and a restart do not change the times.
         directory.change_settings(|settings| settings.general.size_limit += 1);
         directory.add("cn=x,dc=example,dc=com", &[("objectClass", &["device"])]);
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), first.clone()));
-        // Each change of the schema counts, also two of them in one second.
+        // Every change of the schema has its own time, even if two happen in one second.
         define(&mut directory, ONE);
         let (same, second) = times(&mut directory);
         define(&mut directory, &format!("{ONE}{TWO}"));
@@ -145,7 +145,7 @@ mod tests {
         assert!(same == created && first < second && second < third, "{created} {first} {second} {third}");
         directory = directory.reopen();
         assert_eq!(times(&mut directory), (created.clone(), third.clone()));
-        // A text with the same definitions is no change; removing a definition is one.
+        // A text with the same definitions is no change. Removing a definition is one.
         define(&mut directory, &format!("# a comment\n{ONE}{TWO}"));
         assert_eq!(times(&mut directory).1, third);
         define(&mut directory, ONE);

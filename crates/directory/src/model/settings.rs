@@ -1,4 +1,4 @@
-//! Values of settings, as records and rows store them and operations read them.
+//! Values of settings, for records, rows and operations.
 
 mod general;
 mod problem;
@@ -17,18 +17,18 @@ use crate::model::name_mapping::NameMapping;
 pub struct NodeSettings {
     /// DN of the administrator; it needs no entry.
     pub admin_dn: String,
-    /// The administrator's password in stored form; `None` for the one in the data directory.
+    /// The administrator's password in stored form. `None` to use the one in the data directory.
     pub admin_password: Option<Vec<u8>>,
-    /// Whether anonymous clients of this node may read the tree, whatever the directory's settings say.
+    /// Whether anonymous clients of this node may read the tree, regardless of the directory's settings.
     pub anonymous_read: bool,
-    /// The trees that are copies of other servers'.
+    /// Trees that are copies of other servers' trees.
     pub followed: Vec<FollowedTree>,
 }
 
-/// A tree that is a copy of another server's: clients cannot change it here.
+/// A tree that is a copy of another server's tree. Clients cannot change it here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FollowedTree {
-    /// Names there, and names here.
+    /// Mapping of the other server's names to local names.
     pub mapping: NameMapping,
     /// URL of the other server, for referrals; `None` if clients cannot reach it.
     pub referral: Option<String>,
@@ -46,7 +46,7 @@ impl Default for NodeSettings {
 }
 
 impl FollowedTree {
-    /// Returns the DN of its top entry.
+    /// Returns the local DN of the top entry.
     pub fn base(&self) -> &str {
         &self.mapping.bases.1
     }
@@ -62,7 +62,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Combines the settings of a node and of the directory. The directory's administrator takes precedence.
+    /// Combines the settings of a node and of the directory. If both name an administrator, the directory's one is
+    /// used.
     pub fn of(node: &NodeSettings, general: &GeneralSettings) -> Settings {
         let mut node = node.clone();
         if !general.administrator.is_empty() {
@@ -76,7 +77,7 @@ impl Settings {
         !self.general.access_rules.is_empty()
     }
 
-    /// Returns true if anonymous clients may read the tree (never userPassword): either setting is enough.
+    /// Returns true if the node or the directory allows anonymous clients to read the tree (never userPassword).
     pub fn anonymous_read(&self) -> bool {
         self.node.anonymous_read || self.general.anonymous_read
     }
