@@ -1,15 +1,15 @@
-//! State of a sort order in `meta`: its definition, and which of its rows exist.
+//! State of a sort order in `meta`: its definition and the progress of its rows.
 
 use crate::model::codec::{Decoder, put_bytes};
 use crate::model::index_definition::Phase;
 
-/// The row of a sort order.
+/// Row of a sort order in `meta`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SortOrderRow {
-    /// Definition, as the settings have it.
+    /// Definition as written in the settings.
     pub(crate) text: String,
     pub(crate) phase: Phase,
-    /// While its rows are built: the highest entry id that has them.
+    /// Highest entry id that has rows, while they are built.
     pub(crate) built_to: u64,
 }
 
@@ -17,12 +17,12 @@ pub(crate) struct SortOrderRow {
 const ROW_VERSION: u8 = 1;
 
 impl SortOrderRow {
-    /// Returns the row of an order in a phase of which nothing is done yet.
+    /// Returns the row of an order at the start of a phase.
     pub(crate) fn of(text: &str, phase: Phase) -> SortOrderRow {
         SortOrderRow { text: text.to_owned(), phase, built_to: 0 }
     }
 
-    /// Returns true if changes of entries change the rows of the order.
+    /// Returns true if changes of entries maintain the rows of the order.
     pub(crate) fn is_maintained(&self) -> bool {
         matches!(self.phase, Phase::Building | Phase::Complete)
     }

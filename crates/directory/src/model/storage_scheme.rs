@@ -1,23 +1,23 @@
-//! Storage schemes of passwords, by their names in settings.
+//! Storage schemes of passwords and their names in settings.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Storage scheme of a password that arrives in clear.
+/// Storage scheme of passwords that arrive in clear.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StorageScheme {
     /// `{ARGON2}$argon2id$v=19$m=19456,t=2,p=1$...`: 19 MiB, two passes, one lane, 32 bytes of output, as OWASP
-    /// recommends; OpenLDAP's argon2 module and 389 DS's pwdchan can verify it. About 20 ms. The default.
+    /// recommends. OpenLDAP's argon2 module and 389 DS's pwdchan can verify it. Takes about 20 ms. The default.
     #[default]
     Argon2id,
-    /// `{SSHA}`: one SHA-1 over password and salt. For exchange with software that supports nothing better.
+    /// `{SSHA}`: one SHA-1 over password and salt. Only for exchange with software that supports nothing better.
     Ssha,
     /// `{SSHA256}`: one SHA-256.
     Ssha256,
     /// `{SSHA512}`: one SHA-512.
     Ssha512,
-    /// `{PBKDF2-SHA256}` with 600,000 iterations, in the form that OpenLDAP and 389 DS share. For FIPS requirements.
+    /// `{PBKDF2-SHA256}` with 600,000 iterations, in the format of OpenLDAP and 389 DS. For FIPS requirements.
     Pbkdf2Sha256,
     /// Clear text, as received.
     Clear,
@@ -34,7 +34,7 @@ impl StorageScheme {
         (StorageScheme::Clear, "clear"),
     ];
 
-    /// Returns true if computing or verifying a stored form takes milliseconds, so that it belongs on the hash pool.
+    /// Returns true if computing or verifying a stored form takes milliseconds. Such work is done by the hash pool.
     pub fn is_slow(self) -> bool {
         matches!(self, StorageScheme::Argon2id | StorageScheme::Pbkdf2Sha256)
     }
@@ -50,7 +50,7 @@ impl fmt::Display for StorageScheme {
     }
 }
 
-/// A name that is not a [`StorageScheme`].
+/// Error for a text that names no [`StorageScheme`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "unknown password storage scheme \"{0}\": choose argon2id, ssha, ssha256, ssha512, pbkdf2-sha256 or clear"

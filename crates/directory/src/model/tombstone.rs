@@ -1,15 +1,16 @@
-//! Tombstones: deleted entries that are kept, so that they can come back.
+//! Tombstones: deleted entries that are kept, so that they can be restored.
 //!
-//! They are rows of a map of their own, which no search, index, link or count reads. A tombstone is made by `apply`
-//! from the rows that a delete removes. It has the entry's values, with links as entry ids, and the entries that named
-//! it. Keys begin with a letter: `d`, position of the delete, entry id for the tombstone itself; `u`, entryUUID,
-//! position for its entry id.
+//! Tombstones are rows of a map of their own, which no ordinary search, index, link or count reads. `apply` makes a
+//! tombstone from the rows that a delete removes. It has the entry's values, with links as entry ids, and the entries
+//! that named it. Keys begin with a letter. `d`, position of the delete, entry id: the key of a tombstone. `u`,
+//! entryUUID, position: the key of a row with its entry id.
 //!
-//! Encoding: version (1), entryUUID (16), and in the forms of a record time of the delete in microseconds since 1970,
+//! Encoding: version (1), entryUUID (16); then, encoded as in a record: time of the delete in microseconds since 1970,
 //! requester's DN, DN, parent id, RDN, class set, flags (1), attributes with their values, and link attributes with the
-//! entries that named this one: each an attribute, 1 if the values were removed with the entry or 0 if they became text
-//! (1), and entry ids. Version 2, if values have ends, adds entry ids with the ends of their values after these ids,
-//! and at the end value changes that set the entry's own.
+//! entries that named this one. Each of these link attributes has its number, 1 if the values were removed with the
+//! entry or 0 if they became text (1), and entry ids. Version 2, for entries with end times of values, adds entry ids
+//! with the end times of their values after these ids, and at the end value changes that set the end times of the
+//! entry's own values.
 
 use crate::model::codec::{Decoder, put_bytes, put_list, put_varint};
 use crate::model::record::{Value, ValueChange, put_value_change, take_value_change};
@@ -19,16 +20,16 @@ use crate::model::rows::{AttrId, ClassSetId, EntryId, NodeFlags};
 /// Version of the encoding.
 const VERSION: u8 = 1;
 
-/// Version of the encoding with ends of values.
+/// Version of the encoding with end times of values.
 const VERSION_WITH_ENDS: u8 = 2;
 
-/// First byte of the keys of tombstones.
+/// First byte of the key of a tombstone.
 pub const KIND_ENTRY: u8 = b'd';
 
-/// First byte of the keys of entryUUIDs.
+/// First byte of the key of an entryUUID.
 pub const KIND_UUID: u8 = b'u';
 
-/// Place of a tombstone: the delete's position, and the entry.
+/// Key of a tombstone: the position of the delete and the entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TombstonePlace {
     /// Position of the delete.
@@ -40,7 +41,7 @@ pub struct TombstonePlace {
 /// A deleted entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tombstone {
-    /// Its entryUUID; zeroes if it had none.
+    /// EntryUUID; zeroes if the entry had none.
     pub uuid: [u8; 16],
     /// Time of the delete in microseconds since 1970.
     pub micros: u64,
@@ -58,22 +59,22 @@ pub struct Tombstone {
     pub flags: NodeFlags,
     /// All stored attributes.
     pub values: Vec<(AttrId, Vec<Value>)>,
-    /// Ends of its values.
+    /// End times of the entry's values.
     pub ends: Vec<ValueChange>,
-    /// Entries that named it, by link attribute.
+    /// Entries that named the deleted entry, by link attribute.
     pub named_by: Vec<NamedBy>,
 }
 
-/// Entries that named a deleted entry in one attribute.
+/// Entries that named a deleted entry by one attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamedBy {
     /// The link attribute.
     pub attribute: AttrId,
-    /// Whether the values were removed with the entry, rather than replaced by its DN.
+    /// True if the values were removed with the entry; false if its DN replaced them.
     pub vanished: bool,
     /// The entries.
     pub sources: Vec<EntryId>,
-    /// Ends of their values, of those that have one.
+    /// End times of their values, for the values that have one.
     pub ends: Vec<(EntryId, u64)>,
 }
 
@@ -86,7 +87,7 @@ impl TombstonePlace {
         key
     }
 
-    /// Returns the place in a key of a tombstone; `None` for another key.
+    /// Returns the place in the key of a tombstone; `None` for another key.
     pub fn of_key(key: &[u8]) -> Option<TombstonePlace> {
         let (&kind, rest) = key.split_first()?;
         let (position, id) = rest.split_first_chunk()?;
@@ -94,7 +95,7 @@ impl TombstonePlace {
         (kind == KIND_ENTRY).then_some(TombstonePlace { position: u64::from_be_bytes(*position), id })
     }
 
-    /// Returns the key under which the entry is found by its entryUUID.
+    /// Returns the key of the row that finds the tombstone by its entryUUID.
     pub fn uuid_key(self, uuid: &[u8; 16]) -> [u8; 25] {
         let mut key = [KIND_UUID; 25];
         key[1..17].copy_from_slice(uuid);
@@ -103,14 +104,14 @@ impl TombstonePlace {
     }
 }
 
-/// Returns the first octets of the keys of all tombstones of one delete.
+/// Returns the common prefix of the keys of all tombstones of one delete.
 pub fn delete_prefix(position: u64) -> [u8; 9] {
     let mut key = [KIND_ENTRY; 9];
     key[1..].copy_from_slice(&position.to_be_bytes());
     key
 }
 
-/// Returns the first octets of the keys of one entryUUID.
+/// Returns the common prefix of the keys of one entryUUID.
 pub fn uuid_prefix(uuid: &[u8; 16]) -> [u8; 17] {
     let mut key = [KIND_UUID; 17];
     key[1..].copy_from_slice(uuid);
@@ -118,7 +119,7 @@ pub fn uuid_prefix(uuid: &[u8; 16]) -> [u8; 17] {
 }
 
 impl Tombstone {
-    /// Returns true if it need not be kept any longer.
+    /// Returns true if the tombstone has been kept for `kept_seconds`.
     pub fn is_expired(&self, kept_seconds: u32, now_micros: u64) -> bool {
         self.micros.saturating_add(u64::from(kept_seconds) * 1_000_000) <= now_micros
     }
@@ -175,7 +176,7 @@ impl Tombstone {
         decoder.is_empty().then_some(Tombstone { values, named_by, ends, ..head })
     }
 
-    /// Decodes a row without values and links; `None` if it is damaged or of an unknown version.
+    /// Decodes a row except its values and links; `None` if it is damaged or has an unknown version.
     pub fn decode_head(bytes: &[u8]) -> Option<Tombstone> {
         Tombstone::take_head(&mut Decoder(bytes))
     }

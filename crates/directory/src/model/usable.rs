@@ -1,7 +1,7 @@
-//! Names in access rules of the controls and extended operations that rules can restrict.
+//! Controls and extended operations that access rules can restrict, and their names in rules.
 //!
-//! Excluded are those that accompany a bind, which has no requester yet; StartTLS, which protects the bind; and
-//! those that only the administrator may use.
+//! Rules cannot restrict those that accompany a bind, which has no requester yet; StartTLS, which protects the bind;
+//! and those that only the administrator may use.
 
 use ldap::oids;
 
@@ -10,12 +10,12 @@ use crate::model::virtual_entries::{
     UNDELETE,
 };
 
-/// OID of the control that requests an explanation of how a search is carried out. The request has no value; the
-/// searchResDone contains the explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder,
-/// as in `pando.schema`.
+/// OID of the control that requests an explanation of how a search is executed. The control has no value. The
+/// searchResDone contains the explanation as UTF-8 text (`docs/explanation/indexes.md`). The arc is a placeholder, as
+/// in `pando.schema`.
 pub const EXPLAIN: &str = "1.3.6.1.4.1.99999.4.1";
 
-/// Words of rules, with the OIDs that each represents.
+/// Names in rules, with the OIDs that each covers.
 const USABLE: [(&str, &[&str]); 45] = [
     ("manage-dsa-it", &[oids::MANAGE_DSA_IT]),
     ("assertion", &[oids::ASSERTION]),
@@ -64,8 +64,8 @@ const USABLE: [(&str, &[&str]); 45] = [
     (REPLICATION_WORD, &[READ_LOG, FORWARD, COPY_DATA]),
 ];
 
-/// Words at the end of the list that a rule must name to allow their use by anyone except the administrator, as
-/// `verify-credentials` and `relax-rules` are.
+/// Names at the end of the list that a rule must list explicitly to allow their use by anyone except the administrator,
+/// like `verify-credentials` and `relax-rules`.
 const READ_AUDIT_WORD: &str = "read-audit";
 const UNDELETE_WORD: &str = "undelete";
 const REPLICATION_WORD: &str = "replication";
@@ -78,19 +78,19 @@ impl Uses {
     /// The set of all.
     pub(crate) const ALL: Uses = Uses(u64::MAX);
 
-    /// Uses that only a rule that names them allows.
+    /// Controls and operations that a rule allows only if it lists them by name.
     pub(crate) const BY_NAME: Uses = Uses(0b1_1111 << (USABLE.len() - 5));
 
     fn at(place: Option<usize>) -> Uses {
         Uses(place.map_or(0, |place| 1 << place))
     }
 
-    /// Returns the set of one OID; empty if rules do not know it.
+    /// Returns the set with this OID; empty if rules cannot restrict it.
     pub(crate) fn of_oid(oid: &str) -> Uses {
         Uses::at(USABLE.iter().position(|(_, oids)| oids.contains(&oid)))
     }
 
-    /// Returns the set of the names in a rule: words or OIDs.
+    /// Returns the set of the names or OIDs in a rule.
     ///
     /// # Errors
     /// A name is unknown.
@@ -111,7 +111,7 @@ impl Uses {
         Ok(uses)
     }
 
-    /// Returns the words of the set.
+    /// Returns the names of the set's members.
     pub(crate) fn words(self) -> String {
         let of_set = USABLE.iter().zip(0..).filter(|(_, place)| self.0 >> place & 1 != 0);
         of_set.map(|((word, _), _)| *word).collect::<Vec<_>>().join(", ")
@@ -127,7 +127,7 @@ impl Uses {
         Uses(self.0 & !others.0)
     }
 
-    /// Returns true if the sets overlap.
+    /// Returns true if the sets have a common member.
     pub(crate) fn has(self, others: Uses) -> bool {
         self.0 & others.0 != 0
     }

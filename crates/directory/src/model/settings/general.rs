@@ -1,6 +1,6 @@
-//! Settings that are single values or short lists, as a table. The table alone defines their names in a settings
-//! file, in records and below `cn=config`. Reading, writing, comparing and storing use the table, so a new setting
-//! needs a field and a row here (and its attribute type in `pando.schema`).
+//! General settings: single values or short lists, defined in one table. The table defines their names in settings
+//! files, in records and below `cn=config`. Reading, writing, comparing and storing use the table, so that a new
+//! setting needs only a field, a row here, and its attribute type in `pando.schema`.
 
 use std::fmt;
 
@@ -13,71 +13,73 @@ use crate::model::storage_scheme::StorageScheme;
 /// Directory-wide settings, except suffixes, indexes and schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneralSettings {
-    /// DN of the administrator on every node; empty to use the DN in each node file.
+    /// DN of the administrator on every node. Empty to use the DN in each node file.
     pub administrator: String,
     /// Whether anonymous clients may read the tree (never userPassword).
     pub anonymous_read: bool,
     /// Storage scheme of passwords that arrive in clear.
     pub password_scheme: StorageScheme,
-    /// SASL mechanisms that are offered if they can work.
+    /// SASL mechanisms to offer. A mechanism that cannot work is not offered.
     pub sasl_mechanisms: Vec<String>,
     /// Attribute types whose values identify users who bind by SASL without a DN.
     pub identity_attributes: Vec<String>,
-    /// Rules for names, other than DNs, with which simple binds find an entry.
+    /// Rules by which a simple bind finds an entry for a name that is not a DN.
     pub bind_names: Vec<String>,
-    /// Realm of DIGEST-MD5; empty for none, and then the mechanism is not offered.
+    /// Realm of DIGEST-MD5. If empty, the mechanism is not offered.
     pub sasl_realm: String,
-    /// Sort orders: entries that are kept in the order of some attributes.
+    /// Sort orders, in which entries are kept sorted by some attributes.
     pub sort_orders: Vec<String>,
-    /// Access rules; if there are none, the built-in ones apply.
+    /// Access rules. If there are none, the built-in rules apply.
     pub access_rules: Vec<String>,
-    /// Expectations: what access rules must allow and deny.
+    /// Expectations: rights that the access rules must grant or deny.
     pub access_expectations: Vec<String>,
-    /// DN of the password policy of entries that have no other; empty for none.
+    /// DN of the password policy of entries without another policy; empty for none.
     pub password_policy: String,
-    /// Maximum number of entries that a search returns, except to the administrator; 0 = no limit.
+    /// Maximum number of entries that a search returns, unless the administrator sent it; 0 = no limit.
     pub size_limit: u32,
-    /// Maximum duration of a search in seconds, except the administrator's; 0 = no limit.
+    /// Maximum duration of a search in seconds, unless the administrator sent it; 0 = no limit.
     pub time_limit_seconds: u32,
-    /// Maximum number of entries that a search without an index examines, except the administrator's; 0 = no limit.
+    /// Maximum number of entries that a search without an index examines, unless the administrator sent it; 0 = no
+    /// limit.
     pub unindexed_examined_max: u64,
-    /// Percentage of the scan threads' time that searches without an index of one user, or of one address, may take; 0
-    /// = no limit.
+    /// Maximum percentage of the scan threads' time for the unindexed searches of one user or one address; 0 = no
+    /// limit.
     pub scan_share_percent: u32,
-    /// Number of records that the log keeps, at least 1; older ones are trimmed.
+    /// Number of records that the log keeps, at least 1. Older records are trimmed.
     pub log_records_kept: u64,
-    /// Link attributes whose values are removed with the entry that they name; in others the values stay as text.
+    /// Link attributes whose values are removed when the entry that they name is deleted. In other attributes the
+    /// values stay as text.
     pub integrity_attributes: Vec<String>,
     /// Uniqueness rules: attribute types of which no two entries may have the same value.
     pub unique: Vec<String>,
-    /// Ranges of numbers from which the server chooses values.
+    /// Ranges of numbers from which the server assigns values.
     pub next_numbers: Vec<String>,
     /// Limits of the number, the size and the form of values.
     pub value_limits: Vec<String>,
-    /// Rules by which entries join groups when they are added or changed.
+    /// Rules that add entries to groups when the entries are added or changed.
     pub auto_members: Vec<String>,
     /// DNs below which entries may be dynamic.
     pub dynamic_subtrees: Vec<String>,
-    /// Shortest and longest time after which a dynamic entry ends without a refresh, in seconds.
+    /// Minimum time to live of a dynamic entry, in seconds.
     pub dynamic_ttl_min_seconds: u32,
-    /// See [`dynamic_ttl_min_seconds`](GeneralSettings::dynamic_ttl_min_seconds). New entries have it.
+    /// Maximum time to live of a dynamic entry, in seconds. New entries get it.
     pub dynamic_ttl_max_seconds: u32,
-    /// For how long deleted entries can be brought back, in seconds; 0 = they are not kept.
+    /// Time in seconds during which deleted entries can be restored; 0 = they are not kept.
     pub keep_deleted_seconds: u32,
-    /// DNs of the entries whose users may compare the userPassword of others, as the administrator may.
+    /// DNs of entries whose users may compare the userPassword of other entries, like the administrator.
     pub password_comparers: Vec<String>,
-    /// DNs of the entries whose users may read `cn=monitor`, as the administrator may.
+    /// DNs of entries whose users may read `cn=monitor`, like the administrator.
     pub monitor_readers: Vec<String>,
-    /// Attribute types, known or not yet, whose values only the administrator may see, and requesters that an access
-    /// rule allows by naming the type.
+    /// Attribute types whose values are secret: only the administrator may see them, and requesters to whom an access
+    /// rule grants the type by name. The schema need not define them yet.
     pub secret_attributes: Vec<String>,
     /// Whether memberOf includes nested groups, as isMemberOf does.
     pub nested_member_of: bool,
-    /// Clients that receive memberOf with `*`: `anonymous`, `users`, a DN, `members of DN`, `listener NAME`.
+    /// Clients that receive memberOf if they request `*`: `anonymous`, `users`, a DN, `members of DN`, `listener NAME`.
     pub member_of_clients: Vec<String>,
-    /// OIDs that the root DSE shows as supportedCapabilities, by which clients recognize Active Directory.
+    /// OIDs in supportedCapabilities of the root DSE, by which clients recognize Active Directory.
     pub supported_capabilities: Vec<String>,
-    /// Templates of users: attributes that `pando user add` gives to new entries.
+    /// User templates: attributes that `pando user add` gives to new entries.
     pub user_templates: Vec<String>,
 }
 
@@ -120,7 +122,7 @@ impl Default for GeneralSettings {
     }
 }
 
-/// The value of a setting in a form that all formats can represent.
+/// Value of a setting, in types that all formats can represent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingValue {
     /// `true` or `false`.
@@ -134,7 +136,7 @@ pub enum SettingValue {
 }
 
 impl fmt::Display for SettingValue {
-    /// Writes the value as TOML; words need no escapes.
+    /// Writes the value as TOML. Words need no escapes.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SettingValue::Switch(on) => write!(f, "{on}"),
@@ -147,22 +149,22 @@ impl fmt::Display for SettingValue {
 
 /// One setting of [`GeneralSettings`].
 pub struct GeneralSetting {
-    /// Key in a settings file, after the name of its table if it is in one.
+    /// Key in a settings file, with the name of its table if it is in one.
     pub key: &'static str,
     /// Attribute type in `cn=config`.
     pub attribute: &'static str,
-    /// Description of the setting, for the settings file.
+    /// Description of the setting, written into the settings file.
     pub help: &'static str,
     access: Access,
 }
 
-/// Reading and writing of the field of a setting.
+/// Functions that read and write the field of a setting.
 struct Access {
     read: fn(&GeneralSettings) -> SettingValue,
     write: fn(&mut GeneralSettings, SettingValue) -> Result<(), String>,
 }
 
-/// [`Access`] to a list of texts, with an example of one.
+/// [`Access`] to a list of texts. The argument is an example of one.
 macro_rules! words {
     ($field:ident, $example:literal) => {
         Access {
@@ -172,7 +174,7 @@ macro_rules! words {
     };
 }
 
-/// [`Access`] to a text, with what it is.
+/// [`Access`] to a text. The argument describes it.
 macro_rules! word {
     ($field:ident, $what:literal) => {
         Access {
@@ -182,7 +184,7 @@ macro_rules! word {
     };
 }
 
-/// [`Access`] to a choice between true and false.
+/// [`Access`] to a boolean.
 macro_rules! switch {
     ($field:ident) => {
         Access {
@@ -202,7 +204,7 @@ macro_rules! count {
     };
 }
 
-/// All general settings, in the order of the settings file: those outside of tables first.
+/// All general settings in the order of the settings file. Those outside of tables come first.
 pub const GENERAL: [GeneralSetting; 32] = [
     GeneralSetting {
         key: "administrator",
@@ -437,7 +439,7 @@ fn number(value: &SettingValue, min: u64, max: u64) -> Result<u64, String> {
     }
 }
 
-/// Converts to a number of 32 bits.
+/// Converts to a 32-bit number.
 fn count(value: &SettingValue) -> Result<u32, String> {
     number(value, 0, u32::MAX.into()).map(|number| u32::try_from(number).unwrap_or(u32::MAX))
 }
@@ -472,12 +474,12 @@ impl GeneralSetting {
         GENERAL.iter().find(|setting| setting.key == key)
     }
 
-    /// Returns its value.
+    /// Returns the value of the setting.
     pub fn value(&self, settings: &GeneralSettings) -> SettingValue {
         (self.access.read)(settings)
     }
 
-    /// Sets its value.
+    /// Sets the value of the setting.
     ///
     /// # Errors
     /// The text says what is wrong with the value, and what would be right. The settings are unchanged then.
@@ -485,7 +487,7 @@ impl GeneralSetting {
         (self.access.write)(settings, value)
     }
 
-    /// Returns its value as values of its attribute type (RFC 4517), as `cn=config` shows it.
+    /// Returns the value as values of the setting's attribute type (RFC 4517), as `cn=config` shows it.
     pub fn texts(&self, settings: &GeneralSettings) -> Vec<String> {
         match self.value(settings) {
             SettingValue::Switch(on) => vec![if on { "TRUE" } else { "FALSE" }.to_owned()],
@@ -496,8 +498,8 @@ impl GeneralSetting {
         }
     }
 
-    /// Sets it from values of its attribute type. Without values a list becomes empty, and other settings get their
-    /// default.
+    /// Sets the value from values of the setting's attribute type. Without values, a list becomes empty and other
+    /// settings get their default.
     ///
     /// # Errors
     /// As [`set`](GeneralSetting::set).
@@ -559,8 +561,8 @@ fn are_same_words(one: &[String], other: &[String]) -> bool {
 }
 
 impl GeneralSettings {
-    /// Encodes the settings. Settings that earlier builds do not know are omitted while they have their default, so
-    /// that nodes of a cluster can be updated one by one: all nodes read the same bytes and understand them.
+    /// Encodes the settings. Omits settings with their default value that earlier builds do not know, so that the nodes
+    /// of a cluster can be updated one by one: all nodes read the same bytes and understand them.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let default = GeneralSettings::default();
         let is_stated = |setting: &&GeneralSetting| {
@@ -574,7 +576,7 @@ impl GeneralSettings {
         });
     }
 
-    /// Decodes settings; missing ones have their default. `None` if one is unknown or invalid.
+    /// Decodes settings. Missing ones get their default. Returns `None` if one is unknown or invalid.
     pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Option<GeneralSettings> {
         let mut settings = GeneralSettings::default();
         for (key, texts) in decoder.list(|d| Some((d.str()?, d.list(Decoder::string)?)))? {

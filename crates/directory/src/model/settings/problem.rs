@@ -1,4 +1,4 @@
-//! Problems of settings, and their places.
+//! Problems in settings, and their places.
 
 use std::fmt;
 
@@ -10,9 +10,9 @@ use ldap::ResultCode;
 pub enum SettingPath {
     /// A key.
     Key(String),
-    /// A member of a list, counted from 0.
+    /// A member of a list; the first is 0.
     Member(String, usize),
-    /// A line of a text, counted from 1.
+    /// A line of a text; the first is 1.
     Line(String, usize),
 }
 
@@ -29,8 +29,8 @@ impl fmt::Display for SettingPath {
 impl std::str::FromStr for SettingPath {
     type Err = std::convert::Infallible;
 
-    /// Parses the displayed form. Lists are not members of tables, and only schema texts have lines, so an index
-    /// with any name is distinguished from both.
+    /// Parses the displayed form. It is unambiguous even if an index has an unusual name: lists are not members of
+    /// tables, and only schema texts have lines.
     fn from_str(text: &str) -> Result<SettingPath, Self::Err> {
         let member = text.strip_suffix(']').filter(|text| !text.contains('.'));
         let member = member.and_then(|text| text.rsplit_once('['));
@@ -45,7 +45,7 @@ impl std::str::FromStr for SettingPath {
     }
 }
 
-/// A setting that is invalid, or impossible with the present data. The author of the settings has to repair it.
+/// A setting that is invalid, or impossible with the present data. The author of the settings has to correct it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{place}: {what}")]
 pub struct SettingsProblem {
@@ -53,8 +53,8 @@ pub struct SettingsProblem {
     pub place: SettingPath,
     /// Description of the problem, and of a valid value.
     pub what: String,
-    /// Result code for an LDAP client: constraintViolation if the setting itself is wrong, unwillingToPerform if
-    /// only existing entries prevent it.
+    /// Result code for an LDAP client. constraintViolation: the setting itself is wrong. unwillingToPerform: only
+    /// existing entries prevent it.
     pub code: ResultCode,
 }
 
@@ -71,7 +71,7 @@ impl SettingsProblem {
         SettingsProblem::new(SettingPath::Key(key.into()), what)
     }
 
-    /// Returns a problem of a list's member, counted from 0.
+    /// Returns a problem of member `number` of a list; the first is 0.
     pub(crate) fn member(key: &str, number: usize, what: impl Into<String>) -> SettingsProblem {
         SettingsProblem::new(SettingPath::Member(key.to_owned(), number), what)
     }

@@ -1,9 +1,9 @@
 //! Attribute types that the setting `secret_attributes` names by default.
 
-/// Types in which other software stores hashes, keys and clear passwords, in the order of their names. Most are not
-/// in any shipped schema: a name takes effect when a schema defines it.
+/// Types in which other software stores hashes, keys and clear passwords, sorted by name. Most are not in any shipped
+/// schema: a name takes effect as soon as a schema defines it.
 ///
-/// Sources are the published schemas of Samba 2 and 3, MIT Kerberos, Heimdal, 389 Directory Server, FreeIPA, Active
+/// The sources are the published schemas of Samba 2 and 3, MIT Kerberos, Heimdal, 389 Directory Server, FreeIPA, Active
 /// Directory with LAPS and BitLocker, eDirectory, OpenDJ and UnboundID, FreeRADIUS, Asterisk, ISC DHCP, slapo-otp,
 /// H.350 (RFC 3944) and RFC 2307.
 pub(super) const SECRET_ATTRIBUTES: [&str; 75] = [
@@ -88,8 +88,8 @@ pub(super) const SECRET_ATTRIBUTES: [&str; 75] = [
 mod tests {
     use super::*;
 
-    /// The order that a check of settings produces: otherwise a directory with the defaults would differ from a file
-    /// with them.
+    /// The list must be sorted as the check of settings sorts it. Otherwise a directory with the defaults would differ
+    /// from a file with the defaults.
     #[test]
     fn default_names_are_sorted_and_unique() {
         assert!(SECRET_ATTRIBUTES.is_sorted_by(|a, b| a.to_ascii_lowercase() < b.to_ascii_lowercase()));

@@ -1,9 +1,9 @@
 //! Settings in records and in `meta`.
 //!
-//! A record contains only the parts that change, but each of them whole: all suffixes, all schema texts, all general
-//! settings, and for an index all its kinds. `meta` keeps the position of the last record that changed any of them,
-//! and `apply` ignores older records. Replay therefore never sets a directory back, not even for a moment: an older
-//! schema may not define attributes that entries have by now.
+//! A record contains only the parts that change, but each part as a whole: all suffixes, all schema texts, all general
+//! settings, and all kinds of an index. `meta` stores the position of the last record that changed any of them, and
+//! `apply` ignores older records. Replay therefore never applies outdated settings, not even temporarily: an older
+//! schema may lack attributes that entries have now.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::model::rows::AttrId;
 /// Number of a naming context; unique among existing ones.
 pub type SuffixNumber = u32;
 
-/// A change of directory-wide settings.
+/// Change of directory-wide settings.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsRecord {
     /// All schema texts by name.
     pub schema: Option<BTreeMap<String, String>>,
     /// All naming contexts.
     pub suffixes: Option<Vec<(SuffixNumber, String)>>,
-    /// Indexes that change, with all kinds of each.
+    /// Indexes that change, each with all its kinds.
     pub indexes: Vec<(AttrId, IndexKinds)>,
     /// All other settings.
     pub general: Option<GeneralSettings>,
-    /// All rules by which existing entries have yet to join their group.
+    /// All rules for which existing entries have still to be added to the group.
     pub joins: Option<Vec<PendingJoin>>,
 }
 
@@ -107,10 +107,10 @@ fn take_schema(decoder: &mut Decoder<'_>) -> Option<BTreeMap<String, String>> {
     Some(decoder.list(|d| Some((d.string()?, d.string()?)))?.into_iter().collect())
 }
 
-/// Settings that the catalogue stores, except suffixes and indexes.
+/// General settings and schema texts, as the catalog stores them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct StoredSettings {
-    /// Position of the last record that changed any setting, suffixes and indexes included.
+    /// Position of the last record that changed any setting, including suffixes and indexes.
     pub(crate) position: u64,
     /// Schema texts by name.
     pub(crate) schema: Arc<BTreeMap<String, String>>,
@@ -122,7 +122,7 @@ pub(crate) struct StoredSettings {
 const ROW_VERSION: u8 = 1;
 
 impl StoredSettings {
-    /// Returns the encoded row; schema texts have a row of their own.
+    /// Encodes the row of the general settings. Schema texts have a row of their own.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut out = vec![ROW_VERSION];
         put_varint(&mut out, self.position);
@@ -136,7 +136,8 @@ impl StoredSettings {
         out
     }
 
-    /// Decodes both rows, each of which may be missing; `None` if one is damaged or of an unknown version.
+    /// Decodes the rows of the general settings and the schema texts, each of which may be missing. Returns `None` if
+    /// one is damaged or has an unknown version.
     pub(crate) fn decode(settings: Option<&[u8]>, schema: Option<&[u8]>) -> Option<StoredSettings> {
         let mut stored = StoredSettings::default();
         if let Some(bytes) = settings {
