@@ -1,9 +1,9 @@
-//! Ends of values of link attributes: times at which the writer removes them.
+//! End times of values of link attributes: the writer removes a value when its end time has passed.
 //!
-//! The value itself is an ordinary link or text. Its end is a row of [`ENDS`], by source, attribute and value. Two rows
-//! of [`DUE`] are derived from it: `t`, time, source, attribute and value, by which the writer finds what is due; and,
-//! for a link, `l`, target, attribute and source, by which an entry finds the ends of its own memberships. Times are
-//! whole seconds since 1970.
+//! The value itself is an ordinary link or text. Its end time is a row of [`ENDS`], keyed by source, attribute and
+//! value. Two rows of [`DUE`] are derived from it. The key `t`, time, source, attribute and value lets the writer find
+//! the values that are due. For a link, the key `l`, target, attribute and source lets an entry find the end times of
+//! its own memberships. Times are whole seconds since 1970.
 //!
 //! [`ENDS`]: crate::model::rows::ENDS
 //! [`DUE`]: crate::model::rows::DUE
@@ -20,29 +20,29 @@ pub(crate) const KIND_TIME: u8 = b't';
 /// First byte of the keys of `due` that begin with the target of a link.
 pub(crate) const KIND_TARGET: u8 = b'l';
 
-/// First byte of the rest of a key: a link.
+/// Kind of a value in a key: a link.
 const LINK: u8 = 1;
 
-/// First byte of the rest of a key: text.
+/// Kind of a value in a key: text.
 const TEXT: u8 = 2;
 
-/// Beginning of the option that gives values an end: `member;x-until-20270101000000Z`.
+/// Prefix of the attribute option that gives values an end time: `member;x-until-20270101000000Z`.
 pub(crate) const OPTION: &str = "x-until-";
 
-/// End in the option for values without an end.
+/// Text of the option for values without an end time.
 const NEVER: &str = "never";
 
-/// A value of a link attribute that has an end, or may have one.
+/// A value of a link attribute that may have an end time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndingValue<'v> {
     /// A link to this entry.
     Link(EntryId),
-    /// Text, by its normal form.
+    /// Text in its normal form.
     Text(&'v [u8]),
 }
 
 impl EndingValue<'_> {
-    /// Returns the key in `ends`.
+    /// Returns the key of the value in `ends`.
     pub(crate) fn key(self, source: EntryId, attribute: AttrId) -> Vec<u8> {
         let mut key = link_key(source, attribute).to_vec();
         match self {
@@ -59,17 +59,17 @@ impl EndingValue<'_> {
     }
 }
 
-/// A key of `ends`, taken apart.
+/// A decoded key of `ends`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EndKey<'k> {
     pub(crate) source: EntryId,
     pub(crate) attribute: AttrId,
-    /// The value. Of text, the normal form as keys contain it: long ones are shortened.
+    /// The value. Text is in the normal form of keys: long ones are shortened.
     pub(crate) value: EndingValue<'k>,
 }
 
 impl<'k> EndKey<'k> {
-    /// Takes a key apart; `None` if it is damaged.
+    /// Decodes a key; `None` if it is damaged.
     pub(crate) fn of(key: &'k [u8]) -> Option<EndKey<'k>> {
         let (source, attribute) = split_link_key(key)?;
         let (kind, rest) = key.get(12..)?.split_first()?;
@@ -82,7 +82,8 @@ impl<'k> EndKey<'k> {
     }
 }
 
-/// Returns the keys of `due` that belong to a key of `ends`: by time, then by target if the value is a link.
+/// Returns the keys of `due` that belong to a key of `ends`: the one by time, then, if the value is a link, the one by
+/// target.
 pub(crate) fn due_keys(key: &[u8], until: u64) -> impl Iterator<Item = Vec<u8>> {
     let by_time = [&[KIND_TIME][..], &until.to_be_bytes(), key].concat();
     let by_target = EndKey::of(key).and_then(|of| match of.value {
@@ -96,35 +97,35 @@ fn target_key(target: EntryId, attribute: AttrId, source: EntryId) -> Vec<u8> {
     [&[KIND_TARGET][..], &link_key(target, attribute), &source.0.to_be_bytes()].concat()
 }
 
-/// Returns the first octets of the keys of `due` with the ends of links to an entry.
+/// Returns the prefix of the keys of `due` with the end times of links to an entry.
 pub(crate) fn target_prefix(target: EntryId) -> [u8; 9] {
     let mut key = [KIND_TARGET; 9];
     key[1..].copy_from_slice(&target.0.to_be_bytes());
     key
 }
 
-/// Takes apart a key of `due` that begins with a target: the attribute and the source.
+/// Decodes the attribute and the source in a key of `due` that begins with a target.
 pub(crate) fn split_target_key(key: &[u8]) -> Option<(AttrId, EntryId)> {
     let key = key.strip_prefix(&[KIND_TARGET])?;
     let (_, attribute) = split_link_key(key)?;
     Some((attribute, EntryId(u64::from_be_bytes(key.get(12..)?.try_into().ok()?))))
 }
 
-/// Takes apart a key of `due` that begins with a time: the time and the key of `ends`.
+/// Decodes the time and the key of `ends` in a key of `due` that begins with a time.
 pub(crate) fn split_time_key(key: &[u8]) -> Option<(u64, &[u8])> {
     let (until, key) = key.strip_prefix(&[KIND_TIME])?.split_first_chunk()?;
     Some((u64::from_be_bytes(*until), key))
 }
 
-/// Returns the end in a row of `ends` or `due`.
+/// Returns the end time in a row of `ends` or `due`.
 pub(crate) fn read_until(row: &[u8]) -> Option<u64> {
     row.try_into().ok().map(u64::from_be_bytes)
 }
 
-/// Returns the end that an option gives, in seconds since 1970, 0 for none. `None` if it is no such option.
+/// Returns the end time in an attribute option, in seconds since 1970; 0 for no end. Returns `None` for another option.
 ///
 /// # Errors
-/// The text after `x-until-`, which is no time.
+/// The text after `x-until-`, if it is not a time.
 pub(crate) fn of_option(option: &str) -> Option<Result<u64, &str>> {
     let given = option.get(..OPTION.len()).filter(|head| head.eq_ignore_ascii_case(OPTION));
     let text = option.get(given?.len()..)?;
@@ -132,11 +133,12 @@ pub(crate) fn of_option(option: &str) -> Option<Result<u64, &str>> {
         return Some(Ok(0));
     }
     let until = unix_seconds(&text.to_ascii_uppercase()).filter(|until| *until > 0);
-    // A date such as the 30th of February is another day.
+    // Refuses dates such as the 30th of February, which would parse as another day.
     Some(until.filter(|until| generalized_time(*until).eq_ignore_ascii_case(text)).ok_or(text))
 }
 
-/// Returns the name of an attribute with the option for an end, such as `member;x-until-20270101000000Z`. 0 is no end.
+/// Returns an attribute's name with the option for an end time, such as `member;x-until-20270101000000Z`. 0 means no
+/// end.
 pub fn name_with_end(name: &str, until: u64) -> String {
     match until {
         0 => format!("{name};{OPTION}{NEVER}"),

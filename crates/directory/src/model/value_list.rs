@@ -1,20 +1,19 @@
 //! Values in their order, with lookup by key.
 //!
-//! Most attributes have one value, some have two or three, a few have a million. Few values are therefore compared
-//! one by one, and only a long list has a hash table: otherwise an entry of twenty attributes would build and drop
-//! as many tables.
+//! Most attributes have one to three values, some have a million. A short list is searched linearly, and only a long
+//! one has a hash table: otherwise an entry with twenty attributes would build and drop twenty tables.
 
 use std::collections::HashMap;
 
 use crate::model::record::Value;
 
-/// Maximum number of values whose keys are compared one by one.
+/// Maximum length of a list that is searched linearly.
 const COMPARED_MAX: usize = 16;
 
 /// A value with the key that identifies it among the values of its attribute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct KeyedValue {
-    /// For a link attribute the entry or the normal name; for others the normal form.
+    /// For a link attribute, the entry or the normal name; for others, the normal form of the value.
     pub(crate) key: Vec<u8>,
     /// The stored value.
     pub(crate) value: Value,
@@ -23,10 +22,10 @@ pub(crate) struct KeyedValue {
 /// Values with different keys, in the order of insertion.
 #[derive(Default)]
 pub(crate) struct ValueList {
-    /// `None` for a removed value.
+    /// The values; `None` for a removed one.
     slots: Vec<Option<KeyedValue>>,
     count: usize,
-    /// Places of the values by key; `None` until there are more than [`COMPARED_MAX`] values.
+    /// Places of the values by key; `None` until the list has more than [`COMPARED_MAX`] values.
     #[allow(
         clippy::box_collection,
         reason = "a pointer, for there are lists by the dozen and hardly a table"
@@ -130,7 +129,7 @@ mod tests {
         list.iter().map(|value| value.key.clone()).collect()
     }
 
-    /// The result is the same with and without a table, and when the list grows past the limit.
+    /// The list behaves the same with a table, without one, and when it grows beyond the limit.
     #[test]
     fn keeps_order_and_unique_keys_with_and_without_a_table() {
         for count in [1, COMPARED_MAX - 1, COMPARED_MAX, COMPARED_MAX + 1, 3 * COMPARED_MAX] {

@@ -1,6 +1,6 @@
-//! Entries outside the tree, and their names.
+//! Entries outside the tree, and OIDs of extended operations.
 
-/// DN of the subschema subentry (RFC 4512 section 4.2), of which the whole server has one.
+/// DN of the subschema subentry (RFC 4512 section 4.2). The server has only one.
 pub const SUBSCHEMA_DN: &str = "cn=subschema";
 
 /// DN of the root of the entries that a [`MonitorSource`] provides.
@@ -9,9 +9,9 @@ pub const MONITOR_DN: &str = "cn=monitor";
 /// DN of the root of the directory-wide settings; see [`crate::settings::entries`].
 pub const CONFIG_DN: &str = "cn=config";
 
-/// OID of the extended operation that reads directory-wide settings, compares a file with them, and applies it, all at
-/// once: see `docs/reference/protocol.md`. The request value is an [`ldap::SettingsRequest`]. The arc is a placeholder
-/// until we have a number of our own.
+/// OID of the extended operation that reads directory-wide settings, compares a file with them, and applies a file
+/// atomically: see `docs/reference/protocol.md`. The request value is an [`ldap::SettingsRequest`]. The arc is a
+/// placeholder until we have a number of our own.
 pub const APPLY_SETTINGS: &str = ldap::oids::SETTINGS;
 
 /// OID of the extended operation that explains which rule grants or denies a right: see
@@ -27,11 +27,11 @@ pub const READ_AUDIT: &str = ldap::oids::READ_AUDIT;
 /// [`ldap::DeletedRequest`], the response value an [`ldap::DeletedAnswer`].
 pub const LIST_DELETED: &str = ldap::oids::LIST_DELETED;
 
-/// OID of the extended operation that brings a deleted entry back. The request value is an [`ldap::UndeleteRequest`],
-/// the response value an [`ldap::UndeleteAnswer`].
+/// OID of the extended operation that restores a deleted entry. The request value is an [`ldap::UndeleteRequest`], the
+/// response value an [`ldap::UndeleteAnswer`].
 pub const UNDELETE: &str = ldap::oids::UNDELETE;
 
-/// OID of the extended operation by which a replica reads the log of its supplier: see
+/// OID of the extended operation with which a replica reads the log of its supplier: see
 /// `docs/reference/replica-protocol.md`.
 pub const READ_LOG: &str = ldap::oids::READ_LOG;
 
@@ -39,32 +39,32 @@ pub const READ_LOG: &str = ldap::oids::READ_LOG;
 /// request value is an [`ldap::HistoryRequest`], the response value an [`ldap::HistoryAnswer`].
 pub const READ_HISTORY: &str = ldap::oids::READ_HISTORY;
 
-/// OID of the extended operation that reads an entry of the server's backup, for the administrator. The request value
+/// OID of the extended operation with which the administrator reads an entry of the server's backup. The request value
 /// is an [`ldap::BackupRequest`], the response value an [`ldap::BackupAnswer`].
 pub const READ_BACKUP: &str = ldap::oids::READ_BACKUP;
 
-/// OID of the extended operation by which a replica forwards a change of a client.
+/// OID of the extended operation with which a replica forwards a client's change.
 pub const FORWARD: &str = ldap::oids::FORWARD;
 
-/// OID of the extended operation by which a new replica copies the data of its supplier.
+/// OID of the extended operation with which a new replica copies the data of its supplier.
 pub const COPY_DATA: &str = ldap::oids::COPY_DATA;
 
-/// OID of the extended operation by which the administrator promotes a replica: see `docs/how-to/replica.md`.
+/// OID of the extended operation with which the administrator promotes a replica: see `docs/how-to/replica.md`.
 pub const PROMOTE_REPLICA: &str = ldap::oids::PROMOTE_REPLICA;
 
-/// OID of the extended operation that ends the copy of another server's tree: see `docs/how-to/follow.md`. The response
-/// value is the other server's cookie of the last change.
+/// OID of the extended operation that ends the copying of another server's tree: see `docs/how-to/follow.md`. The
+/// response value is the other server's cookie of the last copied change.
 pub const PROMOTE: &str = ldap::oids::PROMOTE;
 
-/// OID of the request by which a server, and never a client, has the writer make the changes that are due.
+/// OID of the internal request that makes the writer apply changes that are due. Clients cannot send it.
 pub const MAKE_DUE_CHANGES: &str = "1.3.6.1.4.1.99999.5.6";
 
-/// OID of the extended operation on the requester's own credentials. The request value is an
+/// OID of the extended operation that manages the requester's own credentials. The request value is an
 /// [`ldap::OwnCredentials`].
 pub const OWN_CREDENTIALS: &str = ldap::oids::OWN_CREDENTIALS;
 
-/// OID of the request by which a server, and never a client, has the writer store an application password that the
-/// server generated for its user. The value is an [`ldap::GeneratedApplication`].
+/// OID of the internal request that makes the writer store an application password that the server generated for its
+/// user. Clients cannot send it. The value is an [`ldap::GeneratedApplication`].
 pub const STORE_APPLICATION: &str = "1.3.6.1.4.1.99999.5.8";
 
 /// Supported extended operations, with their names.
@@ -112,20 +112,20 @@ pub const SUPPORTED_FEATURES: [(&str, &str); 7] = [
 /// An entry outside the tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VirtualEntry {
-    /// DN, as returned.
+    /// DN as returned to clients.
     pub dn: String,
-    /// Attribute descriptions with their values, as returned and in this order. Types that the schema does not
-    /// define count as user attributes; clients can request them by name, but not use them in filters.
+    /// Attribute descriptions with their values, in the order in which they are returned. Types that the schema does
+    /// not define count as user attributes; clients can request them by name, but cannot use them in filters.
     pub attributes: Vec<(String, Vec<Vec<u8>>)>,
 }
 
 /// Source of the entries at and below `cn=monitor`.
 pub trait MonitorSource: Send + Sync {
-    /// Returns all entries, superiors first. Called for every search in `cn=monitor`; entryDN and subschemaSubentry
-    /// are added to them.
+    /// Returns all entries, superiors first. Every search in `cn=monitor` calls it and adds entryDN and
+    /// subschemaSubentry.
     fn entries(&self) -> Vec<VirtualEntry>;
 
-    /// Returns further attributes of the root DSE with their values. Called for every search of the root DSE.
+    /// Returns further attributes of the root DSE with their values. Every search of the root DSE calls it.
     fn root_dse(&self) -> Vec<(&'static str, Vec<String>)> {
         Vec::new()
     }
@@ -147,7 +147,7 @@ impl VirtualEntry {
         self
     }
 
-    /// Adds the operational attributes that every entry has.
+    /// Adds the operational attributes entryDN and subschemaSubentry.
     pub(crate) fn with_operational(self) -> VirtualEntry {
         let dn = self.dn.clone();
         self.with("entryDN", [dn]).with("subschemaSubentry", [SUBSCHEMA_DN])
