@@ -18,8 +18,7 @@
 //!
 //! *Read* covers search, compare and use in filters: a filter item on an attribute that the requester may not read is
 //! Undefined (RFC 4511 section 4.5.1.7), so it reveals nothing. *Compare* on userPassword is an attempt to
-//! authenticate: it reveals the same as a bind with that name and password, and in addition whether the entry has a
-//! password.
+//! authenticate. It reveals as much as a bind with that name and password, and whether the entry has a password.
 //!
 //! A refusal never depends on whether the entry exists: a requester without the right to read the tree receives
 //! insufficientAccessRights for every name in it.
@@ -88,7 +87,7 @@ pub enum Requester {
     User {
         /// The entry; the identity survives a rename.
         id: EntryId,
-        /// Its DN at the time of the bind.
+        /// The DN of the entry at the time of the bind.
         dn: String,
     },
 }
@@ -103,7 +102,7 @@ impl Requester {
         }
     }
 
-    /// Returns the DN, empty for anonymous, as records and creatorsName contain it.
+    /// Returns the DN that log records and creatorsName contain; empty for an anonymous client.
     pub fn dn(&self) -> &str {
         match self {
             Requester::Anonymous => "",
@@ -117,16 +116,16 @@ impl Requester {
     }
 }
 
-/// Limits of some requesters, in place of those of the settings; `None` keeps the latter.
+/// Limits that replace those of the settings for some requesters. `None` leaves the limit of the settings in force.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskerLimits {
-    /// Maximum number of entries that a search, or a page of it, returns; 0 for any.
+    /// Maximum number of entries that a search, or a page of it, returns; 0 for no limit.
     pub size: Option<u32>,
-    /// Time limit of a search in seconds; 0 for any.
+    /// Time limit of a search in seconds; 0 for no limit.
     pub time_seconds: Option<u32>,
-    /// Maximum number of entries that a search examines without an index; 0 for any.
+    /// Maximum number of entries that a search without an index examines; 0 for no limit.
     pub examined: Option<u64>,
-    /// Percentage of the scan threads' time for its searches without an index; 0 for any.
+    /// Percentage of the scan threads' time that the requester's searches without an index may take; 0 for no limit.
     pub scan_share: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! Requesters of a rule: tests on a requester that do not depend on the entry.
+//! Matches a requester against the requesters of an access rule, independently of the entry that is accessed.
 
 use ldap::{FilterBuf, ResultCode};
 
@@ -22,7 +22,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Condition {
     Always,
-    /// If the entry is the requester's own, or names the requester in one of these attributes.
+    /// The rule applies at the requester's own entry if `is_own`, and at entries that name the requester in one of the
+    /// attributes `names`.
     AtEntry {
         is_own: bool,
         names: Vec<AttrId>,
@@ -43,12 +44,12 @@ impl<'s> AskerFacts<'s> {
         AskerFacts { state, own, groups: None, sources: Sources::default() }
     }
 
-    /// Returns the requester's entry, and the sources of the facts.
+    /// Returns the requester's entry, and the sources on which the facts depend.
     pub(super) fn into_sources(self) -> (Option<EntryId>, Sources) {
         (self.own, self.sources)
     }
 
-    /// Compiles a filter of a rule for this position of the log.
+    /// Compiles a filter of a rule for the present position of the log.
     pub(super) fn ready(&mut self, filter: &FilterBuf) -> Result<Term> {
         let state = self.state;
         let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
@@ -60,12 +61,13 @@ impl<'s> AskerFacts<'s> {
         Ok(term)
     }
 
-    /// Resolves an entry that a rule names.
+    /// Resolves the name of an entry in a rule.
     pub(super) fn entry_of(&mut self, name: &NormalName) -> Result<Option<EntryId>> {
         self.sources.entry_of(self.state, name)
     }
 
-    /// Returns the condition under which a rule for these requesters applies to this one; `None` for never.
+    /// Returns the condition under which a rule for the requesters `askers` applies to this requester; `None` if it
+    /// never does.
     pub(super) fn condition(&mut self, askers: &[RuleRequester]) -> Result<Option<Condition>> {
         let (mut is_own, mut names) = (false, Vec::new());
         for asker in askers {
@@ -81,7 +83,7 @@ impl<'s> AskerFacts<'s> {
         Ok((is_own || !names.is_empty()).then_some(Condition::AtEntry { is_own, names }))
     }
 
-    /// Returns true if these include this requester, at any entry.
+    /// Returns true if this requester is among those that `asker` describes, whatever entry is accessed.
     fn is(&mut self, asker: &RuleRequester) -> Result<bool> {
         let Some(own) = self.own else {
             return Ok(matches!(asker, RuleRequester::Anyone | RuleRequester::Anonymous));
@@ -172,8 +174,8 @@ impl<'s> AskerFacts<'s> {
         Ok(self.groups.insert(groups))
     }
 
-    /// Returns the dynamic groups that describe the requester. A change of one makes a new catalogue, which invalidates
-    /// all rights.
+    /// Returns the dynamic groups that describe the requester. A change of such a group creates a new catalogue, which
+    /// invalidates all cached rights.
     fn describing_groups(&mut self, own: EntryId) -> Result<Vec<u64>> {
         let state = self.state;
         if state.catalog.dynamic_groups.is_empty() {

@@ -1,4 +1,4 @@
-//! Effective rights: the one value that answers what a requester may do, by fixed rights or by access rules.
+//! Effective rights of a requester, from the fixed rights or from access rules.
 
 use std::sync::Arc;
 
@@ -28,9 +28,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 #[derive(Clone, Debug)]
 pub(crate) struct EffectiveRights {
     kind: Kind,
-    /// Limits of a search; not for the administrator.
+    /// Limits of a search; they do not apply to the administrator.
     limits: SearchLimits,
-    /// Rights under access rules; `None` if no rule applies, as for the administrator.
+    /// Rights under access rules; `None` if no rules restrict the requester, such as the administrator.
     pub(super) rules: Option<Arc<RuleRights>>,
 }
 
@@ -52,7 +52,7 @@ enum Kind {
 
 /// Constructors.
 impl EffectiveRights {
-    /// Computes the rights of a requester with this connection.
+    /// Computes the rights of the requester in this context.
     ///
     /// # Errors
     /// adminLimitExceeded for a user in more than
@@ -80,7 +80,7 @@ impl EffectiveRights {
         Ok(EffectiveRights::with(state.settings, &requester.context(), rules))
     }
 
-    /// Returns the rights of a requester whose rights under the rules are known.
+    /// Returns the effective rights of a requester whose rights under the rules are already computed.
     pub(super) fn with(
         settings: &Settings,
         context: &RequestContext<'_>,
@@ -106,33 +106,33 @@ impl EffectiveRights {
 
 /// The requester, and the limits of its searches.
 impl EffectiveRights {
-    /// Returns true if the requester is the administrator. Then one request, or a connection after a SASL bind, may run
-    /// as another identity, which gains no right.
+    /// Returns true if the requester is the administrator, who may act as any identity, for one request or for a
+    /// connection after a SASL bind. This gains no right.
     pub(crate) fn is_administrator(&self) -> bool {
         self.kind == Kind::Administrator
     }
 
-    /// Returns true if access rules restrict the requester: then no count may include entries that it may not see.
+    /// Returns true if access rules restrict the requester. Counts must then exclude entries that it may not see.
     pub(crate) fn is_restricted(&self) -> bool {
         self.rules.is_some()
     }
 
-    /// Returns the requester's entry, if access rules apply to it.
+    /// Returns the requester's entry; `None` if it has none or access rules do not restrict it.
     pub(crate) fn own(&self) -> Option<EntryId> {
         self.rules.as_ref()?.own()
     }
 
-    /// Returns the size limit of a search, or of a page, for the requested limit.
+    /// Returns the size limit in force for a search, or for one page, given the limit that the client requests.
     pub(crate) fn size_limit(&self, asked: u32) -> u32 {
         self.limit_of(asked, self.limits.size)
     }
 
-    /// Returns the time limit of a search in seconds, for the requested limit.
+    /// Returns the time limit in force for a search in seconds, given the limit that the client requests.
     pub(crate) fn time_limit_seconds(&self, asked: u32) -> u32 {
         self.limit_of(asked, self.limits.time_seconds)
     }
 
-    /// Returns the maximum number of entries that a search may examine without a match.
+    /// Returns the maximum number of entries that do not match and that a search may examine.
     pub(crate) fn examined_max(&self) -> u64 {
         match self.limits.examined {
             0 => u64::MAX,
@@ -141,13 +141,13 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns the percentage of the scan threads' time that searches without an index may take; 0 is any.
+    /// Returns the percentage of the scan threads' time that searches without an index may take; 0 for no limit.
     pub(crate) fn scan_share(&self) -> u32 {
         if self.is_administrator() { 0 } else { self.limits.scan_share }
     }
 
-    /// Returns the lower of the requested and the set limit; 0 means none. The set limit does not apply to the
-    /// administrator.
+    /// Returns the lower of the requested and the configured limit; 0 means no limit. The configured limit does not
+    /// apply to the administrator.
     fn limit_of(&self, asked: u32, set: u32) -> u32 {
         match (asked, if self.is_administrator() { 0 } else { set }) {
             (0, limit) | (limit, 0) => limit,
@@ -158,7 +158,7 @@ impl EffectiveRights {
 
 /// Rights to read.
 impl EffectiveRights {
-    /// Checks that entries of the tree may be found and read.
+    /// Checks that the requester may find and read entries of the tree.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -171,8 +171,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that `cn=monitor` may be read, which describes the work of other clients. The refusal is the same for
-    /// every name there.
+    /// Checks that the requester may read `cn=monitor`, which describes the work of other clients. The refusal is the
+    /// same for every name at or below `cn=monitor`.
     ///
     /// # Errors
     /// insufficientAccessRights.
@@ -187,7 +187,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns the types that may be returned and used in filters, provided that the entry may be read.
+    /// Returns the secrecy of the attribute types that results may contain and filters may test, if the entry is
+    /// readable.
     pub(crate) fn shown(&self) -> Shown {
         match self.kind {
             Kind::Administrator => Shown::Secrets,
@@ -196,12 +197,12 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns a compiler of filters on these types.
+    /// Returns a compiler of filters on the types that [`shown`](EffectiveRights::shown) includes.
     pub(crate) fn compiler<'c>(&self, catalog: &'c Catalog) -> Compiler<'c> {
         Compiler { catalog, shown: self.shown(), known: None }
     }
 
-    /// Returns a matcher that counts the groups visible to the requester.
+    /// Returns a matcher that considers only the groups that are visible to the requester.
     pub(crate) fn matcher(&self, by: MemberUse) -> Matcher {
         Matcher::under(self.shown(), self.groups(by))
     }
@@ -212,7 +213,7 @@ impl EffectiveRights {
         Some(GroupsOf { view, by })
     }
 
-    /// Checks that values of this type of the entry `target` may be compared, provided that the entry may be read. Call
+    /// Checks that the requester may compare values of this type in the entry `target`, if it may read the entry. Call
     /// it before reading the values, so that a refusal reveals nothing.
     ///
     /// # Errors
@@ -244,11 +245,10 @@ impl EffectiveRights {
 
 /// Rights to change.
 impl EffectiveRights {
-    /// Checks that the requester may change anything: never anonymous clients, whatever the rules say. Call it before
-    /// looking for the entry.
+    /// Checks that the requester is not anonymous. Anonymous clients may not change anything, whatever the rules say.
+    /// Call it before looking for the entry.
     ///
-    /// # Errors
-    /// strongerAuthRequired, and not insufficientAccessRights, as in slapd: it shows the client what to do.
+    /// # Errors strongerAuthRequired, as in slapd, because it shows the client what to do.
     pub(crate) fn check_bound(&self) -> Result<()> {
         match self.kind {
             Kind::Anonymous { .. } => Err(OperationError::refused(
@@ -259,7 +259,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that the requester may try to add, delete, rename and move entries. Call it before looking for the entry.
+    /// Checks that the requester is the administrator, or that access rules decide whether it may add, delete, rename
+    /// and move entries. Call it before looking for the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -267,7 +268,8 @@ impl EffectiveRights {
         self.check_by_rules("add, delete, rename and move entries")
     }
 
-    /// Checks that the requester may try to read and set the state of accounts. Call it before looking for the entry.
+    /// Checks that the requester is the administrator, or that access rules decide whether it may read and set the
+    /// state of accounts. Call it before looking for the entry.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -275,7 +277,8 @@ impl EffectiveRights {
         self.check_by_rules("look after the passwords of others")
     }
 
-    /// Checks that rules, or the administrator's rights, may permit something.
+    /// Checks that the requester is the administrator, or that access rules decide about it. `what` names the operation
+    /// for the error.
     fn check_by_rules(&self, what: &str) -> Result<()> {
         self.check_bound()?;
         match self.is_administrator() || self.is_restricted() {
@@ -284,8 +287,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Checks that these attribute types of the entry `target` may be modified, if no rules decide this. All users may
-    /// change their own userPassword.
+    /// Checks that the requester may modify these attribute types of the entry `target` under the fixed rights. All
+    /// users may change their own userPassword.
     ///
     /// # Errors
     /// insufficientAccessRights; strongerAuthRequired for anonymous clients.
@@ -312,16 +315,16 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the requester may change the password of an entry with these rights: the right to write for its
-    /// own, the right to reset for others.
+    /// Returns true if the requester may change the password of the entry `id`, at which it has the rights `at`: the
+    /// requester's own entry requires the right to write, others the right to reset.
     pub(crate) fn may_change_password(&self, at: &EntryRights, id: EntryId, password: TypeId) -> bool {
         if self.own() == Some(id) { at.may_write(password) } else { at.may(RESET) }
     }
 }
 
-/// Rights at an entry. `None` is returned if no rules restrict them.
+/// Rights at an entry. The functions return `None` if no rules restrict the requester.
 impl EffectiveRights {
-    /// Returns the rights at an entry of the tree, for a traversal.
+    /// Returns the rights at an entry of the tree. `walk` caches state from entry to entry.
     ///
     /// # Errors
     /// The store failed.
@@ -357,10 +360,9 @@ impl EffectiveRights {
         self.rules.as_ref().map(|rules| rules.below(state, parent, newcomer)).transpose()
     }
 
-    /// Returns the rights at an entry that the request names `dn`.
+    /// Returns the rights at the entry `id`, whose DN in the request is `dn`.
     ///
-    /// # Errors
-    /// noSuchObject, as for a missing entry, if the requester may not see it; the store failed.
+    /// # Errors noSuchObject, as for a missing entry, if the requester may not see the entry; the store failed.
     pub(crate) fn at_visible(
         &self,
         state: TreeState<'_>,
@@ -385,7 +387,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns where, at and below `base`, the requester may certainly read all values of these types.
+    /// Returns at which entries at and below `base` the requester is known to be able to read all values of these
+    /// types.
     ///
     /// # Errors
     /// The store failed.
@@ -396,7 +399,8 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if a rule may allow `explain` to the requester at some entry, as the administrator may everywhere.
+    /// Returns true if the requester may use `explain` at some entry: the administrator may everywhere, others by
+    /// rules.
     pub(crate) fn may_explain_some(&self) -> bool {
         self.is_administrator() || self.rules.as_ref().is_some_and(|rules| rules.may_explain_some())
     }
@@ -409,7 +413,7 @@ impl EffectiveRights {
         }
     }
 
-    /// Returns true if the members in an attribute of a group may be used in this way.
+    /// Returns true if the requester may use the members in an attribute of a group in the way `by`.
     ///
     /// # Errors
     /// The store failed.
@@ -422,13 +426,13 @@ impl EffectiveRights {
         self.rules.as_ref().map_or(Ok(true), |rules| rules.shows_member(state, place, by))
     }
 
-    /// Returns true if rules have filters on entries.
+    /// Returns true if rules for the requester have filters on entries.
     pub(crate) fn asks_filters(&self) -> bool {
         self.rules.as_ref().is_some_and(|rules| rules.asks_filters())
     }
 
-    /// Returns the error for an entry that is missing or hidden, in the same words for both: with the nearest superior
-    /// that the requester may see.
+    /// Returns the error for an entry that is missing or hidden. It is the same for both, and its matched DN is the
+    /// nearest superior that the requester may see.
     ///
     /// # Errors
     /// The store failed.
@@ -454,7 +458,7 @@ impl EffectiveRights {
         Ok(OperationError::NoSuchObject { matched_dn, what })
     }
 
-    /// Returns the result of a lookup of `dn`, with an error that the requester may receive.
+    /// Returns the result of a lookup of `dn`. An error is replaced by one that the requester may receive.
     ///
     /// # Errors
     /// Those of the lookup, without hidden names; the store failed.
@@ -489,7 +493,7 @@ impl EffectiveRights {
             {
                 return Ok(error);
             }
-            // Without the hidden referral or alias, the name is invalid.
+            // If the referral or alias is hidden, the name is reported as invalid.
             if let Some(failure) = NormalName::of(&parse_dn(dn)?, schema).failure {
                 return Ok(invalid_name(dn, &failure));
             }
@@ -498,14 +502,14 @@ impl EffectiveRights {
     }
 }
 
-/// Changes of the rights themselves.
+/// Dependencies of the rights.
 impl EffectiveRights {
     /// Returns the sources of the rights under rules. A change of one of them invalidates these rights.
     pub(crate) fn sources(&self) -> Option<&Sources> {
         self.rules.as_ref().map(|rules| rules.sources())
     }
 
-    /// Returns octets that are equal for equal rules that apply in the same way: see [`RuleRights::identity`].
+    /// Returns octets that are equal if the same rules apply in the same way: see [`RuleRights::identity`].
     pub(crate) fn identity(&self) -> Vec<u8> {
         self.rules.as_ref().map(|rules| rules.identity()).unwrap_or_default()
     }
@@ -516,7 +520,7 @@ impl EffectiveRights {
     }
 }
 
-/// Returns true if one of these DNs now names the entry `id`.
+/// Returns true if one of these DNs at present names the entry `id`.
 fn is_among(state: TreeState<'_>, id: EntryId, dns: &[String]) -> Result<bool> {
     for dn in dns {
         let name = NormalName::of(&parse_dn(dn)?, &state.catalog.schema);

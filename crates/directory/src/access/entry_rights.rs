@@ -1,4 +1,4 @@
-//! Rights of a requester at an entry: the result of the rules that apply there.
+//! Rights of a requester at one entry: the combined effect of the rules that apply there.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use crate::model::access_rule::{
     ADD, BROWSE, COMPARE, DELETE, EXPLAIN, JOIN, LEAVE, PROXY, READ, RENAME, RESET, Rights, SEARCH, WRITE,
 };
 
-/// Rights that concern entries and not attributes.
+/// Rights to a whole entry, not to single attributes.
 const OF_ENTRY: Rights = Rights(BROWSE.0 | ADD.0 | DELETE.0 | RENAME.0 | EXPLAIN.0 | PROXY.0 | RESET.0);
 
-/// Rights of the requester at an entry. The sets contain types of which all values are covered.
+/// Rights of the requester at an entry. A set contains the types for which the right covers all values.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct EntryRights {
     entry: Rights,
@@ -24,15 +24,16 @@ pub(crate) struct EntryRights {
     write: TypeSet,
     join: TypeSet,
     leave: TypeSet,
-    /// Rights that depend on the value; `None` if there are none.
+    /// Rights that depend on the value; `None` if no right does.
     by_value: Option<Arc<ByValue>>,
 }
 
-/// Extent of a right over an attribute.
+/// Extent of a right: all, nothing, or some values of an attribute.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum RightExtent<'r> {
     Nothing,
-    /// The values that these rules allow and do not deny; other values too if the first field is true.
+    /// The right covers the values that these rules allow and do not deny. If the first field is true, it also covers
+    /// values that no rule matches.
     Some(bool, Vec<&'r ValueRule>),
     All,
 }
@@ -44,8 +45,8 @@ impl From<bool> for RightExtent<'static> {
 }
 
 impl EntryRights {
-    /// Computes the rights of these rules, each with its restriction to single values. `is_uniform` if the rights are
-    /// the same at every entry.
+    /// Computes the rights that these rules give, each with its restriction to single values. `is_uniform` means that
+    /// the rights are the same at every entry.
     pub(super) fn of(
         rules: &[(&Rule, Option<&Arc<ValueRule>>)],
         catalog: &Catalog,
@@ -136,17 +137,17 @@ impl EntryRights {
         self.write.contains(type_id)
     }
 
-    /// Returns the rights that depend on values, if there are any.
+    /// Returns the rights that depend on the value; `None` if no right does.
     pub(crate) fn by_value(&self) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref()
     }
 
-    /// Returns the rights that depend on values, if this right over this type does.
+    /// Returns the rights that depend on the value, if this right to this type is one of them.
     pub(crate) fn over_values(&self, right: Rights, type_id: TypeId) -> Option<&Arc<ByValue>> {
         self.by_value.as_ref().filter(|by_value| by_value.is_for(right, type_id))
     }
 
-    /// Returns the extent of a right: all or nothing for a right that concerns no attribute.
+    /// Returns the extent of a right. A right that concerns no attribute is granted in whole or not at all.
     pub(crate) fn extent(&self, right: Rights, type_id: Option<TypeId>) -> RightExtent<'_> {
         if let Some(type_id) = type_id
             && let Some(by_value) = self.over_values(right, type_id)
@@ -157,7 +158,7 @@ impl EntryRights {
         self.has(right, type_id).into()
     }
 
-    /// Returns true if a right extends to the whole entry, or to all values of its type.
+    /// Returns true if a right covers the whole entry, or all values of the type.
     pub(crate) fn has(&self, right: Rights, type_id: Option<TypeId>) -> bool {
         match (right, type_id) {
             (JOIN, Some(type_id)) => self.may_join(type_id),

@@ -1,7 +1,7 @@
 //! Explanation of a right: the rules that grant or refuse it, and what would grant it.
 //!
-//! The answer itself comes from [`EntryRights`], as for operations. This module finds the deciding rules again, slowly,
-//! and only on request.
+//! The answer itself comes from [`EntryRights`], as it does for operations. This module determines the deciding rules
+//! anew, which is slow, and only on request.
 
 use std::fmt;
 use std::sync::Arc;
@@ -34,26 +34,26 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct AccessExplanation {
     /// Whether the right is granted.
     pub is_allowed: bool,
-    /// Whether it is granted for some values only.
+    /// Whether the right covers only some values.
     pub is_partly: bool,
-    /// The requester, the right, and the answer.
+    /// Sentence with the requester, the right, and the answer.
     pub verdict: String,
-    /// Rules that decide.
+    /// Rules that decide the right.
     pub rules: Vec<DecidingRule>,
-    /// Other reasons.
+    /// Reasons other than rules.
     pub notes: Vec<String>,
-    /// Alternatives that would grant the right; empty if it is granted or no rule can grant it.
+    /// Alternatives that would grant the right. Empty if it is granted, or if no rule can grant it.
     pub needed: Vec<String>,
 }
 
 /// A rule that decides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecidingRule {
-    /// Its number among the rules of the settings, from 1; 0 for a default rule that applies because there are none.
+    /// Number of the rule in the settings, from 1; 0 for a default rule, which applies if the settings have no rules.
     pub number: usize,
     /// Whether it allows or denies.
     pub is_allow: bool,
-    /// Its text.
+    /// Text of the rule.
     pub text: String,
 }
 
@@ -84,7 +84,7 @@ impl AccessExplanation {
         }
     }
 
-    /// Formats the explanation as lines of text, each its kind, a tab and the rest.
+    /// Formats the explanation as lines of text. Each line is its kind, a tab, and a value.
     pub fn to_lines(&self) -> String {
         let mut lines = format!("{}\t{}\n", self.word(), self.verdict);
         for rule in &self.rules {
@@ -120,7 +120,7 @@ impl AccessExplanation {
     }
 }
 
-/// Rights that can be explained: word, right, and whether it concerns an attribute.
+/// Rights that can be explained. Each has its word, the right, and whether it concerns an attribute.
 pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
     ("browse", BROWSE, false),
     ("compare", COMPARE, true),
@@ -140,14 +140,14 @@ pub(crate) const ASKED: [(&str, Rights, bool); 13] = [
 /// Question about a right at an entry.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
-    /// The right's word.
+    /// Word for the right.
     pub(crate) word: &'a str,
     pub(crate) right: Rights,
     pub(crate) type_id: Option<TypeId>,
-    /// The entry; the root for a new entry.
+    /// The entry; [`EntryId::ROOT`] for a new entry.
     pub(crate) id: EntryId,
     pub(crate) parent: EntryId,
-    /// Its DN, as in the question.
+    /// DN of the entry, as written in the question.
     pub(crate) dn: &'a str,
     /// Connection of the request, if the question names one.
     pub(crate) link: Option<ClientLink>,
@@ -157,7 +157,7 @@ pub(crate) struct Asked<'a> {
 pub(crate) struct RulesInForce {
     pub(crate) rules: Arc<AccessRules>,
     pub(crate) texts: Vec<String>,
-    /// Whether these are the default rules, which apply because there are none.
+    /// Whether these are the default rules, which apply if the settings have none.
     pub(crate) by_default: bool,
 }
 
@@ -173,7 +173,7 @@ impl RulesInForce {
         RulesInForce::proposed(&[], state.settings.anonymous_read(), (schema, secrets))
     }
 
-    /// Returns the rule at this place as a deciding one.
+    /// Returns the rule at this index as a deciding rule.
     fn rule(&self, place: usize, is_allow: bool) -> DecidingRule {
         let number = if self.by_default { 0 } else { place + 1 };
         DecidingRule { number, is_allow, text: self.texts.get(place).cloned().unwrap_or_default() }
@@ -191,7 +191,7 @@ impl RulesInForce {
     }
 }
 
-/// Place of a question.
+/// Place in the tree that a question is about.
 pub(crate) enum QuestionPlace {
     Entry(EntryId),
     /// A new entry.
@@ -204,13 +204,13 @@ pub(crate) enum QuestionPlace {
 }
 
 impl QuestionPlace {
-    /// Resolves the place of a name; `is_new` for a new entry.
+    /// Resolves a name to its place. `is_new` means that the question is about a new entry.
     ///
     /// # Errors
     /// The store failed.
     pub(crate) fn of(state: TreeState<'_>, name: &NormalName, is_new: bool) -> Result<QuestionPlace> {
         Ok(match state.find(name)? {
-            // The rules for a new entry are those for its place, whether the name is taken or not.
+            // The rules for a new entry depend on its place, even if an entry already has the name.
             Found::Entry(id, _) if is_new => {
                 QuestionPlace::New { parent: state.node(id)?.ok_or_else(|| damaged_row("nodes", id))?.parent }
             }
@@ -235,7 +235,7 @@ pub(crate) fn explain(
     explain_under(state, &RulesInForce::of(state), subject, asked)
 }
 
-/// Explains a right of `subject` under given rules.
+/// Explains a right of `subject` under the given rules.
 ///
 /// # Errors
 /// As [`EffectiveRights::of`].
@@ -249,7 +249,7 @@ pub(crate) fn explain_under(
     explain_rights(state, rules, &rights, subject, asked)
 }
 
-/// Explains a right of `subject`, whose effective rights under the rules are known.
+/// Explains a right of `subject`, whose effective rights under the rules are already computed.
 ///
 /// # Errors
 /// The store failed.
@@ -295,7 +295,8 @@ pub(crate) fn explain_rights(
     Ok(explanation)
 }
 
-/// Returns the right that decides over a password: for the entry's own user it is write, for others reset.
+/// Returns the right that decides whether a password may be changed: write for the user's own entry, reset for others.
+/// Other rights are returned unchanged.
 pub(crate) fn right_over_password(
     schema: &Schema,
     is_own: bool,
@@ -369,7 +370,7 @@ fn name_of(subject: &Requester) -> &str {
     if *subject == Requester::Anonymous { "anonymous" } else { subject.dn() }
 }
 
-/// Sets the answer and its text.
+/// Sets the answer and its sentence.
 fn say(
     explanation: &mut AccessExplanation,
     state: TreeState<'_>,
@@ -392,7 +393,8 @@ fn say(
         format!("{} {may} {}{some}{of} {}", Quoted(name_of(subject)), asked.word, Quoted(asked.dn));
 }
 
-/// Returns the rule that refuses a right, for requesters who may ask for the rules here; empty for others.
+/// Returns text that names the rule that refuses a right, if the requester has the right `explain` at the entry;
+/// otherwise an empty text.
 ///
 /// # Errors
 /// The store failed.
@@ -435,7 +437,7 @@ fn is_about(rule: &Rule, right: Rights, type_id: Option<TypeId>) -> bool {
 struct Deciding<'d> {
     state: TreeState<'d>,
     rights: &'d EffectiveRights,
-    /// The part of the rights that rules give.
+    /// Rights of the requester under the rules.
     mine: &'d RuleRights,
     texts: &'d [String],
     by_default: bool,
@@ -443,7 +445,7 @@ struct Deciding<'d> {
 }
 
 impl Deciding<'_> {
-    /// Returns the decision of a right that no rule decides, and the reason.
+    /// Returns the decision about a right that rules do not decide, with the reason; `None` if rules decide.
     fn beside_rules(&self, subject: &Requester, asked: Asked<'_>) -> Result<Option<(bool, String)>> {
         let Asked { right, type_id, .. } = asked;
         let schema = &*self.state.catalog.schema;
@@ -481,11 +483,11 @@ impl Deciding<'_> {
         Ok(None)
     }
 
-    /// Adds the deciding rules and, if nothing is granted, what would be needed.
+    /// Adds the deciding rules and, if no rule grants the right, alternatives that would.
     fn add(&self, explanation: &mut AccessExplanation, asked: Asked<'_>) -> Result<()> {
         let rules = &self.mine.rules().rules;
         let holding = self.mine.holding(self.state, asked.id, asked.parent)?;
-        // Rules on single values decide nothing if a right extends to all values or to none.
+        // If a right covers all values or none, rules on single values have not decided it.
         let is_partly = explanation.is_partly;
         let about = |place: &usize| {
             rules.get(*place).is_some_and(|rule| {
@@ -537,7 +539,7 @@ impl Deciding<'_> {
         Ok(())
     }
 
-    /// Adds the rules that grant the right here to others.
+    /// Adds the rules that grant the right at this entry, but to other requesters.
     fn add_others(
         &self,
         explanation: &mut AccessExplanation,
@@ -570,7 +572,7 @@ impl Deciding<'_> {
         Ok(())
     }
 
-    /// Returns true if a rule covers this place.
+    /// Returns true if the place in the question is among the places of a rule.
     fn reaches(&self, rule: &Rule, asked: Asked<'_>) -> Result<bool> {
         for but in &rule.but {
             if self.is_in(but, asked)? {

@@ -1,12 +1,13 @@
-//! Identity of a client as the layers below LDAP establish it, and the SASL mechanisms that a connection offers.
+//! Identity of a client that the layers below LDAP establish (TLS, the operating system), and the SASL mechanisms that
+//! a connection offers.
 
 use crate::model::sasl_mechanisms::{GSS_SPNEGO, GSSAPI, MECHANISMS, OAUTHBEARER, PLAIN};
 use crate::model::settings::GeneralSettings;
 
-/// The SASL mechanism for the identity that the layers below LDAP establish (RFC 4422 appendix A).
+/// The SASL mechanism by which a client assumes its external identity (RFC 4422 appendix A).
 pub(crate) const EXTERNAL: &str = "EXTERNAL";
 
-/// Binds that a connection offers.
+/// Kinds of bind that a connection offers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offered {
     /// Identity established by the layers below LDAP.
@@ -19,7 +20,7 @@ pub struct Offered {
     pub bearer_tokens: bool,
     /// Whether Kerberos tickets are accepted, because the server has a key.
     pub kerberos: bool,
-    /// The weakest bind that is accepted here.
+    /// The weakest kind of bind that the connection accepts.
     pub weakest_bind: BindStrength,
 }
 
@@ -52,7 +53,7 @@ impl BindStrength {
 }
 
 impl Offered {
-    /// Returns the mechanisms of the settings that can work here, which the root DSE lists.
+    /// Returns the mechanisms of the settings that can work on this connection. The root DSE lists them.
     pub fn mechanisms(self, settings: &GeneralSettings) -> Vec<&'static str> {
         let works = |mechanism: &&str| match *mechanism {
             EXTERNAL => self.external.mechanism().is_some(),
@@ -67,24 +68,24 @@ impl Offered {
     }
 }
 
-/// Identity of a client as the layers below LDAP establish it (RFC 4513 section 5.2.3).
+/// Identity of a client that the layers below LDAP establish (RFC 4513 section 5.2.3).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ExternalIdentity {
     /// Connections of this kind never establish an identity: EXTERNAL is not offered.
     #[default]
     NotOffered,
-    /// The client could have shown an identity and did not.
+    /// The client could have presented an identity, such as a certificate, and did not.
     Unknown,
-    /// An identity without an entry.
+    /// The client presented an identity that has no entry.
     Stranger,
-    /// An identity that may act as the administrator.
+    /// The client presented an identity that may act as the administrator.
     Administrator,
-    /// The identity that the client's certificate names.
+    /// The client presented a certificate, which names its identity.
     Certificate,
 }
 
 impl ExternalIdentity {
-    /// Returns the mechanism for the root DSE, only if a bind by it may succeed.
+    /// Returns EXTERNAL for the root DSE if a bind with it may succeed.
     pub(crate) fn mechanism(self) -> Option<&'static str> {
         matches!(self, ExternalIdentity::Administrator | ExternalIdentity::Certificate).then_some(EXTERNAL)
     }

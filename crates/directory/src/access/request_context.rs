@@ -1,4 +1,4 @@
-//! The circumstances of a request, which the server knows and the client does not state.
+//! The circumstances of a request: facts that the server knows and the client does not send.
 
 use ldap::PositionToken;
 
@@ -7,7 +7,7 @@ use crate::model::client_link::ClientLink;
 
 /// The circumstances of a request. The session builds it; search, compare and `decide` borrow it.
 ///
-/// It complements [`RequestControls`](crate::controls::RequestControls), which holds what the client sent.
+/// It complements [`RequestControls`](crate::controls::RequestControls), which holds the controls that the client sent.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestContext<'r> {
     /// Authorization identity.
@@ -25,7 +25,7 @@ pub struct RequestContext<'r> {
 }
 
 impl<'r> RequestContext<'r> {
-    /// Returns the context of a request with this identity over this connection, with nothing else known.
+    /// Returns the context of a request with this identity over this connection. All other fields have their defaults.
     pub fn new(requester: &'r Requester, link: Option<ClientLink>) -> RequestContext<'r> {
         let (offered, limits) = (Offered::default(), AskerLimits::default());
         RequestContext { requester, link, offered, limits, position: None, now: 0 }
@@ -33,7 +33,7 @@ impl<'r> RequestContext<'r> {
 }
 
 impl Requester {
-    /// Returns the context of a request by this requester for which nothing else is known.
+    /// Returns the context of a request by this requester. All other fields have their defaults.
     pub fn context(&self) -> RequestContext<'_> {
         RequestContext::new(self, None)
     }

@@ -1,4 +1,5 @@
-//! Cache of the rights of requesters under access rules, until a record touches one of their sources.
+//! Cache of the rights of requesters under access rules. A log record that touches a source of cached rights
+//! invalidates them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use crate::model::record::Record;
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// Key of cached rights: the requester's entry, `None` for anonymous, and the bits of the rules that apply to the
+/// Key of cached rights: the requester's entry (`None` for anonymous), and the bits of the rules that apply to the
 /// connection.
 type RightsKey = (Option<EntryId>, Vec<u64>);
 
@@ -25,17 +26,17 @@ type RightsKey = (Option<EntryId>, Vec<u64>);
 #[derive(Debug, Default)]
 pub(crate) struct RightsCache {
     kept: HashMap<RightsKey, Arc<RuleRights>, RandomState>,
-    /// Log position at which they are valid.
+    /// Log position at which all cached rights are valid.
     position: u64,
-    /// Sources of all cached rights.
+    /// Sources that all cached rights depend on.
     names: HashSet<Touch, RandomState>,
-    /// Sources of single cached rights.
+    /// Sources that only some cached rights depend on, with the keys of these.
     own: HashMap<Touch, HashSet<RightsKey, RandomState>, RandomState>,
 }
 
 impl RightsCache {
-    /// Returns the effective rights of a requester in `view`, whose state is `state`, while access rules are in force.
-    /// The part that rules decide comes from the cache if it has it.
+    /// Returns the effective rights of a requester while access rules are in force. `state` is the state of `view`. The
+    /// rights under the rules come from the cache if they are there.
     ///
     /// # Errors
     /// As [`EffectiveRights::of`].
@@ -61,7 +62,7 @@ impl RightsCache {
         Ok(rights)
     }
 
-    /// Caches rights that were computed from `view`, at the position at which the others are valid.
+    /// Caches rights that were computed from `view`, which is at the position of the other cached rights.
     fn keep(&mut self, view: &View, key: RightsKey, rules: &Arc<RuleRights>) -> Result<(), StoreError> {
         let Sources { names, own } = rules.sources();
         if own.len() > RIGHTS_SOURCES_MAX {
@@ -99,8 +100,8 @@ impl RightsCache {
         followed.map(drop)
     }
 
-    /// Drops the rights that new records of the log invalidate. Returns false if the records cannot be read one by
-    /// one: they are too many or too large, already trimmed, or may invalidate all.
+    /// Drops the rights that new records of the log invalidate. Returns false if all rights must be dropped: the new
+    /// records are too many or too large, are trimmed already, or may invalidate any rights.
     fn read_log(&mut self, view: &View) -> Result<bool, StoreError> {
         let position = view.position()?;
         if position.checked_sub(self.position).is_none_or(|new| new > RECORDS_FOLLOWED_MAX) {
@@ -217,7 +218,7 @@ mod tests {
     #[test]
     fn unrelated_commits_keep_cached_rights_and_a_change_of_a_group_drops_them() {
         let mut directory = directory();
-        // The first entry with an attribute allocates its number, which invalidates all rights.
+        // The first entry with an attribute allocates the attribute's number, which invalidates all cached rights.
         directory.modify(USERS[2], &[(ChangeOperation::Replace, "description", &["first"])]);
         let (first, other) = (rights(&directory, USERS[0]), rights(&directory, USERS[1]));
         for number in 0..2_000 {
@@ -226,7 +227,8 @@ mod tests {
             assert_eq!(outcome.code, ResultCode::SUCCESS);
         }
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
-        // The requester's own values are not a source: the last login is recorded there.
+        // The values of the requester's own entry are not a source: every bind may change them, to record the last
+        // login.
         directory.modify(USERS[0], &[(ChangeOperation::Replace, "description", &["x"])]);
         assert!(Arc::ptr_eq(&first, &rights(&directory, USERS[0])));
         directory.modify(GROUPS[0], &[(ChangeOperation::Add, "member", &[USERS[0]])]);
@@ -236,7 +238,7 @@ mod tests {
         directory.modify(GROUPS[0], &[(ChangeOperation::Delete, "member", &[USERS[0]])]);
         assert!(!Arc::ptr_eq(&second, &rights(&directory, USERS[0])));
         assert!(Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
-        // An entry that a rule names is deleted: another one may get its name.
+        // A deleted entry that a rule names is a source: another entry may get its name.
         directory.delete(USERS[2]);
         assert!(!Arc::ptr_eq(&other, &rights(&directory, USERS[1])));
     }

@@ -1,10 +1,10 @@
-//! Rights of a requester under access rules: at which entries, and with which of their attributes.
+//! Rights of a requester to entries and attributes under access rules.
 //!
 //! [`RuleRights`] are a part of the effective rights of one requester: rules for others are left out, and the names in
-//! the remaining ones are resolved to entries. The rights at an entry depend on its place, on whose entry it is, and on
-//! whom it names. The rules that apply are a set of bits, and for each such set the [`EntryRights`] are computed once.
-//! A right is granted if at least one rule allows it and no rule denies it. Everything else is denied. The
-//! administrator has no such rights, because no rule applies to it.
+//! the remaining ones are resolved to entries. The rights at an entry depend on its place, on whether it is the
+//! requester's own, and on whether it names the requester. The rules that apply at an entry are a set of bits, and the
+//! [`EntryRights`] are computed once for each such set. A right is granted if at least one rule allows it and no rule
+//! denies it. Everything else is denied. The administrator has no such rights, because no rule applies to it.
 
 mod throughout;
 
@@ -31,7 +31,7 @@ use crate::model::usable::Uses;
 use crate::tree::{TreeState, damaged_row, node};
 pub(crate) use throughout::Readable;
 
-/// Its keys are ids and sets of rules, which clients cannot choose.
+/// A hash map whose keys are ids and sets of rules, which clients cannot choose.
 type HashMap<K, V> = std::collections::HashMap<K, V, RandomState>;
 
 type Result<T> = std::result::Result<T, OperationError>;
@@ -46,16 +46,17 @@ pub(crate) struct RuleRights {
     refused_uses: Uses,
     /// Whether the rights are the same at every entry.
     is_uniform: bool,
-    /// Entries whose rights may differ from those of others in the same container: those that rules name, the
-    /// requester's own, and those that name the requester. Ascending.
+    /// Special entries, ascending: their rights may differ from those of other entries in the same container. They are
+    /// the entries that rules name, the requester's own entry, and the entries that name the requester.
     special: Vec<u64>,
-    /// Whether the list is incomplete, because too many entries name the requester.
+    /// Whether `special` is incomplete, because too many entries name the requester. Then the rights at each entry are
+    /// computed.
     asks_entries: bool,
-    /// Sources of the rights.
+    /// Sources on which the rights depend.
     sources: Sources,
-    /// Rules with a filter on entries, as bits by their places.
+    /// Rules with a filter on entries, as bits by their index in `mine`.
     filtered: Vec<u64>,
-    /// Rights at the entries of a container that are not special; `None` if a rule with a filter reaches them.
+    /// Rights at the entries of a container, except special entries; `None` if a rule with a filter applies there.
     below: Mutex<HashMap<EntryId, Option<Arc<EntryRights>>>>,
     /// Computed rights, by the set of rules that apply.
     known: Mutex<HashMap<Box<[u64]>, Arc<EntryRights>>>,
@@ -64,17 +65,17 @@ pub(crate) struct RuleRights {
 /// A rule that may apply to the requester.
 #[derive(Debug)]
 struct Mine {
-    /// Its place among the rules.
+    /// Index of the rule among all rules.
     rule: usize,
     place: Option<(Reach, EntryId)>,
-    /// Places excluded from the rule.
+    /// Places that the rule excludes.
     but: Vec<(Reach, EntryId)>,
     condition: Condition,
     /// Filter that the entry must match.
     filter: Option<Term>,
     /// Number of attributes in the catalog when the filter was compiled.
     attribute_count: usize,
-    /// Its restriction to single values.
+    /// Restriction of the rule to single values.
     values: Option<Arc<ValueRule>>,
     /// Whether the rule denies. A deny rule applies if its filter is Undefined.
     is_deny: bool,
@@ -94,7 +95,7 @@ impl Mine {
             Some(known) => known,
             None => subject.insert(Subject::of(state, id, newcomer)?),
         };
-        // The first entry with an attribute may be added while a search runs.
+        // The first entry with an attribute of the filter may be added after the filter was compiled.
         let renewed = (state.catalog.attributes().len() != self.attribute_count)
             .then(|| self.with_new_attributes(state, filter))
             .transpose()?;
@@ -115,8 +116,8 @@ impl Mine {
         Ok(filter)
     }
 
-    /// Returns true if the entry is at a place excluded from the rule. The container has already excluded the entries
-    /// below such places, except an entry that the rule names itself.
+    /// Returns true if the entry is at a place that the rule excludes. If its container is at such a place, the rule is
+    /// already excluded for the container, so this matters only for entries that the rule itself names.
     fn leaves_out(&self, state: TreeState<'_>, id: EntryId, parent: EntryId) -> Result<bool> {
         for (reach, base) in &self.but {
             let is_out = match reach {
@@ -133,14 +134,14 @@ impl Mine {
     }
 }
 
-/// Cached state of a traversal from entry to entry on one snapshot.
+/// State that a traversal on one snapshot caches from entry to entry.
 #[derive(Debug, Default)]
 pub(crate) struct Walk {
     /// Rules that apply below a container.
     below: HashMap<EntryId, Box<[u64]>>,
     holding: Vec<u64>,
     last: Option<(Box<[u64]>, Arc<EntryRights>)>,
-    /// Last container tested, and the rights in it.
+    /// Container of the last entry, and the rights in it.
     last_below: Option<(EntryId, Option<Arc<EntryRights>>)>,
 }
 
@@ -157,14 +158,14 @@ impl<'s, 'a> Subject<'s, 'a> {
     }
 }
 
-/// Knowledge of a new entry.
+/// Information about a new entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Newcomer<'a> {
-    /// Only its place.
+    /// Only the place of the entry is known.
     Unknown,
-    /// This entry, after a move.
+    /// The existing entry that is moved to the place.
     Moved(EntryId),
-    /// All attributes that the request gives.
+    /// All attributes of the entry, as the request gives them.
     Given(&'a InMemory<'a>),
 }
 
@@ -194,8 +195,8 @@ impl RuleRights {
         };
         let mut asker = AskerFacts::new(state, own);
         let mut mine = Vec::new();
-        // A rule for a missing place counts as one for another place: the rights at other entries must not reveal
-        // whether an entry exists.
+        // A rule that names a missing entry is treated like one that names another place: otherwise the rights at other
+        // entries would reveal whether the entry exists.
         let mut is_uniform = true;
         if !rules.is_broken {
             for (number, rule) in rules.rules.iter().enumerate() {
@@ -266,9 +267,10 @@ impl RuleRights {
         }))
     }
 
-    /// Returns octets that are equal for equal rules that apply in the same way: which rules may apply to the
-    /// requester, and at which entries. While they are equal, the rights at an entry change only with the entry itself,
-    /// with the entries above it, and with the subjects of [`filters`](RuleRights::filters).
+    /// Returns octets that are equal if the same rules apply in the same way: the rules that may apply to the
+    /// requester, and the conditions under which they apply at an entry. While the octets are equal, the rights at an
+    /// entry change only with the entry itself, with its superiors, and with entries on which the
+    /// [`filters`](RuleRights::filters) depend.
     pub(super) fn identity(&self) -> Vec<u8> {
         let mut octets = Vec::new();
         octets.extend(self.own.map_or(0, |own| own.0).to_be_bytes());
@@ -290,7 +292,7 @@ impl RuleRights {
         rules.filter_map(|rule| rule.filter.as_ref().map(FilterBuf::as_filter))
     }
 
-    /// Returns the requester's rights at an entry of the tree.
+    /// Returns the requester's rights at an entry of the tree. `walk` caches state from entry to entry.
     ///
     /// # Errors
     /// The store failed.
@@ -321,7 +323,8 @@ impl RuleRights {
         }
     }
 
-    /// Returns the rights at the entries of a container that are not special, if they are the same for all.
+    /// Returns the rights at the entries of a container, except special entries; `None` if they differ from entry to
+    /// entry.
     fn in_container(
         &self,
         state: TreeState<'_>,
@@ -334,7 +337,7 @@ impl RuleRights {
         }
         self.note_inherited(state, walk, parent)?;
         let is_filtered = walk.holding.iter().zip(&self.filtered).any(|(holds, asks)| holds & asks != 0);
-        // No entry has the id of the root, so no condition on entries is met.
+        // The id of the root stands for any entry that is not special: no condition on entries holds for it.
         let rights = match is_filtered {
             true => None,
             false => Some(self.at_special(state, walk, (EntryId::ROOT, parent), Newcomer::Unknown)?),
@@ -347,7 +350,7 @@ impl RuleRights {
         Ok(rights)
     }
 
-    /// Computes the rights at any entry, rule by rule.
+    /// Computes the rights at any entry by testing every rule.
     fn at_special(
         &self,
         state: TreeState<'_>,
@@ -391,7 +394,7 @@ impl RuleRights {
         parent: EntryId,
         newcomer: Newcomer<'_>,
     ) -> Result<Arc<EntryRights>> {
-        // No entry has the id of the root, and nothing names it, so no condition is met.
+        // The id of the root stands for the new entry: no condition on entries holds for it.
         self.at_special(state, &mut Walk::default(), (EntryId::ROOT, parent), newcomer)
     }
 
@@ -414,7 +417,7 @@ impl RuleRights {
         self.own
     }
 
-    /// Returns true if the requester may not use one of these controls and extended operations.
+    /// Returns true if one of these controls and extended operations is refused to the requester.
     pub(super) fn may_not_use(&self, uses: Uses) -> bool {
         self.refused_uses.has(uses)
     }
@@ -424,7 +427,7 @@ impl RuleRights {
         &self.sources
     }
 
-    /// Returns the rules that apply to the requester at an entry, by their places among all.
+    /// Returns the indexes of the rules that apply to the requester at an entry.
     ///
     /// # Errors
     /// The store failed.
@@ -437,7 +440,7 @@ impl RuleRights {
         Ok(mine.map(|(_, mine)| mine.rule).collect())
     }
 
-    /// Whether the rights are the same at every entry.
+    /// Returns true if the rights are the same at every entry.
     pub(super) fn is_uniform(&self) -> bool {
         self.is_uniform
     }
@@ -453,7 +456,7 @@ impl RuleRights {
         rules.into_iter().any(|rule| rule.is_allow && rule.rights.has(EXPLAIN))
     }
 
-    /// Marks the rules that apply below a container by its place in the tree.
+    /// Sets in `walk` the rules that apply to the entries of a container by their place in the tree.
     fn note_inherited(&self, state: TreeState<'_>, walk: &mut Walk, parent: EntryId) -> Result<()> {
         walk.holding.clear();
         if let Some(known) = walk.below.get(&parent) {
@@ -522,7 +525,7 @@ impl RuleRights {
 }
 
 impl Memberships for RuleRights {
-    /// Returns true if the requester sees the group and may use its members in this way.
+    /// Returns true if the requester may see the group and use its members in the way `by`.
     fn shows_member(
         &self,
         state: TreeState<'_>,
@@ -546,7 +549,7 @@ impl Memberships for RuleRights {
     }
 }
 
-/// Compiles the restriction of a rule to single values. Their filters contain no names of entries.
+/// Compiles the restriction of a rule to single values. Such a filter contains no names of entries.
 fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRule {
     let compiler = Compiler { catalog: state.catalog, shown: Shown::Plain, known: None };
     ValueRule {
@@ -558,8 +561,8 @@ fn value_rule(state: TreeState<'_>, rule: &Rule, filter: &FilterBuf) -> ValueRul
     }
 }
 
-/// Returns all sources of the rights. Entries that no longer name the requester need not be sources, because this is
-/// checked at each entry.
+/// Returns all sources of the rights. An entry that ceases to name the requester need not be a source, because each
+/// access tests whether the entry names the requester.
 fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
     let (own, mut sources) = asker.into_sources();
     sources.own.extend(own.map(Touch::Gone));
@@ -569,7 +572,7 @@ fn sources(asker: AskerFacts<'_>, mine: &[Mine]) -> Sources {
     sources
 }
 
-/// Returns the entries whose rights may differ from their container's, ascending, and true if the list is incomplete.
+/// Returns the special entries, ascending, and whether the list is incomplete: see [`RuleRights::special`].
 fn special(state: TreeState<'_>, own: Option<EntryId>, mine: &[Mine]) -> Result<(Vec<u64>, bool)> {
     let (mut ids, mut attributes) = (Vec::new(), Vec::new());
     for of in mine {

@@ -1,8 +1,8 @@
 //! Sources of effective rights, and the log records that invalidate them.
 //!
-//! Rules name entries and groups of requesters. Cached rights stay valid until the log changes one of their sources: a
-//! name in a rule denotes another entry, an entry begins to name the requester or one of its groups, or a group of the
-//! requester changes. All other changes leave them valid.
+//! Rules name entries and groups of requesters. A log record invalidates cached rights if it gives a name in a rule to
+//! another entry, if an entry begins to name the requester or one of its groups, or if it changes a group of the
+//! requester. All other records leave cached rights valid.
 
 use std::collections::HashSet;
 
@@ -19,27 +19,27 @@ use crate::tree::{Found, TreeState};
 pub(crate) enum Touch {
     /// The entry was deleted.
     Gone(EntryId),
-    /// The entry was deleted, or its values changed.
+    /// The entry was deleted, or its values have changed.
     Changed(EntryId),
-    /// An entry was added below it.
+    /// An entry was added below this entry.
     NewBelow(EntryId),
-    /// Another entry may name this entry now.
+    /// Another entry may have begun to name this entry.
     Named(EntryId),
     /// Any change.
     Any,
 }
 
-/// Effects that invalidate effective rights. A change of the settings, or of a name, always does.
+/// Effects of records that invalidate effective rights. A change of the settings or of a DN always invalidates them.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
-    /// Sources of the names in rules, equal for all requesters.
+    /// Effects on the entries that rules name; equal for all requesters.
     pub(crate) names: HashSet<Touch, RandomState>,
-    /// Sources of the requester.
+    /// Effects on the requester and its groups.
     pub(crate) own: HashSet<Touch, RandomState>,
 }
 
 impl Sources {
-    /// Resolves a name in a rule.
+    /// Resolves the name of an entry in a rule, and makes it a source.
     pub(super) fn entry_of(
         &mut self,
         state: TreeState<'_>,
@@ -54,14 +54,14 @@ impl Sources {
         Ok(found)
     }
 
-    /// Returns true if these effects may invalidate the rights; `None` stands for any effect.
+    /// Returns true if these effects may invalidate the rights; `None` means that any effect is possible.
     pub(crate) fn are_touched_by(&self, touched: Option<&HashSet<Touch, RandomState>>) -> bool {
         let Some(touched) = touched else { return true };
         let is_one = |touch: &Touch| self.names.contains(touch) || self.own.contains(touch);
         self.own.contains(&Touch::Any) || touched.iter().any(is_one)
     }
 
-    /// Adds the groups of the requester, which may lose members.
+    /// Adds the groups of the requester as sources: they may change, and may join other groups.
     pub(super) fn add_groups(&mut self, own: EntryId, groups: &[u64]) {
         self.own.insert(Touch::Named(own));
         for group in groups.iter().copied().map(EntryId) {

@@ -57,7 +57,7 @@ fn rule(directory: &mut TestDirectory, rules: &[&str]) {
     directory.change_settings(|settings| settings.general.access_rules = rules);
 }
 
-/// Sets the requester to the user of this entry; to anonymous for "".
+/// Sets the requester to the user of this entry, or to anonymous for an empty DN.
 fn ask_as(directory: &mut TestDirectory, dn: &str) {
     directory.requester = match dn {
         "" => Requester::Anonymous,
@@ -84,7 +84,7 @@ fn compared(directory: &TestDirectory, dn: &str, description: &str, value: &str)
 }
 
 #[test]
-fn an_attribute_that_is_denied_is_nowhere() {
+fn denied_attributes_are_absent_from_every_answer() {
     let mut directory = sample();
     rule(
         &mut directory,
@@ -126,7 +126,7 @@ fn an_attribute_that_is_denied_is_nowhere() {
 }
 
 #[test]
-fn an_entry_that_may_not_be_seen_is_as_one_that_is_not_there() {
+fn hidden_entries_are_treated_as_missing() {
     let mut directory = sample();
     rule(
         &mut directory,
@@ -169,14 +169,14 @@ fn an_entry_that_may_not_be_seen_is_as_one_that_is_not_there() {
         assert_eq!((added.0, added.1.as_str()), (ResultCode::NO_SUCH_OBJECT, PEOPLE));
         assert_eq!(added.2, outcome(directory.add(&nobody, new)).2.replace(&nobody, &bert));
     }
-    // Hidden entries are not counted.
+    // Counts exclude hidden entries.
     let people = directory.read(PEOPLE).unwrap();
     assert!(people.texts("numSubordinates").is_empty() && people.texts("hasSubordinates").is_empty());
     assert_eq!(people.texts("ou"), ["people"]);
 }
 
 #[test]
-fn rules_are_for_whom_they_say() {
+fn rules_apply_to_their_requesters_only() {
     let mut directory = sample();
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let mut sees = |text: &str, asker: &str| {
@@ -262,7 +262,7 @@ fn changes_need_their_rights() {
 }
 
 #[test]
-fn a_password_of_another_user_is_reset_and_the_own_is_written() {
+fn the_own_password_needs_write_and_those_of_others_reset() {
     let (anna, bert, carl) = (person("anna", PEOPLE), person("bert", STAFF), person("carl", STAFF));
     let desk = format!("desk: allow reset below '{STAFF}' to user '{anna}'");
     let see = "see: allow read to authenticated";
@@ -281,13 +281,13 @@ fn a_password_of_another_user_is_reset_and_the_own_is_written() {
     set(&mut directory, &anna, &bert, "mail", no);
     set(&mut directory, &bert, &anna, "userPassword", no);
     set(&mut directory, &bert, &bert, "userPassword", yes);
-    // An application password is another credential: it needs the right to write.
+    // An application password is a separate credential: to set it requires the right to write.
     set(&mut directory, &anna, &bert, "userPassword;x-app-mail", no);
-    // The right to reset does not include one's own password.
+    // The right to reset does not cover the user's own password.
     rule(&mut directory, &[see, "all: allow reset to anyone"]);
     set(&mut directory, &anna, &anna, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // The right to write passwords of others includes the reset; a deny of either right refuses both.
+    // The right to write the passwords of others includes the right to reset them; a deny of either right refuses both.
     let writes = format!("desk: allow write of userPassword to user '{anna}'");
     rule(&mut directory, &[see, &writes]);
     set(&mut directory, &anna, &bert, "userPassword", yes);
@@ -301,7 +301,7 @@ fn a_password_of_another_user_is_reset_and_the_own_is_written() {
     rule(&mut directory, &[see, &desk, &no_write]);
     set(&mut directory, &anna, &bert, "userPassword", no);
     set(&mut directory, &anna, &carl, "userPassword", yes);
-    // A deny for all attributes includes passwords; an allow does not.
+    // A deny of all attributes covers passwords; an allow does not.
     rule(&mut directory, &[see, &desk, "no: deny write to authenticated"]);
     set(&mut directory, &anna, &carl, "userPassword", no);
     rule(&mut directory, &[see, &desk, "no: deny write but not of userPassword to authenticated"]);
@@ -324,7 +324,7 @@ fn at_least_one_requester_can_read_the_rules() {
     };
     let see = "see: allow read to authenticated";
     let helpers = format!("helpers: allow explain to user '{anna}'");
-    // The first rules need no reader.
+    // The first rules may leave no requester who can read the rules.
     assert_eq!(set(&[see]), Ok(()));
     assert_eq!(set(&[see, &helpers]), Ok(()));
     for wrong in [
@@ -343,7 +343,7 @@ fn at_least_one_requester_can_read_the_rules() {
         &[see, "x: allow explain to group 'cn=outer,ou=groups,dc=example,dc=com'"][..],
         &[see, &helpers, &format!("x: deny explain in '{STAFF}' to anyone")],
         &[see, "x: deny explain to anyone"],
-        // No requester could read them before, so nothing is lost.
+        // No requester could read the rules before, so nothing is lost.
         &[see],
         &[see, &helpers],
         &[],
@@ -375,7 +375,7 @@ fn a_withdrawn_right_ends_at_once() {
 }
 
 #[test]
-fn rules_that_cannot_be_are_refused() {
+fn invalid_rules_are_refused() {
     let mut directory = sample();
     for (rules, expected) in [
         (&["x: allow read to unknown"][..], "found \"unknown\""),
@@ -416,7 +416,7 @@ fn requesters_read_only_entries_that_name_them() {
         ask_as(directory, "cn=admin");
         found.entries.len()
     };
-    // First bert alone, whose entries the standing lists; then more than it keeps.
+    // At first only bert names anna, and the rights list such entries; then more entries name her than the list holds.
     assert_eq!(mails(&mut directory), 1);
     for number in 0..crate::limits::ENTRIES_NAMING_REQUESTER_MAX {
         let dn = format!("cn={number},{GROUPS}");
@@ -432,7 +432,7 @@ fn requesters_read_only_entries_that_name_them() {
 }
 
 #[test]
-fn a_filter_says_what_may_be_added_moved_and_changed() {
+fn filters_of_rules_restrict_adds_moves_and_changes() {
     let mut directory = sample();
     let movable = format!("movable: allow rename below '{STAFF}' to authenticated");
     let rules = [
@@ -446,7 +446,7 @@ fn a_filter_says_what_may_be_added_moved_and_changed() {
     ask_as(&mut directory, &person("anna", PEOPLE));
     let (yes, no) = (ResultCode::SUCCESS, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     let check = |outcome: crate::Outcome, code| assert_eq!(outcome.code, code, "{}", outcome.diagnostic);
-    // The name matches too: it gives the entry its value.
+    // The value in the DN also matches the filter.
     let account: &[(&str, &[&str])] = &[("objectClass", &["account"])];
     let locked: &[(&str, &[&str])] = &[("objectClass", &["account"]), ("description", &["Locked"])];
     check(directory.add(&person("cleo", PEOPLE), account), yes);
@@ -458,7 +458,7 @@ fn a_filter_says_what_may_be_added_moved_and_changed() {
     let phone: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "telephoneNumber", &["+9"])];
     check(directory.modify(&person("bert", STAFF), phone), yes);
     check(directory.modify(&person("carl", STAFF), phone), no);
-    // An entry that the filter matches is moved in.
+    // A move requires that the entry matches the filter of the rule for adds.
     check(directory.modify_dn(&person("carl", STAFF), "uid=carl", true, Some(PEOPLE)), no);
     ask_as(&mut directory, "cn=admin");
     ok(&mut directory, |of| of.add(&person("cilla", STAFF), account));
@@ -468,7 +468,7 @@ fn a_filter_says_what_may_be_added_moved_and_changed() {
 }
 
 #[test]
-fn members_that_a_url_describes_are_members() {
+fn members_of_dynamic_groups_count_as_members() {
     let mut directory = sample();
     let group = format!("cn=described,{GROUPS}");
     let urls = [

@@ -1,6 +1,6 @@
-//! Permission to use controls and extended operations. Those that no rule names are open to all requesters, except
-//! those that require a rule. Those that an `allow` names are only for its requesters; those that a `deny` names are
-//! refused to its requesters.
+//! Permission to use controls and extended operations. If no rule names a control or operation, all requesters may use
+//! it, unless it is one that requires a rule. If an `allow` names it, only the requesters of that rule may use it. If a
+//! `deny` names it, the requesters of that rule may not.
 
 use super::asker::AskerFacts;
 use crate::catalog::access_rules::{AccessRules, Rule};
@@ -9,16 +9,16 @@ use crate::model::client_link::ClientLink;
 use crate::model::outcome::OperationError;
 use crate::model::usable::Uses;
 
-/// Effect of a rule about uses on a requester.
+/// Effect on a requester of a rule about the use of controls and extended operations.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Says {
     Allows,
     Denies,
-    /// The rule allows the use to others, and so refuses it to this requester.
+    /// The rule allows the use to other requesters, and thereby refuses it to this one.
     AllowsOthers,
 }
 
-/// Returns the effect of the rules on the requester's uses: each rule by its place.
+/// Returns the rules that affect the requester's use of controls and operations, each with its index, uses and effect.
 ///
 /// # Errors
 /// The store failed.
@@ -41,7 +41,7 @@ pub(super) fn said(
     Ok(said)
 }
 
-/// Returns the uses that are refused to the requester.
+/// Returns the controls and extended operations that the requester may not use.
 ///
 /// # Errors
 /// The store failed.

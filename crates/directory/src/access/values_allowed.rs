@@ -1,5 +1,5 @@
-//! The part of a filter that rights permit: a test of an attribute that the requester may not use is Undefined
-//! (RFC 4511 section 4.5.1.7).
+//! The permitted part of a filter: a test of an attribute that the requester may not use becomes Undefined (RFC 4511
+//! section 4.5.1.7).
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::filter::{Item, Subject, Term, Test, Truth, VisibleTest};
 use crate::model::access_rule::Rights;
 use crate::model::rows::AttrId;
 
-/// Returns the type that an item tests, if it is only one.
+/// Returns the type that an item tests; `None` if it tests all types.
 pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     match &item.subject {
         Subject::Attribute(description) => Some(description.type_id),
@@ -25,7 +25,7 @@ pub(crate) fn type_of(item: &Item, schema: &Schema) -> Option<TypeId> {
     }
 }
 
-/// Values that a right covers: search or compare.
+/// Values that the right to search or to compare covers.
 #[derive(Clone, Copy)]
 pub(crate) struct ValuesAllowed<'r> {
     pub(crate) rights: &'r EntryRights,
@@ -37,7 +37,7 @@ impl ValuesAllowed<'_> {
         self.rights.has(self.right, Some(type_id))
     }
 
-    /// Returns true if all values of a type and of its subtypes may be tested.
+    /// Returns true if the right covers all values of a type and of its subtypes.
     pub(crate) fn has_whole(self, type_id: TypeId, schema: &Schema) -> bool {
         schema.subtypes(type_id).iter().all(|subtype| self.has(*subtype))
     }
@@ -48,8 +48,9 @@ impl ValuesAllowed<'_> {
             || (matches!(item.subject, Subject::Any) && self.may_ask_any(item, catalog))
     }
 
-    /// Returns true if all types to which a matching rule applies may be tested: not only those that some entry has,
-    /// which would reveal attributes of hidden entries. Secrets that no rule grants are left out.
+    /// Returns true if the right covers all types to which the item's matching rule applies. Types that no entry has
+    /// count too: otherwise the result would reveal attributes of hidden entries. Secrets that no rule can grant do not
+    /// count.
     fn may_ask_any(self, item: &Item, catalog: &Catalog) -> bool {
         let (Some(rule), schema) = (item.test.rule(), &*catalog.schema) else { return false };
         let asked = |id: TypeId| Shown::AsRulesSay.includes(&catalog.secrets, id);
@@ -59,10 +60,10 @@ impl ValuesAllowed<'_> {
             .all(|known| !schema.rule_applies(rule, known) || !asked(known.id) || self.has(known.id))
     }
 
-    /// Returns true if all tests of a filter are permitted.
+    /// Returns true if the right covers all tests of a filter.
     pub(crate) fn may_ask(self, term: &Term, catalog: &Catalog) -> bool {
         match term {
-            // objectClass is visible with the entry, and reveals as much as structuralObjectClass.
+            // objectClass is readable wherever the entry is visible, and structuralObjectClass reveals no more than it.
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => true,
             Term::And(terms) | Term::Or(terms) => terms.iter().all(|term| self.may_ask(term, catalog)),
             Term::Not(term) => self.may_ask(term, catalog),
@@ -70,8 +71,8 @@ impl ValuesAllowed<'_> {
         }
     }
 
-    /// Returns the permitted part of a filter: forbidden tests become Undefined. If only some subtypes or values of a
-    /// type may be tested, the test is restricted to these.
+    /// Returns the permitted part of a filter: forbidden tests become Undefined. If the right covers only some subtypes
+    /// or values of a type, the test is restricted to these.
     pub(crate) fn left_of(self, term: &Term, catalog: &Catalog) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| self.left_of(term, catalog)).collect();
         match term {
@@ -95,11 +96,11 @@ impl ValuesAllowed<'_> {
                     let shown =
                         VisibleTest { test: item.test.clone(), view: Arc::clone(view), right: self.right };
                     let test = Test::Visible(Box::new(shown));
-                    // The first item tests the values of the entry's name, if they may be tested.
+                    // The values in the entry's DN are already tested by the item above, if they may be.
                     let dn_attributes = false;
                     left.push(Term::Item(Item { attributes, test, dn_attributes, ..item.clone() }));
                 }
-                // The result of a forbidden test is unknown, which matters below a `not`.
+                // The result of a forbidden test is unknown. Below a `not`, false would make the filter match.
                 left.push(Term::Constant(Truth::Undefined));
                 Term::Or(left)
             }
@@ -107,8 +108,8 @@ impl ValuesAllowed<'_> {
     }
 }
 
-/// Returns true if an item tests membership of groups, or links of other entries, some of which may be hidden: the
-/// index may list more.
+/// Returns true if an item tests membership of groups, or links of other entries. Some of these may be hidden, so the
+/// index may list entries that do not match for this requester.
 pub(crate) fn is_membership(item: &Item) -> bool {
     matches!(item.subject, Subject::Virtual(attribute) if attribute.is_membership())
         || matches!(item.test, Test::InChain(_))

@@ -1,7 +1,8 @@
-//! Rights over attributes that are the same at all entries of a subtree, as the rules alone show.
+//! Rights to attributes that are the same at all entries of a subtree, determined from the rules without reading
+//! entries.
 //!
-//! Results may come from a sort order, which has the values of all entries, only if the requester may read these values
-//! at each entry that it may see. Otherwise the place of an entry would reveal a hidden value.
+//! A sort order contains the values of all entries. Results may come from it only if the requester may read these
+//! values at each entry that it may see. Otherwise the position of an entry in the results would reveal a hidden value.
 
 use super::{Result, RuleRights};
 use crate::access::asker::Condition;
@@ -10,19 +11,20 @@ use crate::model::access_rule::{BROWSE, READ, Reach, SEARCH};
 use crate::model::rows::EntryId;
 use crate::tree::TreeState;
 
-/// Entries of a subtree at which all values of some types may be read, and used in filters.
+/// Entries of a subtree at which the requester may read all values of some types and use them in filters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Readable {
-    /// Unknown: the rights differ from entry to entry.
+    /// Unknown, because the rights differ from entry to entry.
     Somewhere,
     /// At each entry that the requester may see.
     WhereSeen,
-    /// At each entry; it may see them all.
+    /// At each entry, all of which the requester may see.
     Everywhere,
 }
 
 impl RuleRights {
-    /// Returns where, at and below `base`, the requester may certainly read all values of these types.
+    /// Returns at which entries at and below `base` the requester is known to be able to read all values of these
+    /// types.
     ///
     /// # Errors
     /// The store failed.

@@ -1,5 +1,5 @@
-//! Errors describe only what the requester may see. `crates/pando/tests/access/hidden.rs` looks for information leaks
-//! by random requests; these tests cover the known ones.
+//! Errors reveal only entries that the requester may see. `crates/pando/tests/access/hidden.rs` looks for information
+//! leaks with random requests; these tests cover the known leaks.
 
 use ldap::{
     AccessQuestion, ChangeOperation, DeleteRequest, FilterBuf, MessageId, PersistentSearch, Request,
@@ -18,7 +18,8 @@ const HIDDEN: &str = "ou=hidden,dc=example,dc=com";
 const AWAY: &str = "ou=away,ou=people,dc=example,dc=com";
 const MIXED: &str = "ou=mixed,dc=example,dc=com";
 
-/// Directory for anna, who does not see entries described as secret, with or without such entries.
+/// Returns the directory as anna sees it. She does not see entries with the description "secret"; `has_hidden` adds
+/// such entries.
 fn directory(has_hidden: bool) -> TestDirectory {
     let mut directory = TestDirectory::with_suffix_entry();
     let unit: &[(&str, &[&str])] = &[("objectClass", &["organizationalUnit"])];
@@ -72,7 +73,7 @@ fn directory(has_hidden: bool) -> TestDirectory {
     directory
 }
 
-/// Returns the answer of both directories, which must be equal.
+/// Returns the answer, which must be the same with and without hidden entries.
 #[track_caller]
 fn same(what: &str, ask: impl Fn(&mut TestDirectory) -> crate::Outcome) -> (ResultCode, String) {
     let [one, other] = [true, false].map(|has_hidden| ask(&mut directory(has_hidden)));
@@ -101,7 +102,7 @@ fn searched(directory: &mut TestDirectory, base: &str, controls: &RequestControl
 }
 
 #[test]
-fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong() {
+fn a_hidden_base_is_reported_as_missing_before_any_other_error() {
     let key = RequestedSortKey { attribute: "nonsense".to_owned(), rule: None, reverse: false };
     let sort = || Some(SortOptions { is_critical: true, keys: vec![key.clone()] });
     let window =
@@ -125,10 +126,9 @@ fn a_search_below_a_hidden_base_says_that_there_is_none_whatever_else_is_wrong()
     }
 }
 
-/// The limit on entries that a search examines in vain counts those below a hidden base; reaching it does not reveal
-/// that the base exists.
+/// The limit on examined entries counts entries below a hidden base. Exceeding it does not reveal that the base exists.
 #[test]
-fn a_limit_is_not_reached_below_a_hidden_base() {
+fn limits_do_not_reveal_a_hidden_base() {
     for filter in ["(sn=*x*)", "(!(cn=x))"] {
         let (code, text) = same(filter, |of| {
             ask_as(of, "cn=admin");
@@ -149,7 +149,7 @@ fn a_limit_is_not_reached_below_a_hidden_base() {
 }
 
 #[test]
-fn the_words_about_a_hidden_superior_are_those_about_none() {
+fn a_hidden_superior_gives_the_error_of_a_missing_one() {
     let bert = person("bert", PEOPLE);
     for superior in [
         HIDDEN,
@@ -158,7 +158,7 @@ fn the_words_about_a_hidden_superior_are_those_about_none() {
         "cn=hidden alias,ou=people,dc=example,dc=com",
         "uid=ghost,ou=people,dc=example,dc=com",
     ] {
-        // A requester who may add entries there learns that the superior exists; others learn nothing.
+        // Only a requester who may add entries at this place learns that the superior exists.
         let (code, text) = same(superior, |of| {
             ask_as(of, "cn=admin");
             let hidden = "hidden: deny browse matching '(description=secret)' to authenticated";
@@ -172,7 +172,7 @@ fn the_words_about_a_hidden_superior_are_those_about_none() {
 }
 
 #[test]
-fn a_name_that_none_can_have_is_one_wherever_it_is() {
+fn invalid_names_give_the_same_error_everywhere() {
     for dn in [
         "nonsense=x,ou=hidden,dc=example,dc=com",
         "nonsense=x,ou=away,ou=people,dc=example,dc=com",
@@ -213,7 +213,7 @@ fn explained(directory: &mut TestDirectory, asker: &str, right: &str, entry: &st
 }
 
 #[test]
-fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
+fn aliases_identities_and_subordinates_do_not_reveal_hidden_entries() {
     let none = RequestControls::default();
     let (code, _) =
         same("an alias of a hidden referral", |of| searched(of, "cn=to,ou=people,dc=example,dc=com", &none));
@@ -221,7 +221,7 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
     let ghost = "dn:uid=ghost,ou=people,dc=example,dc=com";
     let (code, _) = same("the rights of a hidden user", |of| explained(of, ghost, "browse", PEOPLE));
     assert_eq!(code, ResultCode::NO_SUCH_OBJECT);
-    // A hidden alias does not refuse a persistent search.
+    // A hidden alias is no reason to refuse a persistent search.
     let persistent = PersistentSearch { change_types: 15, changes_only: true, returns_entry_changes: false };
     let follow = with(SeldomControls { persistent: Some(persistent), ..SeldomControls::default() });
     for has_hidden in [true, false] {
@@ -235,8 +235,8 @@ fn aliases_identities_and_subordinates_do_not_lead_to_what_is_hidden() {
     }
 }
 
-/// A requester who may delete learns that subordinates exist, and one who may add learns that a name is taken. Their
-/// names, number and spelling stay hidden.
+/// A requester who may delete entries learns that subordinates exist, and one who may add entries learns that a name is
+/// taken. The DNs, the number and the spelling of hidden entries stay hidden.
 #[test]
 fn a_refused_change_does_not_describe_hidden_entries() {
     let mut of = directory(true);
@@ -258,7 +258,7 @@ fn a_refused_change_does_not_describe_hidden_entries() {
     let added = of.add(&format!("ou=SUB UNIT,{top}"), &[("objectClass", &["organizationalUnit"])]);
     assert_eq!(added.code, ResultCode::ENTRY_ALREADY_EXISTS);
     assert!(added.diagnostic.contains("SUB UNIT"), "{}", added.diagnostic);
-    // Entries of another kind, and more of them.
+    // Hidden entries of another kind, and more of them, give the same answers.
     ask_as(&mut of, "cn=admin");
     ok(&mut of, |of| of.delete(&format!("ou=Sub Unit,{top}")));
     let referral: &[(&str, &[&str])] = &[

@@ -10,7 +10,7 @@ use crate::testing::{Found, SUFFIX, TestDirectory};
 
 const NONE_ALLOWS: ResultCode = ResultCode::INSUFFICIENT_ACCESS_RIGHTS;
 
-/// Bert has three addresses, of which all requesters see one. No requester sees those of carl.
+/// Bert has three addresses, one of which all requesters see. No requester sees the addresses of carl.
 fn addresses(rules: &[&str]) -> TestDirectory {
     let mut directory = sample();
     let more = [(ChangeOperation::Add, "mail", &["bert@home.example", "B.Person@Example.com"][..])];
@@ -23,7 +23,7 @@ fn addresses(rules: &[&str]) -> TestDirectory {
 }
 
 #[test]
-fn values_that_do_not_match_are_nowhere() {
+fn values_that_no_rule_shows_are_absent_from_every_answer() {
     let bert = person("bert", STAFF);
     for rules in [
         &[
@@ -84,7 +84,7 @@ fn a_supertype_reveals_nothing_of_denied_subtypes() {
 }
 
 #[test]
-fn only_values_that_match_are_written() {
+fn only_values_that_match_the_rule_may_be_written() {
     let mut directory = addresses(&[
         "all: allow read to authenticated",
         "work: allow write of mail values matching '(mail=*@example.com)' to authenticated",
@@ -104,7 +104,7 @@ fn only_values_that_match_are_written() {
     assert_eq!(code(Delete, "mail", &["nobody@home.example"]), NONE_ALLOWS, "there or not");
     assert_eq!(code(Delete, "mail", &[]), NONE_ALLOWS, "one of them is not to be written");
     assert_eq!(code(Replace, "mail", &["bert@example.com"]), NONE_ALLOWS, "that takes one away");
-    // A value that stays may be named in its present spelling only.
+    // A replace may keep a value that the requester may not write, but only in its present spelling.
     assert_eq!(code(Replace, "mail", &["bert@home.example", "b@example.com"]), ResultCode::SUCCESS);
     assert_eq!(code(Replace, "mail", &["BERT@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(Add, "objectClass", &["domainRelatedObject"]), NONE_ALLOWS);
@@ -115,7 +115,7 @@ fn only_values_that_match_are_written() {
         (Add, "homeDirectory", &["/home/bert"]),
     ];
     ok(&mut directory, |of| of.modify(&bert, &account));
-    // The same applies to unreadable values: naming one reveals nothing.
+    // The same applies to values that the requester may not read: to name one reveals nothing.
     rule(
         &mut directory,
         &[
@@ -126,7 +126,7 @@ fn only_values_that_match_are_written() {
     let mut code = |values: &[&str]| directory.modify(&bert, &[(Replace, "mail", values)]).code;
     assert_eq!(code(&["bert@home.example", "b@example.com"]), NONE_ALLOWS);
     assert_eq!(code(&["nobody@home.example", "b@example.com"]), NONE_ALLOWS);
-    // Names of entries are treated differently, and so are changes of more values than are compared.
+    // A replace is handled differently if it changes values that name entries, or more values than the server compares.
     ask_as(&mut directory, "cn=admin");
     let many: Vec<String> = (0..1_001).map(|number| format!("{number}@example.com")).collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
@@ -140,7 +140,7 @@ fn only_values_that_match_are_written() {
 }
 
 #[test]
-fn a_number_is_counted_up_within_what_may_be_written() {
+fn increments_need_the_right_to_write_both_values() {
     let mut directory = sample();
     let bert = person("bert", STAFF);
     let account = [
@@ -175,8 +175,8 @@ fn names_only(directory: &mut TestDirectory, dn: &str) -> Found {
 }
 
 #[test]
-fn an_entry_with_many_values_shows_those_that_match() {
-    // Values in the entry, in rows of their own, and too many for memory.
+fn an_entry_with_many_values_returns_those_that_match() {
+    // The values are stored in the entry row, in rows of their own, and in amounts too large for memory.
     for (count, pad) in [(10, 1), (3_000, 1), (3_000, 900)] {
         let mut directory = sample();
         let bert = person("bert", STAFF);
@@ -215,7 +215,7 @@ fn an_entry_with_many_values_shows_those_that_match() {
             let filter = format!("(description={})", value(kind, 7).trim_end());
             assert_eq!(all(&mut directory, &filter).dns().len(), count, "{kind}");
         }
-        // If no value is visible, the attribute is absent.
+        // If no value is visible, the attribute seems absent.
         rule(
             &mut directory,
             &[
@@ -259,7 +259,7 @@ fn filters_that_do_not_distinguish_values_are_refused() {
 }
 
 #[test]
-fn matched_values_are_among_those_that_may_be_read() {
+fn matched_values_are_limited_to_readable_ones() {
     let mut directory = addresses(&[
         "all: allow read of uid to authenticated",
         "work: allow read of mail values matching '(mail=*@example.com)' to authenticated",
