@@ -1,11 +1,13 @@
-//! The acceptor: listens, accepts, and hands each connection to the event loop that has the fewest.
+//! The acceptor listens, accepts connections, and hands each one to the event loop with the fewest connections.
 //!
-//! It runs on the thread of the first event loop, whose epoll instance contains the acceptor's own. So the connections
-//! of that loop need no hand-over; a thread of its own would cost each connection two context switches and a wake-up.
-//! One listener per loop (SO_REUSEPORT) would spare the other loops the hand-over too, but the kernel spreads
-//! connections by a hash: the few long-lived connections of LDAP clients would crowd on one core while another idles.
-//! Two servers could also share a port without noticing, and the threads would have to agree on the limit on
-//! connections, on a lack of file descriptors, and on when accepting ends.
+//! It runs on the thread of the first event loop, whose epoll instance contains the acceptor's own. So connections of
+//! that loop need no hand-over between threads. A separate thread would cost two context switches and a wake-up for
+//! each connection.
+//!
+//! One listener per loop (SO_REUSEPORT) would also spare the other loops the hand-over, but has disadvantages. The
+//! kernel spreads connections by a hash, so the few long-lived connections of LDAP clients may crowd on one core while
+//! another idles. Two servers could share a port without noticing. And the threads would have to agree on the
+//! connection limit, on a lack of file descriptors, and on the time to stop accepting.
 
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
@@ -27,36 +29,36 @@ use crate::net::mailbox::{LoopMessage, Mailbox};
 use crate::net::stream::{Accepted, Peer, Stream};
 use crate::telemetry::counters::Counters;
 
-/// The token of the waker. The token of a listener is its index.
+/// Token of the waker. The token of a listener is its index.
 const WAKER: Token = Token(usize::MAX);
 
-/// The acceptor's part that other threads use: its limits, counters, and the order to stop.
+/// State of the acceptor that other threads use: limits, counters, and the request to stop.
 #[derive(Debug)]
 pub(crate) struct AcceptorControl {
     waker: Waker,
     stopping: AtomicBool,
-    /// Most connections open at a time, from the settings.
+    /// Maximum number of open connections, from the settings.
     pub(crate) connections_max: AtomicUsize,
     descriptors: DescriptorLimits,
-    /// Most connections that the descriptors allow, counted once at the start.
+    /// Maximum number of connections that the descriptors allow, computed once at the start.
     connections_possible: AtomicUsize,
     /// Connections accepted since start.
     pub(crate) accepted: AtomicU64,
-    /// Accepted connections over a Unix socket.
+    /// Connections accepted over a Unix socket.
     pub(crate) accepted_local: AtomicU64,
-    /// Connections refused because too many were open.
+    /// Connections refused because the maximum number was open.
     pub(crate) refused: AtomicU64,
-    /// The error that ended accepting, if one did.
+    /// Error that ended accepting, if there was one.
     pub(crate) failure: OnceLock<io::Error>,
-    /// Connections of the console that wait for an event loop; `None` once accepting has ended.
+    /// Connections from the console that wait for an event loop; `None` after accepting has ended.
     brought: Mutex<Option<Vec<Accepted>>>,
 }
 
 impl AcceptorControl {
-    /// Adds a connection that no listener accepted. It counts as an accepted one in every other respect.
+    /// Adds a connection that no listener accepted. It counts as an accepted connection in every other respect.
     ///
     /// # Errors
-    /// The server stops, or the acceptor cannot be woken.
+    /// The server is stopping, or the acceptor cannot be woken.
     pub(crate) fn bring(&self, stream: UnixStream, peer: Peer, listener: ListenerIndex) -> io::Result<()> {
         let stream = Stream::local(stream);
         let new = Accepted { stream, peer, number: 0, listener, has_tls: false };
@@ -64,7 +66,7 @@ impl AcceptorControl {
         self.waker.wake()
     }
 
-    /// The list is whole after every step, so a poisoned lock is usable.
+    /// The list is consistent after every step, so a poisoned lock is usable.
     fn brought(&self) -> MutexGuard<'_, Option<Vec<Accepted>>> {
         self.brought.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -77,12 +79,12 @@ impl AcceptorControl {
         }
     }
 
-    /// Whether accepting ends, or has ended.
+    /// Returns true if accepting ends or has ended.
     pub(crate) fn is_stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
     }
 
-    /// Computes how many connections the descriptors allow. Call it when everything else is open.
+    /// Computes how many connections the descriptors allow. Must be called when everything else is open.
     pub(crate) fn count_descriptors(&self) {
         let possible = self.descriptors.connections_max(descriptors::open_count());
         self.connections_possible.store(usize::try_from(possible).unwrap_or(usize::MAX), Ordering::Relaxed);
@@ -103,21 +105,21 @@ impl AcceptorControl {
         }
     }
 
-    /// Sets the most connections open at a time.
+    /// Sets the maximum number of open connections.
     pub(crate) fn set_connections_max(&self, connections_max: usize) {
         if self.connections_max.swap(connections_max, Ordering::Relaxed) != connections_max {
             self.warn_of_few_descriptors();
         }
     }
 
-    /// Returns the maximum number of open connections: the setting, or less if descriptors are short.
+    /// Returns the maximum number of open connections: the setting, or less if there are too few descriptors.
     pub(crate) fn effective_max(&self) -> usize {
         let possible = self.connections_possible.load(Ordering::Relaxed);
         self.connections_max.load(Ordering::Relaxed).min(possible)
     }
 }
 
-/// The listening sockets. Dropping it closes them, then makes all event loops drain.
+/// The listening sockets. Dropping it closes them, and then makes all event loops drain.
 pub(crate) struct Acceptor {
     poll: Poll,
     events: Events,
@@ -125,11 +127,11 @@ pub(crate) struct Acceptor {
     control: Arc<AcceptorControl>,
     mailboxes: Arc<[Mailbox]>,
     counters: Arc<[Arc<Counters>]>,
-    /// Time at which accepting continues after the system ran out of descriptors or memory.
+    /// Time at which accepting continues after a lack of descriptors or memory.
     paused_until: Option<Instant>,
     /// Time at which a pause was last logged.
     pause_logged: Option<Instant>,
-    /// Time at which a refused connection was last logged; `refused_since` counts those since then.
+    /// Time at which a refused connection was last logged. `refused_since` counts the refusals since then.
     refusal_logged: Option<Instant>,
     refused_since: u64,
 }
@@ -137,7 +139,7 @@ pub(crate) struct Acceptor {
 struct PolledListener {
     listener: Listener,
     place: ListenerIndex,
-    /// The kernel reported a connection, and `accept` has not said `WouldBlock` since.
+    /// Whether the kernel has reported a connection, and `accept` has not returned `WouldBlock` since.
     ready: bool,
 }
 
@@ -145,8 +147,9 @@ impl Acceptor {
     /// Listens on every URL, and on the socket in the data directory.
     ///
     /// # Errors
-    /// The first URL whose address is in use, forbidden, or unknown. A failure of the data directory's own socket is
-    /// only logged: some file systems have no sockets, and only the local tools need this one.
+    /// The address of a URL is in use, forbidden, or unknown; the error names the first such URL. A failure of the
+    /// socket in the data directory is only logged, because some file systems have no sockets, and only the local tools
+    /// need this one.
     pub(crate) fn listen(
         urls: &[ServerUrl],
         data: &Path,
@@ -198,8 +201,8 @@ impl Acceptor {
         })
     }
 
-    /// Returns the addresses that it listens on, with the real ports: all as URLs, and those on the network as socket
-    /// addresses too.
+    /// Returns the addresses on which the server listens, with the actual ports: all as URLs, and the network addresses
+    /// also as socket addresses.
     pub(crate) fn addresses(&self) -> (Vec<ServerUrl>, Vec<SocketAddr>) {
         let listeners = || self.listeners.iter().map(|polled| &polled.listener);
         let urls = listeners().filter_map(|listener| listener.address().ok()).collect();
@@ -215,7 +218,7 @@ impl Acceptor {
         self.poll.as_raw_fd()
     }
 
-    /// Whether another connection can be accepted at once.
+    /// Returns true if another connection can be accepted at once.
     pub(crate) fn has_more(&self) -> bool {
         self.paused_until.is_none() && self.listeners.iter().any(|polled| polled.ready)
     }
@@ -225,8 +228,8 @@ impl Acceptor {
         self.paused_until
     }
 
-    /// Accepts waiting connections, at most [`ACCEPTS_PER_PASS_MAX`]. Those for the event loop `own` are appended to
-    /// `accepted`; the others go to the mailboxes of their loops. Returns false if the server stops.
+    /// Accepts waiting connections, at most [`ACCEPTS_PER_PASS_MAX`]. Appends connections for the event loop `own` to
+    /// `accepted`, and posts the others to the mailboxes of their loops. Returns false if the server is stopping.
     pub(crate) fn accept(&mut self, own: u16, accepted: &mut Vec<Accepted>) -> bool {
         if self.control.stopping.load(Ordering::SeqCst) {
             return false;
@@ -274,8 +277,8 @@ impl Acceptor {
                     Err(error) if error.kind() == ErrorKind::WouldBlock => polled.ready = false,
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        // Out of descriptors or memory. The connection stays in the kernel's queue, so asking again
-                        // at once would spin.
+                        // The process is out of descriptors or memory. The connection stays in the kernel's queue, so
+                        // an immediate retry would spin.
                         self.pause(&error);
                         return;
                     }
@@ -293,17 +296,17 @@ impl Acceptor {
         }
     }
 
-    /// Sends the peer a notice of disconnection, and logs a warning if none was logged lately.
+    /// Sends the peer a notice of disconnection. Logs a warning if the last one is old enough.
     fn refuse(&mut self, refused: &mut Accepted, open: u64, is_full: bool) {
         self.control.refused.fetch_add(1, Ordering::Relaxed);
         self.refused_since += 1;
         let why =
             if is_full { "too many connections" } else { "too many connections for the open files allowed" };
-        // Within TLS a notice would take a handshake.
+        // Inside TLS a notice would require a handshake.
         if !refused.has_tls {
             let mut notice = Vec::new();
             response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-            // A new socket has room for this. If sending fails, the peer still sees the connection close.
+            // A new socket has room for the notice. If sending fails, the peer still sees the connection close.
             let _ = refused.stream.send(&notice);
         }
         let now = Instant::now();
@@ -314,10 +317,10 @@ impl Acceptor {
         }
     }
 
-    /// Gives a connection to the event loop that has the fewest.
+    /// Hands a connection to the event loop with the fewest connections.
     fn hand_over(&mut self, mut new: Accepted, own: u16, accepted: &mut Vec<Accepted>) {
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
-        // The administrator must get in when the server is full.
+        // The administrator must be able to connect even if the server is full.
         let is_trusted = new.peer.is_trusted();
         let is_full = open >= self.control.connections_max.load(Ordering::Relaxed) as u64 && !is_trusted;
         let descriptor = u64::try_from(new.stream.as_fd().as_raw_fd()).unwrap_or(0);
@@ -344,19 +347,19 @@ impl Acceptor {
 
 impl Drop for Acceptor {
     fn drop(&mut self) {
-        // Close first: a loop that drains must not see another connection.
+        // Close the listeners first: a draining loop must not receive another connection.
         self.listeners.clear();
         *self.control.brought() = None;
         self.mailboxes.iter().for_each(|mailbox| mailbox.post(LoopMessage::Drain));
     }
 }
 
-/// Whether a warning may be logged again.
+/// Returns true if a warning may be logged again.
 fn is_due(logged: Option<Instant>, now: Instant) -> bool {
     logged.is_none_or(|logged| now.duration_since(logged) >= ACCEPT_WARNING_INTERVAL)
 }
 
-/// Whether accepting failed for this one connection, so that the next one can be accepted at once.
+/// Returns true if the error concerns only this connection, so that the next one can be accepted at once.
 fn is_of_one_connection(error: &io::Error) -> bool {
     matches!(
         error.kind(),

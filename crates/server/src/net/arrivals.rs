@@ -1,8 +1,8 @@
-//! Connections by source: how many are open, and how many arrived within a second.
+//! Connections by source: the number that is open, and the number that arrived in the current second.
 //!
-//! A source may have any number of connections while less than half of all are in use. After that it may have only its
-//! share, so a source that opens connections without end leaves room for others. Networks that the settings trust are
-//! not counted, nor are sockets of the file system.
+//! While less than half of the maximum number of connections are open, a source may have any number of them. Above
+//! that, a source may only have its share. So a source that keeps opening connections leaves room for others. Networks
+//! that the settings trust and Unix sockets are not counted.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -27,7 +27,7 @@ pub(crate) struct Arrivals {
     refused_by_table: Seldom,
 }
 
-/// The connections of a source.
+/// Connections of one source.
 #[derive(Debug)]
 struct Arrived {
     open: usize,
@@ -36,7 +36,7 @@ struct Arrived {
     in_second: usize,
 }
 
-/// Bounds on the connections of a source.
+/// Limits on the connections of a source.
 #[derive(Clone, Copy, Debug)]
 struct Bounds {
     open_max: usize,
@@ -57,10 +57,10 @@ impl Arrivals {
         }
     }
 
-    /// Counts a connection. Call [`leave`](Arrivals::leave) when it closes.
+    /// Counts a connection. The caller must call [`leave`](Arrivals::leave) when the connection closes.
     ///
     /// # Errors
-    /// The reason to close the connection at once; it is not counted.
+    /// The connection exceeds a limit and must be closed at once. It is not counted. The error is the reason.
     pub(crate) fn enter(
         &self,
         source: Source,
@@ -71,7 +71,7 @@ impl Arrivals {
         let share = settings.connections_per_address_max;
         let share = share.unwrap_or_else(|| (connections_max / CONNECTIONS_SHARE_DIVISOR).max(1));
         let open: u64 = self.counters.iter().map(|counters| counters.connections()).sum();
-        // This connection is included.
+        // `open` includes this connection.
         let has_room = open.saturating_sub(1) < (connections_max / 2) as u64;
         let bounds = Bounds {
             open_max: if has_room { usize::MAX } else { share },
@@ -85,10 +85,10 @@ impl Arrivals {
         })
     }
 
-    /// Takes a connection's place in a table `[[limit]]`.
+    /// Takes a place for a connection in a `[[limit]]` table.
     ///
     /// # Errors
-    /// The table has no free place; the text is for the client.
+    /// The table has no free place. The text is for the client.
     pub(crate) fn take_place(
         &self,
         limit: &ConnectionsLimit,
@@ -122,7 +122,7 @@ impl Arrivals {
 }
 
 impl Arrived {
-    /// Whether the record can be dropped: no connection is open, and the second is over.
+    /// Returns true if the entry can be dropped, because no connection is open and its second is over.
     fn is_over(&self, now: Instant) -> bool {
         self.open == 0 && now.saturating_duration_since(self.second) >= SECOND
     }
@@ -135,7 +135,7 @@ fn enter(
     now: Instant,
 ) -> Result<(), &'static str> {
     if sources.len() >= SOURCES_MAX && !sources.contains_key(&source) {
-        // Each remaining record has a connection, so there are no more records than connections.
+        // Each remaining entry has a connection, so there are no more entries than connections.
         sources.retain(|_, arrived| !arrived.is_over(now));
     }
     let arrived = sources.entry(source).or_insert(Arrived { open: 0, second: now, in_second: 0 });

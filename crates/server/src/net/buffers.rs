@@ -1,11 +1,11 @@
-//! Buffers of an event loop, lent to connections while bytes are in flight.
+//! Buffers of an event loop, lent to connections while they have data to read or write.
 //!
-//! An idle connection holds none. The `Vec`s keep their capacity, so a warm loop reads, answers and writes without
-//! allocating.
+//! An idle connection has no buffer. Returned buffers keep their capacity, so a warm loop reads, answers and writes
+//! without allocating.
 
 use crate::limits::{BUFFER_KEPT_SIZE_MAX, BUFFER_SIZE, BUFFERS_KEPT_MAX};
 
-/// The free buffers of one event loop.
+/// Free buffers of one event loop.
 #[derive(Debug, Default)]
 pub(crate) struct Buffers {
     free: Vec<Vec<u8>>,
@@ -17,7 +17,7 @@ impl Buffers {
         self.free.pop().unwrap_or_else(|| Vec::with_capacity(BUFFER_SIZE))
     }
 
-    /// Takes a buffer back. Frees it if it is too large or if enough are kept.
+    /// Takes back a buffer. Frees it if it is too large or if there are enough free buffers.
     pub(crate) fn give(&mut self, mut buffer: Vec<u8>) {
         let fits = (BUFFER_SIZE..=BUFFER_KEPT_SIZE_MAX).contains(&buffer.capacity());
         if fits && self.free.len() < BUFFERS_KEPT_MAX {

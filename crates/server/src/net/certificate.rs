@@ -1,7 +1,7 @@
-//! The server's certificate and the other TLS settings, from files that may change while the server runs.
+//! The server's certificate and other TLS settings, from files that may change while the server runs.
 //!
-//! If the operator names no certificate, the first start makes an authority and a certificate that it signs: [`own`].
-//! New files take effect if they are consistent; otherwise the old ones stay in force and the operator is informed.
+//! If the settings name no certificate, the first start creates an authority and a certificate signed by it ([`own`]).
+//! New files take effect if they are consistent. Otherwise the old ones stay in force, and the server logs an error.
 
 mod own;
 
@@ -31,13 +31,13 @@ use crate::net::tls::TlsSession;
 pub use own::AuthorityFile;
 use own::OwnCertificate;
 
-/// The folder in the data directory that contains the server's own certificate.
+/// Folder in the data directory that contains the server's own certificate.
 const FOLDER: &str = "tls";
 
-/// Seconds of a day.
+/// Seconds in a day.
 const DAY: u64 = 86_400;
 
-/// Error in the files of TLS. Every cause names its file.
+/// Error in the TLS files. Every cause names its file.
 #[derive(Debug, thiserror::Error)]
 #[error("TLS: {}: {what}", file.display())]
 pub struct TlsError {
@@ -54,28 +54,28 @@ impl TlsError {
 /// Configuration of new TLS sessions, read from files.
 pub(crate) struct Certificates {
     in_force: ArcSwap<InForce>,
-    /// Settings and files that the configuration was made from.
+    /// Settings and files from which the configuration was made.
     source: Mutex<TlsFiles>,
     /// The server's own certificate, if the settings named none at the start.
     own: Option<OwnCertificate>,
     /// Expiry of the certificate, in seconds since 1970.
     not_after: AtomicU64,
-    /// Sessions whose handshake was done.
+    /// Number of completed handshakes.
     pub(crate) established: AtomicU64,
-    /// Sessions resumed with the keys of an earlier one.
+    /// Number of sessions resumed with the keys of an earlier one.
     pub(crate) resumed: AtomicU64,
-    /// Handshakes that failed.
+    /// Number of failed handshakes.
     pub(crate) failed: AtomicU64,
 }
 
-/// Configuration of a new session.
+/// Configuration for new sessions.
 struct InForce {
     config: Arc<ServerConfig>,
-    /// The data of the channel binding tls-server-end-point.
+    /// Data of the channel binding tls-server-end-point.
     end_point: Option<Arc<[u8]>>,
 }
 
-/// The settings and the contents of the files that they name.
+/// TLS settings and the contents of the files that they name.
 #[derive(Clone, PartialEq, Eq)]
 struct TlsFiles {
     settings: TlsSettings,
@@ -85,8 +85,8 @@ struct TlsFiles {
 }
 
 impl Certificates {
-    /// Reads the files. If the settings name none, the server's own certificate is made if `data` has none. `now` is in
-    /// seconds since 1970.
+    /// Reads the files. If the settings name none, uses the server's own certificate in `data`, and creates it if it
+    /// does not exist. `now` is in seconds since 1970.
     ///
     /// # Errors
     /// A file cannot be read or does not match the others, or a folder cannot be written.
@@ -121,29 +121,29 @@ impl Certificates {
         Ok(certificates)
     }
 
-    /// Makes a session for a new connection, or for one that requested StartTLS.
+    /// Creates a session for a new connection, or for one that requested StartTLS.
     pub(crate) fn session(&self, now: Instant) -> Result<TlsSession, rustls::Error> {
         let InForce { config, end_point } = &**self.in_force.load();
         TlsSession::new(Arc::clone(config), end_point.clone(), now)
     }
 
-    /// Returns the configuration for callers that let the TLS library read and write.
+    /// Returns the configuration for callers that let the TLS library read from and write to the socket.
     pub(crate) fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.in_force.load().config)
     }
 
-    /// Returns the certificate of the server's own authority. `None` if the certificate in force is the operator's, or
-    /// signed by its own key.
+    /// Returns the certificate of the server's own authority; `None` if the certificate in force was named by the
+    /// settings or is self-signed.
     pub(crate) fn authority(&self) -> Option<AuthorityFile> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         self.own_in_force(&source)?.for_clients()
     }
 
-    /// Renews the server's own certificate if it is in force and about to end. [`reload`](Certificates::reload) then
-    /// takes it.
+    /// Renews the server's own certificate if it is in force and about to expire. [`reload`](Certificates::reload) then
+    /// puts it in force.
     ///
     /// # Errors
-    /// A file cannot be read or written, or the files do not belong together.
+    /// A file cannot be read or written, or the files do not match.
     pub(crate) fn renew(&self, now: i64) -> Result<bool, TlsError> {
         let source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         self.own_in_force(&source).map_or(Ok(false), |own| own.renew(now))
@@ -153,16 +153,16 @@ impl Certificates {
         self.own.as_ref().filter(|own| source.settings.certificate.as_ref() == Some(&own.certificate()))
     }
 
-    /// Reads the files again, under new settings if they are given. Returns true if something changed; sessions that
-    /// exist go on as they are. `now` is in seconds since 1970.
+    /// Reads the files again, with new settings if given. Returns true if something changed. Existing sessions are not
+    /// affected. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// The new files are not usable. The old ones stay in force.
+    /// The new files cannot be used. The old configuration stays in force.
     pub(crate) fn reload(&self, settings: Option<&TlsSettings>, now: i64) -> Result<bool, TlsError> {
         let mut in_force = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         let mut settings = settings.unwrap_or(&in_force.settings).clone();
         if settings.certificate.is_none() {
-            // The server's own certificate stays in force: a restart applies the new choice.
+            // Without a certificate in the settings, the one in force stays. The own one is chosen only at a start.
             settings.certificate.clone_from(&in_force.settings.certificate);
             settings.key.clone_from(&in_force.settings.key);
         }
@@ -179,12 +179,12 @@ impl Certificates {
         Ok(true)
     }
 
-    /// Expiry of the certificate, in seconds since 1970.
+    /// Returns the expiry of the certificate, in seconds since 1970.
     pub(crate) fn not_after(&self) -> u64 {
         self.not_after.load(Ordering::Relaxed)
     }
 
-    /// Logs a warning if the certificate is about to expire, or has. `now` is in seconds since 1970.
+    /// Logs a warning if the certificate has expired or is about to expire. `now` is in seconds since 1970.
     pub(crate) fn warn_of_expiry(&self, now: i64) {
         match self.expiry(now) {
             Some((true, text)) => tracing::error!("{text}"),
@@ -193,7 +193,7 @@ impl Certificates {
         }
     }
 
-    /// Returns a message if the certificate is about to expire, and whether it has.
+    /// Returns whether the certificate has expired, with a message, if it has expired or is about to expire.
     fn expiry(&self, now: i64) -> Option<(bool, String)> {
         let left = self.not_after().saturating_sub(u64::try_from(now).unwrap_or(0));
         if left >= CERTIFICATE_WARNING.as_secs() {
@@ -218,13 +218,13 @@ impl TlsFiles {
         Ok(TlsFiles {
             settings: settings.clone(),
             certificate: read(&settings.certificate)?,
-            // One file may have both.
+            // One file may contain both the certificate and the key.
             key: read(if settings.key.is_some() { &settings.key } else { &settings.certificate })?.into(),
             client_authorities: read(&settings.client_authorities)?,
         })
     }
 
-    /// Returns the configuration of sessions, and the expiry of the certificate.
+    /// Returns the configuration for sessions, and the expiry of the certificate.
     fn build(&self) -> Result<(InForce, u64), TlsError> {
         let settings = &self.settings;
         let certificate_file = settings.certificate.as_deref().unwrap_or(Path::new(""));
@@ -252,7 +252,7 @@ impl TlsFiles {
         let mut config = builder.with_single_cert(chain, key).map_err(|error| {
             TlsError::new(certificate_file, format!("with the key in {}: {error}", key_file.display()))
         })?;
-        // Tickets keep sessions on the client's side, so that no client can make the server store any.
+        // Resumption uses tickets, which clients store, so no client can make the server store sessions.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.ticketer = ring::Ticketer::new().map_err(failed)?;
         config.send_tls13_tickets = 1;
@@ -279,26 +279,26 @@ impl TlsFiles {
     }
 }
 
-/// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the certificate's digest by the
-/// hash of its signature, or by SHA-256 if that is MD5 or SHA-1. Returns `None` for a signature without a hash of its
-/// own, such as Ed25519.
+/// Returns the data of the channel binding tls-server-end-point (RFC 5929 section 4.1): the digest of the certificate
+/// with the hash function of its signature, or with SHA-256 in place of MD5 and SHA-1. Returns `None` for a signature
+/// algorithm without a separate hash function, such as Ed25519.
 fn end_point(certificate: &[u8], signed_by: &str) -> Option<Arc<[u8]>> {
     Some(match signed_by {
-        // With RSA by MD5, SHA-1, SHA-256; ECDSA by SHA-1, SHA-256.
+        // RSA with MD5, SHA-1 or SHA-256; ECDSA with SHA-1 or SHA-256.
         "1.2.840.113549.1.1.4"
         | "1.2.840.113549.1.1.5"
         | "1.2.840.113549.1.1.11"
         | "1.2.840.10045.4.1"
         | "1.2.840.10045.4.3.2" => Sha256::digest(certificate).as_slice().into(),
-        // By SHA-384.
+        // SHA-384.
         "1.2.840.113549.1.1.12" | "1.2.840.10045.4.3.3" => Sha384::digest(certificate).as_slice().into(),
-        // By SHA-512.
+        // SHA-512.
         "1.2.840.113549.1.1.13" | "1.2.840.10045.4.3.4" => Sha512::digest(certificate).as_slice().into(),
         _ => return None,
     })
 }
 
-/// Returns the certificates of a PEM text, at least one.
+/// Returns the certificates in a PEM text, at least one.
 fn certificates(pem: &[u8], file: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match found {
@@ -317,8 +317,8 @@ fn read_bounded(file: &Path) -> Result<Vec<u8>, TlsError> {
     fs::read(file).map_err(failed)
 }
 
-/// Returns the names for the server's own certificate: this machine's name, the addresses that it listens on, and the
-/// loopback addresses.
+/// Returns the host names for the server's own certificate: the name of this machine, the addresses on which it
+/// listens, and the loopback addresses.
 pub(crate) fn own_hosts(listens_on: impl IntoIterator<Item = String>) -> Vec<String> {
     let uname = rustix::system::uname();
     let mut hosts: Vec<String> = uname.nodename().to_str().map(str::to_owned).into_iter().collect();

@@ -1,4 +1,4 @@
-//! Identity of a client, for shares of what all clients use together.
+//! Identity of a client, by which resources that clients share are divided.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use directory::Requester;
 
 use crate::net::request_memory::Source;
 
-/// Identity of a client. Only an anonymous client's depends on its source.
+/// Identity of a client. For an anonymous client it is the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum ClientIdentity {
     Administrator,

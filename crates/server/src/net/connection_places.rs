@@ -1,27 +1,27 @@
-//! Connections counted by the tables `[[limit]]` that limit them.
+//! Counts of connections under the `[[limit]]` tables that limit them.
 //!
-//! A connection has a place in at most one table: the first that applies to its client and states `connections`. Places
-//! are identified by the clients of a table, so they survive a reload that changes the limit.
+//! A connection has a place in at most one table: the first that applies to its client and sets `connections`. A table
+//! is identified by the clients to which it applies, so places survive a reload that changes the limit.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::config::limit_tables::{ConnectionsLimit, LimitedWho};
 
-/// The places of all tables.
+/// Places of all tables.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionPlaces {
     tables: Mutex<Vec<Arc<TablePlaces>>>,
 }
 
-/// The taken places of a table.
+/// Places that are taken in one table.
 #[derive(Debug)]
 struct TablePlaces {
     who: Arc<[LimitedWho]>,
     taken: AtomicUsize,
 }
 
-/// A connection's place. Dropping it releases the place.
+/// Place of a connection in a table. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ConnectionPlace(Arc<TablePlaces>);
 
@@ -40,7 +40,7 @@ impl ConnectionPlaces {
         if let Some(table) = tables.iter().find(|table| table.who == *who) {
             return Arc::clone(table);
         }
-        // Drops removed tables without connections.
+        // Drops tables that were removed from the settings and have no connections.
         tables.retain(|table| Arc::strong_count(table) > 1);
         let table = Arc::new(TablePlaces { who: Arc::clone(who), taken: AtomicUsize::new(0) });
         tables.push(Arc::clone(&table));
@@ -49,7 +49,7 @@ impl ConnectionPlaces {
 }
 
 impl ConnectionPlace {
-    /// Whether `limit` applies to this place.
+    /// Returns true if this place is in the table of `limit`.
     pub(crate) fn is_of(&self, limit: &ConnectionsLimit) -> bool {
         self.0.who == limit.who
     }
@@ -78,7 +78,7 @@ mod tests {
         assert!(second.is_some() && places.take(&users).is_none());
         assert!(first.is_of(&users) && !first.is_of(&anonymous));
         assert!(places.take(&anonymous).is_some(), "of another table");
-        // After a reload the table is a new one for the same clients.
+        // A reload creates a new table for the same clients.
         assert!(places.take(&limit("users", 2)).is_none());
         let third = places.take(&limit("users", 3));
         assert!(third.is_some());

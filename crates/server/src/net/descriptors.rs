@@ -1,17 +1,17 @@
-//! File descriptors: how many connections may take, and how many are kept for everything else.
+//! File descriptors: the number that connections may use, and the number reserved for everything else.
 //!
 //! In addition to connections, the process holds descriptors for:
 //!
-//! - two for each event loop (its epoll instance and its waker), and the same of the acceptor and of the signals;
+//! - the epoll instance and the waker of each event loop, of the acceptor, and of the signal handler;
 //! - the listening sockets, the log file;
 //! - the store: the lock, the directory, the data file twice, and the segments of the redo log that are not
-//!   checkpointed yet: usually a few, and one more for every 32 MiB by which writing is ahead of checkpointing;
-//! - for a moment: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
+//!   checkpointed yet: usually a few, and one more for every 32 MiB that are not checkpointed;
+//! - temporarily: files below `/proc`, the node file and schema files of a reload, a socket to the service manager,
 //!   sort files of an import.
 //!
-//! The kernel counts for us: a new descriptor gets the lowest free number (POSIX, open), so the number N says that at
-//! least N others are open. A connection whose number is too high is closed at once. So the reserve stays free
-//! whatever else is open, and the store always finds a descriptor.
+//! No counter is needed: a new descriptor gets the lowest free number (POSIX, open), so a descriptor N means that at
+//! least N others are open. A connection whose descriptor is too high is closed at once. So the reserve stays free, and
+//! the store always gets a descriptor.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -20,11 +20,11 @@ use crate::limits::{DESCRIPTORS_RESERVED, DESCRIPTORS_RESERVED_DIVISOR, DESCRIPT
 /// Limits on the descriptors of the process and of connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DescriptorLimits {
-    /// Most that the process may have.
+    /// Maximum number of descriptors of the process.
     pub(crate) open_max: u64,
-    /// Descriptors that connections may not use.
+    /// Number of descriptors that connections may not use.
     pub(crate) reserved: u64,
-    /// Reserved descriptors that the administrator's connections may use.
+    /// Number of reserved descriptors that connections of the administrator may use.
     for_trusted: u64,
 }
 
@@ -39,14 +39,14 @@ impl DescriptorLimits {
         DescriptorLimits { open_max, reserved, for_trusted: reserved / DESCRIPTORS_TRUSTED_DIVISOR }
     }
 
-    /// Whether a connection may keep the descriptor with this number. `is_trusted`: whether its peer may act as the
-    /// administrator.
+    /// Returns true if a connection may keep the descriptor with this number. `is_trusted` means that its peer may act
+    /// as the administrator.
     pub(crate) fn admits(&self, descriptor: u64, is_trusted: bool) -> bool {
         let kept = if is_trusted { self.reserved - self.for_trusted } else { self.reserved };
         descriptor < self.open_max - kept
     }
 
-    /// Returns the maximum number of connections, when everything else holds `others` descriptors.
+    /// Returns the maximum number of connections if everything else uses `others` descriptors.
     pub(crate) fn connections_max(&self, others: u64) -> u64 {
         (self.open_max - self.reserved).saturating_sub(others)
     }
@@ -54,7 +54,7 @@ impl DescriptorLimits {
 
 /// Returns the number of open descriptors of the process; 0 if the kernel does not report it.
 pub(crate) fn open_count() -> u64 {
-    // Without the descriptor of the listing itself.
+    // The directory listing itself uses one descriptor.
     std::fs::read_dir("/proc/self/fd").map_or(0, |entries| entries.count().saturating_sub(1) as u64)
 }
 

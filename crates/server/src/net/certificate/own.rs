@@ -1,21 +1,20 @@
 //! The server's own certificate, and the small authority that signs it.
 //!
-//! The first start of a server whose settings name no certificate makes both, in the folder `tls` of the data
-//! directory:
+//! If the settings name no certificate, the first start creates both in the folder `tls` of the data directory:
 //!
 //! | file | mode | content |
 //! |---|---|---|
 //! | `authority.pem` | 0644 | certificate of the authority, which clients trust |
 //! | `authority-key.pem` | 0600 | its private key |
-//! | `certificate.pem` | 0644 | certificate of the server, followed by that of the authority |
+//! | `certificate.pem` | 0644 | certificate of the server, followed by the one of the authority |
 //! | `key.pem` | 0600 | private key of the server |
 //!
-//! The server renews its certificate, for the same key, while the key of the authority is there. Clients trust the
-//! authority, so a renewal changes nothing for them. An operator may keep the authority's key elsewhere; the server
-//! then goes on until its certificate ends, and warns before that.
+//! The server renews its certificate, with the same key, while the authority's key is in the folder. Clients trust the
+//! authority, so a renewal changes nothing for them. An administrator may keep the authority's key elsewhere. The
+//! server then uses its certificate until it expires, and warns before that.
 //!
-//! Data directories of earlier versions have a certificate that its own key signed, and no authority. They go on with
-//! it until it ends.
+//! Data directories of earlier versions contain a self-signed certificate and no authority. The server uses it until it
+//! expires.
 
 use std::fmt::{self, Display};
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
@@ -49,18 +48,18 @@ const DAY: i64 = 86_400;
 const PRIVATE: u32 = 0o600;
 const PUBLIC: u32 = 0o644;
 const PUBLIC_FOLDER: u32 = 0o755;
-/// Permission of all others to pass through a folder.
+/// Permission bit with which all other users may pass through a folder.
 const OTHERS_PASS: u32 = 0o001;
 
-/// Longest common name (X.520, ub-common-name in RFC 5280 appendix A.1).
+/// Maximum length of a common name (ub-common-name in RFC 5280 appendix A.1).
 const COMMON_NAME_MAX: usize = 64;
 
-/// The certificate of the server's own authority: what clients trust.
+/// Certificate of the server's own authority, which clients must trust.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorityFile {
     /// Path of the file.
     pub path: PathBuf,
-    /// The first folder above it that other users cannot pass, so that they cannot read it there.
+    /// First folder above the file that other users cannot pass through, so that they cannot read the file.
     pub closed_folder: Option<PathBuf>,
 }
 
@@ -77,24 +76,24 @@ impl Display for AuthorityFile {
     }
 }
 
-/// The files of the server's own certificate. Times are in seconds since 1970.
+/// Files of the server's own certificate. Times are in seconds since 1970.
 #[derive(Debug)]
 pub(super) struct OwnCertificate {
     folder: PathBuf,
-    /// Names and addresses that the certificate is for.
+    /// Host names and addresses for which the certificate is valid.
     hosts: Vec<String>,
 }
 
 impl OwnCertificate {
-    /// Opens the files in `folder`, and makes those that are missing if there is no certificate. Renews the certificate
-    /// if it is about to end or lacks one of `hosts`.
+    /// Opens the files in `folder`. Creates the missing ones if there is no certificate. Renews the certificate if it
+    /// is about to expire or does not contain all `hosts`.
     ///
     /// # Errors
-    /// A file cannot be examined, read or written; or there is an authority without a key and without a certificate.
+    /// A file cannot be examined, read or written, or there is an authority without a key and no certificate.
     pub(super) fn open(folder: PathBuf, hosts: &[String], now: i64) -> Result<OwnCertificate, TlsError> {
         let own = OwnCertificate { folder, hosts: hosts.to_vec() };
         if is_there(&own.certificate())? {
-            // A certificate that is not renewed may be good for months.
+            // The error is not fatal, because the present certificate may be valid for months.
             if let Err(error) =
                 own.renew_if(now, |facts, leaf| own.is_due(facts, now) || own.lacks_a_host(leaf))
             {
@@ -112,15 +111,15 @@ impl OwnCertificate {
         Ok(own)
     }
 
-    /// Renews the certificate if it is about to end and the key of the authority is there. Returns true if it did.
+    /// Renews the certificate if it is about to expire and the authority's key exists. Returns true if it did.
     ///
     /// # Errors
-    /// A file cannot be read or written, or the files of the authority do not belong together.
+    /// A file cannot be read or written, or the files of the authority do not match.
     pub(super) fn renew(&self, now: i64) -> Result<bool, TlsError> {
         self.renew_if(now, |facts, _| self.is_due(facts, now))
     }
 
-    /// Returns advice to an operator whose certificate is about to end.
+    /// Returns advice for an administrator whose certificate is about to expire.
     pub(super) fn renewal_advice(&self, now: i64) -> String {
         let folder = self.folder.display();
         let again = format!(
@@ -147,7 +146,7 @@ impl OwnCertificate {
         format!("{advice}; or name a certificate of your own with tls.certificate")
     }
 
-    /// Returns the authority's certificate. `None` if the server's is self-signed.
+    /// Returns the authority's certificate; `None` if the server's certificate is self-signed.
     pub(super) fn for_clients(&self) -> Option<AuthorityFile> {
         let path = self.authority();
         let path = path.exists().then(|| fs::canonicalize(&path).unwrap_or(path))?;
@@ -174,7 +173,8 @@ impl OwnCertificate {
         self.folder.join("authority-key.pem")
     }
 
-    /// Makes what is missing, the certificate last: with it, all are there. A key that is there is never replaced.
+    /// Creates the missing files. The certificate is the last one, so if it exists, all exist. Never replaces an
+    /// existing key.
     fn make(&self, now: i64) -> Result<(), TlsError> {
         let (authority, authority_key) = (self.authority(), self.authority_key());
         let has_authority = is_there(&authority)?;
@@ -219,7 +219,7 @@ impl OwnCertificate {
         Ok(true)
     }
 
-    /// Returns true if a certificate that ends soon can be replaced by one that ends later.
+    /// Returns true if the certificate is about to expire and the authority can sign one that expires later.
     fn is_due(&self, facts: &CertificateFacts, now: i64) -> bool {
         facts.not_after - now < OWN_CERTIFICATE_RENEWAL_DAYS * DAY
             && self.authority_facts().is_ok_and(|authority| authority.not_after > facts.not_after)
@@ -231,7 +231,7 @@ impl OwnCertificate {
         names.into_iter().any(|name| verify_server_name(&parsed, &name).is_err())
     }
 
-    /// Signs a certificate for the server's key. Returns it with that of the authority, in PEM form.
+    /// Signs a certificate for the server's key. Returns it with the certificate of the authority, in PEM form.
     fn issue(&self, now: i64) -> Result<String, TlsError> {
         let (authority, authority_key) = (self.authority(), self.authority_key());
         let failed = |error: String| TlsError::new(&self.certificate(), error);
@@ -259,7 +259,7 @@ impl OwnCertificate {
     }
 }
 
-/// Prefix in [`CertificateFacts`] of a subject that has a common name only.
+/// Prefix of the subject in [`CertificateFacts`] if the subject is only a common name.
 const COMMON_NAME_TYPE: &str = "2.5.4.3=";
 
 fn named(common_name: &str) -> DistinguishedName {
@@ -272,12 +272,13 @@ fn authority_usages() -> Vec<KeyUsagePurpose> {
     vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign]
 }
 
-/// Returns the parameters of an authority with a name of its own: some clients confuse authorities that have the same.
+/// Returns the parameters of an authority with a unique name, because some clients confuse authorities with the same
+/// name.
 fn authority_params(now: i64) -> Result<CertificateParams, String> {
     let serial = random_octets()?;
     let mut params = dated(Vec::new(), now, now + OWN_AUTHORITY_DAYS * DAY)?;
     params.distinguished_name = named(&format!("Pando authority {}", HEXLOWER.encode(&serial[..4])));
-    // Of servers only: no further authorities.
+    // The authority signs only servers, not further authorities.
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = authority_usages();
     params.serial_number = Some(serial_number(serial));
@@ -292,7 +293,7 @@ fn server_params(hosts: &[String], now: i64, not_after_max: i64) -> Result<Certi
     params.use_authority_key_identifier_extension = true;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
-    // The key stays, so a number derived from it would repeat, and NSS refuses that.
+    // Random, because a number derived from the key would be the same after a renewal, which NSS refuses.
     params.serial_number = Some(serial_number(random_octets()?));
     Ok(params)
 }
@@ -306,7 +307,7 @@ fn dated(names: Vec<String>, now: i64, not_after: i64) -> Result<CertificatePara
     Ok(params)
 }
 
-/// Returns a positive number of at most 20 octets (RFC 5280 section 4.1.2.2).
+/// Returns a positive serial number of at most 20 octets (RFC 5280 section 4.1.2.2).
 fn serial_number(mut octets: [u8; 16]) -> SerialNumber {
     octets[0] = octets[0] & 0x3f | 0x40;
     SerialNumber::from_slice(&octets)
@@ -349,7 +350,7 @@ fn pem_of(file: &Path) -> Result<String, TlsError> {
     String::from_utf8(read_bounded(file)?).map_err(|error| TlsError::new(file, error))
 }
 
-/// Returns the key in a file. Makes the file if it does not exist.
+/// Returns the key in a file. Creates the file if it does not exist.
 fn key_in(file: &Path) -> Result<KeyPair, TlsError> {
     if is_there(file)? {
         return read_key(file);
@@ -364,8 +365,8 @@ fn read_key(file: &Path) -> Result<KeyPair, TlsError> {
     KeyPair::from_pem(&pem).map_err(|error| TlsError::new(file, format!("no private key: {error}")))
 }
 
-/// Returns true if something has this name, even a broken link. A file that cannot be examined is an error: its key
-/// must not be replaced.
+/// Returns true if a file with this name exists, even as a broken link. A file that cannot be examined is an error,
+/// because its key must not be replaced.
 fn is_there(file: &Path) -> Result<bool, TlsError> {
     match fs::symlink_metadata(file) {
         Ok(_) => Ok(true),
@@ -374,13 +375,13 @@ fn is_there(file: &Path) -> Result<bool, TlsError> {
     }
 }
 
-/// Writes a file of that mode, whole or not at all.
+/// Writes a file with this mode, either completely or not at all.
 fn write_new(file: &Path, content: &[u8], mode: u32) -> Result<(), TlsError> {
     let new = file.with_extension("new");
     let write = || {
         let mut opened =
             OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(&new)?;
-        // Independent of the umask.
+        // Sets the mode regardless of the umask.
         opened.set_permissions(Permissions::from_mode(mode))?;
         opened.write_all(content)?;
         opened.sync_all()?;

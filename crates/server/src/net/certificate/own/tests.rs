@@ -68,15 +68,15 @@ fn an_authority_signs_the_certificate() {
     }
     assert!(data.client("other.example.com", START).is_err());
     assert!(data.client("localhost", START + OWN_CERTIFICATE_DAYS * DAY + 1).is_err());
-    // Also for a client whose clock is slow.
+    // Valid also for a client whose clock is slow.
     data.client("localhost", START - DAY).unwrap();
     let modes = FILES.map(|name| fs::metadata(data.file(name)).unwrap().permissions().mode() & 0o777);
     assert_eq!(modes, [0o600, 0o644, 0o600, 0o644]);
-    // A client that trusts what the server sends trusts the authority.
+    // The certificate of the authority is the last one that the server sends.
     let chain: Vec<_> =
         CertificateDer::pem_slice_iter(&data.read("certificate.pem")).collect::<Result<_, _>>().unwrap();
     assert_eq!(chain[1..], [first_certificate(&data.file("authority.pem")).unwrap()]);
-    // Each server's authority has a name of its own.
+    // The authority of each server has a unique name.
     let other = Data::new();
     let own = other.open(START).unwrap();
     assert_ne!(
@@ -99,15 +99,15 @@ fn a_renewal_changes_nothing_for_clients() {
     assert_eq!(FILES[..3].iter().map(|name| data.read(name)).collect::<Vec<_>>(), before[..3]);
     assert_eq!(data.ends(), later + OWN_CERTIFICATE_DAYS * DAY);
     data.client("localhost", START + OWN_CERTIFICATE_DAYS * DAY + 1).unwrap();
-    // Another number: NSS refuses two certificates of an authority that have the same.
+    // The serial number differs: NSS refuses two certificates of an authority with the same number.
     let serial = |pem: &[u8]| {
         let der = CertificateDer::from_pem_slice(pem).unwrap();
-        // After two headers and the version.
+        // The serial number follows two headers and the version.
         assert_eq!(der[13..15], [0x02, 0x10]);
         der[15..31].to_vec()
     };
     assert_ne!(serial(&before[3]), serial(&data.read("certificate.pem")));
-    // A start renews it, too, however late.
+    // A start also renews it, however late.
     let much_later = later + 2 * OWN_CERTIFICATE_DAYS * DAY;
     data.open(much_later).unwrap();
     data.client("localhost", much_later).unwrap();
@@ -128,7 +128,7 @@ fn the_key_of_the_authority_can_be_taken_away() {
     assert!(advice.contains("tls.certificate"), "{advice}");
     fs::rename(&elsewhere, &key).unwrap();
     assert!(own.renew(RENEWED_FROM + 1).unwrap());
-    // Without a certificate, only the key of the authority can make one. No other authority takes its place.
+    // Without a certificate, only the authority's key can create one. It is not replaced by a new authority.
     fs::rename(&key, &elsewhere).unwrap();
     fs::remove_file(data.file("certificate.pem")).unwrap();
     let authority = data.read("authority.pem");
@@ -158,7 +158,7 @@ fn messages_come_before_the_end_and_say_what_to_do() {
     assert!(certificates.renew(end).unwrap() && certificates.reload(None, end).unwrap());
     assert_eq!(certificates.expiry(end), None);
     assert_eq!(certificates.authority().unwrap().path, fs::canonicalize(data.file("authority.pem")).unwrap());
-    // The last certificate of an authority ends with it, and is not made again and again.
+    // The last certificate of an authority expires with it, and is not renewed again and again.
     let last = START + OWN_AUTHORITY_DAYS * DAY - 10 * DAY;
     assert!(certificates.renew(last).unwrap() && certificates.reload(None, last).unwrap());
     assert!(!certificates.renew(last).unwrap());
@@ -183,10 +183,10 @@ fn certificates_that_their_own_key_signed_go_on() {
     assert!(advice.contains("self-signed") && advice.contains("move"), "{advice}");
 }
 
-/// Regression: a key was replaced if `stat` failed with any error.
+/// Regression: any error of `stat` made the server replace a key.
 #[test]
 fn an_unreadable_file_is_an_error_and_is_kept() {
-    // The folder is a file, or a link to itself.
+    // The folder is a file, or a symbolic link to itself.
     let data = Data::new();
     fs::write(data.0.join("tls"), "precious").unwrap();
     assert!(data.open(START).unwrap_err().contains("Not a directory"));
@@ -194,7 +194,7 @@ fn an_unreadable_file_is_an_error_and_is_kept() {
     fs::remove_file(data.0.join("tls")).unwrap();
     symlink("tls", data.0.join("tls")).unwrap();
     assert!(data.open(START).unwrap_err().contains("symbolic links"));
-    // A link to a key on a disk that is not mounted.
+    // Each file is a link to a disk that is not mounted.
     for name in FILES {
         let data = Data::new();
         fs::create_dir(data.0.join("tls")).unwrap();
