@@ -1,9 +1,9 @@
 //! Pages over HTTP/1.1 (RFC 9112), for monitoring systems. Each connection gets one answer.
 //!
-//! One thread serves all connections, so a slow client costs a place and no thread, and a client that sends nothing
-//! costs an entry in the kernel's queue (`listen_for_requests`). A request that arrives with its connection is answered
-//! at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may be evicted (see
-//! `places`). So probes are answered however many hostile clients there are. A separate thread makes `/metrics` (see
+//! One thread serves all connections. So a slow client occupies a place but no thread, and a client that sends nothing
+//! occupies only an entry in the kernel's queue (`listen_for_requests`). A request that arrives with its connection is
+//! answered at once. A connection that needs several messages has [`HTTP_GRACE`] for them before it may be evicted (see
+//! `places`). So probes are answered even if there are many hostile clients. A separate thread makes `/metrics` (see
 //! `gathering`), so `/live` and `/ready` do not wait for the disk.
 
 mod gathering;
@@ -50,46 +50,46 @@ use crate::net::descriptors::DescriptorLimits;
 use crate::net::request_memory::Source;
 use crate::net::stream::Peer;
 
-/// A page, or the reason that there is none.
+/// A page, or the reason why there is none.
 #[derive(Clone, Debug)]
 pub(crate) enum Page {
-    /// Text of a media type.
+    /// Media type and text of the page.
     Found(&'static str, String),
-    /// The page that [`Rules::metrics`] makes.
+    /// The page must be made by [`Rules::metrics`].
     Metrics,
-    /// The server is not able to now, for this reason.
+    /// The server cannot make the page now, for this reason.
     Unavailable(String),
-    /// Only for clients that know the token.
+    /// The page requires the token.
     NeedsToken,
-    /// There is no such page.
+    /// The page does not exist.
     Unknown,
 }
 
-/// Makes the page of a path, for a client that knows the token or not. It does not block.
+/// Returns the page for a path. The second argument is true if the client knows the token. Must not block.
 pub(crate) type Pages = dyn Fn(&str, bool) -> Page + Send + Sync;
 
-/// Settings and pages, for all connections.
+/// Settings and pages of a listener.
 pub(crate) struct Rules {
-    /// For TLS; `None` if the listener has none.
+    /// Certificates for TLS; `None` if the listener has no TLS.
     pub(crate) certificates: Option<Arc<Certificates>>,
-    /// Token that a client must send after `Bearer` (RFC 6750 section 2.1); `None` if every client may read all pages.
+    /// Token that clients must send after `Bearer` (RFC 6750 section 2.1); `None` if no page requires it.
     pub(crate) token: Option<Secret>,
     pub(crate) pages: Box<Pages>,
-    /// Makes the page of the metrics, for which it may read the disk.
+    /// Makes the page with the metrics. May read the disk.
     pub(crate) metrics: Arc<dyn Fn() -> Page + Send + Sync>,
 }
 
 /// State that all connections share.
 struct Shared {
-    /// Most connections at a time.
+    /// Maximum number of connections.
     connections_max: usize,
     rules: Arc<Rules>,
     gathering: Gathering,
-    /// Interrupts the waiting of the loop.
+    /// Interrupts the `poll` of the loop.
     interrupt: Arc<UnixStream>,
 }
 
-/// HTTP with one client, up to its end.
+/// The HTTP exchange with one client.
 type Exchange = Pin<Box<dyn Future<Output = Result<(), Box<dyn Error>>>>>;
 
 /// One client's connection.
@@ -99,10 +99,10 @@ struct Connection {
     since: Instant,
     stage: Rc<Cell<Stage>>,
     stream: Rc<TcpStream>,
-    /// Socket events that the connection waits for.
+    /// Socket events for which the connection waits.
     blocked: Rc<Cell<PollFlags>>,
     alarm: Arc<Alarm>,
-    /// Speaks HTTP until the answer is sent.
+    /// Future that speaks HTTP until the answer is sent.
     exchange: Exchange,
 }
 
@@ -119,13 +119,13 @@ impl Wake for Alarm {
 
     fn wake_by_ref(self: &Arc<Self>) {
         if !self.is_due.swap(true, Ordering::AcqRel) {
-            // If no octet fits, the loop has one to read already.
+            // If the octet does not fit, the loop already has one to read.
             let _ = (&*self.interrupt).write(&[0]);
         }
     }
 }
 
-/// Answers on a listener until the other side of `end` is closed.
+/// Answers requests on a listener until the other end of `end` is closed.
 pub(crate) fn run(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) {
     if let Err(error) = serve(listener, rules, end) {
         tracing::error!(%error, "no metrics and no probes until a restart");
@@ -168,8 +168,8 @@ fn serve(listener: &TcpListener, rules: &Arc<Rules>, end: &UnixStream) -> io::Re
     }
 }
 
-/// Waits until there is something to do. Returns whether the server ends and whether clients have connected, and marks
-/// connections whose sockets are ready.
+/// Waits for events. Returns whether the server is stopping and whether clients have connected. Marks the connections
+/// whose sockets are ready.
 fn wait(
     listener: &TcpListener,
     end: &UnixStream,
@@ -185,7 +185,7 @@ fn wait(
         PollFd::new(listener, accepts),
     ];
     let first = waits.len();
-    // A socket without anything to wait for would be reported as soon as its peer hangs up, again and again.
+    // `poll` would report the hang-up of a socket without awaited events again and again.
     let blocked = connections.iter().filter(|connection| !connection.blocked.get().is_empty());
     waits.extend(
         blocked
@@ -212,7 +212,7 @@ fn wait(
 }
 
 /// Gives turns to connections that are due, at most [`HTTP_TURNS_PER_PASS`], and removes those that have ended. The
-/// newest is first, so the request of a probe does not wait for the handshakes of a burst before it.
+/// newest connection is first, so that the request of a probe does not wait for the handshakes of an earlier burst.
 fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
     let mut turns = 0;
     for index in (0..connections.len()).rev() {
@@ -225,8 +225,8 @@ fn take_turns(connections: &mut Vec<Connection>, now: Instant) {
     }
 }
 
-/// Accepts new connections, at most [`HTTP_ACCEPTS_PER_PASS`]. Returns the time before which no other may be accepted,
-/// if there is no place: all are taken by connections that still have time to send their requests.
+/// Accepts new connections, at most [`HTTP_ACCEPTS_PER_PASS`]. If all places are taken by connections that still have
+/// time to send their requests, returns the time at which to accept again.
 fn accept(
     listener: &TcpListener,
     shared: &Shared,
@@ -257,8 +257,8 @@ fn accept(
             tracing::debug!("{} gives its place for the metrics to {peer}", gone.peer);
         }
         match Connection::new(stream, peer, source, shared) {
-            // A plain request has arrived with its connection: it is answered before other connections need a place. A
-            // handshake is costly, so it waits for its turn.
+            // A plain request has arrived with its connection, so it is answered before other connections need a place.
+            // A handshake is costly, so it waits for its turn.
             Ok(mut connection) => {
                 let stays = shared.rules.certificates.is_some() || connection.goes_on(now, true);
                 connections.extend(stays.then_some(connection));
@@ -289,7 +289,7 @@ impl Connection {
                 exchange(Wire(StreamOwned::new(session, socket)), rules, gathering, Rc::clone(&stage))
             }
         };
-        // The first turn determines the events that it waits for.
+        // The first turn determines the events for which the connection waits.
         let alarm = Alarm { is_due: AtomicBool::new(true), interrupt: Arc::clone(&shared.interrupt) };
         let since = Instant::now();
         Ok(Connection { peer, source, since, stage, stream, blocked, alarm: Arc::new(alarm), exchange })
@@ -304,7 +304,7 @@ impl Connection {
         self.alarm.is_due.load(Ordering::Acquire)
     }
 
-    /// Gives the connection a turn if it is due. Returns false when it is over.
+    /// Gives the connection a turn if it is due. Returns false if the connection has ended.
     fn goes_on(&mut self, now: Instant, has_turn: bool) -> bool {
         if has_turn && self.alarm.is_due.swap(false, Ordering::AcqRel) {
             self.blocked.set(PollFlags::empty());
@@ -326,7 +326,7 @@ impl Connection {
     }
 }
 
-/// Speaks HTTP with one client: one request, one answer.
+/// Speaks HTTP with one client: one request and one answer.
 fn exchange<S: Stream + 'static>(
     wire: Wire<S>,
     rules: Arc<Rules>,
@@ -390,7 +390,7 @@ fn text(status: StatusCode, text: String) -> Response<Full<Bytes>> {
     response
 }
 
-/// Whether the value of `Authorization` contains the token, if one is required.
+/// Returns true if the value of `Authorization` contains the token, or if none is required.
 fn knows(token: Option<&Secret>, told: Option<&[u8]>) -> bool {
     let Some(Secret(token)) = token else { return true };
     let Some((scheme, told)) = told.and_then(|told| told.split_at_checked("Bearer ".len())) else {
@@ -423,7 +423,7 @@ mod tests {
         assert!(knows(None, None));
     }
 
-    /// A listener without TLS or token, which makes its metrics when `pace` permits.
+    /// A listener without TLS and token, which makes its metrics when `pace` permits.
     struct Sample {
         address: SocketAddr,
         pace: Sender<()>,
@@ -454,7 +454,7 @@ mod tests {
             Sample { address, pace, _end: end }
         }
 
-        /// Returns a connection that has sent `octets`, the beginning of a request.
+        /// Returns a connection that has sent `octets`, the start of a request.
         fn send(&self, octets: &str) -> TcpStream {
             let mut stream = TcpStream::connect(self.address).unwrap();
             stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
@@ -479,7 +479,8 @@ mod tests {
         let sample = Sample::start();
         let waiting: Vec<TcpStream> = (0..3 * HTTP_CONNECTIONS_MAX).map(|_| sample.ask("/metrics")).collect();
         expect(sample.ask("/live"), "live\n");
-        // Those that finally found a place get one page together, or two if some arrived when the first was begun.
+        // The clients that finally get a place receive the same page, or two pages if some arrived after the first was
+        // begun.
         let last = waiting.into_iter().next_back().unwrap();
         (0..2).for_each(|_| sample.pace.send(()).unwrap());
         expect(last, "figures\n");
@@ -495,7 +496,7 @@ mod tests {
             if round % 16 == 0 {
                 expect(sample.ask("/live"), "live\n");
             }
-            // A connection that has lost its place cannot write any more.
+            // The server closes a connection that has lost its place.
             let _ = idle[round / 2].write_all(b"x");
         }
         expect(sample.ask("/live"), "live\n");

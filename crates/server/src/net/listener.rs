@@ -1,6 +1,6 @@
 //! Listening sockets: TCP and Unix.
 //!
-//! The file of a Unix socket outlives a server that is killed. The server may replace the one in the data directory,
+//! The file of a Unix socket remains if the server is killed. The server may replace the socket in the data directory,
 //! because it holds the directory's lock. A socket elsewhere may belong to another process, so the server first
 //! connects to it to learn whether a process listens.
 
@@ -21,13 +21,13 @@ use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use crate::limits::{KEEPALIVE_IDLE, KEEPALIVE_INTERVAL, LISTEN_BACKLOG};
 use crate::net::stream::{Peer, Process, Stream};
 
-/// The name of the socket in the data directory.
+/// Name of the socket in the data directory.
 pub const SOCKET_NAME: &str = "pando.sock";
 
-/// Only the data directory's owner may connect to its socket.
+/// Mode of the socket in the data directory: only the directory's owner may connect.
 const OWNER_ONLY: u32 = 0o600;
 
-/// All users of the machine may connect to a socket that the configuration names, as to a port. The permissions of its
+/// Mode of a socket that the settings name: all users of the machine may connect, as to a port. The permissions of its
 /// folder may forbid it.
 const ALL_USERS: u32 = 0o666;
 
@@ -35,15 +35,15 @@ const ALL_USERS: u32 = 0o666;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {url}: {error}")]
 pub struct ListenError {
-    /// The URL.
+    /// URL on which the server cannot listen.
     pub url: ServerUrl,
-    /// The cause.
+    /// The system's error.
     pub error: io::Error,
 }
 
-/// A listening socket, non-blocking.
+/// A non-blocking listening socket.
 pub(crate) enum Listener {
-    /// A socket of the network, and whether TLS begins with the first octet.
+    /// A TCP socket, and whether TLS begins with the first octet.
     Tcp(TcpListener, bool),
     Local(LocalListener),
 }
@@ -52,20 +52,20 @@ pub(crate) enum Listener {
 pub(crate) struct LocalListener {
     socket: UnixListener,
     path: PathBuf,
-    /// Device and inode of the file that this listener made.
+    /// Device and inode of the file that this listener created.
     identity: (u64, u64),
 }
 
-/// Sockets that have their ports and do not listen yet: until they do, the kernel refuses all connections.
+/// Sockets that are bound to their ports but do not listen yet. Until they do, the kernel refuses all connections.
 #[derive(Debug, Default)]
 pub(crate) struct BoundPorts(Vec<(ServerUrl, Vec<Socket>)>);
 
 impl BoundPorts {
-    /// Takes the ports of all URLs of the network. An inherited socket, which listens already, is used for the URL with
-    /// its address.
+    /// Binds the ports of all network URLs. For a URL with the address of an inherited socket, which already listens,
+    /// that socket is used.
     ///
     /// # Errors
-    /// A port cannot be taken, or no URL has the address of an inherited socket.
+    /// A port cannot be bound, or no URL has the address of an inherited socket.
     pub(crate) fn bind(urls: &[ServerUrl], mut inherited: Vec<Socket>) -> Result<BoundPorts, ListenError> {
         let mut bound = Vec::new();
         for url in urls {
@@ -111,7 +111,7 @@ impl Listener {
         listener.map(Listener::Local).map_err(|error| ListenError { url: ServerUrl::local(path), error })
     }
 
-    /// Returns the URL of its address, with the real port.
+    /// Returns the URL of the listener, with the actual port.
     pub(crate) fn address(&self) -> io::Result<ServerUrl> {
         match self {
             Listener::Tcp(socket, tls) => {
@@ -121,7 +121,7 @@ impl Listener {
         }
     }
 
-    /// Its address on the network, if it has one.
+    /// Returns the listener's network address, if it has one.
     pub(crate) fn network_address(&self) -> Option<SocketAddr> {
         match self {
             Listener::Tcp(socket, _) => socket.local_addr().ok(),
@@ -129,7 +129,7 @@ impl Listener {
         }
     }
 
-    /// Whether TLS begins with the first octet of its connections.
+    /// Returns true if TLS begins with the first octet of a connection.
     pub(crate) fn has_tls(&self) -> bool {
         matches!(self, Listener::Tcp(_, true))
     }
@@ -159,7 +159,7 @@ impl Listener {
 /// Returns the addresses of a host name.
 fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     if host.is_empty() {
-        // One socket for both versions of IP. `listen` falls back to IPv4 if the system has no IPv6.
+        // One socket serves both versions of IP. `listen` falls back to IPv4 if the system has no IPv6.
         return Ok(vec![SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))]);
     }
     let host = host.trim_start_matches('[').trim_end_matches(']');
@@ -169,7 +169,7 @@ fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Returns a socket for each address of a host. Removes from `inherited` those that it uses.
+/// Returns a socket for each address of a host. Removes from `inherited` the sockets that it uses.
 fn bind_all(
     url: &ServerUrl,
     host: &str,
@@ -184,13 +184,13 @@ fn bind_all(
     bound.map_err(|error| ListenError { url: url.clone(), error })
 }
 
-/// Whether a socket is of TCP and bound to an address.
+/// Returns true if a TCP socket is bound to this address.
 fn has_address(socket: &Socket, address: SocketAddr) -> bool {
     socket.r#type().is_ok_and(|kind| kind == Type::STREAM)
         && socket.local_addr().is_ok_and(|bound| bound.as_socket() == Some(address))
 }
 
-/// Returns the error of a socket that the service manager passes and no URL asks for.
+/// Returns the error for a socket that the service manager passed and that no URL uses.
 fn unwanted(socket: &Socket) -> ListenError {
     let address = socket.local_addr().ok();
     let url = match address.as_ref().and_then(SockAddr::as_socket) {
@@ -203,7 +203,7 @@ fn unwanted(socket: &Socket) -> ListenError {
 }
 
 /// Sets the options of a socket that will listen. On Linux, accepted sockets inherit TCP_NODELAY and the keepalive
-/// settings, which saves four system calls per connection.
+/// settings, which saves four system calls for each connection.
 fn prepare(socket: Socket) -> io::Result<Socket> {
     socket.set_tcp_nodelay(true)?;
     let keepalive =
@@ -241,8 +241,8 @@ fn listen_std(socket: Socket) -> io::Result<std::net::TcpListener> {
     Ok(std::net::TcpListener::from(OwnedFd::from(socket)))
 }
 
-/// Returns a non-blocking listener of the standard library. As many clients as for LDAP may wait to be accepted, so a
-/// flood of them does not keep others from connecting. The kernel accepts no client before it has sent something, or
+/// Returns a non-blocking listener of the standard library. Its accept queue is as long as for LDAP, so that a flood of
+/// clients does not keep others from connecting. The kernel accepts no client before it has sent something, or
 /// `silence_max` has passed.
 pub(crate) fn listen_for_requests(
     address: SocketAddr,
@@ -258,7 +258,7 @@ fn new_socket(address: SocketAddr) -> io::Result<Socket> {
 }
 
 impl LocalListener {
-    /// Creates the file, sets its permissions, and only then listens: until then the kernel refuses all connections.
+    /// Creates the file, sets its permissions, and only then listens. Until then the kernel refuses all connections.
     fn open(path: &Path, mode: u32) -> io::Result<LocalListener> {
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.set_nonblocking(true)?;
@@ -274,7 +274,7 @@ impl LocalListener {
 
 impl Drop for LocalListener {
     fn drop(&mut self) {
-        // Another server that found this socket without a listener may have replaced it.
+        // Another server may have replaced this socket after finding that no process listens on it.
         if identity(&self.path).is_ok_and(|found| found == self.identity)
             && let Err(error) = fs::remove_file(&self.path)
         {
@@ -283,7 +283,8 @@ impl Drop for LocalListener {
     }
 }
 
-/// Binds a socket to a path. The kernel accepts paths of up to 107 octets; a longer one is reached through its folder.
+/// Binds a socket to a path. The kernel accepts paths of up to 107 octets; a longer one is bound relative to its
+/// folder.
 fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     if let Ok(address) = SockAddr::unix(path) {
         return socket.bind(&address);
@@ -296,13 +297,13 @@ fn bind(socket: &Socket, path: &Path) -> io::Result<()> {
     socket.bind(&SockAddr::unix(short)?)
 }
 
-/// Returns device and inode of a file.
+/// Returns the device and inode of a file.
 fn identity(path: &Path) -> io::Result<(u64, u64)> {
     let metadata = fs::symlink_metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
 }
 
-/// Removes a socket at `path`, regardless of its origin. Any other file is kept and is an error.
+/// Removes a socket at `path`, whichever process created it. Any other file is an error and is not removed.
 fn remove_socket(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
@@ -319,7 +320,7 @@ fn remove_if_dead(path: &Path) -> io::Result<()> {
     match std::os::unix::net::UnixStream::connect(path) {
         Ok(_) => Err(io::Error::new(ErrorKind::AddrInUse, "another process listens there")),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => remove_socket(path),
-        // There is no socket, or binding reports the error.
+        // There is no socket, or binding will report the error.
         Err(_) => Ok(()),
     }
 }
@@ -357,7 +358,7 @@ mod tests {
     fn the_socket_of_a_data_directory_is_its_owner_s() {
         let folder = Folder::new("owner");
         let path = folder.0.join(SOCKET_NAME);
-        // The socket of a dead server is replaced; any other file is not.
+        // The socket of a server that has died is replaced, but no other file is.
         drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         let listener = Listener::open_in(&folder.0).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -380,7 +381,7 @@ mod tests {
         drop(first);
         drop(std::os::unix::net::UnixListener::bind(folder.0.join("s")).unwrap());
         let second = Listener::open(&url, &mut BoundPorts::default()).unwrap();
-        // A listener whose name was taken over leaves its successor alone.
+        // A listener whose file was replaced by its successor does not remove the new file.
         fs::remove_file(folder.0.join("s")).unwrap();
         let third = Listener::open(&url, &mut BoundPorts::default()).unwrap();
         drop(second);

@@ -1,10 +1,9 @@
-//! Places for searches that listen for changes (persistent searches, and refreshAndPersist of RFC 4533), and their
-//! owners.
+//! Places for searches that wait for changes (persistent searches, and refreshAndPersist of RFC 4533), by client.
 //!
-//! The server has a fixed number of places. While fewer than half are taken, every client may take any number. From
-//! then on an identity has a share, and so has a source. Some places are reserved for the administrator, to whom no
-//! share applies. Anonymous clients of one source are one identity. A source has no share if it is a network that the
-//! settings trust, or the file system, because many cooperating clients come from there.
+//! The server has a fixed number of places. While fewer than half are taken, a client may take any number. Above that,
+//! each identity and each source may only have its share. Some places are reserved for the administrator, to whom no
+//! share applies. The anonymous clients of a source count as one identity. Trusted networks and Unix sockets have no
+//! share as a source, because many cooperating clients connect from there.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -21,7 +20,7 @@ use crate::net::client_identity::ClientIdentity;
 use crate::net::request_memory::{HolderKey, Source};
 use crate::telemetry::seldom::Seldom;
 
-/// The places of a server.
+/// Places of a server.
 #[derive(Debug, Default)]
 pub(crate) struct ListeningPlaces {
     taken: Mutex<Taken>,
@@ -38,16 +37,16 @@ struct Taken {
     by_identity: HashMap<ClientIdentity, usize>,
 }
 
-/// The client of a search that wants to listen.
+/// Client of a search that needs a place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListeningClient<'c> {
     pub(crate) source: Source,
-    /// Whether the source has no share.
+    /// Whether the source is exempt from the share.
     pub(crate) is_trusted: bool,
     pub(crate) requester: &'c Requester,
 }
 
-/// The place of a search. Dropping it releases the place.
+/// Place of a search. Dropping it releases the place.
 #[derive(Debug)]
 pub(crate) struct ListeningPlace {
     places: Arc<ListeningPlaces>,
@@ -55,10 +54,10 @@ pub(crate) struct ListeningPlace {
     identity: ClientIdentity,
 }
 
-/// Reason that a search has no place.
+/// Reason why a search gets no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPlace {
-    /// All places except those of the administrator are taken.
+    /// All places are taken, except those reserved for the administrator.
     Full,
     /// The identity has used its share.
     IdentityShare,
@@ -90,7 +89,7 @@ impl ListeningPlaces {
     /// Takes a place for a search of this client.
     ///
     /// # Errors
-    /// There is none for it.
+    /// There is no place, or the client has used its share.
     pub(crate) fn take(
         self: &Arc<Self>,
         limits: PersistentSearchLimits,
@@ -143,7 +142,7 @@ impl ListeningPlaces {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        // A panic between two of the counts is not possible, so a poisoned lock is usable.
+        // No panic is possible between two of the counts, so a poisoned lock is usable.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -226,16 +225,16 @@ mod tests {
         let (places, now) = (Arc::<ListeningPlaces>::default(), Instant::now());
         let take = |client| places.take(LIMITS, client, now);
         let (greedy, other) = (user(1), user(2));
-        // Half of all, from any source; then none, because its share is an eighth.
+        // The client gets half of the places, from any source, and then none, because its share is an eighth.
         let greedy_places: Vec<_> = (0..16).map(|of| take(client(from(of), &greedy)).unwrap()).collect();
         assert_eq!(take(client(from(99), &greedy)).unwrap_err(), NoPlace::IdentityShare);
-        // Another identity has its share, although its address has one search already.
+        // Another identity gets its share, although its address already has one search.
         let others: Vec<_> = (0..3).map(|_| take(client(from(0), &other)).unwrap()).collect();
         assert_eq!(take(client(from(0), &other)).unwrap_err(), NoPlace::SourceShare);
         let trusted = ListeningClient { is_trusted: true, ..client(from(0), &other) };
         let last = take(trusted).unwrap();
         assert_eq!(take(client(from(50), &other)).unwrap_err(), NoPlace::IdentityShare);
-        // Anonymous clients are one identity of each source.
+        // The anonymous clients of a source are one identity.
         let anonymous = Requester::Anonymous;
         let nobodies: Vec<_> = (0..4).map(|_| take(client(from(60), &anonymous)).unwrap()).collect();
         assert_eq!(take(client(from(60), &anonymous)).unwrap_err(), NoPlace::IdentityShare);

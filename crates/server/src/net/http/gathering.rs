@@ -1,6 +1,7 @@
-//! The thread that makes the pages which may have to wait for the disk, so that the others do not wait for it.
+//! The thread that makes pages that may wait for the disk, so that other pages need not wait.
 //!
-//! Requests that wait when it begins a page all get that page: a flood of them costs no more than one at a time.
+//! All requests that wait when the thread begins a page receive that page. So a flood of requests costs no more than
+//! one request at a time.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -30,15 +31,15 @@ struct State {
 
 /// A page that is being made.
 pub(super) struct GatheredPage {
-    /// `None` if the thread has ended.
+    /// The waiting request; `None` if the thread has ended.
     waiting: Option<Arc<Waiting>>,
 }
 
 impl Gathering {
-    /// Starts the thread, which makes its pages with `make`.
+    /// Starts the thread, which makes pages with `make`.
     ///
     /// # Errors
-    /// The system has no thread.
+    /// The thread cannot be created.
     pub(super) fn start(make: impl Fn() -> Page + Send + 'static) -> std::io::Result<Gathering> {
         let (requests, waiting) = channel();
         let run = move || run(&waiting, make);
@@ -46,7 +47,7 @@ impl Gathering {
         Ok(Gathering { requests })
     }
 
-    /// Asks for a page.
+    /// Requests a page.
     pub(super) fn page(&self) -> GatheredPage {
         let waiting = Arc::<Waiting>::default();
         let sent = self.requests.send(Arc::clone(&waiting));
@@ -63,7 +64,7 @@ impl Waiting {
 fn run(requests: &Receiver<Arc<Waiting>>, make: impl Fn() -> Page) {
     while let Ok(first) = requests.recv() {
         let mut waiting: Vec<Arc<Waiting>> = std::iter::once(first).chain(requests.try_iter()).collect();
-        // The others have closed their connections, or were evicted.
+        // The other requests belong to connections that were closed or evicted.
         waiting.retain(|waiting| Arc::strong_count(waiting) > 1);
         if waiting.is_empty() {
             continue;

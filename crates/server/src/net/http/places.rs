@@ -1,10 +1,13 @@
-//! The places for connections to the HTTP listener, and the choice of the connection that a new one evicts.
+//! Places for connections to the HTTP listener, and the choice of the connection that a new one evicts.
 //!
-//! A source has a share of the places, so a single address cannot take all of them. If a source has used its share, a
-//! new connection replaces one of the same source. If all places are taken, it replaces one of the source that has the
-//! most. The oldest connection without a complete request goes first: a probe sends its request at once, and a
-//! connection that holds its place does not. New connections go last, and if all are new, no client is accepted for a
-//! moment ([`free_at`]): a burst of connections cannot push out a probe in the middle of its TLS handshake.
+//! A source has a share of the places, so that a single address cannot take all of them. If a source has used its
+//! share, a new connection evicts one of the same source. If all places are taken, it evicts one of the source with the
+//! most connections.
+//!
+//! The oldest connection without a complete request is evicted first, because a probe sends its request at once and an
+//! attacker that only occupies a place does not. New connections are evicted last. If all connections are new, no
+//! client is accepted for a moment ([`free_at`]). So a burst of connections cannot evict a probe during its TLS
+//! handshake.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -26,14 +29,14 @@ pub(super) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) source: Source,
-    /// True for a connection that has had no time to send its request.
+    /// Whether the connection has not had enough time to send its request.
     pub(super) is_new: bool,
     pub(super) stage: Stage,
     pub(super) since: Instant,
 }
 
 /// Returns the index of the connection that a new one from `source` evicts, if it must evict one. `places_max` is the
-/// number of places, `share` that of one source.
+/// total number of places, and `share` the maximum for one source.
 pub(super) fn choose_evicted(
     places: &[Place],
     source: Source,
@@ -55,8 +58,8 @@ pub(super) fn choose_evicted(
     may_go.min_by_key(|(_, place)| (place.is_new, place.stage, place.since)).map(|(index, _)| index)
 }
 
-/// Returns the time at which a new connection may have a place, or `None` if there is room. `begins` are the times at
-/// which the present connections began. Each of them keeps its place for `grace`.
+/// Returns the time at which a new connection may have a place, or `None` if there is a free one. `begins` are the
+/// start times of the present connections, each of which keeps its place for `grace`.
 pub(super) fn free_at(
     begins: impl ExactSizeIterator<Item = Instant>,
     places_max: usize,
@@ -81,7 +84,7 @@ mod tests {
         Source::Network(IpAddr::from([127, 0, 0, number]))
     }
 
-    /// Checks which of the places of these sources and stages, the oldest first, a connection from `new` evicts.
+    /// Checks which connection a new one from `new` evicts. `connections` are the present ones, the oldest first.
     #[track_caller]
     fn check(connections: &[(u8, Stage)], new: u8, expected: Option<usize>) {
         let begin = Instant::now();
@@ -91,7 +94,7 @@ mod tests {
         };
         let mut places: Vec<Place> = (0..).zip(connections).map(place).collect();
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
-        // New connections are evicted last, and in the same order if all are new.
+        // New connections are evicted in the same order if all are new.
         places.iter_mut().for_each(|place| place.is_new = true);
         assert_eq!(choose_evicted(&places, source(new), PLACES, SHARE), expected, "{connections:?}");
     }
@@ -138,7 +141,7 @@ mod tests {
         places.extend([(2, Receiving); 3]);
         check(&places, 3, Some(3));
         check(&places, 9, Some(3));
-        // Each from its own address: the oldest without a request.
+        // Each connection has a different address: the oldest without a request is evicted.
         let each: Vec<(u8, Stage)> =
             (0..PLACES as u8).map(|from| (from, if from < 3 { Sending } else { Receiving })).collect();
         check(&each, 77, Some(3));

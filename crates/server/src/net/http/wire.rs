@@ -1,5 +1,5 @@
-//! The sockets of the HTTP listener in the form that hyper requires, in the clear and over TLS. No call blocks: the
-//! loop of `http` waits for the events that a call would have waited for.
+//! Adapters from the sockets of the HTTP listener to the interface of hyper, with and without TLS. No call blocks: the
+//! loop in `http` waits for the events for which a call would have waited.
 
 use std::cell::Cell;
 use std::io::{self, Read, Write};
@@ -12,7 +12,7 @@ use hyper::rt::ReadBufCursor;
 use rustix::event::PollFlags;
 use rustls::{ServerConnection, StreamOwned};
 
-/// A socket that does not block, and records the events that it would have waited for.
+/// A non-blocking socket that records the events for which it would have waited.
 pub(super) struct Socket {
     pub(super) stream: Rc<TcpStream>,
     pub(super) blocked: Rc<Cell<PollFlags>>,
@@ -43,9 +43,9 @@ impl Write for Socket {
     }
 }
 
-/// Transport of HTTP.
+/// Transport for HTTP.
 pub(super) trait Stream: Read + Write + Unpin {
-    /// Ends the sending direction.
+    /// Shuts down the sending direction.
     fn finish(&mut self) -> io::Result<()>;
 }
 
@@ -66,7 +66,7 @@ impl Stream for StreamOwned<ServerConnection, Socket> {
 /// Adapter from a stream to the traits of the HTTP library.
 pub(super) struct Wire<S>(pub(super) S);
 
-/// Converts `WouldBlock` to `Pending`.
+/// Maps `WouldBlock` to `Pending`.
 fn polled<T>(result: io::Result<T>) -> Poll<io::Result<T>> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => Poll::Pending,
