@@ -1,4 +1,4 @@
-//! The layer below sessions: listeners, streams, buffers, the memory budget, and the mailboxes of event loops.
+//! The network layer below sessions: listeners, streams, buffers, the request memory, and the mailboxes of event loops.
 
 pub(crate) mod acceptor;
 pub(crate) mod arrivals;

@@ -1,4 +1,4 @@
-//! Messages from other threads to an event loop: a queue and a wake-up.
+//! Mailbox: messages from other threads to an event loop, with a wake-up.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,51 +16,51 @@ use crate::telemetry::traces::WriteTimes;
 /// Pairs of a clear password and its stored form.
 pub(crate) type HashedPasswords = Vec<(Vec<u8>, Vec<u8>)>;
 
-/// Clear passwords with the text forms of their keys for SCRAM.
+/// Clear passwords with the text forms of their SCRAM keys.
 pub(crate) type PasswordKeys = Vec<(Vec<u8>, Vec<String>)>;
 
 /// Address of an operation: its event loop, connection and ticket.
 ///
-/// Slots are reused, connection numbers are not. So the number shows whether the slot still contains the connection
+/// Slots are reused, but connection numbers are not. So the number shows whether the slot still contains the connection
 /// that submitted the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     /// Index of the event loop.
     pub(crate) event_loop: u16,
-    /// Index of the connection's slot in it.
+    /// Slot of the connection in the event loop.
     pub(crate) slot: usize,
-    /// Number of the connection, counted since start.
+    /// Number of the connection since the start of the server.
     pub(crate) connection: u64,
-    /// Number of the operation, counted per connection.
+    /// Number of the operation on its connection.
     pub(crate) ticket: u64,
 }
 
-/// Value of a response, which the answers to several clients share.
+/// Value of a response. Several responses may share it.
 pub(crate) type SharedValue = Arc<Vec<u8>>;
 
-/// The answer to a change.
+/// Result of a change.
 #[derive(Debug)]
 pub(crate) struct Written {
     pub(crate) address: Address,
     pub(crate) outcome: Outcome,
-    /// The value of the answer to an extended operation, which answers may share.
+    /// Value of the response to an extended operation.
     pub(crate) value: Option<SharedValue>,
-    /// Position of the change's record, if it has one.
+    /// Position of the record of the change, if it has one.
     pub(crate) position: Option<u64>,
-    /// The same for each change of a transaction.
+    /// Positions of the changes of a transaction.
     pub(crate) positions: Vec<Option<u64>>,
     /// Times of the batch, if operations are traced.
     pub(crate) times: Option<Arc<WriteTimes>>,
 }
 
-/// The passwords of a change, each clear one with its stored form. No `Debug`, because it holds clear passwords.
+/// Passwords of a change, each clear one with its stored form. No `Debug`, because it contains clear passwords.
 #[derive(Clone, Default)]
 pub(crate) struct PreparedPasswords {
     /// Passwords to store.
     pub(crate) hashed: HashedPasswords,
     /// Passwords to delete.
     pub(crate) matched: HashedPasswords,
-    /// History entries that the new passwords were compared with.
+    /// History entries with which the new passwords were compared.
     pub(crate) history: HistoryChecks,
     /// SASL keys of the passwords to store.
     pub(crate) scram: PasswordKeys,
@@ -68,14 +68,14 @@ pub(crate) struct PreparedPasswords {
     pub(crate) listed: Vec<Vec<u8>>,
 }
 
-/// Result of a password verification. No `Debug`: the stored form is a secret.
+/// Result of a password verification. No `Debug`, because the stored form is a secret.
 #[derive(Default)]
 pub(crate) struct VerifiedPassword {
-    /// Whether it is right.
+    /// Whether the password is right.
     pub(crate) is_right: bool,
-    /// The stored form that it matched, and a stronger one to replace it.
+    /// The stored form that the password matched, and a stronger form to replace it.
     pub(crate) rehashed: Option<(Vec<u8>, Vec<u8>)>,
-    /// The stored form that it matched, and the keys to derive under the policy.
+    /// The stored form that the password matched, and the keys to store under the policy.
     pub(crate) keys: Option<(Vec<u8>, Vec<String>)>,
 }
 
@@ -85,25 +85,25 @@ impl From<bool> for VerifiedPassword {
     }
 }
 
-/// The result of a job of the hash pool.
+/// Result of a hash pool job.
 pub(crate) enum HashResult {
     /// A password was verified.
     Verified(VerifiedPassword),
-    /// The stored forms.
+    /// The stored forms of new passwords.
     Prepared(PreparedPasswords),
     /// A message of a Kerberos exchange was handled.
     Kerberos(Box<KerberosTurn>),
-    /// The job was evicted by that of another source.
+    /// A job of another source evicted this one.
     Busy,
     /// The service that verifies the password did not answer.
     Unreachable,
-    /// The system gave no random salt, or the job met a defect.
+    /// The system provided no random salt, or the job hit a fault.
     Failed(ServerFault),
 }
 
-/// A finished job of the hash pool.
+/// A finished hash pool job.
 pub(crate) struct HashDone {
-    /// The operation that waits for it.
+    /// Operation that waits for the result.
     pub(crate) address: Address,
     pub(crate) result: HashResult,
 }
@@ -119,29 +119,29 @@ impl std::fmt::Debug for HashDone {
 pub(crate) enum LoopMessage {
     /// A new connection.
     Connection(Accepted),
-    /// The results of a batch of changes, committed or failed.
+    /// Results of a batch of changes, committed or failed.
     Written(Vec<Written>),
     /// A password was verified or hashed.
     Hashed(HashDone),
     /// The delay of an answer is over.
     Delayed(Address),
-    /// A piece of a search is ready to be sent.
+    /// A result of a search on scan threads is ready to be sent.
     Scanned(Address),
-    /// Prefetch jobs of these connections are done, one for each address; the pages were prefetched for them.
+    /// Prefetch jobs are done. One address for each job, and the pages that were prefetched.
     ReadAhead(Vec<Address>, Vec<PageNumber>),
     /// The writer's queue has room again.
     WriterHasRoom,
-    /// There was a commit; sent on request.
+    /// There was a commit. Sent only on request.
     Committed,
-    /// New settings. The loop drops the sender when they are in force, which the other end observes.
+    /// New settings. The loop drops the sender when it has applied them, which the other end observes.
     Settings(Arc<OnlineSettings>, Sender<()>),
-    /// Read something, and note it: the probe of the page `/ready`.
+    /// Read the directory and report success: a probe for the page `/ready`.
     Probe(Arc<Readiness>),
     /// Finish the outstanding operations, then stop.
     Drain,
 }
 
-/// The messages of one event loop.
+/// Mailbox of one event loop.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     messages: Mutex<Vec<LoopMessage>>,
@@ -153,7 +153,7 @@ impl Mailbox {
         Mailbox { messages: Mutex::default(), waker }
     }
 
-    /// Adds a message. Only the first one after the loop took them costs a system call.
+    /// Adds a message. Costs a system call only if the loop has taken all earlier messages.
     pub(crate) fn post(&self, message: LoopMessage) {
         let was_empty = {
             let mut messages = self.lock();
@@ -165,12 +165,12 @@ impl Mailbox {
         }
     }
 
-    /// Takes all messages in the order of their arrival. `into` must be empty; its capacity is reused.
+    /// Takes all messages in the order of arrival. `into` must be empty. Its capacity is reused.
     pub(crate) fn take(&self, into: &mut Vec<LoopMessage>) {
         std::mem::swap(&mut *self.lock(), into);
     }
 
-    /// A panic under the lock cannot leave half a message, so a poisoned lock is usable.
+    /// A panic cannot leave a partial message, so a poisoned lock is usable.
     fn lock(&self) -> MutexGuard<'_, Vec<LoopMessage>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }

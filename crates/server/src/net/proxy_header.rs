@@ -1,24 +1,24 @@
-//! The PROXY protocol, versions 1 and 2, of HAProxy's `proxy-protocol.txt`: a header, before the first octet of a
-//! connection, in which a proxy names its client.
+//! The PROXY protocol, versions 1 and 2, as in HAProxy's `proxy-protocol.txt`. A proxy names its client in a header
+//! before the first octet of a connection.
 //!
-//! The header is decoded from the octets received so far. It is bounded, and refused at the first octet that cannot be
-//! part of one.
+//! The decoder works on the octets received so far. A header has a maximum size, and is refused at the first octet that
+//! cannot belong to one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-/// Octets of a header, at most: the addresses, and what a proxy adds of its own TLS.
+/// Maximum size of a header in octets: the addresses, and data about the proxy's TLS.
 pub const SIZE_MAX: usize = 4 << 10;
 
-/// The longest line of version 1 with its end (section 2.1).
+/// Maximum size of a version 1 line, including its end (section 2.1).
 const LINE_SIZE_MAX: usize = 107;
 
 const LINE_START: &[u8] = b"PROXY ";
 
-/// The first octets of version 2 (section 2.2).
+/// First octets of a version 2 header (section 2.2).
 const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 
-/// The signature, version and command, family, and the size of the rest.
+/// Size of the start of a version 2 header: signature, version and command, family, and size of the rest.
 const BINARY_START_SIZE: usize = 16;
 
 /// Client that a proxy header names.
@@ -26,20 +26,20 @@ const BINARY_START_SIZE: usize = 16;
 pub enum ProxyHeader {
     /// A client with this address.
     Client(SocketAddr),
-    /// The proxy itself, as in a health check, or a client that it does not name: the connection's own address applies.
+    /// The proxy itself, as in a health check, or a client without an address. The address of the connection applies.
     Own,
 }
 
 /// Error in a proxy header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProxyHeaderError {
-    /// It does not begin as one.
+    /// The octets do not begin like a header.
     #[error("no header of the PROXY protocol")]
     Absent,
-    /// It is longer than any that is needed.
+    /// The header exceeds the maximum size.
     #[error("a PROXY header that is too long")]
     TooLong,
-    /// It begins as one and breaks the protocol.
+    /// The header violates the protocol.
     #[error("a broken PROXY header: {0}")]
     Broken(&'static str),
 }
@@ -47,10 +47,10 @@ pub enum ProxyHeaderError {
 use ProxyHeaderError::{Absent, Broken, TooLong};
 
 impl ProxyHeader {
-    /// Decodes the header at the start of `bytes`. Returns it with its number of octets; `None` while it is incomplete.
+    /// Decodes the header at the start of `bytes`. Returns it with its size in octets, or `None` if it is incomplete.
     ///
     /// # Errors
-    /// No continuation of `bytes` would be a header.
+    /// `bytes` cannot be the start of a header.
     pub fn decode(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
         if is_start(bytes, SIGNATURE) {
             decode_binary(bytes)
@@ -61,18 +61,18 @@ impl ProxyHeader {
         }
     }
 
-    /// Whether `bytes` begin like a header, and unlike any LDAP message or TLS record.
+    /// Returns true if `bytes` begin like a header. No LDAP message and no TLS record does.
     pub fn is_at_start_of(bytes: &[u8]) -> bool {
         bytes.starts_with(LINE_START) || bytes.starts_with(SIGNATURE)
     }
 }
 
-/// Whether both are equal up to the length of the shorter.
+/// Returns true if both are equal up to the length of the shorter one.
 fn is_start(bytes: &[u8], start: &[u8]) -> bool {
     bytes.iter().zip(start).all(|(found, expected)| found == expected)
 }
 
-/// Decodes version 1: a line of text (section 2.1).
+/// Decodes a version 1 header, a line of text (section 2.1).
 fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let within = bytes.get(..LINE_SIZE_MAX).unwrap_or(bytes);
     let Some(end) = within.windows(2).position(|pair| pair == b"\r\n") else {
@@ -82,7 +82,7 @@ fn decode_line(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeader
     let line = line.ok_or(Broken("the line is no text"))?;
     let mut words = line.split(' ').skip(1);
     let header = match words.next() {
-        // The rest of the line has no meaning.
+        // The rest of the line is ignored (section 2.1).
         Some("UNKNOWN") => ProxyHeader::Own,
         Some("TCP4") => ProxyHeader::Client(client_of_line::<Ipv4Addr>(words)?),
         Some("TCP6") => ProxyHeader::Client(client_of_line::<Ipv6Addr>(words)?),
@@ -106,13 +106,13 @@ fn client_of_line<'a, A: FromStr + Into<IpAddr>>(
     Ok(SocketAddr::new(client.into(), client_port))
 }
 
-/// Parses a port as the protocol writes it: digits, without leading zeros.
+/// Parses a port in the form of the protocol: decimal digits without leading zeros.
 fn port_of(word: &str) -> Option<u16> {
     let is_plain = word.bytes().all(|byte| byte.is_ascii_digit()) && (word == "0" || !word.starts_with('0'));
     if is_plain { word.parse().ok() } else { None }
 }
 
-/// Decodes version 2 (section 2.2).
+/// Decodes a version 2 header (section 2.2).
 fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHeaderError> {
     let Some(start) = bytes.first_chunk::<BINARY_START_SIZE>() else { return Ok(None) };
     let [.., command, family, high, low] = *start;
@@ -126,9 +126,9 @@ fn decode_binary(bytes: &[u8]) -> Result<Option<(ProxyHeader, usize)>, ProxyHead
         _ => return Err(Broken("its version and command are neither LOCAL nor PROXY of version 2")),
     };
     let address_size = match family {
-        // Of LOCAL the family has no meaning.
+        // For LOCAL, the family is ignored.
         _ if is_own => 0,
-        // Not named, or the path of a socket of the proxy's machine.
+        // The client is unspecified, or a Unix socket on the proxy's machine.
         0x00 | 0x31 => 0,
         0x11 => 12,
         0x21 => 36,
@@ -213,7 +213,7 @@ mod tests {
         for size in 0..header.len() {
             check(&header[..size], Ok(None));
         }
-        // After the addresses, a proxy adds data of its own.
+        // After the addresses, a proxy may add further data.
         let added = [&v4[..], &[0x20, 0, 3, 7, 7, 7]].concat();
         check(&[binary(0x21, 0x11, &added), vec![0x30]].concat(), Ok(Some(("192.0.2.7:56324", 34))));
         let mut v6 = [0; 36];

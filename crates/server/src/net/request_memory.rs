@@ -1,19 +1,19 @@
 //! Request memory: one budget of bytes for the whole server.
 //!
-//! A request that is not answered at once holds memory: its received bytes, its compiled filter, answers that its
-//! client does not read. Each connection has an [`Account`] of these bytes. The accounts of one source and identity
-//! belong to one *holder*, and all holders share the budget.
+//! A request that is not answered at once occupies memory: its received bytes, its compiled filter, and answers that
+//! its client does not read. Each connection has an [`Account`] for these bytes. The accounts of one source and
+//! identity belong to one *holder*, and all holders share the budget.
 //!
-//! Three bounds, from the inside out:
-//! - A connection that holds [`OUTSTANDING_BYTES_MAX`](crate::limits::OUTSTANDING_BYTES_MAX) takes no further request.
-//!   The request waits in its socket, and TCP slows the client.
-//! - A connection whose holder has a quarter of the budget takes no further request either. If it needs memory for the
-//!   rest of a message, it is closed.
-//! - When the whole budget is used, a holder with more than its *share* is answered busy. A share is the budget divided
-//!   by the number of holders. A holder with less is served as usual. So no client waits for the memory of others, and
-//!   all together hold at most twice the budget.
+//! There are three bounds:
+//! - A connection that occupies [`OUTSTANDING_BYTES_MAX`](crate::limits::OUTSTANDING_BYTES_MAX) accepts no further
+//!   request. The request waits in its socket, and TCP slows the client.
+//! - A connection whose holder occupies a quarter of the budget accepts no further request either. If it needs memory
+//!   for the rest of a message, it is closed.
+//! - When the whole budget is used, requests of holders that occupy more than their *share* are answered with busy. A
+//!   share is the budget divided by the number of holders. Holders that occupy less are served as usual. So no client
+//!   waits for the memory of others, and all holders in total occupy at most twice the budget.
 //!
-//! The administrator, over the network or the socket in the data directory, has a reserve of its own.
+//! The administrator, over the network or the socket in the data directory, has a separate reserve.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,21 +29,21 @@ use crate::limits::{
 };
 use crate::net::stream::Peer;
 
-/// The budget, and the bytes of each holder.
+/// The memory budget, and the bytes of each holder.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
-    /// Bytes for all holders but administrators.
+    /// Maximum bytes of all holders, except administrators.
     limit: usize,
-    /// Bytes for administrators.
+    /// Maximum bytes of administrators.
     reserve: usize,
-    /// Most bytes of one holder.
+    /// Maximum bytes of one holder.
     holder_max: usize,
     used: AtomicUsize,
     reserve_used: AtomicUsize,
-    /// Holders with bytes, without administrators.
+    /// Number of holders that occupy memory, without administrators.
     holding: AtomicUsize,
     holders: Mutex<HashMap<HolderKey, Arc<Holder>>>,
-    /// Requests answered busy, and connections closed, because the budget was used.
+    /// Number of requests answered with busy and connections closed because the budget was used.
     pub(crate) refused: AtomicU64,
     /// Number of times that a connection had to wait because its holder was at its bound.
     pub(crate) waited: AtomicU64,
@@ -60,7 +60,7 @@ pub(crate) struct HolderKey {
 /// Source of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Source {
-    /// An address. Of IPv6 only the first 64 bits, because one customer has all addresses below them.
+    /// An address. For IPv6 only the first 64 bits, because one customer usually has all addresses with that prefix.
     Network(IpAddr),
     /// A user of this machine, over a Unix socket.
     User(Option<u32>),
@@ -79,10 +79,10 @@ struct Holder {
     bytes: AtomicUsize,
 }
 
-/// Bytes that one connection holds. Call [`close`](Account::close) before dropping it.
+/// Bytes that one connection occupies. [`close`](Account::close) must be called before it is dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
-    /// Looked up at the first charge.
+    /// Holder of the bytes. Set at the first charge.
     holder: Option<Arc<Holder>>,
     charged: usize,
 }
@@ -92,9 +92,10 @@ pub(crate) struct Account {
 pub(crate) enum Admission {
     /// The request is accepted.
     Admitted,
-    /// It waits in its socket, because its holder is at its bound. More memory for a message begun is refused.
+    /// The request waits in its socket, because its holder is at its bound. If it is the rest of a message, it is
+    /// refused.
     MustWait,
-    /// It is answered busy, because the budget is used and its holder has more than its share.
+    /// The request is answered with busy, because the budget is used and its holder occupies more than its share.
     Refused,
 }
 
@@ -137,7 +138,7 @@ impl HolderKey {
 }
 
 impl Source {
-    /// Returns the address; for IPv6, that of the network.
+    /// Returns the address; for IPv6, the address of the /64 network.
     pub(crate) fn address(&self) -> Option<IpAddr> {
         match self {
             Source::Network(address) => Some(*address),
@@ -168,13 +169,13 @@ impl fmt::Display for HolderKey {
 }
 
 impl RequestMemory {
-    /// Makes a budget of `limit` bytes, with a minimum that messages of `message_size_max` bytes need.
+    /// Creates a budget of `limit` bytes, or more if messages of `message_size_max` bytes need more.
     pub(crate) fn new(limit: usize, message_size_max: usize) -> RequestMemory {
         let limit = limit.max(REQUEST_MEMORY_MIN);
         RequestMemory {
             limit,
             reserve: limit / REQUEST_MEMORY_RESERVE_DIVISOR,
-            // Room for a complete message and for another that is being received.
+            // Room for a complete message and another one that is being received.
             holder_max: (limit / HOLDER_DIVISOR).max(2 * message_size_max),
             used: AtomicUsize::new(0),
             reserve_used: AtomicUsize::new(0),
@@ -190,22 +191,22 @@ impl RequestMemory {
         self.limit
     }
 
-    /// Returns the bytes that requests hold, without those of administrators.
+    /// Returns the number of bytes that requests occupy, without those of administrators.
     pub(crate) fn used(&self) -> usize {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Returns the bytes that requests of administrators hold.
+    /// Returns the number of bytes that requests of administrators occupy.
     pub(crate) fn reserve_used(&self) -> usize {
         self.reserve_used.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of holders with bytes, without administrators.
+    /// Returns the number of holders that occupy memory, without administrators.
     pub(crate) fn holders(&self) -> usize {
         self.holding.load(Ordering::Relaxed)
     }
 
-    /// Counts a request that is answered busy, or a connection that is closed, and logs a warning at most once in
+    /// Counts a request answered with busy or a connection that is closed. Logs a warning at most once in
     /// [`WARNING_INTERVAL`].
     pub(crate) fn refuse(&self, now: Instant) {
         self.refused.fetch_add(1, Ordering::Relaxed);
@@ -236,10 +237,10 @@ impl RequestMemory {
         Arc::clone(holders.entry(key).or_insert_with(new))
     }
 
-    /// Forgets a holder if `holder` is the last account's.
+    /// Removes a holder from the table if no other account uses it.
     fn forget(&self, holder: Arc<Holder>) {
         let mut holders = self.lock();
-        // One reference is in the table, one is `holder`.
+        // One reference is in the table, the other is `holder`.
         if Arc::strong_count(&holder) == 2 {
             holders.remove(&holder.key);
         }
@@ -256,8 +257,8 @@ impl RequestMemory {
 }
 
 impl Account {
-    /// Sets how many bytes the connection holds; `key` names their holder. Up to [`UNCHARGED_MAX`] bytes count as none,
-    /// so that most calls touch no shared counter. Returns how many bytes fewer are charged than before.
+    /// Sets the number of bytes that the connection occupies. `key` returns their holder. Up to [`UNCHARGED_MAX`] bytes
+    /// count as none, so that most calls use no shared counter. Returns by how many bytes the charge has decreased.
     #[inline]
     pub(crate) fn set(
         &mut self,
@@ -296,8 +297,8 @@ impl Account {
         self.charged = bytes;
     }
 
-    /// Releases everything, because the connection closes or gets another identity: [`set`](Account::set) then charges
-    /// the new holder. Returns how many bytes were charged.
+    /// Releases all bytes because the connection closes or changes its identity. After a change, [`set`](Account::set)
+    /// charges the new holder. Returns the number of released bytes.
     pub(crate) fn close(&mut self, memory: &RequestMemory) -> usize {
         let Some(holder) = self.holder.clone() else { return 0 };
         let released = self.set(memory, || holder.key, 0);
@@ -306,7 +307,7 @@ impl Account {
         released
     }
 
-    /// Decides whether a request of this connection is accepted; `key` names its holder.
+    /// Decides whether a request of this connection is accepted. `key` returns its holder.
     #[inline]
     pub(crate) fn admission(&mut self, memory: &RequestMemory, key: impl FnOnce() -> HolderKey) -> Admission {
         match &self.holder {
@@ -381,7 +382,8 @@ mod tests {
         assert_eq!(modest.admission(&memory, || key([2; 4])), Admission::Admitted);
     }
 
-    /// However many there are: those below their share are served, and all of them hold at most twice the budget.
+    /// However many holders there are, those below their share are served, and in total they occupy at most twice the
+    /// budget.
     #[test]
     fn a_used_budget_refuses_those_above_their_share() {
         let memory = RequestMemory::new(256 * MIB, MIB);
@@ -406,7 +408,7 @@ mod tests {
         let [mut late, mut another] = [Account::default(), Account::default()];
         late.set(&memory, || key([3; 4]), MIB);
         assert_eq!(late.admission(&memory, || key([3; 4])), Admission::Admitted);
-        // A new connection is no better than those that its source has already.
+        // A new connection gets no better treatment than the others of its source.
         assert_eq!(another.admission(&memory, || key([1, 1, 1, 0])), Admission::Refused);
         another.close(&memory);
         for mut account in greedy.into_iter().chain(modest).chain([late]) {

@@ -1,4 +1,4 @@
-//! A connected socket, TCP or Unix, non-blocking.
+//! A non-blocking, connected TCP or Unix socket.
 
 use std::io::{self, IoSlice, Write};
 use std::net::Shutdown;
@@ -12,7 +12,7 @@ use rustix::net::RecvFlags;
 /// A connected socket.
 #[derive(Debug)]
 pub(crate) enum Socket {
-    /// TCP.
+    /// A TCP socket.
     Tcp(TcpStream),
     /// A Unix socket.
     Local(UnixStream),
@@ -29,7 +29,7 @@ impl Socket {
         Ok(rustix::net::recv(self, buffer, RecvFlags::PEEK)?.1)
     }
 
-    /// Sends as much as fits.
+    /// Sends as many bytes as fit.
     pub(crate) fn send(&self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => { stream }.write(bytes),
@@ -37,7 +37,7 @@ impl Socket {
         }
     }
 
-    /// Sends as much as fits of several pieces.
+    /// Sends as many bytes of several slices as fit.
     pub(crate) fn send_vectored(&self, pieces: &[IoSlice<'_>]) -> io::Result<usize> {
         match self {
             Socket::Tcp(stream) => { stream }.write_vectored(pieces),

@@ -1,4 +1,4 @@
-//! The stream of a connection, in the clear or over TLS, and its peer.
+//! The stream of a connection, with or without TLS, and its peer.
 
 use std::fmt;
 use std::io::{self, ErrorKind};
@@ -21,7 +21,7 @@ use crate::net::socket::Socket;
 use crate::net::tls::{Incoming, TlsSession};
 use crate::telemetry::seldom::Seldom;
 
-/// A connection's octets: a socket, and the TLS over it, if there is TLS.
+/// Octet stream of a connection: a socket, and the TLS session over it, if there is one.
 #[derive(Debug)]
 pub(crate) struct Stream {
     socket: Socket,
@@ -33,10 +33,10 @@ pub(crate) struct Stream {
 pub(crate) struct Accepted {
     pub(crate) stream: Stream,
     pub(crate) peer: Peer,
-    /// Its number, counted since start.
+    /// Number of the connection since the start of the server.
     pub(crate) number: u64,
     pub(crate) listener: ListenerIndex,
-    /// Whether TLS begins with its first octet, after the header of a proxy.
+    /// Whether TLS begins with the first octet, or after a proxy header.
     pub(crate) has_tls: bool,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Accepted {
 pub(crate) enum Peer {
     /// An address on the network, which proves no identity.
     Network(SocketAddr),
-    /// A client that a proxy names.
+    /// A client with the address from a proxy header.
     Proxied { client: SocketAddr, proxy: SocketAddr },
-    /// A client of the console, which sends its requests on. Boxed: there are few.
+    /// A client of the console, which forwards its requests. Boxed because there are few.
     Console(Box<ConsoleClient>),
-    /// A process of this machine; `None` if the kernel does not identify it.
+    /// A process on this machine; `None` if the kernel does not identify it.
     Local(Option<Process>),
 }
 
@@ -57,13 +57,13 @@ pub(crate) enum Peer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConsoleClient {
     pub(crate) address: SocketAddr,
-    /// Whether the client has TLS to the console.
+    /// Whether the client uses TLS to the console.
     pub(crate) is_secured: bool,
-    /// The subject of its certificate, which TLS has verified.
+    /// Subject of the client's certificate, which TLS has verified.
     pub(crate) certificate_subject: Option<Arc<str>>,
 }
 
-/// The addresses of a connection's client and proxy.
+/// Addresses of the client and the proxy of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Hops {
     client: IpAddr,
@@ -71,19 +71,19 @@ pub(crate) struct Hops {
 }
 
 impl Hops {
-    /// Returns the address of the client itself.
+    /// Returns the address of the client.
     pub(crate) fn client(&self) -> IpAddr {
         self.client
     }
 
-    /// Whether the test `is_such` holds for the client's address and, if there is a proxy, for the proxy's. So a proxy
-    /// elsewhere cannot give a client the privileges of this machine, whatever its header says.
+    /// Returns true if `is_such` holds for the client's address and, if there is a proxy, also for the proxy's. So a
+    /// proxy on another machine cannot give its clients the privileges of this machine, whatever its header says.
     pub(crate) fn are_all(&self, is_such: impl Fn(IpAddr) -> bool) -> bool {
         is_such(self.client) && self.proxy.is_none_or(&is_such)
     }
 }
 
-/// Counts of connections that were closed because of a missing or unexpected proxy header.
+/// Counts of connections closed because of a missing or unexpected proxy header.
 #[derive(Debug, Default)]
 pub(crate) struct RefusedProxies {
     from_proxies: Seldom,
@@ -91,7 +91,7 @@ pub(crate) struct RefusedProxies {
 }
 
 impl RefusedProxies {
-    /// Refuses a proxy's connection without a valid header.
+    /// Refuses a connection from a proxy without a valid header.
     pub(crate) fn refuse(&self, now: Instant, connection: u64, peer: &Peer, error: &io::Error) {
         if let Some(before) = self.from_proxies.happened(now) {
             tracing::warn!(
@@ -109,7 +109,7 @@ impl RefusedProxies {
     }
 }
 
-/// Text of the refusal of an unexpected header.
+/// Diagnostic message for an unexpected proxy header.
 pub(crate) const PROXY_ELSEWHERE: &str =
     "a header of the PROXY protocol, from an address that is not in proxy_networks";
 
@@ -118,12 +118,12 @@ pub(crate) const PROXY_ELSEWHERE: &str =
 pub(crate) struct Process {
     pub(crate) id: i32,
     pub(crate) user_id: u32,
-    /// Whether its user has full access to the server's files anyway.
+    /// Whether the user of the process may act as the administrator.
     pub(crate) is_trusted: bool,
 }
 
 impl Process {
-    /// Returns the process at the other end of a Unix socket, as it was when it connected.
+    /// Returns the process at the other end of a Unix socket, as it was at the time of the connection.
     pub(crate) fn of_peer(stream: &UnixStream) -> Option<Process> {
         let credentials = rustix::net::sockopt::socket_peercred(stream).ok()?;
         let user_id = credentials.uid.as_raw();
@@ -136,8 +136,8 @@ impl Process {
     }
 }
 
-/// Whether a process of this user counts as the administrator: the server's own user can read the data files anyway,
-/// and root can read everything.
+/// Returns true if processes of this user count as the administrator: the server's own user, who can read the data
+/// files anyway, and root.
 fn is_trusted(user_id: u32, own: u32) -> bool {
     user_id == own || user_id == 0
 }
@@ -147,12 +147,12 @@ impl Peer {
         matches!(self, Peer::Local(_))
     }
 
-    /// Whether the kernel identifies a user who may act as the administrator.
+    /// Returns true if the kernel identifies the user, and this user may act as the administrator.
     pub(crate) fn is_trusted(&self) -> bool {
         self.external_identity() == ExternalIdentity::Administrator
     }
 
-    /// Returns the addresses of client and proxy on the network, if it has any.
+    /// Returns the network addresses of the client and the proxy, if there are any.
     pub(crate) fn hops(&self) -> Option<Hops> {
         match self {
             Peer::Network(address) => Some(Hops { client: address.ip(), proxy: None }),
@@ -162,7 +162,7 @@ impl Peer {
         }
     }
 
-    /// Returns the client that a proxy header names, if this peer is a network address; otherwise the peer itself.
+    /// Returns the client from a proxy header if this peer is a network address; otherwise the peer itself.
     pub(crate) fn with_proxy_header(self, header: ProxyHeader) -> Peer {
         match (self, header) {
             (Peer::Network(proxy), ProxyHeader::Client(client)) => Peer::Proxied { client, proxy },
@@ -195,21 +195,21 @@ impl fmt::Display for Peer {
 }
 
 impl Stream {
-    /// Makes a stream over TCP, in the clear.
+    /// Returns a stream over TCP, without TLS.
     pub(crate) fn tcp(stream: TcpStream) -> Stream {
         Stream { socket: Socket::Tcp(stream), tls: None }
     }
 
-    /// A Unix socket.
+    /// Returns a stream over a Unix socket.
     pub(crate) fn local(stream: UnixStream) -> Stream {
         Stream { socket: Socket::Local(stream), tls: None }
     }
 
-    /// Reads the header of a proxy, which precedes all other octets; returns `None` while it is incomplete. Until it is
-    /// complete, its octets stay with the kernel.
+    /// Reads a proxy header, which precedes all other octets. Returns `None` if it is incomplete. Its octets then stay
+    /// in the kernel's buffer.
     ///
     /// # Errors
-    /// The connection is broken or at its end, or `InvalidData` if the octets are not a header.
+    /// The connection is broken or has ended, or `InvalidData` if the octets are not a header.
     pub(crate) fn proxy_header(&self) -> io::Result<Option<ProxyHeader>> {
         let mut buffer = [0; proxy_header::SIZE_MAX];
         let start = match self.socket.peek(&mut buffer) {
@@ -223,12 +223,12 @@ impl Stream {
         else {
             return Ok(None);
         };
-        // `peek` has just returned these octets.
+        // `peek` has already returned these octets.
         let taken = self.socket.receive(buffer.get_mut(..size).unwrap_or_default())?;
         if taken == size { Ok(Some(header)) } else { Err(ErrorKind::UnexpectedEof.into()) }
     }
 
-    /// Begins TLS on the socket. The client's part of the handshake follows.
+    /// Begins TLS on the socket. The client sends the first message of the handshake.
     pub(crate) fn start_tls(&mut self, session: TlsSession) {
         self.tls = Some(Box::new(session));
     }
@@ -237,7 +237,7 @@ impl Stream {
         self.tls.as_deref()
     }
 
-    /// Appends what was received to `input`, as much as it has room for.
+    /// Appends received octets to `input`, up to its free capacity.
     ///
     /// # Errors
     /// The connection is broken.
@@ -247,10 +247,10 @@ impl Stream {
             return tls.receive(&self.socket, input);
         }
         let room = input.capacity() - input.len();
-        // `recv` is cheaper than `read`, which first does checks that only concern files.
+        // `recv` is cheaper than `read`, which first does checks that concern only files.
         match rustix::net::recv(&self.socket, spare_capacity(input), RecvFlags::empty()) {
             Ok((0, _)) => Ok(Incoming::End),
-            // A short read emptied the socket.
+            // After a short read the socket is empty.
             Ok((count, _)) => Ok(Incoming::Octets(count, count == room)),
             Err(Errno::AGAIN) => Ok(Incoming::Nothing),
             Err(Errno::INTR) => Ok(Incoming::Octets(0, true)),
@@ -258,7 +258,7 @@ impl Stream {
         }
     }
 
-    /// Sends as much as fits.
+    /// Sends as many bytes as fit.
     #[inline]
     pub(crate) fn send(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.tls {
@@ -267,13 +267,13 @@ impl Stream {
         }
     }
 
-    /// Returns the number of octets that [`send`](Stream::send) accepted and that wait for the socket.
+    /// Returns the number of octets that [`send`](Stream::send) has accepted and that are not yet sent.
     #[inline]
     pub(crate) fn unsent(&self) -> usize {
         self.tls.as_ref().map_or(0, |tls| tls.unsent())
     }
 
-    /// Sends the waiting octets.
+    /// Sends the octets that [`send`](Stream::send) has accepted.
     ///
     /// # Errors
     /// `WouldBlock` if the socket does not accept all of them.
@@ -281,7 +281,7 @@ impl Stream {
         self.tls.as_mut().map_or(Ok(()), |tls| tls.flush(&self.socket))
     }
 
-    /// Sends the end of data to the peer's TLS, if there is TLS.
+    /// Sends the close_notify alert, if the connection uses TLS.
     pub(crate) fn end(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.end(&self.socket);

@@ -1,8 +1,8 @@
-//! The TLS layer of a connection (RFC 4513 section 3): octets of the socket on one side, of LDAP on the other.
+//! The TLS layer of a connection (RFC 4513 section 3), between the socket and the LDAP messages.
 //!
-//! It never waits. Reading takes the available octets of the socket and returns plaintext. Sending encrypts at most
-//! [`TLS_CHUNK_MAX`] octets ahead of the socket, so a peer that does not read makes the layer hold no more than that.
-//! An idle session holds its keys and an empty buffer of one read.
+//! The layer never blocks. Reading takes the available octets of the socket and returns plaintext. Sending encrypts at
+//! most [`TLS_CHUNK_MAX`] octets more than the socket has accepted. So for a peer that does not read, the layer buffers
+//! no more than that. An idle session has only its keys and an empty read buffer.
 
 use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use rustls::{HandshakeKind, ServerConfig, ServerConnection};
 use crate::limits::{TLS_CHUNK_MAX, TLS_HANDSHAKE_SIZE_MAX};
 use crate::net::socket::Socket;
 
-/// The server's side of TLS over one socket.
+/// Server side of a TLS session on one socket.
 #[derive(Debug)]
 pub(crate) struct TlsSession {
     session: ServerConnection,
-    /// The data of the channel binding tls-server-end-point.
+    /// Data of the channel binding tls-server-end-point.
     end_point: Option<Arc<[u8]>>,
-    /// Start of the handshake; `None` once it is done.
+    /// Start of the handshake; `None` after its end.
     handshake_since: Option<Instant>,
-    /// Octets that the client has sent for the handshake.
+    /// Number of octets that the client has sent for the handshake.
     handshake_octets: usize,
-    /// Octets of plaintext that are decrypted and not taken.
+    /// Number of plaintext octets that are decrypted but not taken yet.
     plaintext: usize,
-    /// Octets of plaintext that are encrypted and not sent.
+    /// Number of plaintext octets that are encrypted but not sent yet.
     unsent: usize,
-    /// Neither the socket nor the peer's TLS will bring another octet.
+    /// Whether neither the socket nor the TLS session will return another octet.
     has_ended: bool,
 }
 
@@ -37,23 +37,23 @@ pub(crate) struct TlsSession {
 pub(crate) enum Incoming {
     /// Number of octets, and whether more may be available at once.
     Octets(usize, bool),
-    /// No octets until the socket is readable again.
+    /// No octets are available until the socket is readable again.
     Nothing,
-    /// No further octets.
+    /// The stream has ended.
     End,
 }
 
 /// Channel binding data for proofs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChannelBindings {
-    /// The data of tls-exporter (RFC 9266 section 2).
+    /// Data of tls-exporter (RFC 9266 section 2).
     exporter: Option<[u8; 32]>,
-    /// The data of tls-server-end-point (RFC 5929 section 4).
+    /// Data of tls-server-end-point (RFC 5929 section 4).
     end_point: Option<Arc<[u8]>>,
 }
 
 impl ChannelBindings {
-    /// Returns the data of a type; `None` if the type is not known here.
+    /// Returns the data of a channel binding type; `None` if the type is unknown or has no data.
     pub(crate) fn data(&self, kind: &str) -> Option<Vec<u8>> {
         match kind {
             "tls-exporter" => self.exporter.map(Vec::from),
@@ -64,14 +64,14 @@ impl ChannelBindings {
         }
     }
 
-    /// Whether there is any.
+    /// Returns true if there is any channel binding data.
     pub(crate) fn is_there(&self) -> bool {
         self.exporter.is_some() || self.end_point.is_some()
     }
 }
 
 impl TlsSession {
-    /// Makes a session that waits for the client's first message. `end_point` is the channel binding data of the
+    /// Creates a session that waits for the client's first message. `end_point` is the tls-server-end-point data of the
     /// certificate.
     pub(crate) fn new(
         config: Arc<ServerConfig>,
@@ -95,17 +95,17 @@ impl TlsSession {
         if self.handshake_since.is_some() { self.handshake_octets } else { self.unsent() }
     }
 
-    /// Returns the start of the handshake, while it is not done.
+    /// Returns the start of the handshake; `None` after its end.
     pub(crate) fn handshake_since(&self) -> Option<Instant> {
         self.handshake_since
     }
 
-    /// Whether the handshake resumed an earlier session.
+    /// Returns true if the handshake resumed an earlier session.
     pub(crate) fn is_resumed(&self) -> bool {
         self.session.handshake_kind() == Some(HandshakeKind::Resumed)
     }
 
-    /// Returns version and cipher suite, for the log.
+    /// Returns the version and cipher suite for the log.
     pub(crate) fn description(&self) -> String {
         let version = self.session.protocol_version().and_then(|version| version.as_str());
         let suite = self.session.negotiated_cipher_suite().map(|suite| suite.suite());
@@ -113,7 +113,7 @@ impl TlsSession {
         format!("{} {suite}", version.unwrap_or("TLS"))
     }
 
-    /// Returns the channel binding data, once the handshake is done.
+    /// Returns the channel binding data. Requires that the handshake is done.
     pub(crate) fn channel_bindings(&self) -> ChannelBindings {
         let label = b"EXPORTER-Channel-Binding";
         ChannelBindings {
@@ -122,16 +122,17 @@ impl TlsSession {
         }
     }
 
-    /// Returns the client's certificate, if it sent one. It was verified against the authorities of the settings.
+    /// Returns the client's certificate, if it sent one. The certificate was verified against the authorities in the
+    /// settings.
     pub(crate) fn client_certificate(&self) -> Option<&CertificateDer<'static>> {
         self.session.peer_certificates().and_then(<[_]>::first)
     }
 
-    /// Appends decrypted octets to `input`, as many as it has room for.
+    /// Appends decrypted octets to `input`, up to its free capacity.
     ///
     /// # Errors
-    /// An error of the socket, or `InvalidData` if the octets are not TLS or were tampered with. In the latter case an
-    /// alert was sent, if the socket accepted it.
+    /// An error of the socket, or `InvalidData` if the octets are not TLS or were tampered with. In the latter case the
+    /// layer has sent an alert, if the socket accepted it.
     pub(crate) fn receive(&mut self, socket: &Socket, input: &mut Vec<u8>) -> io::Result<Incoming> {
         let room = input.capacity() - input.len();
         let mut is_drained = false;
@@ -150,13 +151,13 @@ impl TlsSession {
             self.plaintext = if taken == 0 { 0 } else { self.plaintext.saturating_sub(taken) };
         }
         if count > 0 || room == 0 {
-            // The end comes after the octets, and no event announces it.
+            // The end of the stream follows the octets, and no event announces it.
             return Ok(Incoming::Octets(count, self.plaintext > 0 || self.has_ended || !is_drained));
         }
         Ok(if self.has_ended { Incoming::End } else { Incoming::Nothing })
     }
 
-    /// Reads from the socket once. Returns true if the socket has nothing more.
+    /// Reads from the socket once. Returns true if the socket is empty.
     fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
         let mut source = Source { socket, is_drained: false };
         match self.session.read_tls(&mut source) {
@@ -172,7 +173,7 @@ impl TlsSession {
         }
         let is_drained = source.is_drained;
         let processed = self.session.process_new_packets();
-        // Messages of the handshake, or an alert.
+        // There may be handshake messages or an alert to send.
         let flushed = self.flush(socket);
         let state = processed.map_err(|error| io::Error::new(ErrorKind::InvalidData, error))?;
         match flushed {
@@ -190,11 +191,11 @@ impl TlsSession {
         Ok(is_drained)
     }
 
-    /// Encrypts and sends octets. Returns how many were accepted: they are sent now, or next when the socket accepts
+    /// Encrypts and sends octets. Returns the number of accepted octets. They are sent now, or when the socket accepts
     /// more.
     ///
     /// # Errors
-    /// `WouldBlock` if the socket did not accept all octets encrypted before.
+    /// `WouldBlock` if the socket did not accept all octets that were encrypted before.
     pub(crate) fn send(&mut self, socket: &Socket, bytes: &[u8]) -> io::Result<usize> {
         self.flush(socket)?;
         if self.session.is_handshaking() {
@@ -212,7 +213,7 @@ impl TlsSession {
     /// Sends the encrypted octets.
     ///
     /// # Errors
-    /// `WouldBlock` when the socket does not take all of it.
+    /// `WouldBlock` if the socket does not accept all of them.
     pub(crate) fn flush(&mut self, socket: &Socket) -> io::Result<()> {
         while self.session.wants_write() {
             match self.session.write_tls(&mut Sink(socket)) {
@@ -226,12 +227,12 @@ impl TlsSession {
         Ok(())
     }
 
-    /// Returns the approximate number of octets that are encrypted and not sent.
+    /// Returns the approximate number of octets that are encrypted but not sent.
     pub(crate) fn unsent(&self) -> usize {
         if self.session.wants_write() { self.unsent.max(1) } else { 0 }
     }
 
-    /// Sends the peer the end of data, if the socket accepts it (RFC 8446 section 6.1).
+    /// Sends the close_notify alert, if the socket accepts it (RFC 8446 section 6.1).
     pub(crate) fn end(&mut self, socket: &Socket) {
         self.session.send_close_notify();
         // The peer sees the socket close in any case.
@@ -248,7 +249,7 @@ struct Source<'a> {
 impl Read for Source<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.socket.receive(buffer)?;
-        // A read of zero octets is the end of the stream; it does not show that the socket was drained.
+        // A read of zero octets means the end of the stream. It does not show that the socket was emptied.
         self.is_drained = count > 0 && count < buffer.len();
         Ok(count)
     }
@@ -262,7 +263,7 @@ impl Write for Sink<'_> {
     }
 
     fn write_vectored(&mut self, pieces: &[io::IoSlice<'_>]) -> io::Result<usize> {
-        // Most answers are one record, for which the simpler call is the cheaper one.
+        // Most answers are one record, for which the simpler call is cheaper.
         match pieces {
             [piece] => self.0.send(piece),
             pieces => self.0.send_vectored(pieces),
