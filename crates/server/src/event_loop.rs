@@ -1,10 +1,11 @@
-//! An event loop: one thread, its epoll instance, and the connections it owns from accept to close.
+//! An event loop: one thread with its epoll instance and the connections that it owns from accept to close.
 //!
-//! A pass waits for readiness and renews the snapshot. It gives each ready connection its turn, reads the messages of
-//! other threads, and gives each connection with more work (mostly searches) one turn. At its end it hands all changes
-//! of the pass to the writer. Nothing in a pass blocks or takes a lock that another loop holds for long.
+//! A pass waits for events and renews the snapshot. It gives a turn to each ready connection, reads the messages of
+//! other threads, and then gives one more turn to each connection with further work (mostly searches). At its end it
+//! submits all changes of the pass to the writer. Nothing in a pass blocks, or waits for a lock that another thread
+//! holds for long.
 //!
-//! A loop that waits long parks its snapshot, so that an idle server pins no old pages.
+//! A loop that waits for long parks its snapshot, so that an idle server pins no old pages.
 
 mod connection;
 
@@ -35,10 +36,10 @@ use crate::session::context::Context;
 use crate::session::positions::PositionWait;
 use crate::telemetry::readiness::Readiness;
 
-/// The token of the mailbox's waker. The token of a connection is its slot.
+/// Token of the mailbox's waker. The token of a connection is its slot.
 pub(crate) const WAKER: Token = Token(usize::MAX);
 
-/// The token of the acceptor.
+/// Token of the acceptor.
 const ACCEPTOR: Token = Token(usize::MAX - 1);
 
 /// Error that ends an event loop.
@@ -61,41 +62,42 @@ pub(crate) struct EventLoop {
     buffers: Buffers,
     slots: Vec<Option<Box<Connection>>>,
     free_slots: Vec<usize>,
-    /// Connections that want another turn, each once.
+    /// Connections that need another turn, each at most once.
     ready: VecDeque<usize>,
-    /// Connections that another thread has answered, each once.
+    /// Connections that another thread has answered, each at most once.
     woken: Vec<usize>,
     /// Connections that wait for room in the writer's queue.
     wait_for_writer: Vec<usize>,
     /// Connections that wait until others of the same source and identity release memory.
     wait_for_memory: Vec<usize>,
-    /// Slots of connections whose request waits for a position.
+    /// Slots of connections with a request that waits for a position.
     wait_for_position: Vec<(usize, PositionWait)>,
-    /// Whether the feed may have something for the searches that listen for changes.
+    /// Whether the feed may have changes for searches that wait for them.
     feed_is_due: bool,
-    /// Number of connections that still send the feed's last change set, which woke them at `telling_since`.
+    /// Number of connections that still send the feed's last change set. `telling_since` is the time at which it woke
+    /// them.
     telling: usize,
     telling_since: Instant,
-    /// Time at which connections that wait for memory try again.
+    /// Time at which connections that wait for memory retry.
     next_memory_retry: Instant,
-    /// Connections that may run into a timeout, each once.
+    /// Connections that may reach a timeout, each at most once.
     watched: Vec<usize>,
     next_tick: Instant,
     next_silence_sweep: Instant,
     /// Slot at which the next check for silent connections continues.
     silence_cursor: usize,
-    /// Connections that have timeouts for silence.
+    /// Number of connections that have timeouts for silence.
     untrusted: usize,
-    /// Deadline after which a stopping server drops outstanding operations; `None` while it runs.
+    /// Deadline after which a stopping server drops outstanding operations; `None` while the server runs.
     drain_until: Option<Instant>,
-    /// The acceptor, in the loop whose thread runs it.
+    /// The acceptor, if this loop runs it.
     acceptor: Option<Acceptor>,
     /// New connections of this pass.
     accepted: Vec<Accepted>,
 }
 
 impl EventLoop {
-    /// Makes a loop, with the acceptor if this loop runs it.
+    /// Creates a loop, with the acceptor if this loop runs it.
     ///
     /// # Errors
     /// The acceptor cannot be registered with epoll.
@@ -140,7 +142,7 @@ impl EventLoop {
     /// Runs until the server stops.
     ///
     /// # Errors
-    /// The loop cannot continue. Its connections are closed.
+    /// The loop cannot continue. Its connections are then closed.
     pub(crate) fn run(mut self) -> Result<(), EventLoopError> {
         let mut events = Events::with_capacity(EVENTS_MAX);
         let mut messages = Vec::new();
@@ -179,7 +181,7 @@ impl EventLoop {
         Ok(())
     }
 
-    /// Waits for an event, or not at all if there is work.
+    /// Waits for an event. Returns at once if there is work.
     fn wait(&mut self, events: &mut Events) -> io::Result<()> {
         self.context.begin_wait();
         if !self.ready.is_empty()
@@ -188,7 +190,7 @@ impl EventLoop {
         {
             return self.wait_for(events, Some(Duration::ZERO));
         }
-        // A loop with work keeps its snapshot: a parked one costs a look-up in every map that is read next.
+        // A loop with work keeps its snapshot, because the first read of each map in a parked snapshot costs a look-up.
         let timeout = self.timeout();
         let short = timeout.map_or(PARK_AFTER, |timeout| timeout.min(PARK_AFTER));
         self.wait_for(events, Some(short))?;
@@ -234,7 +236,7 @@ impl EventLoop {
         self.slots.get_mut(slot)?.as_deref_mut()
     }
 
-    /// Whether the connection of an address is still open.
+    /// Returns true if the connection with this address is still open.
     fn is_open(&mut self, address: Address) -> bool {
         self.connection(address.slot).is_some_and(|connection| connection.number() == address.connection)
     }
@@ -265,7 +267,7 @@ impl EventLoop {
         context.end_turn();
         connection.attribute(context);
         if turn != Turn::Close && connection.wants_room() {
-            // Registered only when first needed. Most connections never need it, and each would get one useless event.
+            // Registered only when first needed: most connections never need it, and would get one useless event each.
             let (token, interest) = (Token(slot), Interest::READABLE | Interest::WRITABLE);
             if let Err(error) = self.poll.registry().reregister(connection.stream(), token, interest) {
                 tracing::warn!(%error, "conn={number} could not be watched and is closed");
@@ -321,15 +323,16 @@ impl EventLoop {
         self.telling -= usize::from(connection.tells);
         connection.close(&mut self.context, &mut self.buffers);
         self.untrusted -= usize::from(connection.has_timeouts);
-        // Closing the only descriptor of a socket also deregisters it, which saves a system call.
+        // Closing the only descriptor of a socket also deregisters the socket, which saves a system call.
         self.context.counters.connection_closed();
         self.context.usage.get_mut().closed(connection.listener());
         self.free_slots.push(slot);
         tracing::debug!("conn={} closed", connection.number());
     }
 
-    /// Gives each ready connection one turn. One that wants another goes to the end of the queue. After
-    /// [`READY_TIME_MAX`] the rest waits for the next pass, so that a hundred scans delay new requests little.
+    /// Gives each ready connection one turn. A connection that needs another turn moves to the end of the queue. After
+    /// [`READY_TIME_MAX`] the remaining connections wait for the next pass, so that many scans delay new requests only
+    /// slightly.
     fn run_ready(&mut self) {
         for left in (0..self.ready.len()).rev() {
             let Some(slot) = self.ready.pop_front() else { return };
@@ -343,7 +346,7 @@ impl EventLoop {
         }
     }
 
-    /// Answers a probe if the loop can read the newest data: the suffixes and the position.
+    /// Answers a probe if the loop can read the newest state: the suffixes and the position.
     #[cold]
     fn answer_probe(&mut self, readiness: &Readiness) {
         let read = self.context.catch_up().and_then(|()| self.context.snapshot.position());
@@ -353,8 +356,8 @@ impl EventLoop {
         }
     }
 
-    /// Requests a notice of the next commit, for connections that wait for a position or send changes. A commit may
-    /// have occurred in between.
+    /// Requests a notice of the next commit if connections wait for a position or for changes. If a commit has occurred
+    /// meanwhile, sends the notice itself.
     fn look_for_commits(&mut self) {
         self.context.position_waiters = self.wait_for_position.len();
         if self.context.feed.has_listeners() || !self.wait_for_position.is_empty() {
@@ -367,24 +370,24 @@ impl EventLoop {
         }
     }
 
-    /// Handles a commit: gives a turn to the connections whose position is now visible.
+    /// Handles a commit: gives a turn to the connections whose position is now reached.
     fn turn_reached(&mut self) {
-        // If the snapshot cannot be renewed, they wait until their time is over.
+        // If the snapshot cannot be renewed, the connections wait until their time is over.
         let position = self.context.catch_up().and_then(|()| self.context.snapshot.position()).unwrap_or(0);
         self.turn_waiting(|wait| wait.position <= position);
         self.feed_is_due = true;
         self.look_for_commits();
     }
 
-    /// Whether the feed may continue now. While connections still send its last change set it waits for a time, so that
-    /// the next set contains all later changes.
+    /// Returns true if the feed may continue now. While connections still send its last change set, the feed waits for
+    /// a time, so that the next set contains all later changes.
     fn feeds_now(&self) -> bool {
         self.feed_is_due
             && (self.telling == 0 || self.context.now.duration_since(self.telling_since) >= FEED_PATIENCE)
     }
 
-    /// Continues the feed of changes: reads a slice of the log, or wakes the searches that have something to send. They
-    /// send it in turn with the other work of the loop.
+    /// Continues the feed: reads a slice of the log, or wakes the searches that have something to send. They send it in
+    /// turn with the other work of the loop.
     fn feed(&mut self) {
         if !self.feeds_now() {
             return;
@@ -397,7 +400,7 @@ impl EventLoop {
             Ok(Advance::More) => return,
             Ok(Advance::Nothing) => Vec::new(),
             Ok(Advance::Done(woken)) => woken,
-            // The next call, at the next commit, ends the listening searches.
+            // The call after the next commit ends the searches that wait for changes.
             Err(error) => {
                 tracing::error!(%error, "an event loop cannot read changes for searches that listen");
                 Vec::new()
@@ -430,7 +433,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives connections that wait for a position their turn.
+    /// Gives a turn to the connections that wait for a position and are due.
     fn turn_waiting(&mut self, is_due: impl Fn(&PositionWait) -> bool) {
         let due: Vec<_> = self.wait_for_position.extract_if(.., |(_, wait)| is_due(wait)).collect();
         self.context.position_waiters = self.wait_for_position.len();
@@ -441,7 +444,7 @@ impl EventLoop {
         }
     }
 
-    /// Gives each connection that another thread has answered its turn.
+    /// Gives a turn to each connection that another thread has answered.
     fn turn_woken(&mut self) {
         let mut woken = std::mem::take(&mut self.woken);
         for slot in woken.drain(..) {
@@ -497,7 +500,7 @@ impl EventLoop {
         }
     }
 
-    /// Hands an answer of another thread to its connection, if that is open. One turn follows for all answers.
+    /// Delivers an answer of another thread to its connection, if it is still open. One turn follows for all answers.
     fn deliver(&mut self, address: Address, hand: impl FnOnce(&mut Connection, &mut Context, &mut Buffers)) {
         if self.is_open(address) {
             self.with_connection(address.slot, |connection, context, buffers| {
@@ -513,14 +516,14 @@ impl EventLoop {
         }
     }
 
-    /// Whether to accept connections without an event: some are left, or a pause is over.
+    /// Returns true if the loop must accept connections without an event, because some are left or a pause is over.
     fn accepts_without_event(&self) -> bool {
         self.acceptor.as_ref().is_some_and(|acceptor| {
             acceptor.has_more() || acceptor.paused_until().is_some_and(|until| until <= self.context.now)
         })
     }
 
-    /// Accepts new connections. When the server stops, drops the acceptor, which sends every loop a message.
+    /// Accepts new connections. If the server is stopping, drops the acceptor, which sends every loop a message.
     fn accept(&mut self) {
         let Some(acceptor) = &mut self.acceptor else { return };
         let mut accepted = std::mem::take(&mut self.accepted);
@@ -560,12 +563,12 @@ impl EventLoop {
                 connection.drain(context, buffers, false)
             });
         } else if is_watched {
-            // A TLS handshake and a proxy header have deadlines, even if no octet arrives.
+            // A TLS handshake and a proxy header have deadlines even if no octet arrives.
             self.with_connection(slot, |_, _, _| Turn::Wait);
         }
     }
 
-    /// Performs the work that is due by time: draining, timeouts, retries for memory, idle connections.
+    /// Performs the timed work: draining, timeouts, retries for memory, silent connections.
     fn check_time(&mut self) {
         let now = self.context.now;
         if let Some(until) = self.drain_until {
@@ -598,7 +601,7 @@ impl EventLoop {
         }
     }
 
-    /// Returns the shorter timeout for silence, while there are connections that have one.
+    /// Returns the shortest timeout for silence, if there are connections that have one.
     fn shortest_silence(&self) -> Option<Duration> {
         let settings = &self.context.settings;
         let timeouts = [settings.idle_timeout, settings.first_request_timeout];
@@ -606,8 +609,8 @@ impl EventLoop {
         timeouts.into_iter().flatten().chain(own).min().filter(|_| self.untrusted > 0)
     }
 
-    /// Closes connections that have been silent for too long. A call checks some connections; the next call continues
-    /// after them.
+    /// Closes connections that have been silent for too long. A call checks some connections, and the next call
+    /// continues after them.
     fn close_silent(&mut self, now: Instant) {
         let settings = &self.context.settings;
         let timeouts = [settings.first_request_timeout, settings.idle_timeout];
@@ -628,7 +631,7 @@ impl EventLoop {
         }
     }
 
-    /// Disconnects every connection without an outstanding operation, or all of them if the time is over.
+    /// Disconnects every connection without an outstanding operation, or all connections if the time is over.
     fn drain_all(&mut self, is_over: bool) {
         for slot in 0..self.slots.len() {
             self.with_connection(slot, |connection, context, buffers| {
@@ -640,7 +643,7 @@ impl EventLoop {
         }
     }
 
-    /// Whether the server stops and no connection is left.
+    /// Returns true if the server is stopping and no connection is left.
     fn is_drained(&self) -> bool {
         self.drain_until.is_some() && self.slots.iter().all(Option::is_none)
     }

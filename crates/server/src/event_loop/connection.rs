@@ -1,8 +1,9 @@
-//! A connection: a non-blocking socket, the bytes under way in both directions, and the session between them.
+//! A connection: a non-blocking socket, the buffered bytes in both directions, and the session between them.
 //!
-//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read returns less than
-//! it asked for. One write sends the answers to all requests of a turn. Bytes that the socket does not accept stay
-//! here. While there are many of them, nothing more is read or produced, and TCP slows the client.
+//! Readiness is edge-triggered: the kernel reports readable bytes once, so a turn reads until a read returns fewer
+//! bytes than requested. The answers to all requests of a turn are sent with one write. Bytes that the socket does not
+//! accept stay in the output buffer. While there are many of them, the connection reads and produces nothing more, and
+//! TCP slows the client.
 
 mod beginning;
 mod ending;
@@ -32,88 +33,90 @@ use crate::session::turn_budget::TurnBudget;
 use crate::session::{ConnectionPlace, MEMORY_USED, Next, Session, Urgent};
 use crate::workers::read_ahead::{Ahead, ReadingAhead};
 
-/// Cause of ending a connection whose client sent requests in the clear after StartTLS.
+/// Reason to disconnect a client that sent requests after StartTLS without TLS.
 const BEFORE_TLS: &str = "requests after StartTLS, before TLS";
 
-/// A connection. An idle one is this struct and nothing else.
+/// A connection. If it is idle, it occupies only this struct.
 pub(crate) struct Connection {
     stream: Stream,
     session: Session,
-    /// Bytes received and not handled: an incomplete message, or messages that wait. No capacity when there are none.
+    /// Received bytes that are not handled yet: an incomplete message, or messages that wait. Without capacity if
+    /// empty.
     input: Vec<u8>,
-    /// Answers. No capacity when all are sent.
+    /// Answers. Without capacity if all are sent.
     output: Vec<u8>,
-    /// Number of bytes of `output` that are sent.
+    /// Number of bytes in `output` that are sent.
     sent: usize,
-    /// Answers of other threads that came while `output` ended in the middle of a message.
+    /// Answers of other threads that arrived while `output` ended in the middle of a message.
     later: Vec<u8>,
-    /// Time at which a byte last moved in either direction; before the first request, the time at which the connection
+    /// Time at which a byte last moved in either direction. Before the first request, the time at which the connection
     /// was opened.
     last_progress: Instant,
     /// Whether a complete request has arrived.
     has_asked: bool,
-    /// Whether it is counted among the connections of its address.
+    /// Whether the connection is counted for its address.
     has_entered: bool,
-    /// Whether it is checked for silence, because its client was not trusted, or not known, when it was opened.
+    /// Whether the connection is checked for silence. True if its client was not trusted, or not known, when the
+    /// connection was opened.
     pub(crate) has_timeouts: bool,
-    /// The socket may have something to read.
+    /// Whether the socket may have bytes to read.
     readable: bool,
-    /// The peer has sent its last byte. Reads continue until one returns the end.
+    /// Whether the kernel has reported that the peer sends nothing more. Reads continue until one returns the end.
     ending: bool,
-    /// Both directions are closed, not only that from the peer.
+    /// Whether both directions are closed.
     broken: bool,
     phase: Phase,
-    /// Event that the requests in `input` wait for.
+    /// Event for which the requests in `input` wait.
     waiting: Waiting,
     /// Progress of prefetching for the requests in `input`.
     ahead: ReadingAhead,
-    /// The last send filled the socket.
+    /// Whether the last send filled the socket.
     blocked: bool,
     /// Whether the socket is registered for writability.
     watches_room: bool,
-    /// Whether it is in the event loop's list `ready`.
+    /// Whether the connection is in the event loop's list `ready`.
     pub(crate) queued: bool,
-    /// Whether it is in the event loop's list `woken`.
+    /// Whether the connection is in the event loop's list `woken`.
     pub(crate) woken: bool,
-    /// Whether it is in the event loop's list `watched`.
+    /// Whether the connection is in the event loop's list `watched`.
     pub(crate) watched: bool,
-    /// Whether it is in the event loop's list `wait_for_writer`.
+    /// Whether the connection is in the event loop's list `wait_for_writer`.
     pub(crate) waits_for_writer: bool,
-    /// Whether it is in the event loop's list `wait_for_memory`.
+    /// Whether the connection is in the event loop's list `wait_for_memory`.
     pub(crate) waits_for_memory: bool,
-    /// Whether it is in the event loop's list `wait_for_position`.
+    /// Whether the connection is in the event loop's list `wait_for_position`.
     pub(crate) waits_for_position: bool,
-    /// Whether the event loop counts it among the connections that send changes.
+    /// Whether the event loop counts the connection in `telling`.
     pub(crate) tells: bool,
 }
 
-/// The phase of a connection's life.
+/// Phase in the life of a connection.
 #[derive(Debug, PartialEq, Eq)]
 enum Phase {
-    /// The header of a proxy is expected. Boxed: most connections are idle, and have none.
+    /// A proxy header is expected. Boxed because most connections are idle and have none.
     Beginning(Box<Beginning>),
     Open,
     /// The peer sends nothing more. Outstanding operations are still answered.
     Finishing,
-    /// The server stops. Outstanding operations are still answered, then the peer gets a notice of disconnection.
+    /// The server is stopping. Outstanding operations are still answered, then the peer gets a notice of disconnection.
     Draining,
-    /// The peer got a notice of disconnection. Bytes that it still sends are read and dropped, because closing a socket
-    /// with unread bytes resets the connection, and the peer might lose the notice.
+    /// The peer got a notice of disconnection. Bytes that it still sends are read and dropped. Closing a socket with
+    /// unread bytes would reset the connection, and the peer might lose the notice.
     Lingering {
         since: Instant,
     },
 }
 
-/// Event that the requests in the input wait for.
+/// Event for which the requests in the input wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Waiting {
     /// The rest of the next request.
     Bytes,
-    /// The turns of other connections.
+    /// Turns of other connections.
     Turn,
-    /// The end of an outstanding operation.
+    /// End of an outstanding operation.
     Finish,
-    /// Answers to be sent.
+    /// Transmission of the pending answers.
     Send,
     /// Room in the writer's queue.
     Writer,
@@ -121,7 +124,7 @@ enum Waiting {
     Memory,
     /// A later position of the directory.
     Position,
-    /// The prefetch of their pages.
+    /// Prefetch of the pages that the requests need.
     ReadAhead,
 }
 
@@ -130,20 +133,20 @@ enum Waiting {
 pub(crate) enum Turn {
     /// A turn after the next event or message.
     Wait,
-    /// Another turn in the next pass: there is work.
+    /// Another turn in the next pass, because there is work.
     Again,
-    /// A turn when the writer has room.
+    /// A turn when the writer's queue has room.
     WaitForWriter,
     /// A turn soon, to try to take more memory.
     WaitForMemory,
-    /// A turn when the directory shows this position, or at that time.
+    /// A turn when the directory reaches this position, or when the time to wait is over.
     WaitForPosition(PositionWait),
-    /// To be closed.
+    /// No turn: the connection must be closed.
     Close,
 }
 
 impl Connection {
-    /// Makes a new connection for a slot.
+    /// Creates a connection for a slot.
     pub(crate) fn open(new: Accepted, slot: usize, context: &Context) -> Connection {
         let Accepted { stream, peer, number, listener, has_tls } = new;
         let settings = &context.settings;
@@ -177,7 +180,7 @@ impl Connection {
             has_asked: false,
             has_entered: false,
             has_timeouts,
-            // The first event comes after registration, even for bytes that arrived before it.
+            // The first event follows the registration, even for bytes that arrived before it.
             readable: false,
             ending: false,
             broken: false,
@@ -204,7 +207,7 @@ impl Connection {
         self.session.number()
     }
 
-    /// Whether one of its searches has notifications to send.
+    /// Returns true if a search of this connection has notifications to send.
     pub(crate) fn has_changes_to_send(&self) -> bool {
         self.session.has_changes_to_send()
     }
@@ -214,25 +217,25 @@ impl Connection {
         self.session.wake(ticket, woken)
     }
 
-    /// Ends a search whose client reads changes slower than they occur. The answer is sent in the next turn.
+    /// Ends a search whose client reads changes more slowly than they occur. The answer is sent in the next turn.
     pub(crate) fn cut_off(&mut self, context: &mut Context, buffers: &mut Buffers, ticket: u64) {
         self.prepare_output(buffers);
         self.session.cut_off(context, ticket, &mut self.output);
     }
 
-    /// Notes that the kernel reports both directions closed, so no answer can be read. Outstanding operations are
-    /// dropped (RFC 4511 section 3.1), except changes that the writer has.
+    /// Notes that the kernel reports both directions closed, so that no answer can be read. Outstanding operations are
+    /// dropped (RFC 4511 section 3.1), except changes that the writer has received.
     pub(crate) fn now_broken(&mut self) {
         self.broken = true;
     }
 
-    /// Notes that the kernel reports readable bytes, and with `ending` that no others will follow.
+    /// Notes that the kernel reports readable bytes. `ending` means that no more will follow.
     pub(crate) fn now_readable(&mut self, ending: bool) {
         self.readable = true;
         self.ending |= ending;
     }
 
-    /// Reads and answers requests, and sends. With `slice` also runs one slice of a search.
+    /// Reads requests, answers them, and sends the answers. With `slice`, also runs one slice of a search.
     pub(crate) fn turn(&mut self, context: &mut Context, buffers: &mut Buffers, slice: bool) -> Turn {
         if self.broken {
             return Turn::Close;
@@ -270,7 +273,7 @@ impl Connection {
         let wants_more = match self.read_requests(context, buffers) {
             Reading::Idle => false,
             Reading::More => true,
-            // The peer cannot use its new identity, so its password is not verified.
+            // The peer cannot use the new identity, so its password is not verified.
             Reading::Ended if self.session.is_binding() => return Turn::Close,
             Reading::Ended => {
                 let out = if self.session.is_mid_message() { &mut self.later } else { &mut self.output };
@@ -285,7 +288,7 @@ impl Connection {
             }
             Reading::Disconnect(code, why) => return self.disconnect(context, buffers, code, &why),
             Reading::StartTls => {
-                // The answer goes out in the clear. A new answer on a socket that took all others finds room.
+                // The answer is sent without TLS. All earlier answers are sent, so the socket has room for this one.
                 if !self.send(context) || self.unsent() > 0 || !self.start_tls(context) {
                     return Turn::Close;
                 }
@@ -293,7 +296,7 @@ impl Connection {
                 self.readable
             }
         };
-        // A bind may have been read before the connection broke.
+        // The turn may have read a bind before the connection broke.
         if !self.send(context) || (self.broken && self.session.is_binding()) {
             return Turn::Close;
         }
@@ -313,7 +316,7 @@ impl Connection {
             return Turn::Close;
         }
         let has_room = self.unsent() < self.session.unsent_max();
-        // If the socket is full, its next event gives the next turn.
+        // If the socket is full, its next event causes the next turn.
         let can_read = wants_more || (self.waiting == Waiting::Send && !self.blocked);
         if has_room && (can_read || self.session.wants_slice()) {
             Turn::Again
@@ -331,7 +334,7 @@ impl Connection {
         }
     }
 
-    /// Reads requests and hands them to the session, until the socket is empty or the session waits.
+    /// Reads requests and passes them to the session, until the socket is empty or the session waits.
     fn read_requests(&mut self, context: &mut Context, buffers: &mut Buffers) -> Reading {
         if self.phase != Phase::Open || (!self.readable && self.input.is_empty()) {
             return Reading::Idle;
@@ -343,7 +346,7 @@ impl Connection {
         reading
     }
 
-    /// Alternates between the session and the socket. `consumed` bytes of `input` are handled.
+    /// Alternates between the session and the socket. `consumed` is the number of handled bytes in `input`.
     fn exchange(&mut self, context: &mut Context, input: &mut Vec<u8>, consumed: &mut usize) -> Reading {
         let mut reads = 0;
         let mut turn = TurnBudget::default();
@@ -381,7 +384,7 @@ impl Connection {
                     Next::WriterRoom => Waiting::Writer,
                     Next::Memory => Waiting::Memory,
                     Next::Position => Waiting::Position,
-                    // Requests received in the clear must not be attributed to the client inside TLS.
+                    // Requests received without TLS must not be attributed to the client inside TLS.
                     Next::StartTls if *consumed < input.len() => {
                         self.output.clear();
                         return Reading::Disconnect(ResultCode::PROTOCOL_ERROR, BEFORE_TLS.to_owned());
@@ -426,7 +429,8 @@ impl Connection {
         }
     }
 
-    /// Returns the cause to give for a disconnection: `why`, unless `input` begins with a proxy header.
+    /// Returns the diagnostic message for a disconnection: `why`, or that of an unexpected proxy header if `input`
+    /// begins with one.
     #[cold]
     fn cause(&self, context: &Context, input: &[u8], why: String) -> String {
         if !ProxyHeader::is_at_start_of(input) {
@@ -437,8 +441,8 @@ impl Connection {
     }
 
     /// Charges a full buffer of this capacity before it grows for the rest of a message. Returns false if its source or
-    /// identity has no memory left. Waiting would not help: if a source holds only incomplete messages, none of them
-    /// would ever end.
+    /// identity may take no more memory. Waiting would not help: if a source has only incomplete messages, none of them
+    /// would ever be completed.
     fn may_grow_input(&mut self, context: &mut Context, capacity: usize) -> bool {
         self.session.charge(context, capacity + self.output.capacity());
         let is_admitted = self.session.admission(context) == Admission::Admitted;
@@ -448,8 +452,8 @@ impl Connection {
         is_admitted
     }
 
-    /// Searches for Abandon and Unbind after a waiting request, in at most [`BUFFER_SIZE`] bytes. The rest stays in the
-    /// socket.
+    /// Searches for an Abandon or Unbind after a waiting request, in at most [`BUFFER_SIZE`] bytes. Later bytes stay in
+    /// the socket.
     fn find_urgent(
         &mut self,
         context: &mut Context,
@@ -463,17 +467,17 @@ impl Connection {
             *consumed = 0;
             input.reserve_exact(BUFFER_SIZE.saturating_sub(input.len()));
             match self.read(context, input) {
-                // The peer cannot use its new identity.
+                // The peer cannot use the new identity.
                 Some(Reading::Ended) if self.session.is_binding() && *consumed == input.len() => {
                     return UrgentSearch::End(Reading::Ended);
                 }
-                // Read the end again when the requests before it are handled.
+                // The end is read again after the requests before it are handled.
                 Some(Reading::Ended) => {
                     self.readable = true;
                     let count = self.session.outstanding_count();
                     self.session.end_input(context, &mut self.output);
-                    // TLS reports the end before the socket does. An operation that ended may have blocked the next
-                    // request.
+                    // TLS reports the end of the stream before the socket does. The end of an operation may have made
+                    // the next request ready.
                     if self.session.outstanding_count() < count {
                         return UrgentSearch::Abandoned;
                     }
@@ -493,7 +497,8 @@ impl Connection {
         }
     }
 
-    /// Returns how many octets of `input` the session may handle now: none while their pages are prefetched.
+    /// Returns the number of octets of `input` that the session may handle now. It is 0 while their pages are
+    /// prefetched.
     #[inline]
     fn ready(&mut self, context: &mut Context, input: &[u8]) -> usize {
         if self.ahead == ReadingAhead::default() && !context.is_cold() {
@@ -506,7 +511,7 @@ impl Connection {
         })
     }
 
-    /// Reads once. Returns `Some` if the connection ends.
+    /// Reads once. Returns `Some` if reading must stop.
     fn read(&mut self, context: &mut Context, input: &mut Vec<u8>) -> Option<Reading> {
         let received = self.stream.receive(input);
         if self.stream.tls().is_some() && !self.after_tls_read(context) {
@@ -522,7 +527,7 @@ impl Connection {
                     self.last_progress = context.now;
                 }
                 context.counters.bytes_in.add(count as u64);
-                // The kernel reports later bytes. It does not report the end of the stream again if it reported that
+                // The kernel reports later bytes. It does not report the end of the stream again if it has reported it
                 // together with these bytes.
                 self.readable = has_more || self.ending;
                 None
@@ -541,7 +546,7 @@ impl Connection {
         }
     }
 
-    /// Returns a buffer of full size with the waiting bytes.
+    /// Returns a buffer of full size that contains the waiting bytes.
     fn take_input(&mut self, buffers: &mut Buffers) -> Vec<u8> {
         let kept = std::mem::take(&mut self.input);
         if kept.capacity() >= BUFFER_SIZE {
@@ -552,8 +557,8 @@ impl Connection {
         buffer
     }
 
-    /// Keeps the bytes that are not handled. Few bytes get a small buffer, so that a peer that sends half a message and
-    /// waits costs little.
+    /// Stores the bytes that are not handled. Few bytes get a small buffer, so that a peer that stops in the middle of
+    /// a message costs little.
     fn keep_input(&mut self, mut input: Vec<u8>, consumed: usize, buffers: &mut Buffers) {
         let rest = input.get(consumed..).unwrap_or_default();
         if rest.is_empty() {
@@ -567,7 +572,7 @@ impl Connection {
         }
     }
 
-    /// Adds the work of a turn to that of the client.
+    /// Adds the work of a turn to the counters of the client.
     pub(crate) fn attribute(&mut self, context: &mut Context) {
         self.session.attribute(context);
     }
@@ -581,14 +586,14 @@ impl Connection {
     pub(crate) fn charge(&mut self, context: &mut Context) {
         let tls = self.stream.tls().map_or(0, TlsSession::buffered_bytes);
         let answers = self.output.capacity() + self.later.capacity() + tls;
-        // Input that is prefetched exists a second time, for the prefetch thread.
+        // Input that is being prefetched has a copy for the prefetch thread.
         let input =
             self.input.capacity() + if self.waiting == Waiting::ReadAhead { self.input.len() } else { 0 };
         self.session.charge(context, input + answers);
     }
 
-    /// Reserves room for the answers of a slice at once, except for the first slice. Growing by doubling would take
-    /// twice as much for clients that do not read.
+    /// Reserves room for all answers of a slice at once, except for the first slice. Growing by doubling would take
+    /// twice as much memory for clients that do not read.
     fn make_room_for_slice(&mut self) {
         if self.output.len() < SLICE_BYTES_MAX {
             return;
@@ -605,7 +610,7 @@ impl Connection {
         self.output.len() - self.sent + self.stream.unsent()
     }
 
-    /// Sends as much as the socket accepts. Returns false if the connection is broken.
+    /// Sends as many bytes as the socket accepts. Returns false if the connection is broken.
     fn send(&mut self, context: &mut Context) -> bool {
         self.blocked = false;
         while let Some(rest) = self.output.get(self.sent..).filter(|rest| !rest.is_empty()) {
@@ -645,7 +650,7 @@ impl Connection {
         self.session.written(context, answer, out);
     }
 
-    /// Handles a finished job of the hash pool. The answer is sent in the next turn.
+    /// Handles the result of a hash pool job. The answer is sent in the next turn.
     pub(crate) fn hashed(
         &mut self,
         context: &mut Context,
@@ -665,7 +670,7 @@ impl Connection {
         self.session.delayed(context, ticket, out);
     }
 
-    /// Notes that scan threads have a piece for a search of this connection. A later turn sends it.
+    /// Notes that scan threads have a result for a search of this connection. A later turn sends it.
     pub(crate) fn scanned(&mut self, ticket: u64) {
         self.session.scanned(ticket);
     }
@@ -681,14 +686,14 @@ impl Connection {
         }
     }
 
-    /// Whether the socket must be registered for writability. Returns true once.
+    /// Returns true, once, if the socket must be registered for writability.
     pub(crate) fn wants_room(&mut self) -> bool {
         let wants = self.blocked && !self.watches_room;
         self.watches_room |= wants;
         wants
     }
 
-    /// Whether the connection is broken.
+    /// Returns true if the connection is broken.
     pub(crate) fn is_broken(&self) -> bool {
         self.broken
     }
@@ -698,11 +703,11 @@ impl Connection {
 enum Reading {
     /// The socket is empty, or the session waits.
     Idle,
-    /// There is more input, but other connections have their turn first.
+    /// There is more input, but other connections have their turns first.
     More,
     /// The peer has sent its last byte.
     Ended,
-    /// The client asked for TLS, and the answer is in the output.
+    /// The client has requested StartTLS, and the answer is in the output.
     StartTls,
     /// The session is over.
     Close,
@@ -710,26 +715,26 @@ enum Reading {
     Disconnect(ResultCode, String),
 }
 
-/// Result of searching the input after a waiting request.
+/// Result of the search for urgent requests after a waiting one.
 enum UrgentSearch {
     Nothing,
-    /// An operation was abandoned, so the request may be able to continue.
+    /// An operation was abandoned, so the waiting request may be able to continue.
     Abandoned,
     /// The connection ends.
     End(Reading),
 }
 
-/// Room for the answers to a client that reads slowly, beyond the bound on unsent bytes: the slice that exceeds it, and
-/// the entry that exceeds the slice.
+/// Output that may exceed the bound on unsent bytes: the slice that exceeds the bound, and the entry that exceeds the
+/// slice.
 const SLICE_BEYOND_SIZE: usize = SLICE_BYTES_MAX + BUFFER_SIZE;
 
-/// Whether a read needs a larger buffer.
+/// Returns true if a read needs a larger buffer.
 fn is_full(input: &Vec<u8>, consumed: usize) -> bool {
     consumed == 0 && !input.is_empty() && input.len() == input.capacity()
 }
 
-/// Makes room for a read: by dropping handled bytes, else by doubling. So memory grows with the bytes that arrive, not
-/// with the size that a header announces, and never beyond the message.
+/// Makes room for a read, by dropping handled bytes or else by doubling the buffer. So memory grows with the bytes that
+/// arrive, not with the size in a message header, and never beyond the message.
 fn make_room(input: &mut Vec<u8>, consumed: &mut usize) {
     if *consumed == input.len() {
         input.clear();

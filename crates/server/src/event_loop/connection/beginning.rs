@@ -1,4 +1,4 @@
-//! Steps before a connection's first request: the header of a proxy, the TLS handshake, and counting the connection.
+//! Steps before the first request of a connection: the proxy header, the TLS handshake, and counting the connection.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use crate::net::tls::TlsSession;
 use crate::session::context::Context;
 use crate::session::{ConnectionPlace, Session};
 
-/// State of a connection that waits for the header of a proxy.
+/// State of a connection that waits for a proxy header.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Beginning {
     /// Time at which the connection was opened.
@@ -23,13 +23,13 @@ pub(super) struct Beginning {
     /// The proxy.
     pub(super) peer: Peer,
     pub(super) place: ConnectionPlace,
-    /// Whether TLS follows.
+    /// Whether TLS follows the header.
     pub(super) has_tls: bool,
 }
 
 impl Connection {
-    /// Charges the memory of an unfinished TLS handshake; returns false if that is too much. Notifies the session once
-    /// when the handshake is done.
+    /// Charges the memory of an unfinished TLS handshake. Returns false if the memory is not available. When the
+    /// handshake is done, notifies the session once.
     pub(super) fn after_tls_read(&mut self, context: &mut Context) -> bool {
         if self.session.is_secured() {
             return true;
@@ -58,8 +58,7 @@ impl Connection {
         true
     }
 
-    /// Reads the header of a proxy, which names the client of the connection. Returns false while the header is
-    /// incomplete.
+    /// Reads the proxy header, which contains the address of the client. Returns false if the header is incomplete.
     pub(super) fn take_proxy_header(&mut self, context: &mut Context) -> std::io::Result<bool> {
         let Phase::Beginning(beginning) = &self.phase else { return Ok(true) };
         if !self.readable {
@@ -67,7 +66,7 @@ impl Connection {
         }
         let Some(header) = self.stream.proxy_header()? else {
             self.readable = false;
-            // The end of the stream follows an incomplete header.
+            // The stream has ended in the middle of the header.
             return if self.ending { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(false) };
         };
         let Beginning { place, has_tls, .. } = **beginning;
@@ -91,14 +90,15 @@ impl Connection {
         Ok(true)
     }
 
-    /// Counts the connection for its address and for its table of limits. Returns false if there are too many: the
-    /// connection must be closed. The client has received a notice, unless that would require a handshake.
+    /// Counts the connection for its address and for its `[[limit]]` table. Returns false if there are too many
+    /// connections and this one must be closed. The client has then received a notice, unless a notice would require a
+    /// TLS handshake.
     pub(super) fn enter(&mut self, context: &Context, has_tls: bool) -> bool {
         let Err(why) = self.count(context) else { return true };
         if !has_tls {
             let mut notice = Vec::new();
             response::encode_notice_of_disconnection(&mut notice, ResultCode::BUSY, why);
-            // A new socket has room for this. If sending fails, the peer still sees the connection close.
+            // A new socket has room for the notice. If sending fails, the peer still sees the connection close.
             let _ = self.stream.send(&notice);
         }
         false
@@ -120,7 +120,7 @@ impl Connection {
         }
     }
 
-    /// Begins TLS. Returns false if that fails, which ends the connection.
+    /// Begins TLS. Returns false if that fails. The connection must then be closed.
     pub(super) fn start_tls(&mut self, context: &Context) -> bool {
         match context.shared.certificates.session(context.now) {
             Ok(session) => {
@@ -134,7 +134,7 @@ impl Connection {
         }
     }
 
-    /// Returns the time at which the TLS handshake began, while it is not done.
+    /// Returns the start of the TLS handshake; `None` if it is done.
     pub(super) fn handshake_since(&self) -> Option<Instant> {
         self.stream.tls().and_then(TlsSession::handshake_since)
     }

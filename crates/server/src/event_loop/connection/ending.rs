@@ -1,4 +1,4 @@
-//! The end of a connection: by silence, with a notice of disconnection, or when the server stops.
+//! The end of a connection: after silence, with a notice of disconnection, or when the server stops.
 
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
@@ -13,11 +13,11 @@ use crate::limits::{
 use crate::net::buffers::Buffers;
 use crate::session::context::Context;
 
-/// The text of the notice of disconnection when the server stops.
+/// Diagnostic message in the notice of disconnection when the server stops.
 pub(super) const STOPPING: &str = "the server is stopping";
 
 impl Connection {
-    /// Whether the connection may run into a timeout.
+    /// Returns true if the connection may reach a timeout.
     pub(crate) fn needs_watching(&self) -> bool {
         self.unsent() > 0
             || !self.input.is_empty()
@@ -40,7 +40,7 @@ impl Connection {
             self.refuse_proxy(context, &ErrorKind::TimedOut.into());
             return Turn::Close;
         }
-        // After StartTLS the first request has arrived.
+        // After StartTLS, the first request has already arrived.
         let handshake_timeout = match self.has_asked {
             true => TLS_HANDSHAKE_TIMEOUT,
             false => until_first_request(context, TLS_HANDSHAKE_TIMEOUT),
@@ -64,21 +64,22 @@ impl Connection {
         Turn::Wait
     }
 
-    /// Returns the reason to close the connection for silence, if there is one: it was opened by `before_first` and has
-    /// sent no request, or no operation is outstanding and no byte has moved since `idle`.
+    /// Returns the reason to close a silent connection, if it is too old. A connection without any request is too old
+    /// if it was opened at or before `before_first`. One without outstanding operations is too old if no byte has moved
+    /// since `idle`.
     pub(crate) fn silence(
         &self,
         now: Instant,
         before_first: Option<Instant>,
         idle: Option<Instant>,
     ) -> Option<&'static str> {
-        // A TLS handshake and a proxy header have deadlines of their own.
+        // A TLS handshake and a proxy header have separate deadlines.
         let is_busy =
             !self.session.is_idle() || self.handshake_since().is_some() || self.waiting == Waiting::Position;
         if self.session.is_trusted() || self.phase != Phase::Open || is_busy {
             return None;
         }
-        // The session's own timeout, of which zero means never, or the common one.
+        // The timeout of the session applies, of which zero means never, otherwise the common timeout.
         let own = self.session.idle_timeout();
         let idle = own.map_or(idle, |own| if own.is_zero() { None } else { now.checked_sub(own) });
         let is_since = |since: Option<Instant>| since.is_some_and(|since| self.last_progress <= since);
@@ -91,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Disconnects the client because the server stops: when no operation is outstanding, or if the time `is_over`.
+    /// Disconnects the client because the server is stopping, if no operation is outstanding or if the time `is_over`.
     pub(crate) fn drain(&mut self, context: &mut Context, buffers: &mut Buffers, is_over: bool) -> Turn {
         if let Phase::Lingering { since } = self.phase {
             let has_lingered = context.now.duration_since(since) >= DRAIN_LINGER_TIMEOUT;
@@ -100,7 +101,7 @@ impl Connection {
         if let Phase::Beginning(_) = self.phase {
             return Turn::Close;
         }
-        // Requests in the input are not answered.
+        // Requests that are still in the input are not answered.
         self.phase = Phase::Draining;
         if self.session.listens() {
             self.prepare_output(buffers);
@@ -122,7 +123,7 @@ impl Connection {
     ) -> Turn {
         tracing::debug!("conn={} is disconnected, {code}: {why}", self.number());
         if self.session.is_mid_message() {
-            // A notice would be read as a part of the message.
+            // The client would read a notice as part of the message.
             return Turn::Close;
         }
         if self.handshake_since().is_some() || matches!(self.phase, Phase::Beginning(_)) {
@@ -161,7 +162,7 @@ impl Connection {
         if self.readable { Turn::Again } else { Turn::Wait }
     }
 
-    /// Closes the session and gives back the buffers.
+    /// Closes the session and returns the buffers.
     pub(crate) fn close(&mut self, context: &mut Context, buffers: &mut Buffers) {
         self.session.audit_event(context, audit::Kind::Closed, "");
         self.session.close(context);
@@ -174,8 +175,8 @@ impl Connection {
     }
 }
 
-/// Returns the time allowed for a step before the first request: `usual`, or the timeout of the first request if that
-/// is shorter.
+/// Returns the time allowed for a step before the first request: `usual`, or the timeout for the first request if it is
+/// shorter.
 fn until_first_request(context: &Context, usual: Duration) -> Duration {
     context.settings.first_request_timeout.map_or(usual, |first| first.min(usual))
 }
