@@ -57,7 +57,7 @@ fn verify(config: &Config) -> Result<ExitCode, ServeError> {
         mendable += u64::from(is_mendable);
     })?;
     drop(elapsed);
-    // Violations are not damage: a uniqueness rule does not change the entries that existed before it.
+    // Violations are not damage: entries that are older than a rule of the settings may break it.
     for text in server::violations(config)? {
         Report::result(json!({ "note": text }), format!("note: {text}")).print();
     }

@@ -1,5 +1,4 @@
-//! Access that explains itself: `pando access explain`, the Get Effective Rights control, and refusals that name the
-//! rule.
+//! Explanations of access: `pando access explain`, the Get Effective Rights control, and refusals that name the rule.
 
 use crate::support;
 
@@ -11,7 +10,8 @@ use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const GROUP: &str = "cn=staff,ou=groups,dc=example,dc=com";
 
-/// Anna may ask for rules, and is one of the staff; bert may not. Only anna may write her mail.
+/// Under these rules, anna may ask for explanations and bert may not. Members of the staff, to whom only anna belongs,
+/// may write mail addresses.
 fn rules() -> [String; 5] {
     [
         "all: allow read to authenticated".to_owned(),
@@ -58,7 +58,7 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
     let file = scratch.write("settings.toml", settings);
     let file = file.to_str().unwrap();
 
-    // The same from the data file and from the server.
+    // The answers from the data file and from the server are the same.
     for online in [&[][..], &["--online"]] {
         let ask = |who: &str, operation: &str, rest: &[&str]| {
             explain(&[online, &["--as", who, "--operation", operation], rest].concat())
@@ -96,7 +96,7 @@ fn an_explanation_names_the_rule_its_line_and_what_is_needed() {
     explain(&["--online", "--as", ADMIN_DN, "--operation", "delete", &bert])
         .expect_code(0)
         .expect_output("above all rules");
-    // Without rules, the default ones apply.
+    // Without rules, the default rights apply.
     let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pandoAccessRule", &[])];
     assert!(pando.administrator().modify("cn=config", none).unwrap().is_success());
     explain(&["--as", &anna, "--operation", "write", &bert, "mail"])
@@ -153,7 +153,7 @@ fn effective_rights_have_the_forms_of_389_ds_and_opendj() {
     let own = search("anna", &of_anna, &bert, &["mail", "sn", "userPassword", "uid"]).expect_code(0);
     let own = own.expect_output("uid: bert\n").expect_output("entryLevelRights: v\n");
     own.expect_output("attributeLevelRights: mail:rscwo, sn:none, userPassword:none, uid:rsc\n");
-    // Those of another user, for a requester who may explain rules; the administrator has all rights.
+    // A requester who may explain rules can request the rights of another user. The administrator has all rights.
     let of_bert = format!("dn:{bert}");
     search("anna", &of_bert, &bert, &["mail"])
         .expect_code(0)
@@ -165,7 +165,7 @@ fn effective_rights_have_the_forms_of_389_ds_and_opendj() {
     let refused = search("bert", &of_anna, &bert, &["mail"]).expect_code(50);
     refused.expect_error("you may ask for your own rights, not for those of others");
     search("anna", "dn:uid=nobody", &bert, &["mail"]).expect_code(32);
-    // All attributes of its classes, whether the entry has them or not.
+    // `*` selects all attributes of the entry's classes, whether the entry has them or not.
     let all = search("bert", "", &anna, &["*"]).expect_code(0).stdout;
     assert!(all.contains("sn:none") && all.contains("homePhone:rsc") && all.contains("seeAlso:rsc"), "{all}");
     let acl = search("anna", &of_bert, &bert, &["aclRights", "aclRightsInfo", "mail"]).expect_code(0);
@@ -173,7 +173,7 @@ fn effective_rights_have_the_forms_of_389_ds_and_opendj() {
         .expect_output("aclRights;attributeLevel;mail: search:1,read:1,compare:1,write:0,")
         .expect_output("aclRightsInfo;logs;attributeLevel;write;mail: denied; no rule allows it")
         .expect_output("aclRightsInfo;logs;entryLevel;read: allowed; allows it, rule 1: all: ");
-    // DNs alone, and types alone.
+    // `1.1` selects no attributes, so only the rights of the entry are returned.
     let names =
         search("anna", &of_bert, &bert, &["1.1"]).expect_code(0).expect_output("entryLevelRights: v\n");
     assert!(!names.stdout.contains("attributeLevelRights"), "{names}");

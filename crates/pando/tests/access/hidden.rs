@@ -1,9 +1,9 @@
 //! No request may distinguish hidden data from absent data.
 //!
-//! The story: an assertion control (RFC 4528) on a search with a hidden base ended with assertionFailed if the base
-//! existed and with noSuchObject if not, so its object classes could be guessed one by one. And the refusal of a rename
-//! below a hidden superior differed in its text from that below an absent one. Tests of single operations had not found
-//! that, because no test combined the two.
+//! Regression test: an assertion control (RFC 4528) on a search with a hidden base ended with assertionFailed if the
+//! base existed and with noSuchObject if not, so its object classes could be guessed one by one. The refusal of a
+//! rename below a hidden superior had another text than that below an absent one. Tests of single operations do not
+//! find such differences.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn hidden_data_is_absent_from_every_answer() {
     for (oid, name) in SUPPORTED_EXTENSIONS.iter().filter(|(oid, _)| *oid != START_TLS) {
         assert!(done.extensions.contains_key(oid), "{name} was never requested");
     }
-    // Answers of successful requests are compared too, not only refusals.
+    // The answers of successful requests are compared too, not only refusals.
     let succeeded = |operations: &[&str]| {
         let of = |((operation, code), count): (&(&str, u32), &usize)| {
             if operations.contains(operation) && *code == 0 { *count } else { 0 }

@@ -1,6 +1,6 @@
-//! Access rules as people write, try out and explain them.
+//! Access rules: how they are written, tried out and explained.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

@@ -1,5 +1,5 @@
-//! Access rules rehearsed on the operations of an audit trail: the predictions are compared with what clients see once
-//! the rules are in force.
+//! Access rules rehearsed on the operations of an audit trail. The predictions are compared with the rights that
+//! clients have once the rules are in force.
 
 use crate::support;
 
@@ -46,7 +46,7 @@ fn connect(pando: &Pando, requester: &str) -> Connection {
     connection
 }
 
-/// Requester, entry and right.
+/// Rights that a client has, as requester, entry and right.
 type Seen = BTreeSet<(String, String, String)>;
 
 const FILTERS: [&str; 8] = [
@@ -60,7 +60,7 @@ const FILTERS: [&str; 8] = [
     "(description>=a)",
 ];
 
-/// Sends requests: searches, whose entries and attributes are recorded, compares and changes.
+/// Sends searches, compares and changes, and returns the rights that each request showed.
 fn ask(pando: &Pando) -> Vec<Seen> {
     let mut all = Vec::new();
     for requester in ["", "anna", "bert", "carl"] {
@@ -96,7 +96,7 @@ fn ask(pando: &Pando) -> Vec<Seen> {
             let done = connection.modify(&dn, changes).unwrap();
             let entry = (name.clone(), dn.clone(), "write description".to_owned());
             all.push(done.is_success().then_some(entry).into_iter().collect());
-            // The same password as before, so that later binds succeed.
+            // Keep the password, so that later binds succeed.
             let password = format!("{target}-secret");
             let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&password])];
             let done = connection.modify(&dn, changes).unwrap();
@@ -108,7 +108,8 @@ fn ask(pando: &Pando) -> Vec<Seen> {
     all
 }
 
-/// Returns the rights in one list and not in the other. Of an entry that disappears, nothing else is reported.
+/// Returns the rights in the first list that the second lacks. If an entry is no longer visible, its read rights are
+/// left out.
 fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
     let mut not_in = Seen::new();
     for (from, to) in from.iter().zip(to) {
@@ -122,8 +123,8 @@ fn not_in(from: &[Seen], to: &[Seen]) -> Seen {
     not_in
 }
 
-/// Returns the rights that a rehearsal predicts to be lost or gained. An entry that appears or disappears counts for
-/// all operations on it, and so does one that a filter matches or not.
+/// Returns the rights that a rehearsal predicts to be lost or gained. A change of the right to browse an entry counts
+/// for all operations on the entry, and so does a change of whether a filter matches it.
 fn predicted(run: &Run, says: &str, hidden: &Seen) -> Seen {
     let mut predicted = Seen::new();
     for line in run.stdout.lines().filter(|line| !line.starts_with(' ')) {
@@ -184,7 +185,7 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
         ];
         assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
     }
-    // So that no set of rules changes the content of entries.
+    // Set the values that the requests write, so that no set of rules changes the content of entries.
     for name in ["anna", "bert"] {
         let changes: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &["same"])];
         assert!(admin.modify(&person_dn(name), changes).unwrap().is_success());
@@ -194,7 +195,7 @@ fn a_rehearsal_predicts_what_clients_see_afterwards() {
     let mut before = ask(&pando);
     assert!(pando.stop().success());
     for rules in SETS.iter().skip(1) {
-        // The trail then has the same requests several times, and each counts.
+        // The trail contains the same requests several times, and each occurrence counts.
         let said = rehearse(&scratch, rules, &["--lines-max", "10000"]).expect_code(0);
         apply(&scratch, rules);
         let pando = start(&scratch);
@@ -224,7 +225,7 @@ const THEN: [&str; 4] = [
     "groups: deny read of member to user 'uid=anna,ou=people,dc=example,dc=com'",
 ];
 
-/// Operations of many kinds, under the rules [`NOW`].
+/// Records operations of many kinds, under the rules [`NOW`].
 fn record(scratch: &Scratch) {
     let pando = start(scratch);
     let mut admin = pando.administrator();
@@ -232,7 +233,7 @@ fn record(scratch: &Scratch) {
     for name in ["carl", "dora"] {
         add_person(&mut admin, name);
     }
-    // Under the default rules.
+    // The default rules still apply here.
     set_password(&mut connect(&pando, "anna"), "anna", "anna-secret");
     apply(scratch, &NOW);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
@@ -276,7 +277,8 @@ fn record(scratch: &Scratch) {
     assert!(pando.stop().success());
 }
 
-/// Each requester, entry and right occurs once, with its count and the rules; undecidable requests are counted.
+/// Each requester, entry and right is listed once, with its count and the rules. Requests that cannot be decided are
+/// counted.
 #[test]
 fn a_rehearsal_counts_losses_by_requester_and_rule() {
     let scratch = Scratch::new("rehearse-counts");
@@ -298,7 +300,7 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
     );
     let before = block(&format!("{anna} at {bert}: may now read title (3 times, last 20"))[0];
     assert_eq!(before, format!("  before: denies it, rule 4: {}", NOW[3]));
-    // A bind by PLAIN can read the same.
+    // Bert bound by PLAIN, to which the new rule does not apply.
     assert!(!said.stdout.contains(&format!("{bert} at ")), "{}", said.stdout);
     block(&format!("{anna} at {bert}: may no longer proxy (once 20"));
     let group = format!("cn=staff,ou=groups,{SUFFIX}");
@@ -329,12 +331,12 @@ fn a_rehearsal_counts_losses_by_requester_and_rule() {
         .expect_code(0)
         .expect_output("3 operations from 20")
         .expect_output(": 2 would change, in 2 ways\n");
-    // A rename in the same place does not need the right to add; the right was used once.
+    // A rename below the same superior does not need the right to add, so that right was used only once.
     let rename = format!("hr: allow delete, rename below 'ou=people,{SUFFIX}' to user '{carl}'");
     let said = rehearse(&scratch, &[THEN[0], &rename], &["--who", &carl]).expect_code(0);
     let said = said.expect_output(": 1 would change, in 1 ways\n");
     said.expect_output(&format!("{carl} at {}: may no longer add (once 20", person_dn("temp")));
-    // Rights of sampled entries are compared on request.
+    // With `--sample` or `--as`, the rights on sampled entries are compared.
     rehearse(&scratch, &THEN, &["--sample"]).expect_code(0).expect_output("askers at 7 entries: ");
     rehearse(&scratch, &THEN, &["--as", &carl]).expect_code(0).expect_output("1 askers at 7 entries: ");
 }

@@ -13,7 +13,7 @@ use support::pando::{Start, command};
 use support::tree::{add, person_dn, plant, plant_policy, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// First rules of the how-to page.
+/// The first rules of the how-to page.
 const RULES: &str = "access_rules = [\n  \
                      \"users: allow read to authenticated\",\n  \
                      \"phones: deny read of homePhone, employeeNumber to authenticated\",\n  \
@@ -110,7 +110,7 @@ fn a_help_desk_resets_passwords_and_does_nothing_else() {
         .expect_error("no access rule lets you change userPassword");
     as_person(&pando, "anna", "ldappasswd", &["-s", "given-s3cret", &bert], "").expect_code(0);
     assert_eq!(admin.entry(&bert, &["pwdReset"]).unwrap().unwrap().text("pwdReset").as_deref(), Some("TRUE"));
-    // The user must change an initial password before anything else.
+    // The user must change a password that another user has set before doing anything else.
     let mut own = pando.connect();
     assert!(own.bind(&bert, "given-s3cret").unwrap().is_success());
     assert_eq!(own.compare(&bert, "cn", "bert").unwrap().code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
@@ -299,7 +299,7 @@ fn rules_ask_entries_and_askers_by_filters() {
     )];
     let outcome = admin.modify("cn=config", wrong).unwrap();
     assert!(!outcome.is_success() && outcome.diagnostic.contains("shoeSize"), "{outcome:?}");
-    // An entry that no longer matches after a change is hidden.
+    // If a change makes an entry match no longer, the entry is hidden.
     let gone: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "employeeType", &[])];
     assert!(admin.modify(&bert, gone).unwrap().is_success());
     read("anna").expect_code(32);
@@ -354,7 +354,7 @@ fn rules_distinguish_single_values() {
         .expect_output("partly: \"uid=anna,ou=people,dc=example,dc=com\" may read some values of mail of")
         .expect_output("rule 2: work: ")
         .expect_output("needed: that the value matches \"(mail=*@example.com)\"");
-    // A right to some values satisfies neither: an expectation covers all values.
+    // A right to only some values fulfils neither expectation, because an expectation covers all values.
     for says in ["may", "may not"] {
         let expected = format!("'{anna}' {says} read mail of '{bert}'");
         let refused = admin
@@ -365,7 +365,7 @@ fn rules_distinguish_single_values() {
             .unwrap();
         assert!(refused.diagnostic.contains("may read some values of mail of"), "{refused:?}");
     }
-    // Proposed rules that show more, other and fewer values.
+    // Compare proposed rules that show more, other and fewer values.
     let general = "all: allow read of uid, cn, objectClass to authenticated";
     for (rule, says) in [
         ("work: allow read of mail to authenticated", "may now read all values of mail"),
@@ -425,7 +425,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
         .expect_code(0)
         .expect_output("rule 3: protected: ");
 
-    // The requester's own name and no other.
+    // The requester may add and delete only its own name as a member.
     let member = |operation: &str, dn: &str| {
         format!("dn: {GROUP}\nchangetype: modify\n{operation}: member\nmember: {dn}\n")
     };
@@ -435,7 +435,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     as_person(&pando, "bert", "ldapmodify", &[], &member("add", &anna)).expect_code(50);
     as_person(&pando, "anna", "ldapmodify", &[], &member("add", &anna)).expect_code(0);
 
-    // Anna may use bert's identity, but not the other way round.
+    // Anna may use bert's identity, but bert may not use hers.
     let who = |name: &str, identity: &str| {
         let control = format!("!authzid={identity}");
         as_person(&pando, name, "ldapwhoami", &["-e", &control], "")
@@ -446,7 +446,7 @@ fn rules_know_where_requests_come_from_and_whose_name_is_written() {
     who("anna", "dn:").expect_code(1).expect_output("(123)");
 }
 
-/// Returns the number of entries that a search below the suffix shows, and of those with a description.
+/// Returns the number of entries that a search below the suffix returns, and how many of them have a description.
 fn counts(connection: &mut Connection, filter: &str) -> (usize, usize) {
     let found = connection.search(SUFFIX, Scope::WholeSubtree, filter, &["description"]).unwrap();
     assert_eq!(found.outcome.code, ResultCode::SUCCESS, "{:?}", found.outcome);
@@ -491,7 +491,7 @@ fn long_searches_and_large_entries_obey_the_rules_too() {
     ];
     assert!(admin.modify("cn=config", no_limit).unwrap().is_success());
     let mut nobody = pando.connect();
-    // All entries; descriptions only in ou=open. Both scan all entries.
+    // All entries are visible, but descriptions only in ou=open. Both searches scan all entries.
     assert_eq!(counts(&mut nobody, "(objectClass=*)"), (PEOPLE + 5, PEOPLE / 2 + 2));
     assert_eq!(counts(&mut nobody, "(description=*erso*)"), (PEOPLE / 2, PEOPLE / 2));
     assert_eq!(counts(&mut nobody, "(!(description=*none*))"), (PEOPLE / 2 + 4, PEOPLE / 2 + 2));
@@ -531,7 +531,7 @@ fn controls_and_operations_are_kept_from_some() {
         let fixed = ["-x", "-H", &url, "-b", SUFFIX, "-E", control, "uid"];
         run("ldapsearch", &[bound, &fixed].concat(), "")
     };
-    // A control that is not critical is ignored: all entries are sent.
+    // A control that the rules withhold is ignored unless it is critical: all entries are sent.
     let whole =
         pages("pr=1/noprompt", &[]).expect_code(0).expect_output("uid: anna\n").expect_output("uid: bert\n");
     assert!(!whole.stdout.contains("pagedresults"), "{whole}");
@@ -546,7 +546,7 @@ fn controls_and_operations_are_kept_from_some() {
     let nobody = run("ldapwhoami", &["-x", "-H", &url], "").expect_code(1).expect_output("(50)");
     nobody.expect_output("access rules keep extended operation 1.3.6.1.4.1.4203.1.11.3 from you");
     as_person(&pando, "anna", "ldapwhoami", &[], "").expect_code(0).expect_output(&anna);
-    // A change ignores the control too: the entry is a referral.
+    // A change ignores a withheld ManageDsaIT control too, so it ends with a referral.
     let elsewhere = format!("ou=elsewhere,{SUFFIX}");
     let referral = [
         ("objectClass", "referral"),

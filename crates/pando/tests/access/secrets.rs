@@ -1,5 +1,5 @@
-//! Secrets of other software in a directory: hashes of Samba, keys of Kerberos. Only the administrator and requesters
-//! with a rule that names them can see them, by any request.
+//! Secrets of other software in a directory, such as Samba hashes and Kerberos keys. Only the administrator, and
+//! requesters with a rule that names the attribute, can see them by any request.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::pando::{Start, command};
 use support::tree::{person_dn, plant, replace};
 use support::{Pando, SUFFIX, Scratch};
 
-/// The types with their own numbers, as in the schemas of Samba and MIT Kerberos.
+/// The attribute types with their official OIDs, as in the schemas of Samba and MIT Kerberos.
 const SCHEMA: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY caseIgnoreIA5Match \
                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
                       attributetype ( 2.16.840.1.113719.1.301.4.39.1 NAME 'krbPrincipalKey' EQUALITY \
@@ -27,11 +27,11 @@ fn as_anna(pando: &Pando, program: &str, arguments: &[&str], input: &str) -> Run
 
 fn reveals_secret(run: &Run) -> bool {
     let said = format!("{}{}", run.stdout, run.stderr);
-    // ldapsearch may show the key in base64.
+    // ldapsearch may print the key in base64.
     [HASH, KEY, "a2V5LW9mLWJlcnQ"].iter().any(|secret| said.contains(secret))
 }
 
-/// The story: every user could read the Samba hashes and Kerberos keys of all users.
+/// Regression test: every user could read the Samba hashes and Kerberos keys of all users.
 #[test]
 fn hashes_and_keys_of_other_software_are_secrets() {
     let scratch = Scratch::new("access-secrets");
@@ -56,7 +56,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     replace(&mut admin, &bert, "sambaNTPassword", &[HASH]);
     replace(&mut admin, &bert, "krbPrincipalKey;x-old", &[KEY]);
 
-    // By any request.
+    // No kind of request may reveal them.
     let names = [
         "*",
         "+",
@@ -110,7 +110,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let exported = command(&["export"], Some(&Pando::data(&scratch))).expect_code(0);
     assert!(exported.stdout.contains(HASH), "an export is the administrator's");
 
-    // Rules have to name them.
+    // Rules grant them only by name.
     let rules = ["all: allow read to authenticated", "own: allow write of userPassword to self"];
     replace(&mut admin, "cn=config", "pandoAccessRule", &rules);
     assert!(!reveals_secret(
@@ -121,7 +121,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     let found = as_anna(&pando, "ldapsearch", &["-b", SUFFIX, &by_hash, "*"], "").expect_code(0);
     assert!(found.stdout.contains(HASH) && !found.stdout.contains("krbPrincipalKey"), "{found}");
 
-    // Neither the log nor the audit trail contains them, though the trail keeps values.
+    // Neither the log nor the audit trail contains them, although the trail is configured to record values.
     let (log, said) = (pando.log(), pando.everything_said());
     pando.signal(rustix::process::Signal::TERM);
     assert!(pando.exit().success());
@@ -132,7 +132,7 @@ fn hashes_and_keys_of_other_software_are_secrets() {
     }
 }
 
-/// The list is a setting, with names that may become known later.
+/// The list of secret attributes is a setting. It may name attributes that the schema does not have yet.
 #[test]
 fn secret_attributes_are_a_setting() {
     let scratch = Scratch::new("access-secret-list");

@@ -1,4 +1,4 @@
-//! Access rules before and after they take effect: expectations, rehearsal, versions.
+//! Access rules before and after they are in force: expectations, rehearsal, versions.
 
 use crate::support;
 
@@ -6,7 +6,7 @@ use support::pando::command;
 use support::tree::{person_dn, plant};
 use support::{Pando, SUFFIX, Scratch};
 
-/// The settings of a directory with these lists of rules and expectations.
+/// Writes a settings file with these rules and expectations, and returns its path.
 fn settings(scratch: &Scratch, name: &str, rules: &[&str], expectations: &[&str]) -> String {
     let text = command(&["export", "--settings-only"], Some(&Pando::data(scratch))).expect_code(0).stdout;
     let mut kept = String::new();
@@ -66,7 +66,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let no_right = settings(&scratch, "no-right.toml", &closed, &["anonymous may see 'dc=example,dc=com'"]);
     command(&["plan", &no_right], Some(&data)).expect_code(2).expect_error("\"see\" is not a right");
 
-    // Predicted changes for requesters.
+    // A rehearsal predicts the changes for requesters.
     let right = settings(&scratch, "right.toml", &closed, &expected);
     let rehearse = |arguments: &[&str]| command(&[&["access", "rehearse"], arguments].concat(), Some(&data));
     rehearse(&[&right])
@@ -76,7 +76,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         ))
         .expect_output(&format!("{anna} at {anna}: may no longer read cn, "))
         .expect_output("3 askers at 6 entries: ");
-    // By default they change their own password; one set of rules takes that away too.
+    // By default, users may change their own passwords. A set of rules without that right removes it.
     rehearse(&["--as", &bert, &right])
         .expect_code(0)
         .expect_output(&format!("{bert} at {bert}: may no longer "))
@@ -94,7 +94,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     let exported = command(&["export", "--settings-only"], Some(&data)).expect_code(0);
     exported.expect_output("access_rules = [\n  \"all: allow read to authenticated\",\n  \"names: deny ");
 
-    // Expectations are part of the settings: a change that removes the rule which fulfils them is refused.
+    // Expectations are part of the settings. A change that removes the rule which fulfils one is refused.
     let only_open = settings(&scratch, "open.toml", &open, &expected);
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     let no_more = settings(&scratch, "no-more.toml", &open, &[]);
@@ -106,7 +106,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
         .expect_output("  - names: deny read of sn, cn to authenticated\n");
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
     assert!(!reads("sn"));
-    // The expectations were restored with their rules, and are removed with them.
+    // The rollback restored the expectations with their rules, and a further rollback removes them together.
     command(&["plan", &right], Some(&data)).expect_code(0).expect_output("no change");
     command(&["apply", &only_open], Some(&data)).expect_code(2);
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
@@ -115,7 +115,7 @@ fn rules_are_tested_rehearsed_put_in_force_and_taken_back() {
     command(&["access", "rollback", "--to", "1000000"], Some(&data))
         .expect_code(2)
         .expect_error("no such version");
-    // Without a server too.
+    // A rollback works without a server too.
     assert!(pando.stop().success());
     command(&["access", "rollback"], Some(&data)).expect_code(0).expect_output("applied");
     command(&["plan", &right], Some(&data)).expect_code(0).expect_output("no change");

@@ -1,5 +1,5 @@
-//! Access rules of other servers: translation by `pando access translate`, and comparison of Debian's slapd under the
-//! clauses with Pando under the rules.
+//! Access rules of other servers: `pando access translate`, and a comparison of Debian's slapd under its own clauses
+//! with Pando under the translated rules.
 
 use crate::support;
 
@@ -252,7 +252,7 @@ fn values_of_openldap_s_clauses_show_as_there() {
         translate(&scratch, clause).expect_code(6).expect_error(why);
     }
 
-    // Debian's slapd under the clauses and Pando under the rules show the same values, and compare the same.
+    // Debian's slapd under its clauses and Pando under the rules show the same values, and answer compares alike.
     let pando = Pando::start(&scratch);
     let folder = Scratch::new("translate-values-slapd");
     let amended = Amendments { rules: Some(clauses.to_owned()), ..Amendments::default() };
@@ -357,7 +357,7 @@ fn slapd_under_its_clauses_and_pando_under_the_rules_show_the_same() {
     assert!(requests > 600 && entries > 400, "{requests} requests, {entries} entries");
 }
 
-/// Returns rule sets of 389 DS as LDIF, in the style of its generated ones and of its guide.
+/// Returns rule sets of 389 DS as LDIF, in the style of the ACIs that it generates and of its guide.
 fn aci_sets() -> [String; 4] {
     let (people, closed, groups) =
         (format!("ou=people,{SUFFIX}"), format!("ou=closed,{SUFFIX}"), format!("ou=groups,{SUFFIX}"));
@@ -421,10 +421,10 @@ fn aci_sets() -> [String; 4] {
     ]
 }
 
-/// Returns true if a difference has this reason, given the requester, and what 389 DS and Pando show of an entry.
+/// Tests whether a known reason explains a difference, given the request, and what 389 DS and Pando show of an entry.
 type IsSo = fn(&AccessRequest<'_>, VisibleNames<'_>, VisibleNames<'_>) -> bool;
 
-/// Known reasons why 389 DS shows an entry differently, with a test for each.
+/// Known reasons for differences between 389 DS and Pando, with a test for each.
 const DIFFERENCES: [(&str, IsSo); 2] = [
     ("its rules are an attribute of its entries, which is read as others are", |_, theirs, ours| {
         let without = theirs.map(|names| names.iter().filter(|name| *name != "aci").collect::<Vec<_>>());
@@ -434,7 +434,7 @@ const DIFFERENCES: [(&str, IsSo); 2] = [
     (
         "who may search an entry and read nothing of it sees its name here, and not there",
         |asked, theirs, ours| {
-            // By the rule "Probe", which also covers other readers.
+            // The rule "Probe" causes this. It also covers other requesters.
             asked.requester.is_empty() && theirs.is_none() && ours.is_some_and(|names| names.is_empty())
         },
     ),

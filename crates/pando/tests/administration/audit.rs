@@ -1,5 +1,5 @@
-//! The audit trail as its readers see it: it contains every operation with its identity and no password, no
-//! acknowledged change is missing after a failure, and a full disk has the configured effect.
+//! The audit trail, as its readers see it. It contains every operation with its identity and without passwords, it
+//! lacks no acknowledged change after a failure, and a full disk has the configured effect.
 
 use crate::support;
 
@@ -21,7 +21,7 @@ use support::transactions;
 use support::tree::{add, person_dn, plant, replace};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// Starts a server whose node file has this table `[audit]` and the folder `trail` next to the data.
+/// Starts a server whose node file has this `[audit]` table, with the trail in the folder `trail` next to the data.
 fn start(scratch: &Scratch, table: &str) -> Start {
     let text = format!("[audit]\nfolder = \"{}\"\n{table}", folder(scratch).display());
     let node = scratch.write("node.toml", text);
@@ -70,7 +70,7 @@ fn events_have_identities_and_no_secrets() {
     plant(&mut admin);
     let (anna, bert) = (person_dn("anna"), person_dn("bert"));
     let address = pando.address();
-    // With the programs that people use.
+    // Requests of common client programs.
     let search = ["-b", SUFFIX, "(&(uid=anna)(sn=a*))", "cn", "mail"];
     ldap_utility("ldapsearch", address, &search, "").expect_code(0);
     let change = format!("dn: {anna}\nchangetype: modify\nreplace: sn\nsn: Ames\n");
@@ -99,19 +99,19 @@ fn events_have_identities_and_no_secrets() {
     ber::put_element(&mut value, ber::Tag::SEQUENCE, &parts);
     let oid = ldap::oids::SESSION_TRACKING;
     tracked.push(Control { oid, critical: true, value: Some(&value) });
-    // Malformed ones have no effect.
+    // Malformed session tracking controls have no effect.
     tracked.push(Control { oid, critical: false, value: Some(b"broken") });
     tracked.push(Control { oid, critical: false, value: None });
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &bert });
     assert!(admin.request(delete, tracked.as_controls()).unwrap().outcome.is_success());
-    // A tree delete is one operation.
+    // A tree delete is one event.
     let tree = format!("ou=groups,{SUFFIX}");
     let whole = Control { oid: ldap::oids::TREE_DELETE, critical: true, value: None };
     let delete = ldap::Request::Delete(ldap::DeleteRequest { entry: &tree });
     assert!(
         admin.request(delete, ControlsBuf::from_iter([whole]).as_controls()).unwrap().outcome.is_success()
     );
-    // With a proxied authorization control.
+    // An operation with a proxied authorization control.
     let mut proxied = ControlsBuf::new();
     let oid = ldap::oids::PROXIED_AUTHORIZATION;
     let identity = format!("dn:{anna}");
@@ -168,7 +168,7 @@ fn events_have_identities_and_no_secrets() {
     for kind in ["opened", "closed", "unbind", "started", "stopped"] {
         assert!(all.iter().any(|event| event["operation"] == kind), "{kind}");
     }
-    // Each operation appears once: not both from its session and from its log record.
+    // Each operation appears once, not both from its session and from its log record.
     let adds = all.iter().filter(|event| event["operation"] == "add");
     assert_eq!(adds.count(), 6);
 
@@ -194,7 +194,7 @@ fn events_have_identities_and_no_secrets() {
     audit(&scratch, &["--operation", "nonsense"]).expect_code(2);
 }
 
-/// Every change of a transaction has one event, whatever becomes of the transaction.
+/// Every change of a transaction has one event, whether the transaction is committed or not.
 #[test]
 fn each_change_of_a_transaction_is_an_event() {
     let scratch = Scratch::new("audit-transaction");
@@ -235,7 +235,7 @@ fn each_change_of_a_transaction_is_an_event() {
     }
 }
 
-/// The end of the membership has passed before the server starts, so it comes whatever the clock says.
+/// The membership ended before the server starts, so the server removes it at once.
 #[test]
 fn changes_of_the_server_itself_are_events() {
     let scratch = Scratch::new("audit-own");
@@ -270,7 +270,7 @@ fn changes_of_the_server_itself_are_events() {
     assert!(given.to_string().contains("member;x-until-20970101000000Z"), "{given}");
 }
 
-/// Events contain the attempted identity, and the rule of a refusal.
+/// Events contain the identity that a client tried to bind as, and the rule that caused a refusal.
 #[test]
 fn a_failed_sasl_bind_names_the_user_and_a_refusal_its_rule() {
     let scratch = Scratch::new("audit-refused");
@@ -330,7 +330,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoAccessRule", rules)];
         assert!(pando.administrator().modify("cn=config", change).unwrap().is_success());
     };
-    // Without such a rule, only the administrator may read it.
+    // If no rule names this right, only the administrator may read the trail.
     let adds = ["--json", "--operation", "add"];
     let last = format!("ou=last,{SUFFIX}");
     add(&mut admin, &last, &[("objectClass", "organizationalUnit")]);
@@ -366,7 +366,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     set(&[all]);
     explain(&bert).expect_code(8).expect_output("it is for those alone whom a rule allows it by name");
 
-    // More events than fit one response, damage, and a lower bound of the time.
+    // Read more events than fit in one response, read past damage, and use a lower bound of the time.
     let mut filters = 0;
     while files(&folder(&scratch)).iter().map(|(_, bytes)| bytes.len()).sum::<usize>() < 300_000 {
         for number in 0..1_000 {
@@ -380,7 +380,7 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     assert!(count(&ask(ADMIN_DN, ADMIN_PASSWORD, &searches).expect_code(0).stdout) > filters / 2);
     let later = [&searches[..], &["--since", "2100-01-01"]].concat();
     assert_eq!(ask(ADMIN_DN, ADMIN_PASSWORD, &later).expect_code(0).stdout, "");
-    // Reading is an event too.
+    // Reading the trail is an event too.
     let reads = ask(ADMIN_DN, ADMIN_PASSWORD, &["--json", "--operation", "extended", "--who", &anna]);
     let reads = reads.expect_code(0).stdout;
     assert!(reads.contains("1.3.6.1.4.1.99999.5.3") && reads.contains("insufficientAccessRights"), "{reads}");
@@ -395,14 +395,14 @@ fn a_rule_lets_users_read_the_trail_over_the_network() {
     damaged.expect_error("the trail is damaged");
     assert!(pando.stop().success());
 
-    // A server without a trail reports that.
+    // A server without a trail says so.
     let other = Scratch::new("audit-online-none");
     let bare = Pando::start(&other);
     let asked = ask_server(&other, &bare, (ADMIN_DN, ADMIN_PASSWORD), &[]);
     asked.expect_code(1).expect_error("writes no audit trail");
 }
 
-/// Runs `pando audit` on a server's trail.
+/// Runs `pando audit` on the trail of a running server.
 fn ask_server(
     scratch: &Scratch,
     server: &Pando,
@@ -451,7 +451,7 @@ fn events_go_to_a_syslog_server() {
         assert_eq!(serde_json::from_str::<Value>(json).unwrap(), *event);
     }
 
-    // One datagram for each event.
+    // A Unix socket receives one datagram for each event.
     let path = scratch.join("log");
     let socket = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(DEADLINE)).unwrap();
@@ -568,7 +568,7 @@ fn no_acknowledged_change_is_missing_after_kill_9() {
     assert_eq!(starts.len(), 6);
 }
 
-/// A power cut loses what neither the data nor the trail had synced.
+/// A power cut loses whatever neither the data nor the trail had synced.
 #[test]
 fn no_acknowledged_change_is_missing_after_a_power_cut() {
     let mut random = fastrand::Rng::with_seed(support::seed());
@@ -669,7 +669,7 @@ fn a_full_disk_loses_events_and_reports_their_number() {
     let told: u64 =
         events(&scratch, &["--operation", "lost"]).iter().map(|e| e["count"].as_u64().unwrap()).sum();
     assert!(told > 0, "{report}");
-    // No change is lost, because the log contains them.
+    // No change is missing from the trail, because changes are taken from the log.
     assert_eq!(events(&scratch, &["--target", &format!("ou=while full,{SUFFIX}")]).len(), 1);
 }
 
@@ -692,7 +692,7 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
                 answered.fetch_add(SEARCHES, Ordering::Relaxed);
             }
         });
-        // The queue for the disk is bounded. When it is full, the log reports it and responses stop.
+        // The queue of events to write is bounded. When it is full, the log reports it, and responses stop.
         let begun = std::time::Instant::now();
         while !pando.log().contains("requests are held back") {
             assert!(begun.elapsed() < DEADLINE, "{}", pando.log());
@@ -708,8 +708,8 @@ fn a_full_disk_holds_requests_back_until_there_is_room() {
     assert_eq!(events(&scratch, &["--operation", "lost"]).len(), 0);
 }
 
-/// With a policy that does not report locks to clients, only the trail shows whether the password was wrong or the
-/// account locked.
+/// If the policy does not report locks to clients, only the trail shows whether the password was wrong or the account
+/// was locked.
 #[test]
 fn the_trail_reports_a_locked_account() {
     let scratch = Scratch::new("audit-lock");
@@ -742,7 +742,7 @@ fn the_trail_reports_a_locked_account() {
     assert!(recorded.iter().any(|event| event["name"] == "account"), "{recorded:#?}");
 }
 
-/// After a backup is restored, positions of the log repeat. The trail once left out changes at positions that it had
+/// Regression test: after a restore, positions of the log repeat. The trail left out changes at positions that it had
 /// recorded before.
 #[test]
 fn changes_after_a_restored_backup_are_recorded() {

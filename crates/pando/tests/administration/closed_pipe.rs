@@ -1,5 +1,5 @@
-//! Output whose reader stops before the end, as in `pando index list | head -1`: commands panicked because they could
-//! not print. The server's threads must not do so when the reader of its log stops.
+//! Output whose reader stops before the end, as in `pando index list | head -1`. Commands must not panic because they
+//! cannot print, and neither must the threads of a server whose log has lost its reader.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ fn closed() -> Stdio {
     writer.into()
 }
 
-/// Runs a command with its standard output closed, and wants this exit code and no word of the pipe.
+/// Runs a command whose standard output is a closed pipe. Expects this exit code, and no message about the pipe.
 #[track_caller]
 fn unread(arguments: &[&str], code: i32) {
     let mut command = Command::new(PROGRAM);
@@ -28,7 +28,7 @@ fn unread(arguments: &[&str], code: i32) {
     assert!(!errors.contains("panicked") && !errors.contains("roken pipe"), "{arguments:?}: {errors}");
 }
 
-/// The same with standard error closed as well.
+/// Runs a command whose standard output and standard error are closed pipes. Expects this exit code.
 #[track_caller]
 fn unheard(arguments: &[&str], code: i32) {
     let mut command = Command::new(PROGRAM);
@@ -43,7 +43,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
     plant(&mut server.administrator());
     let data = Pando::data(&scratch);
     let data = data.to_str().unwrap();
-    // A server explains, as the files do below; the others read the files of a running one.
+    // These commands ask the running server. Further below, commands read the files of the stopped directory.
     unread(&["explain", "--data", data, "(uid=anna)"], 0);
     unread(&["apply", "--data", data, settings(&scratch, data).as_str()], 0);
     assert!(server.stop().success());
@@ -75,7 +75,7 @@ fn commands_end_quietly_when_the_pipe_is_closed() {
         (&["bench", "list", "oid-search-random"], 0),
         (&["ldif", "count", good], 0),
         (&["ldif", "check", good], 0),
-        // An incomplete output is no success, and these commands have findings.
+        // These commands fail: incomplete output is not a success, and some have findings.
         (&["ldif", "check", bad], 1),
         (&["ldif", "diff", good, bad], 1),
         (&["generate", "oid", "--entries", "1000"], 1),
@@ -104,7 +104,7 @@ fn a_server_goes_on_when_the_reader_of_its_log_goes_away() {
     plant(&mut admin);
     for number in 0..20 {
         add_person(&mut admin, &format!("new{number}"));
-        // Each event loop, the writer and the workers have something to log.
+        // Give each event loop, the writer and the worker threads something to log.
         let found = server.administrator().search(SUFFIX, Scope::WholeSubtree, "(uid=*)", &["1.1"]).unwrap();
         assert_eq!(found.entries.len(), 3 + number);
     }

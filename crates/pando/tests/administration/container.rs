@@ -1,4 +1,4 @@
-//! `packaging/container`: the script that starts a server in a container, run without a container.
+//! `packaging/container`: the script that starts a server in a container, here run without a container.
 
 use std::path::Path;
 
@@ -37,7 +37,7 @@ fn a_container_finds_its_settings_and_its_data_again() {
     let again = start(&scratch, &settings, &["pando", "export"]).expect_code(0).expect_output("no change");
     assert!(again.stdout.contains("dn: dc=example,dc=net"), "{again}");
 
-    // A mistake in the settings file keeps the server from starting with other settings.
+    // If the settings file is wrong, the server does not start with other settings.
     let settings = scratch.write("settings.toml", "suffix = \"dc=example,dc=net\"\n");
     start(&scratch, &settings, &["echo", "it serves"]).expect_code(2).expect_error("suffix");
 }

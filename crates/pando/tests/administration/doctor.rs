@@ -37,7 +37,7 @@ fn the_doctor_finds_what_is_wrong() {
     }
     assert_eq!(weight("open files"), "warning", "the tests have few descriptors: {run}");
     assert_eq!(weight("backup"), "warning");
-    // Only a temporary file is written, and removed.
+    // Only a temporary file was written, and it was removed.
     let names = std::fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(names.into_iter().all(|name| !name.to_string_lossy().contains("doctor")));
     std::fs::set_permissions(data.join("tls/key.pem"), std::fs::Permissions::from_mode(0o644)).unwrap();
@@ -89,6 +89,6 @@ fn a_bundle_for_support_has_no_secrets() {
         assert!(text.contains(part), "{part} is missing");
     }
     assert!(pando.stop().success());
-    // Also of a server that does not run.
+    // The command works without a running server too.
     command(&["support", "--node", node, "-o", bundle.to_str().unwrap()], Some(&data)).expect_code(0);
 }

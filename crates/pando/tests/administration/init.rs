@@ -1,4 +1,4 @@
-//! `pando init`: the files that it writes make a server that works.
+//! `pando init`: a server works with the files that it writes.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ fn init(folder: &Path, arguments: &[&str]) -> Run {
     command(&all.concat(), None)
 }
 
-/// Serves what `pando init` wrote, with nothing but its node file.
+/// Starts a server with only the node file that `pando init` wrote.
 fn serve(scratch: &Scratch, folder: &Path) -> Pando {
     Start::of_node(scratch, &folder.join("node.toml")).ready()
 }
@@ -49,7 +49,7 @@ fn a_server_is_set_up_once() {
     init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(3);
     drop(admin);
     assert!(pando.stop().success());
-    // Again, with the same answers and with others.
+    // Run it again, with the same answers and with others.
     init(&folder, &["--suffix", "dc=example,dc=org"]).expect_code(0).expect_output("stays as it is");
     init(&folder, &["--suffix", "dc=example,dc=net"]).expect_code(2).expect_error("settings.toml exists");
     init(&folder, &["--suffix", "nonsense"]).expect_code(2);
@@ -67,7 +67,7 @@ fn a_server_is_set_up_once() {
     .expect_output("no change");
 }
 
-/// Returns the result of an anonymous read, and of a read by a user of the sample of another user's entry.
+/// Returns whether an anonymous client can read an entry, and whether a user can read the entry of another user.
 fn reads(pando: &Pando) -> (bool, bool) {
     let user = |uid: &str| format!("uid={uid},ou=people,dc=example,dc=com");
     let sees = |connection: &mut Connection| {

@@ -1,4 +1,4 @@
-//! Listeners with rules of their own: what each takes in the clear, and how weak a bind may be.
+//! Listeners with separate rules: which requests each accepts without TLS, and which kinds of bind.
 
 use crate::support;
 
@@ -42,7 +42,7 @@ fn start(scratch: &Scratch) -> (Pando, ServiceManager) {
     (pando, manager)
 }
 
-/// The listener whose address begins so.
+/// Connects to the listener at this host.
 fn connect(pando: &Pando, host: &str) -> Connection {
     let rest = pando.ready_line.split_once(&format!("ldap://{host}:")).unwrap().1;
     let port: u16 = rest.split_whitespace().next().unwrap().parse().unwrap();
@@ -71,7 +71,7 @@ fn one_listener_wants_tls_for_everything() {
     assert_eq!(bind_code(&mut plain), ResultCode::CONFIDENTIALITY_REQUIRED);
     let who = plain.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap();
     assert_eq!(who.outcome.code, ResultCode::CONFIDENTIALITY_REQUIRED);
-    // The root DSE lists the extension with which a client continues.
+    // The root DSE lists StartTLS, with which a client can continue.
     let root = plain.entry("", &["supportedExtension"]).unwrap().unwrap();
     assert!(root.texts("supportedExtension").contains(&ldap::oids::START_TLS.to_owned()));
     let below = plain.search("", Scope::WholeSubtree, "(objectClass=*)", &[]).unwrap();
@@ -80,7 +80,7 @@ fn one_listener_wants_tls_for_everything() {
     let tls = Tls::authorities(&authorities).unwrap();
     let mut secured = plain.start_tls(&tls, "localhost").unwrap();
     assert_eq!(bind_code(&mut secured), ResultCode::SUCCESS);
-    // Another listener of the same server takes it in the clear, from this machine.
+    // Another listener of the same server accepts a bind without TLS from this machine.
     assert_eq!(bind_code(&mut pando.connect()), ResultCode::SUCCESS);
 }
 
@@ -115,7 +115,7 @@ fn a_bind_is_as_strong_as_its_listener_wants() {
     assert_eq!(bind_code(&mut certificate), ResultCode::STRONGER_AUTH_REQUIRED);
     assert!(mechanisms(&mut certificate).is_empty());
 
-    // A reload changes the rules of connections that are open.
+    // A reload changes the rules for open connections too.
     assert_eq!(bind_code(&mut connect(&pando, "127.0.0.3")), ResultCode::SUCCESS);
     scratch.write("node.toml", RULES.replace("weakest_bind = \"password\"", "weakest_bind = \"proof\""));
     pando.signal(Signal::HUP);
@@ -124,13 +124,13 @@ fn a_bind_is_as_strong_as_its_listener_wants() {
     assert!(pando.log().contains("changed: weakest_bind or rules of listeners"), "{}", pando.log());
 }
 
-/// Returns an address for this test process alone.
+/// Returns a loopback address that only this test process uses.
 fn address_of_the_test(port: u16) -> SocketAddr {
     let [.., third, second, first] = std::process::id().to_be_bytes();
     SocketAddr::from(([127, third | 0x40, second, first], port))
 }
 
-/// Connects as soon as a socket listens.
+/// Connects as soon as the address accepts connections.
 fn connect_at_last(address: SocketAddr) -> Connection {
     let begun = Instant::now();
     loop {
@@ -149,10 +149,10 @@ fn the_service_manager_passes_sockets() {
     let listen = format!("ldap://{address}");
     let pando = Start::new(&scratch).arguments(&["--listen", &listen]).activated_at(address).ready();
     assert!(pando.ready_line.contains(&listen), "{}", pando.ready_line);
-    // The connection is older than the server.
+    // This connection was opened before the server was started.
     let mut first = first.join().unwrap();
     assert!(first.entry("", &["supportedExtension"]).unwrap().is_some());
-    // The other listener has a socket of the server's own.
+    // The other listener has a socket that the server has opened itself.
     let other = pando.ready_line.split("ldap://").map(|url| url.split(' ').next().unwrap());
     assert!(other.filter_map(|url| url.parse().ok()).any(|found: SocketAddr| found != address));
 }

@@ -1,5 +1,5 @@
-//! Sockets of the file system: who may connect, who is the administrator without a password, and what becomes of the
-//! file.
+//! Unix domain sockets: which users may connect, which are the administrator without a password, and when the socket
+//! file is created, replaced and removed.
 
 use crate::support;
 
@@ -21,7 +21,7 @@ fn url(path: &Path) -> String {
     ServerUrl::local(path).to_string()
 }
 
-/// One of OpenLDAP's clients, bound by EXTERNAL.
+/// Runs one of OpenLDAP's clients, bound by EXTERNAL.
 fn external(program: &str, path: &Path, arguments: &[&str]) -> Run {
     let url = url(path);
     let mut all = vec!["-Q", "-Y", "EXTERNAL", "-H", &url, "-o", "nettimeout=60"];
@@ -36,13 +36,14 @@ fn as_unprivileged(program: &str, arguments: &[&str]) -> Run {
         all.extend(arguments);
         return run("setpriv", &all, "");
     }
-    // Without a password; sudo prints an error if it needs one.
+    // `-n`: never ask for a password. sudo prints an error if it would need one.
     all.splice(0..0, ["-n", "setpriv"]);
     all.extend(arguments);
     run("sudo", &all, "")
 }
 
-/// Any user of the machine can read the file that every client needs, at the path that the start prints, and no other.
+/// Any user of the machine can read the authority's certificate, which clients need, at the path that the server
+/// prints. No other file is readable.
 #[test]
 fn others_read_the_certificate_of_the_authority_alone() {
     let scratch = Scratch::new("authority");
@@ -79,7 +80,7 @@ fn the_owner_is_the_administrator_without_a_password() {
     external("ldapsearch", &path, &["-LLL", "-b", SUFFIX, "(uid=anna)", "userPassword"])
         .expect_code(0)
         .expect_output("userPassword:: ");
-    // Simple binds and anonymous work there as everywhere.
+    // Simple binds and anonymous requests work on a socket as they do over TCP.
     let url = url(&path);
     run("ldapwhoami", &["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
     run("ldapwhoami", &["-x", "-H", &url], "").expect_code(0).expect_output("anonymous");
@@ -131,7 +132,7 @@ fn others_connect_where_they_are_let_and_bind_with_a_password() {
         ["-x", "-LLL", "-H", &url, "-s", "base", "-b", "", "supportedSASLMechanisms", "namingContexts"];
     let said = as_unprivileged("ldapsearch", &root).expect_code(0).expect_output(SUFFIX).stdout;
     assert!(!said.contains("EXTERNAL"), "{said}");
-    // No other user can even enter the data directory.
+    // Other users cannot even enter the data directory.
     let own = self::url(&socket(&scratch));
     as_unprivileged("ldapwhoami", &["-Q", "-Y", "EXTERNAL", "-H", &own]).expect_code(255);
 }
@@ -147,7 +148,7 @@ fn a_dead_server_s_socket_is_replaced() {
     for path in [&path, &socket(&scratch)] {
         external("ldapwhoami", path, &[]).expect_code(0);
     }
-    // Another server does not take what a living one has.
+    // A second server does not take over the socket of a running one.
     let (status, said) = Start::bare(&scratch, "other").arguments(&listen).refused();
     assert_eq!(status.code(), Some(5), "{said}");
     assert!(said.contains("another process listens there"), "{said}");
@@ -184,7 +185,7 @@ fn a_place_that_cannot_be_a_socket_is_refused() {
     assert_eq!(std::fs::read(&file).unwrap(), b"text");
 }
 
-/// The story: `rm DATA/lock` let a second server in, and both acknowledged changes.
+/// Regression test: after `rm DATA/lock`, a second server started on the same data, and both acknowledged changes.
 #[test]
 fn a_second_server_is_kept_out_without_the_lock_file() {
     let scratch = Scratch::new("locked");
@@ -201,7 +202,8 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
     };
     std::fs::remove_file(data.join("lock")).unwrap();
     refused(&data);
-    // Under another name, and with the data file in a folder that takes its place.
+    // The directory is locked under another name too, and so is a data file that is linked into a folder at the old
+    // path.
     let moved = scratch.join("moved");
     std::fs::rename(&data, &moved).unwrap();
     refused(&moved);
@@ -212,7 +214,7 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
         }
     }
     refused(&data);
-    // The first one goes on, and what it acknowledges stays.
+    // The first server continues, and the changes that it acknowledges stay.
     let mut administrator = pando.connect();
     assert!(administrator.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
     support::tree::add_person(&mut administrator, "carla");
@@ -223,7 +225,8 @@ fn a_second_server_is_kept_out_without_the_lock_file() {
     assert!(pando.stop().success());
 }
 
-/// The story: a mistyped path made an empty directory, which was then served; one in /proc filled the stack.
+/// Regression test: a mistyped path created an empty directory, which was then served; a path in /proc overflowed the
+/// stack.
 #[test]
 fn only_the_last_folder_of_the_data_is_created() {
     let scratch = Scratch::new("mistyped");

@@ -1,6 +1,6 @@
-//! The operator's view of the server: settings, listeners, signals, the log, the audit trail.
+//! The server as its operator sees it: settings, listeners, signals, the log, the audit trail.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

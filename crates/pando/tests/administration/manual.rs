@@ -22,7 +22,7 @@ fn each_command_has_a_manual_page_and_completions_with_its_options() {
     command(&["man", folder.to_str().unwrap()], None).expect_code(0);
     let scripts = ["bash", "zsh", "fish"].map(|shell| command(&["completions", shell], None).stdout);
 
-    // The commands that a help text lists, and theirs.
+    // Visit all commands that the help texts list, at every level.
     let mut waiting = vec![Vec::<String>::new()];
     let mut count = 0;
     while let Some(words) = waiting.pop() {

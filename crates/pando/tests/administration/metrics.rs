@@ -1,4 +1,4 @@
-//! Metrics over HTTP: what they say, to whom, and what strangers can do to them.
+//! Metrics over HTTP: their values, who may read them, and what hostile clients can do.
 
 use crate::support;
 
@@ -15,7 +15,7 @@ use support::pando::Start;
 use support::tree::plant;
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// A server whose node file has this, and metrics.
+/// Starts a server that serves metrics and has these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = scratch.write("node.toml", format!("[metrics]\nlisten = \"127.0.0.1:0\"\n{more}"));
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
@@ -51,17 +51,18 @@ fn metrics_say_what_happened_as_the_monitor_does() {
     assert_eq!(finished("bind", "success"), 1.0);
     assert_eq!(finished("bind", "invalidCredentials"), 3.0);
     assert_eq!(finished("search", "noSuchObject"), 5.0);
-    // All that finished took some time.
+    // Every finished operation has a duration.
     for (operation, number) in [("bind", 4.0), ("search", 5.0)] {
         let of = |what: &str| value(&metrics, &format!("pando_operation_seconds_{what}"));
         assert_eq!(of(&format!("count{{operation=\"{operation}\"}}")), number, "{operation}");
         assert_eq!(of(&format!("bucket{{operation=\"{operation}\",le=\"+Inf\"}}")), number, "{operation}");
         assert!(of(&format!("sum{{operation=\"{operation}\"}}")) > 0.0, "{operation}");
     }
-    // A hash of Argon2id takes longer than the fastest bucket: the time of what waited for another thread is all of it.
+    // A hash of Argon2id takes longer than the fastest bucket: the duration of a bind includes its wait for a hash
+    // thread.
     assert_eq!(value(&metrics, "pando_operation_seconds_bucket{operation=\"bind\",le=\"1.6e-05\"}"), 0.0);
 
-    // An entry of cn=monitor for each, with the same number where nothing changes meanwhile.
+    // Each metric has an entry of cn=monitor, with the same number if nothing has changed meanwhile.
     for (metric, entry) in [
         ("pando_log_position", "cn=Position,cn=Log"),
         ("pando_connections_current", "cn=Current,cn=Connections"),
@@ -86,7 +87,7 @@ fn metrics_say_what_happened_as_the_monitor_does() {
     assert!(pando.stop().success());
 }
 
-/// A client that does not read its answers keeps a stopping server from its end for a while.
+/// A client that does not read its answers delays the end of a stopping server.
 #[test]
 fn a_stopping_server_is_not_ready() {
     let scratch = Scratch::new("metrics-stopping");
@@ -100,7 +101,7 @@ fn a_stopping_server_is_not_ready() {
         assert!(administrator.add(&dn, &attributes).unwrap().is_success());
     }
     metrics::wait_for_ready(&pando, 200);
-    // 25 MiB, more than fits into the buffers of the connection.
+    // 25 MiB are more than the buffers of the connection hold.
     let filter = ldap::FilterBuf::parse("(ou=large*)").unwrap();
     let selection = ldap::SelectionBuf::from_iter(["description"]);
     let (filter, selection) = (filter.as_filter(), selection.as_selection());
@@ -115,7 +116,7 @@ fn a_stopping_server_is_not_ready() {
     assert!(pando.exit().success());
 }
 
-/// Asks for a page as Python's library does: over TLS that trusts the certificate, saying the token if there is one.
+/// Requests a page with Python's library, over TLS that verifies the certificate. Sends the token if there is one.
 const ASK: &str = r"
 import ssl, sys, urllib.error, urllib.request
 url, authority, token = sys.argv[1:]
@@ -148,7 +149,7 @@ fn without_the_token_only_readiness_is_served() {
     ask("/metrics", "").expect_output("401 Bearer").expect_output("metrics.token_file");
     ask("/metrics", "of the metric").expect_output("401 Bearer");
     ask("/ready", "").expect_output("200 text/plain").expect_output("ready");
-    // In the clear there is nothing: what comes back is no HTTP.
+    // Without TLS, the answer is not HTTP.
     let answer = exchange(at, b"GET /metrics HTTP/1.1\r\nHost: pando\r\n\r\n").unwrap_or_default();
     assert!(!answer.contains("HTTP/1.1"), "{answer:?}");
     assert!(pando.stop().success());
@@ -174,7 +175,7 @@ fn strangers_get_one_answer_a_connection() {
         assert!(answer.starts_with(expected), "{octets:?}: {answer:?}");
         assert_eq!(answer.matches("HTTP/1.").count(), 1, "one answer a connection: {answer:?}");
     }
-    // More than a request may have is refused while it comes, so that sending may fail, and nothing of it is kept.
+    // A request that is too long is refused while it arrives, so sending may fail, and the answer may be lost.
     let endless = [b"GET /metrics HTTP/1.1\r\nX: ".as_slice(), &vec![b'x'; 1 << 20]].concat();
     let answer = exchange(at, &endless).unwrap_or_default();
     assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 431"), "{answer:?}");
@@ -182,8 +183,8 @@ fn strangers_get_one_answer_a_connection() {
     assert!(pando.stop().success());
 }
 
-/// The story: eight idle clients kept probes out, because no connection was accepted until their 10 seconds had passed.
-/// Now a new connection is always accepted, even if clients stop in the middle of their TLS handshakes.
+/// Regression test: eight idle clients kept probes out, because no connection was accepted until their 10 seconds had
+/// passed. A new connection must be accepted even if clients stop in the middle of their TLS handshakes.
 #[test]
 fn idle_clients_keep_no_probe_out() {
     for table in ["", "tls = true\n"] {
@@ -202,7 +203,7 @@ fn idle_clients_keep_no_probe_out() {
                 (1, false) => &begun[..7],
                 (_, false) => &begun,
             };
-            // A connection that has lost its place cannot write.
+            // Writing fails if the server has already closed the connection in favor of another.
             let _ = stream.write_all(octets);
             idle.push(stream);
             if number % 30 == 0 {
@@ -217,7 +218,7 @@ fn idle_clients_keep_no_probe_out() {
     }
 }
 
-/// Asks whether the server lives, over TLS or not.
+/// Requests `/live`, over TLS if `is_secure`.
 fn probe_with(mut stream: TcpStream, tls: &client::Tls, is_secure: bool) -> String {
     let mut answer = String::new();
     let request = b"GET /live HTTP/1.1\r\nHost: pando\r\n\r\n";
@@ -251,7 +252,7 @@ fn impossible_settings_are_refused_at_the_start() {
     assert!(refused("listen = \"127.0.0.1:0\"\ntoken_file = \"missing\"").contains("cannot read"));
 }
 
-/// Returns the names of metrics in the text, without the endings of a histogram's series.
+/// Returns the names of metrics in a text, without the suffixes of histogram series.
 fn metric_names(text: &str) -> std::collections::BTreeSet<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let names = words.filter(|word| word.starts_with("pando_"));
@@ -274,14 +275,14 @@ fn work_is_counted_by_listener_index_and_client() {
     let anonymous = pando.connect();
     let mut anna = pando.connect();
     assert!(anna.bind(&person("anna"), "secret").unwrap().is_success());
-    // The last one asks the index twice, and counts once.
+    // The last search uses the index twice, and counts once.
     for filter in [["(uid=bert)"; 4].as_slice(), &["(|(uid=bert)(uid=missing))"]].concat() {
         let found = administrator.search(SUFFIX, Scope::WholeSubtree, filter, &["uid"]).unwrap();
         assert_eq!(found.entries.len(), 1);
     }
     drop(anonymous);
 
-    // A turn is counted after its answers are sent.
+    // A turn is counted after its answers have been sent.
     let metrics = until("the work", || {
         let metrics = page(&pando, "/metrics").1;
         let operations = value(&metrics, "pando_listeners_operations_total{listener=\"ldap\"}");
@@ -299,7 +300,7 @@ fn work_is_counted_by_listener_index_and_client() {
     assert!(of("passwords_waited_seconds_total") >= 0.0);
     assert!(!metrics.contains("uid=anna"), "no names of clients");
 
-    // The costliest first, and only for those who may read cn=monitor.
+    // The most expensive clients come first, and only those who may read cn=monitor see them.
     let top = |connection: &mut client::Connection| {
         let base = "cn=Top Clients,cn=monitor";
         let found = connection.search(base, Scope::SingleLevel, "(cn=*)", &["monitoredInfo"]).unwrap();
@@ -327,7 +328,7 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let (trail, backup) = (scratch.join("trail"), scratch.join("backup"));
     let pando =
         start(&scratch, &format!("[audit]\nfolder = {trail:?}\n[backup]\nfolder = {backup:?}\n[tls]\n"));
-    // The metrics of a backup appear with the first one.
+    // The metrics of a backup appear after the first backup.
     let deadline = Instant::now() + DEADLINE;
     let mut metrics = page(&pando, "/metrics").1;
     while !metrics.contains("pando_backup_last_backup_timestamp_seconds ") {
@@ -345,7 +346,7 @@ fn alert_rules_and_dashboard_use_metrics_that_exist() {
     let parsed: serde_json::Value = serde_json::from_str(&dashboard).unwrap();
     assert!(parsed["panels"].as_array().unwrap().len() > 20);
 
-    // A single server has no metrics of a cluster: the documentation lists those.
+    // A single server has no cluster metrics, so those are only looked up in the documentation.
     let documented = metrics::documented();
     let exists = metric_names(&metrics);
     for used in metric_names(&(std::fs::read_to_string(&rules).unwrap() + &dashboard)) {

@@ -1,4 +1,4 @@
-//! `--json` and `--quiet`: the commands print the members that their help lists, and nothing else.
+//! `--json` and `--quiet`: commands print the members that their help lists, and no others.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::clients::{Run, run};
 use support::pando::{PROGRAM, Start, command};
 use support::{Pando, Scratch};
 
-/// The members that the help of a command lists: all words in backticks.
+/// Returns the members that the help of a command lists: all words in backquotes.
 fn documented(verb: &str) -> Vec<String> {
     let words: Vec<&str> = verb.split(' ').chain(["--help"]).collect();
     let help = run(PROGRAM, &words, "").expect_code(0).stdout;
@@ -18,7 +18,7 @@ fn documented(verb: &str) -> Vec<String> {
     members.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// A server that `pando init` has set up, and the commands of an administrator.
+/// A server that `pando init` has set up, with the files for the commands of an administrator.
 struct Desk {
     scratch: Scratch,
 }
@@ -33,7 +33,7 @@ impl Desk {
         run(PROGRAM, &words, input)
     }
 
-    /// Runs `verb` with `--json`, and expects at least one line, each with members that the help names.
+    /// Runs `verb` with `--json`. Expects at least one line, and only members that the help lists.
     fn json(&self, verb: &str, rest: &str) -> Vec<Value> {
         self.json_of(verb, rest, "")
     }
@@ -155,7 +155,7 @@ fn files_and_stopped_directories_answer_in_json() {
     desk.json("access translate", "@aci.ldif");
     desk.json("plan", "--data @data @settings.toml");
     desk.json("version", "");
-    // A finding of `doctor` is a line too; a machine for tests may have some.
+    // A finding of `doctor` is a JSON line too. A test machine may have some findings.
     let found = command(&["doctor", "--json"], Some(&desk.scratch.join("data"))).stdout;
     let known = documented("doctor");
     for line in found.lines() {

@@ -1,5 +1,5 @@
-//! Privileges of the server process: the user that it becomes, core dumps, permissions of its files, and the sandbox of
-//! the shipped systemd unit.
+//! Privileges of the server process: the user that it switches to, core dumps, permissions of its files, and the
+//! sandbox of the shipped systemd unit.
 
 use crate::support;
 
@@ -26,13 +26,13 @@ fn home(scratch: &Scratch) {
     chown(scratch.join("home"), Some(UNPRIVILEGED_ID), Some(UNPRIVILEGED_ID)).unwrap();
 }
 
-/// Starts a server that changes to the unprivileged user.
+/// Starts a server that switches to the unprivileged user.
 fn as_unprivileged(scratch: &Scratch) -> Start {
     let names = ["--suffix", SUFFIX, "--admin-dn", ADMIN_DN];
     Start::bare(scratch, "home/data").arguments(&names).arguments(&["--user", "nobody"])
 }
 
-/// Returns the words after a name in a file of the server's `/proc` folder.
+/// Returns the words after a name in a file below the server's `/proc` folder.
 fn fact(pando: &Pando, file: &str, name: &str) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{}/{file}", pando.id())).unwrap();
     let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{name}"));
@@ -62,7 +62,7 @@ fn root_is_given_up_once_the_ports_are_taken() {
     fs::set_permissions(scratch.join("notify"), Permissions::from_mode(0o666)).unwrap();
     let node = "[tls]\ncertificate = \"certificate.pem\"\nkey = \"key.pem\"\n";
     let node = scratch.write("node.toml", node);
-    // A separate address for this test, so that its port below 1024 is free.
+    // Each test process uses a different loopback address, so that port 389 is free there.
     let [.., third, second, first] = std::process::id().to_be_bytes();
     let privileged = format!("ldap://127.{}.{second}.{first}:389", third | 0x40);
     let start = || {
@@ -82,20 +82,21 @@ fn root_is_given_up_once_the_ports_are_taken() {
     for set in ["CapEff:", "CapPrm:", "CapInh:", "CapAmb:"] {
         assert_eq!(fact(&pando, "status", set), ["0000000000000000"], "{set}");
     }
-    // Every thread, not only the first.
+    // Core dumps are disabled for every thread, not only the first.
     for thread in fs::read_dir(format!("/proc/{}/task", pando.id())).unwrap() {
         assert_eq!(fs::metadata(thread.unwrap().path().join("status")).unwrap().uid(), 0, "no core dumps");
     }
     let data = fs::metadata(scratch.join("home/data")).unwrap();
     assert_eq!((data.uid(), data.gid(), data.mode() & 0o777), (UNPRIVILEGED_ID, UNPRIVILEGED_ID, 0o711));
-    // It serves on both ports and on its socket, on which the user that owns it is the administrator.
+    // The server answers on both ports and on its socket. On the socket, the user that owns the process is the
+    // administrator.
     plant(&mut pando.administrator());
     run("ldapwhoami", &["-x", "-H", &privileged, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], "").expect_code(0);
     let local = pando.ready_line.split_whitespace().last().unwrap().to_owned();
     let owner =
         ["--reuid=65534", "--regid=65534", "--clear-groups", "ldapwhoami", "-Q", "-Y", "EXTERNAL", "-H"];
     run("setpriv", &[&owner[..], &[&local]].concat(), "").expect_code(0).expect_output(ADMIN_DN);
-    // New certificates without permission to read.
+    // Write new certificates with restricted permissions.
     write_certificate(&scratch);
     pando.signal(Signal::HUP);
     assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
@@ -107,7 +108,8 @@ fn root_is_given_up_once_the_ports_are_taken() {
     assert!(pando.stop().success());
 }
 
-/// An import by root once left root's files in the folder of the server's user, and the server did not start.
+/// Regression test: an import by root left root's files in the folder of the server's user, and the server did not
+/// start.
 #[test]
 fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     if was_run_as_root(module_path!(), "files_that_root_creates_belong_to_the_owner_of_the_folder") {
@@ -138,7 +140,7 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
         (&["verify"], Path::new(restored_text)),
     ];
     for (arguments, data) in commands {
-        // Readers make the table of readers, too.
+        // Commands that only read create the reader table (`data.mdb-lock`) too.
         let _ = fs::remove_file(data.join("data.mdb-lock"));
         command(arguments, Some(data)).expect_code(0);
         let owners = owners(data);
@@ -149,7 +151,8 @@ fn files_that_root_creates_belong_to_the_owner_of_the_folder() {
     }
     let kept = owners(&backup);
     assert!(kept.len() > 1 && kept.iter().all(|(_, owner)| *owner == UNPRIVILEGED_ID), "{kept:?}");
-    // Only files that root created there: neither a hard link to a system file nor the target of a symbolic link.
+    // Only files that root created there change their owner: neither a hard link to a system file nor the target of a
+    // symbolic link.
     let system = scratch.write("of-the-system", "root's");
     fs::hard_link(&system, data.join("hard")).unwrap();
     std::os::unix::fs::symlink(&system, data.join("soft")).unwrap();
@@ -188,13 +191,13 @@ fn obstacles_for_another_user_are_reported() {
     assert_eq!(status.code(), Some(4), "{said}");
     assert!(said.contains("cannot be read and written as nobody"), "{said}");
     assert!(said.contains(&format!("chown -R nobody: {}", data.display())), "{said}");
-    // One file of root, as an import by root leaves it.
+    // One file belongs to root, as after an import by root.
     assert!(Command::new("chown").args(["-R", "nobody:"]).arg(&data).status().unwrap().success());
     chown(data.join("data.mdb"), Some(0), Some(0)).unwrap();
     let (status, said) = as_unprivileged(&scratch).refused();
     assert!(status.code() == Some(4) && said.contains("data.mdb cannot be read"), "{said}");
     chown(data.join("data.mdb"), Some(UNPRIVILEGED_ID), None).unwrap();
-    // A password file that only root can read is used, with a warning: a reload cannot read it.
+    // A password file that only root can read is used, with a warning, because a reload will not be able to read it.
     let password = scratch.write("password", "secret\n");
     fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let file = ["--admin-password-file", password.to_str().unwrap()];
@@ -224,7 +227,7 @@ fn core_dumps_contain_no_passwords() {
     pando.signal(Signal::ABORT);
     let ended = pando.exit();
     assert_eq!((ended.signal(), ended.core_dumped()), (Some(Signal::ABORT.as_raw()), false));
-    // For developers.
+    // Developers can enable core dumps.
     let pando = Start::new(&scratch).environment("PANDO_CORE_DUMPS", "1").ready();
     let own = fs::read_to_string("/proc/self/limits").unwrap();
     let own = own.lines().find_map(|line| line.strip_prefix("Max core file size")).unwrap();
@@ -243,7 +246,7 @@ fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
         let (start, end) = line.split_whitespace().next().unwrap().split_once('-').unwrap();
         let address = |text| u64::from_str_radix(text, 16).unwrap();
         let (mut at, end) = (address(start), address(end));
-        // In overlapping chunks; unmapped memory cannot be read.
+        // Read overlapping chunks. Reading unmapped memory fails.
         let mut piece = vec![0; 1 << 20];
         while at < end {
             let wanted = piece.len().min(usize::try_from(end - at).unwrap());
@@ -260,7 +263,7 @@ fn in_memory(pando: &Pando, octets: &[u8]) -> Vec<String> {
     found
 }
 
-/// Passwords are erased from the buffer of the connection, the queue and the hash threads.
+/// Passwords are erased from the connection's buffer, the queue and the hash threads.
 #[test]
 fn memory_contains_no_verified_password() {
     if was_run_as_root(module_path!(), "memory_contains_no_verified_password") {
@@ -287,8 +290,8 @@ fn memory_contains_no_verified_password() {
     }
 }
 
-/// The sandbox of the unit may become tighter, but not wider. systemd 252 rates it 1.7, and other versions differ
-/// slightly. 20 means 2.0.
+/// The sandbox of the unit may become tighter, but not wider. systemd 252 rates its exposure 1.7; other versions differ
+/// slightly. A threshold of 20 means 2.0.
 #[test]
 fn the_shipped_unit_is_a_tight_sandbox() {
     let unit = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/systemd/pando.service");

@@ -1,4 +1,4 @@
-//! The process as an operator and a service manager see it: signals, notifications, the log.
+//! The server process, as an operator and a service manager see it: signals, notifications, the log.
 
 use crate::support;
 
@@ -94,7 +94,7 @@ fn slow_operations_are_logged_with_their_plan() {
     plant(&mut pando.administrator());
     assert!(pando.stop().success());
     let anna = person_dn("anna");
-    // Every operation takes 0 milliseconds or more; none takes a month.
+    // Every operation takes at least 0 milliseconds, and none takes a month.
     let run = |log: &str| {
         let node = scratch.write("node.toml", format!("[log]\n{log}\n"));
         std::fs::remove_file(scratch.join("pando.log")).unwrap();
@@ -145,7 +145,8 @@ fn a_generated_password_is_said_once_and_never_logged() {
     assert!(pando.connect().bind("cn=admin", &password).unwrap().is_success(), "it is kept");
 }
 
-/// Story: `nohup pando export` ended with its terminal, because the command took the signal that `nohup` had ignored.
+/// Regression test: `nohup pando export` ended with its terminal, because the command handled the signal that `nohup`
+/// had set to be ignored.
 #[test]
 fn a_command_ignores_what_it_was_started_to_ignore() {
     let scratch = Scratch::new("nohup-command");
@@ -173,7 +174,7 @@ fn a_command_ignores_what_it_was_started_to_ignore() {
     assert_eq!(size(), 0);
 }
 
-/// Story: Ctrl-C on a command left its half-written file as `NAME.PID.partial`.
+/// Regression test: Ctrl-C on a command left its unfinished file `NAME.PID.partial`.
 #[test]
 fn an_interrupted_command_leaves_no_unfinished_file() {
     use std::os::unix::process::ExitStatusExt as _;
@@ -184,7 +185,8 @@ fn an_interrupted_command_leaves_no_unfinished_file() {
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect::<Vec<_>>()
         };
         let file = scratch.join("people.ldif.zst");
-        // More than fit on the disk: it does not end by itself. A shell makes background jobs ignore signals.
+        // Generate more than fits on the disk, so that the command does not end by itself. The signals need their
+        // default actions, because a shell makes its background jobs ignore them.
         let mut command = std::process::Command::new("env")
             .args([
                 "--default-signal",

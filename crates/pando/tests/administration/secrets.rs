@@ -1,8 +1,9 @@
-//! Secrets are looked for in everything that leaves the process: log, audit trail, monitor, metrics, web console,
-//! bundle for support, `/proc`, and backups.
+//! Searches for secrets in everything that leaves the process: log, audit trail, monitor, metrics, web console, support
+//! bundle, `/proc`, and backups.
 //!
-//! A backup may have what the directory stores to verify credentials: hashes, keys of SCRAM, secrets of one-time codes.
-//! Nothing may have a password in clear, or the files of the node: keys, tokens, credentials for other servers.
+//! A backup may contain what the directory stores to verify credentials: hashes, SCRAM keys, secrets of one-time codes.
+//! Clear passwords may appear nowhere, and neither may secrets in files of the node: keys, tokens, credentials for
+//! other servers.
 
 use crate::support;
 
@@ -23,7 +24,7 @@ const OLD: &str = "pl4nted-of-anna-before";
 const GUESS: &str = "pl4nted-and-wrong";
 const TOKEN: &str = "pl4nted-for-metrics";
 
-/// All that two servers gave away, with the place of each text.
+/// Texts that two servers have output, each with its place.
 struct Seen(Vec<(String, String)>);
 
 impl Seen {
@@ -39,7 +40,7 @@ impl Seen {
         }
     }
 
-    /// Adds the content of the files of a backup, with rows and with changes.
+    /// Adds the contents of the files of a backup, which have rows and changes.
     fn backup(&mut self, folder: &Path) {
         let before = self.0.len();
         for file in fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()) {
@@ -127,7 +128,8 @@ fn no_output_and_no_backup_has_a_secret() {
     let trail = command(&["audit", "--json", "--folder", &folder], None).expect_code(0);
     assert!(trail.stdout.contains("userPassword"), "values are recorded: {trail}");
     seen.add("audit trail", trail.stdout);
-    // The secret of one-time codes is data, which a restored server needs.
+    // The backup is added after this check, because it contains the secret of one-time codes, which a restored server
+    // needs.
     seen.expect_without(&[&code]);
     seen.backup(&scratch.join("backup"));
     seen.expect_without(&[ADMINISTRATOR, USER, OLD, GUESS, TOKEN, &key, "PRIVATE KEY"]);
@@ -162,7 +164,7 @@ fn pages(pando: &Pando, seen: &mut Seen, anna: &str) {
     seen.add("sign-in", get(browser.address, "/", "").text());
 }
 
-/// A copy of the server: the credentials with which it binds there are the administrator's.
+/// Adds the output of a copy of the server, which binds to it as the administrator.
 fn follower(source: &Pando, seen: &mut Seen) {
     let scratch = Scratch::new("secrets-copy");
     let password = scratch.write("password", ADMINISTRATOR);

@@ -14,7 +14,7 @@ use support::{DEADLINE, Pando, SUFFIX, Scratch};
 const COLOUR: &str = "attributetype ( 1.3.6.1.4.1.32473.1 NAME 'colour' EQUALITY caseIgnoreMatch\n  \
                       SYNTAX 1.3.6.1.4.1.1466.115.121.1.15 )\n";
 
-/// Runs `pando VERB` with a settings file of this text.
+/// Runs `pando VERB` with a settings file that contains this text.
 fn with_file(scratch: &Scratch, verb: &str, text: &str) -> Run {
     let file = scratch.write("settings.toml", text);
     command(&[verb, file.to_str().unwrap()], Some(&Pando::data(scratch)))
@@ -38,7 +38,7 @@ fn a_directory_begins_with_the_settings_of_a_file() {
     let list = command(&["index", "list"], Some(&Pando::data(&scratch))).stdout;
     assert_eq!(list, "colour equality\nmail equality\n", "an index that is not defined is not kept");
 
-    // A first start keeps the settings, and the exported settings create an equal second directory.
+    // The first start of a server keeps the settings. Exported settings create a second directory with equal settings.
     let pando = Start::bare(&scratch, "data").ready();
     let contexts = pando.connect().entry("", &["namingContexts"]).unwrap().unwrap();
     assert_eq!(contexts.texts("namingContexts"), ["o=partners"]);
@@ -171,8 +171,8 @@ fn an_import_can_bring_the_settings_of_a_new_directory() {
     import(other.to_str().unwrap()).expect_code(2).expect_error("has other settings");
 }
 
-/// A file without suffixes implies the default suffix, next to which `dc=com` is not possible. `--suffix` was once
-/// refused for that reason.
+/// Regression test: a file without suffixes implies the default suffix, with which `dc=com` cannot coexist. `--suffix`
+/// was refused for that reason.
 #[test]
 fn an_import_uses_its_suffix_if_the_settings_name_none() {
     let scratch = Scratch::new("settings-import-suffix");
@@ -237,7 +237,7 @@ fn a_running_server_takes_changes_of_settings_from_ldap_clients() {
     let suffix = "dn: cn=config\nchangetype: modify\ndelete: pandoSuffix\npandoSuffix: o=partners\n";
     ldap_utility("ldapmodify", server, &[], suffix).expect_code(53).expect_error("has an entry");
 
-    // The exported settings are the same while the server runs and afterwards.
+    // The exported settings are the same while the server runs and after it has stopped.
     let text = exported(&scratch);
     assert!(text.contains("title = [\"equality\", \"substring\"]") && !text.contains("\nsn = "), "{text}");
     assert!(text.contains("anonymous_read = true") && text.contains(COLOUR), "{text}");
@@ -268,7 +268,7 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
         assert!(started.elapsed() < DEADLINE, "the index is not made");
     }
 
-    // Errors of the server name the lines of the file.
+    // Errors that the server finds name the lines of the file.
     let wrong = text.replace("colour = \"equality\"", "color = \"equality\"");
     let line = 1 + wrong.lines().position(|line| line.starts_with("color")).unwrap();
     let refused = with_file(&scratch, "apply", &wrong).expect_code(2);
@@ -301,7 +301,7 @@ fn a_directory_that_is_served_is_changed_by_its_server() {
     command(&["verify"], Some(&Pando::data(&scratch))).expect_code(0);
 }
 
-/// A `password_policy` that named no entry was once accepted, and no policy was in force.
+/// Regression test: a `password_policy` that named no entry was accepted, and no policy was in force.
 #[test]
 fn the_settings_must_name_an_existing_policy() {
     let scratch = Scratch::new("settings-policy");
@@ -312,12 +312,12 @@ fn the_settings_must_name_an_existing_policy() {
         let run = with_file(&scratch, verb, &named(dn)).expect_code(2);
         assert!(run.stderr.contains("settings.toml:2:") && run.stderr.contains(what), "{run}");
     };
-    // In an empty directory the policy may be added later, unless that is impossible.
+    // In an empty directory, the policy entry may be added later, unless no suffix can contain it.
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("does not exist yet");
     wrong("plan", "cn=policy,o=elsewhere", "below no suffix");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("note: password_policy");
     with_file(&scratch, "apply", &named(&policy)).expect_code(0).expect_output("no change");
-    // An import without the policy reports an error and stays.
+    // If an import lacks the policy, it reports an error, and the imported entries stay.
     let suffix = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     let tree = scratch.write("tree.ldif", &suffix);
     let run = command(&["import", tree.to_str().unwrap()], Some(&data)).expect_code(6);
@@ -325,7 +325,7 @@ fn the_settings_must_name_an_existing_policy() {
     wrong("plan", &policy, "no such entry");
     wrong("apply", &policy, "no such entry");
     wrong("plan", SUFFIX, "which is not a password policy");
-    // With the policy, only parts without effect are reported.
+    // If an import contains the policy, only its parts without effect are reported.
     let entry = format!(
         "dn: {policy}\nobjectClass: device\nobjectClass: pwdPolicy\nobjectClass: pwdPolicyChecker\ncn: policy\n\
          pwdAttribute: userPassword\npwdCheckModule: checker.so\npwdMinLength: 5\npwdCheckQuality: 1\n"
@@ -334,7 +334,7 @@ fn the_settings_must_name_an_existing_policy() {
     let run = command(&["import", "--replace", tree.to_str().unwrap()], Some(&data)).expect_code(0);
     assert!(run.stderr.contains("pwdCheckModule has no effect"), "{run}");
     with_file(&scratch, "plan", &named(&policy)).expect_code(0).expect_output("no change");
-    // A server reports ineffective parts in its log and in cn=monitor.
+    // A server reports ineffective parts of a policy in its log and in cn=monitor.
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", support::ADMIN_DN]).ready();
     let mut administrator = pando.administrator();
     let failing = |administrator: &mut client::Connection| {
@@ -357,7 +357,8 @@ fn the_settings_must_name_an_existing_policy() {
     assert!(administrator.modify(&policy, strip).unwrap().is_success());
     assert_eq!(failing(&mut administrator), "no");
     wait_for_log("no longer so: password policy");
-    // No other entry may be named, neither over LDAP nor in a file sent to the server.
+    // The setting cannot be changed to name an entry that does not exist, neither over LDAP nor in a file sent to the
+    // server.
     let other: &[(_, &str, &[&str])] =
         &[(ldap::ChangeOperation::Replace, "pandoPasswordPolicy", &[&format!("cn=ghost,{SUFFIX}")])];
     let outcome = administrator.modify("cn=config", other).unwrap();
@@ -367,12 +368,12 @@ fn the_settings_must_name_an_existing_policy() {
     assert!(failing(&mut administrator).contains("the setting password_policy names"));
     wait_for_log("WARN the setting password_policy names");
     wrong("apply", &policy, "no such entry");
-    // It does not prevent other changes.
+    // The missing policy does not prevent other changes.
     let size: &[(_, &str, &[&str])] = &[(ldap::ChangeOperation::Replace, "pandoSizeLimit", &["77"])];
     assert!(administrator.modify("cn=config", size).unwrap().is_success());
 }
 
-/// An imported policy with a fault was once ignored without a message.
+/// Regression test: an imported policy with an error was ignored without a message.
 #[test]
 fn the_valid_part_of_an_imported_policy_is_enforced() {
     let scratch = Scratch::new("settings-fault");

@@ -1,4 +1,4 @@
-//! DIT content rules, name forms and structure rules on the real server: schema files, plan, import, clients.
+//! DIT content rules, name forms and structure rules, tested with the real server: schema files, plan, import, clients.
 
 use crate::support;
 
@@ -40,7 +40,7 @@ fn rules_are_planned_enforced_and_published() {
         "no DIT structure rule of person (2) permits it below an entry that the DIT structure rule 2 governs",
     ];
 
-    // An import into a directory with the rules refuses what breaks them.
+    // An import into a directory with the rules rejects entries that break them.
     let other = scratch.join("other");
     let imported = command(&["import", "--settings", with, "--suffix", SUFFIX, ldif], Some(&other));
     let rejects = std::fs::read_to_string(other.join("rejects-1.ldif")).unwrap_or_default();
@@ -50,7 +50,7 @@ fn rules_are_planned_enforced_and_published() {
     let dump = command(&["export", "--base", SUFFIX], Some(&other)).stdout;
     assert_eq!(dump.matches("dn: ").count(), 2, "{dump}");
 
-    // Rules for existing entries: planned, counted, and in force.
+    // Rules that existing entries break can be planned and put in force; the violations are counted.
     command(&["import", "--suffix", SUFFIX, ldif], Some(&data)).expect_code(0);
     let mut planned = command(&["plan", with], Some(&data)).expect_code(0);
     for reason in reasons {

@@ -1,4 +1,4 @@
-//! Traces of operations, as a receiver of the OpenTelemetry protocol gets them.
+//! Traces of operations, as a receiver of the OpenTelemetry protocol sees them.
 
 use crate::support;
 
@@ -12,17 +12,17 @@ use support::pando::Start;
 use support::tree::{add_person, plant, replace};
 use support::{DEADLINE, Pando, SUFFIX, Scratch};
 
-/// A request with traces.
+/// A request that contains traces.
 struct Export {
     head: String,
     body: Value,
 }
 
-/// A receiver of traces. It accepts everything, over connections that it keeps open.
+/// A receiver of traces, which accepts all requests and keeps connections open.
 struct Collector {
     address: SocketAddr,
     exports: Receiver<Export>,
-    /// All spans so far.
+    /// All spans received so far.
     spans: Vec<Value>,
 }
 
@@ -48,7 +48,7 @@ impl Collector {
         Collector { address, exports, spans: Vec::new() }
     }
 
-    /// Waits for the next request, and keeps its spans.
+    /// Waits for the next request, and adds its spans to those received so far.
     #[track_caller]
     fn next(&mut self) -> Export {
         let export = self.exports.recv_timeout(DEADLINE).expect("a request with traces");
@@ -57,7 +57,7 @@ impl Collector {
         export
     }
 
-    /// Waits for a span of an operation that fits.
+    /// Waits for a span of an operation for which `fits` returns true.
     #[track_caller]
     fn span(&mut self, fits: impl Fn(&Value) -> bool) -> Value {
         loop {
@@ -68,7 +68,7 @@ impl Collector {
         }
     }
 
-    /// Returns the names of the spans below one.
+    /// Returns the names of the child spans of a span.
     fn stages(&self, parent: &Value) -> Vec<&str> {
         let below = self.spans.iter().filter(|span| span["parentSpanId"] == parent["spanId"]);
         below.map(|span| span["name"].as_str().unwrap()).collect()
@@ -167,7 +167,7 @@ fn slow_operations_are_traced_with_their_plan() {
     assert!(pando.stop().success());
 }
 
-/// Nothing is sampled and nothing slow: nothing is sent.
+/// If no operation is sampled and none is slow, nothing is sent.
 #[test]
 fn other_operations_are_not_traced() {
     let scratch = Scratch::new("traces-none");
@@ -175,7 +175,7 @@ fn other_operations_are_not_traced() {
     let endpoint = format!("endpoint = \"http://{}/v1/traces\"", collector.address);
     let pando = start(&scratch, &format!("{endpoint}\nsample_ratio = 0.0\nslow_milliseconds = 600000\n"));
     plant(&mut pando.administrator());
-    // It sends what waits before it ends.
+    // Before it ends, a server sends all spans that are still queued.
     assert!(pando.stop().success());
     assert!(collector.exports.try_recv().is_err());
 }
@@ -183,7 +183,7 @@ fn other_operations_are_not_traced() {
 #[test]
 fn a_receiver_that_is_down_costs_no_operation() {
     let scratch = Scratch::new("traces-down");
-    // Nothing listens there once this is dropped.
+    // The listener is dropped at once, so nothing accepts connections at this address.
     let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let pando = start(&scratch, &format!("endpoint = \"http://{address}/v1/traces\"\nsample_ratio = 1.0\n"));
     let mut admin = pando.administrator();

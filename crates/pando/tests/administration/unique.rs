@@ -1,4 +1,5 @@
-//! Rules for values on the real server: simultaneous clients, and the duplicates that commands report.
+//! Uniqueness rules and next numbers on the real server, with simultaneous clients, and the duplicates that commands
+//! report.
 
 use crate::support;
 
@@ -13,7 +14,7 @@ use support::{Pando, SUFFIX, Scratch};
 const CLIENTS: u32 = 64;
 const VALUES: u32 = 40;
 
-/// Each client tries to get each of the same values by an add, and half of them by another attribute of the rule.
+/// All clients try to add entries with the same mail addresses, which a uniqueness rule covers.
 #[test]
 fn of_64_clients_one_gets_each_value() {
     let scratch = Scratch::new("unique-clients");
@@ -48,7 +49,7 @@ fn of_64_clients_one_gets_each_value() {
     assert_eq!((found.entries.len(), mails.len()), (VALUES as usize, VALUES as usize));
 }
 
-/// Each add gets another number, which the post-read control returns.
+/// Each add gets a different number, which the post-read control returns.
 #[test]
 fn simultaneous_clients_get_different_numbers() {
     let scratch = Scratch::new("next-numbers");
