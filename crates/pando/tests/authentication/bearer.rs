@@ -1,4 +1,4 @@
-//! Binds with tokens (OAUTHBEARER), by UnboundID's client and our own.
+//! Binds with tokens (OAUTHBEARER), by UnboundID's client and by our own.
 
 use crate::support;
 
@@ -124,7 +124,7 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
     let (start, _) = good.rsplit_once('.').unwrap();
     refused(&mut connection, &format!("{start}.AAAA\x01\x01"));
     refused(&mut connection, &Bearer::message(&token_of("ghost")));
-    // A claim is never a DN, whatever it contains.
+    // A claim is never read as a DN, whatever it contains.
     refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", person_dn("anna")))));
     refused(&mut connection, &Bearer::message(&token_of(&format!("dn:{}", support::ADMIN_DN))));
     refused(&mut connection, "n,,\x01auth=\x01\x01");
@@ -132,14 +132,14 @@ fn tokens_that_are_no_good_are_refused_in_two_steps() {
     refused(&mut connection, &good.replace("n,,", "n,a=u:bert,"));
     let own = good.replace("n,,", "n,a=u:anna,");
     assert_eq!(sasl_bind(&mut connection, own.as_bytes()).0, ResultCode::SUCCESS);
-    // Any message but the acknowledgement starts a new exchange; the acknowledgement alone is an error.
+    // Any message except the acknowledgement starts a new exchange. The acknowledgement alone is an error.
     assert_eq!(sasl_bind(&mut connection, b"\x01").0, ResultCode::PROTOCOL_ERROR);
-    // An account that an administrator has locked.
+    // The token of an account that an administrator has locked is refused.
     let lock: &[(_, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pwdAccountLockedTime", &["000001010000Z"])];
     assert!(pando.administrator().modify(&person_dn("anna"), lock).unwrap().is_success());
     refused(&mut connection, &good);
-    // Without TLS the mechanism is not offered, and a token that comes nevertheless is not verified.
+    // Without TLS, the mechanism is not offered, and a token that is sent nevertheless is not verified.
     let mut clear = pando.connect();
     let bert = Bearer::message(&token_of("bert"));
     assert_eq!(sasl_bind(&mut clear, bert.as_bytes()).0, ResultCode::AUTH_METHOD_NOT_SUPPORTED);

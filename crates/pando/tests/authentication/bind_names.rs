@@ -1,4 +1,4 @@
-//! Simple binds with names that are not DNs, with the clients that people use.
+//! Simple binds with names that are not DNs, by common client programs.
 
 use crate::support;
 
@@ -30,7 +30,7 @@ fn short_names_bind_by_listener_and_are_audited_by_their_dns() {
         let url = format!("ldap://{address}");
         run("ldapwhoami", &["-x", "-H", &url, "-D", name, "-w", password, "-o", "nettimeout=60"], "")
     };
-    // Off by default: a name that is not a DN is an error of syntax.
+    // By default, a name that is not a DN is a syntax error.
     whoami(apps, "anna", "anna-secret").expect_code(34);
     let rules = [
         "short: uid, mail listener apps in 'ou=people,dc=example,dc=com'",
@@ -41,7 +41,7 @@ fn short_names_bind_by_listener_and_are_audited_by_their_dns() {
         whoami(apps, name, "anna-secret").expect_code(0).expect_output(&format!("dn:{}", person_dn("anna")));
         whoami(apps, name, "wrong").expect_code(49);
     }
-    // By a mail address too, and with the client that searches.
+    // A mail address is accepted as a name too. ldapsearch binds with such names as well.
     replace(&mut admin, &person_dn("anna"), "mail", &["a.x@mail.example"]);
     for name in ["a.x@mail.example", "anna", "anna@example.com"] {
         let url = format!("ldap://{apps}");
@@ -53,7 +53,7 @@ fn short_names_bind_by_listener_and_are_audited_by_their_dns() {
         whoami(apps, name, "anna-secret").expect_code(49);
     }
     whoami(plain, "anna", "anna-secret").expect_code(34);
-    // A second entry with the name takes it from both.
+    // If two entries have the name, neither can bind with it.
     let attributes = [("objectClass", "inetOrgPerson"), ("cn", "x"), ("sn", "x"), ("uid", "anna")];
     add(&mut admin, &format!("cn=x,ou=people,{SUFFIX}"), &attributes);
     whoami(apps, "anna", "anna-secret").expect_code(49);

@@ -1,4 +1,4 @@
-//! The effect of a flood of binds on other clients, and the cost of a password that was verified a moment ago.
+//! The effect of a flood of binds on other clients, and the cost of binds with a recently verified password.
 
 use crate::support;
 
@@ -58,7 +58,7 @@ fn a_right_password_is_verified_once_and_a_wrong_one_always() {
         assert_eq!(code(&mut pando.connect(), &anna, "wrong"), ResultCode::INVALID_CREDENTIALS);
     }
     assert_eq!(hashes(&mut administrator), before + 3);
-    // Another password: the old one is wrong at once, the new one is verified once.
+    // After a change of the password, the old one is wrong at once, and the new one is verified once.
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
     assert!(administrator.modify(&anna, change).unwrap().is_success());
     assert_eq!(code(&mut pando.connect(), &anna, "anna-secret"), ResultCode::INVALID_CREDENTIALS);
@@ -83,7 +83,7 @@ fn the_cache_can_be_switched_off() {
     assert_eq!(figure(&mut administrator, "Known"), 0);
 }
 
-/// The password cache does not change locks and failure counts.
+/// The cache of verified passwords does not affect locks and failure counts.
 #[test]
 fn a_locked_account_stays_locked_for_a_known_password() {
     let scratch = Scratch::new("shield-lock");
@@ -94,7 +94,7 @@ fn a_locked_account_stays_locked_for_a_known_password() {
     let anna = person_dn("anna");
     let bind = |password: &str| code(&mut pando.connect(), &anna, password);
     assert_eq!((bind("anna-secret"), bind("anna-secret")), (ResultCode::SUCCESS, ResultCode::SUCCESS));
-    // A successful bind by the cache resets the failures, as any does.
+    // A successful bind from the cache resets the failure count, as any successful bind does.
     assert_eq!((bind("no"), bind("no")), (ResultCode::INVALID_CREDENTIALS, ResultCode::INVALID_CREDENTIALS));
     assert_eq!(bind("anna-secret"), ResultCode::SUCCESS);
     for _ in 0..3 {
@@ -108,7 +108,7 @@ fn a_locked_account_stays_locked_for_a_known_password() {
     assert_eq!(bind("anna-secret"), ResultCode::SUCCESS);
 }
 
-/// More binds with wrong passwords than the queue takes, each from an address of its own.
+/// More binds with wrong passwords arrive than the queue holds, each from a different address.
 #[test]
 fn a_flood_from_many_addresses_leaves_others_their_turns() {
     let scratch = Scratch::new("shield-flood");
@@ -125,7 +125,7 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     };
     let mut flood: Vec<_> =
         (0..600_u16).map(|number| send([127, 1, (number >> 8) as u8, number as u8])).collect();
-    // Wait until the flood is in.
+    // Wait until the server has received the whole flood.
     let mut watch = Connection::open_local(&Pando::data(&scratch).join("pando.sock")).unwrap();
     assert!(watch.bind_external(None).unwrap().is_success());
     while figure(&mut watch, "Jobs") + figure(&mut watch, "Jobs Refused") < 600 {}
@@ -133,13 +133,14 @@ fn a_flood_from_many_addresses_leaves_others_their_turns() {
     assert_eq!(code(&mut good, &person_dn("anna"), "anna-secret"), ResultCode::SUCCESS);
     let passed = figure(&mut watch, "Hashes Verified") - verified;
     assert!(passed <= 20, "{passed} of the flood went first");
-    // Loops read side by side, so any of the flood may find the queue full. Those in the queue are answered in the end.
+    // Event loops read in parallel, so the queue may be full for any bind of the flood. Those in the queue are answered
+    // later.
     let mut codes = flood.iter_mut().map(|(connection, id)| connection.reply(*id).unwrap().outcome.code);
     let answered = codes.by_ref().filter(|&code| code != ResultCode::BUSY).take(3).collect::<Vec<_>>();
     assert_eq!(answered, [ResultCode::INVALID_CREDENTIALS; 3]);
 }
 
-/// Returns the messages of so many changes of the user's own password, each to another.
+/// Returns messages with `count` changes of the user's own password, each to a different one.
 fn changes_of(name: &str, count: u32) -> Vec<u8> {
     let mut bytes = Vec::new();
     for number in 0..count {
@@ -153,8 +154,8 @@ fn changes_of(name: &str, count: u32) -> Vec<u8> {
     bytes
 }
 
-/// The story: one user's flood of changes of its own password made the first bind of every other user busy, and for 87
-/// s after its end if passwords had a history.
+/// Regression test: while one user flooded the server with changes of its password, the first bind of every other user
+/// was answered with busy, and for 87 s afterwards if passwords had a history.
 #[test]
 fn a_flood_of_password_changes_keeps_no_bind_out() {
     let scratch = Scratch::new("shield-changes");
@@ -169,9 +170,10 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
             connection
         })
         .collect();
-    // From each of her addresses more than may wait in all.
+    // Each of anna's addresses sends more changes than may wait in total.
     connections.iter_mut().for_each(|connection| connection.send_bytes(&changes_of(&anna, 600)).unwrap());
-    // She has a share of the queue: some requests are refused, and the rest wait. Binds of others do not.
+    // Anna has a limited share of the queue: some of her requests are refused, and the rest wait. Binds of others do
+    // not wait.
     let mut busy = 0;
     while busy < 300 {
         let answer = connections[0].receive_any().unwrap();
@@ -183,7 +185,7 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
     let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &["other"])];
     assert!(bert.modify(&person_dn("bert"), change).unwrap().is_success());
     assert_eq!(code(&mut bert, ADMIN_DN, ADMIN_PASSWORD), ResultCode::SUCCESS);
-    // Waiting jobs are dropped with their connections.
+    // Waiting jobs are dropped when their connection ends.
     let dropped = figure(&mut administrator, "Jobs Dropped");
     drop(connections);
     until("nothing waits to be hashed", || {
@@ -192,7 +194,8 @@ fn a_flood_of_password_changes_keeps_no_bind_out() {
     assert!(pando.stop().success());
 }
 
-/// A client that ends its input while its passwords wait to be hashed may have disconnected: its changes are refused.
+/// A client that ends its input while its passwords wait to be hashed may have disconnected, so its changes are
+/// refused.
 #[test]
 fn waits_for_hashes_end_with_the_input() {
     let scratch = Scratch::new("shield-ended");
@@ -216,7 +219,7 @@ fn waits_for_hashes_end_with_the_input() {
     assert!(pando.stop().success());
 }
 
-/// A user could make the server spend a second of Argon2 at each bind with a stored value of the user's choice.
+/// Regression test: with a stored value of its choice, a user could make each bind cost the server a second of Argon2.
 #[test]
 fn only_the_administrator_stores_what_costs_more_than_the_settings_say() {
     let scratch = Scratch::new("shield-costly");

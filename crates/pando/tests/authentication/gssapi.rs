@@ -1,5 +1,5 @@
-//! Binds by Kerberos (GSSAPI and GSS-SPNEGO), by the clients of OpenLDAP with Cyrus SASL, and by malformed messages.
-//! Each test has a realm of its own.
+//! Binds by Kerberos (GSSAPI and GSS-SPNEGO), by OpenLDAP's clients with Cyrus SASL, and by malformed messages. Each
+//! test has a separate realm.
 
 use crate::support;
 
@@ -16,7 +16,7 @@ use support::{ADMIN_DN, Pando, SUFFIX, Scratch};
 
 const SERVICE: &str = "ldap/localhost";
 
-/// Starts a server that accepts tickets for this principal, with more lines of the table.
+/// Starts a server that accepts tickets for this principal, with `more` lines in the `[kerberos]` table.
 fn start(scratch: &Scratch, kdc: &Kdc, principal: &str, more: &str) -> Pando {
     let node = format!(
         "[kerberos]\nkeytab = \"{}\"\n{more}\n[log]\noperations = true\n\
@@ -35,7 +35,7 @@ fn start(scratch: &Scratch, kdc: &Kdc, principal: &str, more: &str) -> Pando {
     pando
 }
 
-/// Returns a user's authorization identity at the server, by a mechanism of Cyrus SASL.
+/// Asks for a user's authorization identity at the server, after a bind by a mechanism of Cyrus SASL.
 fn who_am_i(kdc: &Kdc, pando: &Pando, user: &str, mechanism: &str, more: &[&str]) -> Run {
     let url = format!("ldap://{HOST}:{}", pando.address().port());
     let arguments = ["-Q", "-N", "-H", &url, "-Y", mechanism, "-o", "nettimeout=60"];
@@ -69,18 +69,19 @@ fn people_bind_with_tickets() {
     kdc.run_as("anna", "ldapsearch", &search).expect_code(0).expect_output("cn: bert");
     assert_eq!(offered(&mut pando.connect()), ["GSSAPI", "GSS-SPNEGO", "PLAIN"]);
 
-    // Security layers that the server lacks: a client that requires one gets an error.
+    // The server has no security layers: a client that requires one gets an error.
     let strong = ["-O", "minssf=56"];
     assert_ne!(who_am_i(&kdc, &pando, "anna", "GSSAPI", &strong).code, Some(0));
     who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &strong).expect_code(7).expect_error("use TLS");
 
-    // Authorization identities: the user's own one, and those of others.
+    // The user's own authorization identity is accepted, and those of others are not.
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:anna"]).expect_code(0).expect_output(&anna);
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", "u:bert"]).expect_code(49);
     let administrator = format!("dn:{ADMIN_DN}");
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &["-X", &administrator]).expect_code(49);
 
-    // A principal without an entry, and an account that an administrator has locked. Expired passwords do not matter.
+    // A principal without an entry and an account that an administrator has locked are refused. An expired password is
+    // not.
     let nobody = who_am_i(&kdc, &pando, "ghost", "GSSAPI", &[]).expect_code(49);
     assert!(!nobody.stderr.contains("entry"), "{nobody}");
     let lock: &[(_, &str, &[&str])] =
@@ -106,8 +107,8 @@ fn people_bind_with_tickets() {
     trail.expect_code(0).expect_output("ghost@PANDO.TEST").expect_output(&person_dn("anna"));
 }
 
-/// A ticket that is bound to the server's certificate is accepted over that connection; one with another binding is
-/// not.
+/// A ticket with a channel binding to the server's certificate is accepted on a connection with that certificate.
+/// Another binding is refused.
 #[test]
 fn tickets_are_bound_to_the_certificate() {
     let scratch = Scratch::new("gssapi-bound");
@@ -115,7 +116,7 @@ fn tickets_are_bound_to_the_certificate() {
     let pando = start(&scratch, &kdc, SERVICE, "");
     let anna = format!("dn:{}", person_dn("anna"));
     let url = format!("ldap://{HOST}:{}", pando.address().port());
-    // The other type is that of TLS 1.2.
+    // tls-unique is the binding type of TLS 1.2.
     for (binding, code) in [("tls-endpoint", 0), ("tls-unique", 49)] {
         for mechanism in ["GSSAPI", "GSS-SPNEGO"] {
             let binding = format!("LDAPSASL_CBINDING={binding}");
@@ -126,7 +127,7 @@ fn tickets_are_bound_to_the_certificate() {
             assert_eq!(bound.stdout.contains(&anna), code == 0, "{bound}");
         }
     }
-    // The reason is for the operator only.
+    // The reason is logged for the operator, and not sent to the client.
     assert!(pando.log().contains("Incorrect channel bindings"), "{}", pando.log());
 }
 
@@ -136,7 +137,7 @@ fn tickets_for_others_and_junk_are_refused() {
     let kdc = Kdc::start(&scratch, &["anna", SERVICE]);
     let pando = start(&scratch, &kdc, SERVICE, "");
     let mut bystander = pando.connect();
-    // The realm issues tickets for another key than the server has.
+    // The realm issues tickets for a key that differs from the server's.
     kdc.kadmin(&format!("cpw -randkey {SERVICE}"));
     who_am_i(&kdc, &pando, "anna", "GSSAPI", &[]).expect_code(49);
     who_am_i(&kdc, &pando, "anna", "GSS-SPNEGO", &["-O", "maxssf=0"]).expect_code(49);
@@ -156,12 +157,12 @@ fn tickets_for_others_and_junk_are_refused() {
         }
         let too_long = vec![0x60; 70_000];
         assert_eq!(bind(&mut connection, mechanism, Some(&too_long)), ResultCode::PROTOCOL_ERROR);
-        // A client that wants the server to begin gets an error.
+        // A client that asks the server to send the first message gets an error.
         for empty in [None, Some(&b""[..])] {
             assert_eq!(bind(&mut connection, mechanism, empty), ResultCode::SASL_BIND_IN_PROGRESS);
         }
     }
-    // Others are served meanwhile, and this connection afterwards.
+    // Other clients are served meanwhile, and this connection is still usable.
     assert_eq!(offered(&mut bystander).len(), 3);
     assert_eq!(offered(&mut connection).len(), 3);
 }
@@ -170,7 +171,7 @@ fn tickets_for_others_and_junk_are_refused() {
 fn tables_say_whose_tickets_are_taken_where() {
     let scratch = Scratch::new("gssapi-tables");
     let kdc = Kdc::start(&scratch, &["anna", "host/localhost", SERVICE]);
-    // A keytab for another service accepts no LDAP tickets, and its own tickets are not for LDAP.
+    // A table is refused if it is incomplete, or if its keytab lacks the key of the principal.
     let refused = |table: &str, what: &str| {
         let node = scratch.write("node.toml", format!("[kerberos]\n{table}\n"));
         let start = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]);

@@ -1,4 +1,4 @@
-//! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to that.
+//! Passwords that another service verifies: a second Pando, or Debian's saslauthd, which binds to that Pando.
 
 use crate::support;
 
@@ -14,14 +14,14 @@ use support::pando::Start;
 use support::tree::{bind, person_dn, plant, plant_policy, set_password};
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// Starts a server that verifies at this URL, with anna and bert, whose passwords are there.
+/// Starts a server that verifies the passwords of anna and bert at the server with this URL.
 fn start(scratch: &Scratch, url: &str, authorities: &str) -> Pando {
     start_with(scratch, &format!("server = \"{url}\"\nauthorities = \"{authorities}\""), |name| {
         format!("{{PASSTHROUGH}}{}", person_dn(name))
     })
 }
 
-/// Starts a server with these settings, with anna and bert and their stored values.
+/// Starts a server with these settings, and with anna and bert, whose stored passwords `stored` returns.
 fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String) -> Pando {
     let node = format!("[pass_through]\n{settings}\ntimeout_seconds = 2\nthreads = 1\n");
     let node = scratch.write("node.toml", node);
@@ -34,11 +34,11 @@ fn start_with(scratch: &Scratch, settings: &str, stored: impl Fn(&str) -> String
     pando
 }
 
-/// Debian's saslauthd, which binds at a server as the user in question; ended when it is dropped.
+/// Debian's saslauthd, which binds to a server as the user whose password it verifies. Ended when dropped.
 struct Saslauthd(Child);
 
 impl Saslauthd {
-    /// Starts it in this folder. It searches for people at `server`, as the administrator.
+    /// Starts the daemon in this folder. It searches for people at `server`, as the administrator.
     fn start(scratch: &Scratch, server: &Pando) -> (Saslauthd, PathBuf) {
         let folder = scratch.join("saslauthd");
         std::fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ impl Saslauthd {
         while !heard.contains("listening on socket") {
             assert_ne!(said.read_line(&mut heard).unwrap(), 0, "{heard}");
         }
-        // Its output must be read from then on.
+        // Read its output, so that it never blocks on a full pipe.
         std::thread::spawn(move || std::io::copy(&mut said, &mut std::io::sink()));
         (Saslauthd(child), folder.join("mux"))
     }
@@ -69,7 +69,7 @@ impl Saslauthd {
 
 impl Drop for Saslauthd {
     fn drop(&mut self) {
-        // All of its files are in the scratch folder.
+        // All files of the daemon are in the scratch folder.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
@@ -82,7 +82,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     plant(&mut other.administrator());
     let certificate = Pando::data(&there).join("tls/certificate.pem");
     let here = Scratch::new("pass-here");
-    // By StartTLS.
+    // Verify by StartTLS.
     let pando =
         start(&here, &format!("ldap://127.0.0.1:{}", other.address().port()), certificate.to_str().unwrap());
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
@@ -91,7 +91,8 @@ fn the_other_server_says_whether_a_password_is_right() {
     let url = format!("ldap://{}", pando.address());
     let plain = ["-Q", "-O", "none", "-H", &url, "-Y", "PLAIN", "-U", "anna", "-w", "anna-secret"];
     run("ldapwhoami", &plain, "").expect_code(0).expect_output("uid=anna");
-    // Under a policy it is an attempt, and the password is stored here if the policy has a scheme.
+    // Under a policy, a verification counts as an attempt. If the policy has a scheme, the verified password is then
+    // stored.
     let mut administrator = pando.administrator();
     let policy = [
         ("objectClass", "pandoPwdPolicy"),
@@ -100,7 +101,8 @@ fn the_other_server_says_whether_a_password_is_right() {
         ("pandoPwdScheme", "ssha512"),
     ];
     plant_policy(&mut administrator, &policy);
-    // The writer handles the requests of a connection in order: the earlier one is done when this one is.
+    // The writer handles the requests of a connection in order, so the response to this modify means that the password
+    // is stored.
     let mut connection = pando.connect();
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     assert!(connection.bind(support::ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
@@ -116,7 +118,7 @@ fn the_other_server_says_whether_a_password_is_right() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS, "here by now");
 }
 
-/// A server that accepts connections and stays silent delays only users who need it, until the timeout.
+/// A server that accepts connections and stays silent delays only the users that it verifies, until the timeout.
 #[test]
 fn a_server_that_says_nothing_is_unavailable() {
     let there = Scratch::new("pass-nobody");
@@ -135,7 +137,7 @@ fn a_server_that_says_nothing_is_unavailable() {
     assert_eq!(waits.reply(id).unwrap().outcome.code, ResultCode::UNAVAILABLE);
     assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
     drop((silent, other));
-    // No server listens there any more.
+    // No server listens at that address any more.
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::UNAVAILABLE);
 }
 
@@ -145,14 +147,14 @@ fn passwords_go_over_tls_alone() {
     let node = scratch.write("node.toml", "[pass_through]\nserver = \"ldap://127.0.0.1:1\"\n");
     let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
     assert!(said.contains("over TLS alone"), "{said}");
-    // One or the other.
+    // `server` and `saslauthd` exclude each other.
     let both = "[pass_through]\nserver = \"ldapi://%2Fx\"\nsaslauthd = \"/x\"\n";
     let node = scratch.write("node.toml", both);
     let (_, said) = Start::new(&scratch).arguments(&["--node", node.to_str().unwrap()]).refused();
     assert!(said.contains("or saslauthd"), "{said}");
 }
 
-/// The form in slapd's data: `{SASL}NAME@REALM`.
+/// The form that slapd stores: `{SASL}NAME@REALM`.
 #[test]
 fn saslauthd_says_whether_a_password_is_right() {
     let there = Scratch::new("pass-sasl-there");
@@ -165,7 +167,7 @@ fn saslauthd_says_whether_a_password_is_right() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "anna", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
-    // Longer than the daemon accepts.
+    // A password longer than the daemon accepts is wrong.
     assert_eq!(bind(&pando, "anna", &"x".repeat(300)), ResultCode::INVALID_CREDENTIALS);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     drop(daemon);
@@ -173,7 +175,7 @@ fn saslauthd_says_whether_a_password_is_right() {
     assert!(pando.log().contains("does not say whether a password is right"), "{}", pando.log());
 }
 
-/// The octets of the request; an answer that is neither yes nor no, and no answer.
+/// Checks the octets of the request. An answer that is neither yes nor no, and a missing answer, mean unavailable.
 #[test]
 fn a_daemon_that_says_neither_yes_nor_no_is_unavailable() {
     let scratch = Scratch::new("pass-sasl-odd");

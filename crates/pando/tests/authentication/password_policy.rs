@@ -1,6 +1,6 @@
-//! Password policies (draft-behera-ldap-password-policy), seen from outside.
+//! Password policies (draft-behera-ldap-password-policy), as clients see them.
 //!
-//! The clock is not changed: past events are imported with their times.
+//! The clock is not changed. Instead, events in the past are imported with their times.
 
 use crate::support;
 
@@ -18,8 +18,8 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 const POLICY: &str = "cn=default,ou=policies,dc=example,dc=com";
 const LONG_AGO: &str = "20200101000000Z";
 
-/// Returns the tree with this default policy and these people, each with the password `NAME-secret` and more
-/// attributes.
+/// Returns LDIF of a tree with this default policy and these people. Each person has the password `NAME-secret` and the
+/// given further attributes.
 fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     let mut text = format!(
         "dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n\
@@ -38,7 +38,7 @@ fn ldif(policy: &str, people: &[(&str, &str)]) -> String {
     text
 }
 
-/// Starts a server with that tree. The policy is the default and stored passwords are quick to verify.
+/// Starts a server with that tree. The policy is the default policy, and the hashes are quick to verify.
 fn start(scratch: &Scratch, policy: &str, people: &[(&str, &str)]) -> Pando {
     let settings =
         format!("suffixes = [\"{SUFFIX}\"]\npassword_scheme = \"ssha\"\npassword_policy = \"{POLICY}\"\n");
@@ -58,7 +58,7 @@ fn policy_control() -> ControlsBuf {
     [Control { oid: PASSWORD_POLICY, critical: false, value: None }].into_iter().collect()
 }
 
-/// Sends a request with the password policy control; returns the result and the response control.
+/// Sends a request with the password policy control. Returns the result and the response control.
 fn ask(connection: &mut Connection, request: Request<'_>) -> (ResultCode, PolicyResponse) {
     let reply = connection.request(request, policy_control().as_controls()).unwrap();
     let message = reply.last.as_ref().unwrap().message();
@@ -111,12 +111,12 @@ fn passwords_expire_with_warnings_and_grace_logins() {
     let recent = format!("pwdChangedTime: {LONG_AGO}");
     let people = [("anna", old), ("bert", recent.as_str()), ("cora", "")];
     let pando = start(&scratch, policy, &people);
-    // Never changed under a policy: it never expires (section 5.3.2).
+    // A password that was never changed under a policy does not expire (section 5.3.2).
     assert_eq!(bind(&pando, "cora", "cora-secret"), nothing(OK));
     let (code, response) = bind(&pando, "bert", "bert-secret");
     let Some(PolicyWarning::TimeBeforeExpiration(seconds)) = response.warning else { panic!("{response:?}") };
     assert!(code == OK && seconds > 1_000_000_000, "{seconds}");
-    // Two grace logins, the second after a kill: it was durable before it was answered.
+    // There are two grace logins. The second comes after a kill, so the first was durable before it was answered.
     assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
     assert_eq!(bind(&pando, "anna", "anna-secret"), warned(PolicyWarning::GraceLeft(1)));
     pando.kill();
@@ -149,13 +149,13 @@ fn failures_lock_the_account_durably() {
     let people = [("anna", ""), ("bert", ""), ("cora", permanent), ("dora", ended.as_str())];
     let pando = start(&scratch, policy, &people);
     let locked = refused(WRONG, PolicyError::AccountLocked);
-    // A success in between resets the failures.
+    // A successful bind in between resets the failures.
     for _ in 0..2 {
         assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
         assert_eq!(bind(&pando, "anna", "wrong"), nothing(WRONG));
         assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     }
-    // A compare is an attempt as well (section 8.1).
+    // A compare counts as an attempt too (section 8.1).
     let mut administrator = pando.administrator();
     let dn = person_dn("anna");
     for _ in 0..3 {
@@ -172,14 +172,14 @@ fn failures_lock_the_account_durably() {
     let pando = restart(&scratch);
     assert_eq!(bind(&pando, "anna", "anna-secret"), locked);
     assert!(state(&pando, "anna").text("pwdAccountLockedTime").unwrap().ends_with('Z'));
-    // Unlocked as with OpenLDAP, by an administrator, and by a new password.
+    // The administrator unlocks the account as with OpenLDAP, and by setting a new password.
     let unlock: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "pwdAccountLockedTime", &[])];
     assert!(pando.administrator().modify(&person_dn("anna"), unlock).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     assert_eq!(replace(&mut pando.administrator(), "anna", "new"), nothing(OK));
     assert_eq!(bind(&pando, "anna", "new"), nothing(OK));
     assert!(state(&pando, "anna").values("pwdFailureTime").is_empty());
-    // Locked permanently, and after its time.
+    // Cora is locked permanently, and the end time of dora's account has passed.
     assert_eq!(bind(&pando, "cora", "cora-secret"), locked);
     assert_eq!(bind(&pando, "dora", "dora-secret"), locked);
     assert_eq!(bind(&pando, "bert", "bert-secret"), nothing(OK), "others are not touched");
@@ -190,7 +190,7 @@ fn failures_lock_the_account_durably() {
 #[test]
 fn concurrent_guesses_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-parallel");
-    // Slow hashes, so that the guesses are verified at the same time.
+    // Slow hashes make sure that the guesses are verified at the same time.
     let policy = "pwdLockout: TRUE\npwdMaxFailure: 3\npandoPwdScheme: argon2id";
     let pando = start(&scratch, policy, &[("anna", "")]);
     assert_eq!(replace(&mut pando.administrator(), "anna", "right"), nothing(OK));
@@ -224,7 +224,7 @@ fn a_reset_password_is_changed_before_anything_else() {
     let search = own.search(SUFFIX, Scope::WholeSubtree, "(uid=anna)", &[]).unwrap();
     assert_eq!(search.outcome.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert_eq!(own.extended("1.3.6.1.4.1.4203.1.11.3", None).unwrap().outcome.code, stopped.0);
-    // Whatever the age of the password.
+    // A password that must be changed can be changed at any age.
     let change = PasswordModify {
         old_password: Some(b"given"),
         new_password: Some(b"chosen"),
@@ -234,7 +234,7 @@ fn a_reset_password_is_changed_before_anything_else() {
     assert!(own.compare(&dn, "cn", "anna").unwrap().code == ResultCode::COMPARE_TRUE);
     assert_eq!(state(&pando, "anna").text("pwdReset"), None);
     assert_eq!(bind(&pando, "anna", "chosen"), nothing(OK));
-    // Now its age counts.
+    // From now on, the minimum age applies.
     let young = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooYoung);
     assert_eq!(replace(&mut own, "anna", "again"), young);
 }
@@ -271,7 +271,7 @@ fn new_passwords_are_checked_against_the_policy() {
     let entry = state(&pando, "anna");
     assert_eq!(entry.values("pwdHistory").len(), 2);
     assert!(!entry.texts("pwdHistory").iter().any(|value| value.contains("third3")), "hashed");
-    // By an add as well.
+    // The password of an added entry is checked too.
     let mut add = |password: &str| {
         let attributes =
             [("objectClass", "person"), ("cn", "new"), ("sn", "new"), ("userPassword", password)];
@@ -289,7 +289,7 @@ fn new_passwords_are_checked_against_the_policy() {
         (ChangeOperation::Add, "userPassword", &["fourth4"]),
     ];
     assert!(own.modify(&person_dn("anna"), with).unwrap().is_success());
-    // An entry has one password under a policy.
+    // Under a policy, an entry has only one password.
     let second: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword", &["fifth5"])];
     let outcome = administrator.modify(&person_dn("anna"), second).unwrap();
     assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
@@ -303,7 +303,7 @@ fn the_nearest_policy_governs() {
     let too_short = refused(ResultCode::CONSTRAINT_VIOLATION, PolicyError::TooShort);
     assert_eq!(replace(&mut administrator, "anna", "ab"), too_short);
     assert_eq!(replace(&mut administrator, "anna", "abc"), nothing(OK));
-    // A subentry of the tree of people.
+    // A policy in a subentry governs the people below it.
     let subentry = [
         ("objectClass", "subentry"),
         ("objectClass", "pwdPolicy"),
@@ -317,7 +317,7 @@ fn the_nearest_policy_governs() {
     assert!(administrator.add(&dn, &subentry).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "anna", "abcd"), too_short);
     assert_eq!(replace(&mut administrator, "anna", "abcdef"), nothing(OK));
-    // A policy that an entry names.
+    // A policy that an entry names governs that entry.
     let named = [
         ("objectClass", "device"),
         ("objectClass", "pwdPolicy"),
@@ -332,7 +332,7 @@ fn the_nearest_policy_governs() {
     assert!(administrator.modify(&person_dn("bert"), name).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefg"), too_short);
     assert_eq!(replace(&mut administrator, "bert", "abcdefghi"), nothing(OK));
-    // A changed policy applies at once, and a deleted one no longer.
+    // A changed policy applies at once, and a deleted one no longer applies.
     let shorter: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMinLength", &["8"])];
     assert!(administrator.modify(&strict, shorter).unwrap().is_success());
     assert_eq!(replace(&mut administrator, "bert", "abcdefgh"), nothing(OK));
@@ -345,7 +345,7 @@ fn the_nearest_policy_governs() {
     let outcome = administrator.modify(POLICY, wrong).unwrap();
     assert_eq!(outcome.code, ResultCode::CONSTRAINT_VIOLATION);
     assert!(outcome.diagnostic.contains("pwdMaxLength is less than pwdMinLength"), "{outcome:?}");
-    // After a restart they have the same effect.
+    // After a restart, the policies have the same effect.
     pando.stop();
     let pando = restart(&scratch);
     assert_eq!(replace(&mut pando.administrator(), "anna", "ab"), too_short);
@@ -368,7 +368,7 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     for kept in ["modifyTimestamp", "entryCSN", "modifiersName"] {
         assert_eq!(before.texts(kept), after.texts(kept), "{kept}");
     }
-    // Once within the configured time.
+    // Within the configured precision, the time is recorded only once.
     for _ in 0..5 {
         assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
     }
@@ -378,7 +378,7 @@ fn the_last_bind_is_recorded_and_idle_accounts_are_locked() {
     let idle: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
     assert!(pando.administrator().modify(POLICY, idle).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", "anna-secret"), nothing(OK));
-    // Set to the past, which only an import can do.
+    // Start with a last bind in the past, which only an import can set.
     drop(pando);
     let scratch = Scratch::new("policy-idle");
     let pando = start(&scratch, "pwdMaxIdle: 1000000", &[("anna", &format!("pwdLastSuccess: {LONG_AGO}"))]);
@@ -475,7 +475,7 @@ fn administrators_look_at_accounts_from_the_command_line() {
     command(&["account", "show", "uid=ghost,dc=example,dc=com"], Some(&data)).expect_code(1);
 }
 
-/// The answer is held back during the delay; a right password is answered at once.
+/// The answer to a wrong password is delayed. A right password is answered at once meanwhile.
 #[test]
 fn a_policy_holds_answers_to_failures_back() {
     let scratch = Scratch::new("policy-delay");
@@ -493,7 +493,7 @@ fn passwords_that_attackers_try_first_are_refused() {
     let policy = "pwdCheckQuality: 1\npandoPwdCheckLists: TRUE";
     drop(start(&scratch, policy, &[("anna", "")]));
     scratch.write("words.txt", "Letmein\nhunter2\n");
-    // The digests of "password" and "123456", in order.
+    // SHA-1 digests of "password" and "123456", in ascending order.
     let breached = "5BAA61E4C9B93F3F0682250B6CF8331B7EE68FD8:9545824\n\
                     7C4A8D09CA3762AF61E59520943DC26494F8941B:37359195\n";
     scratch.write("breached.txt", breached);
@@ -514,8 +514,8 @@ fn passwords_that_attackers_try_first_are_refused() {
     assert!(said.contains("breached.txt") && said.contains("40 hexadecimal digits"), "{said}");
 }
 
-/// Three wrong passwords within one second locked permanently: the lock is written in whole seconds, and failures in
-/// the same second counted as later ones.
+/// Regression test: three wrong passwords within one second locked permanently. The lock is written in whole seconds,
+/// and failures in the same second counted as later ones.
 #[test]
 fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     let scratch = Scratch::new("policy-lock-ends");
@@ -533,8 +533,8 @@ fn a_lock_ends_whatever_part_of_a_second_it_began_in() {
     assert!(state(&pando, "anna").values("pwdAccountLockedTime").is_empty());
 }
 
-/// The story: a hashed password was always answered with busy under pwdInHistory. It is compared by its octets, and
-/// otherwise pwdCheckQuality decides.
+/// Regression test: with pwdInHistory, a hashed password was always answered with busy. Now its octets are compared
+/// with the history, and otherwise pwdCheckQuality decides.
 #[test]
 fn hashed_passwords_pass_as_the_quality_says() {
     const FIRST: &str = "{SSHA}yYfB0fXx0j8l9M4mUVmc2a3SLpVhYmNk";
@@ -561,7 +561,7 @@ fn hashed_passwords_pass_as_the_quality_says() {
     assert_eq!(set("another"), nothing(OK));
 }
 
-/// Sends the old password of anna in a modify, and in Password Modify; returns the result codes.
+/// Sends anna's old password in a modify and in a Password Modify. Returns the two result codes.
 fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [ResultCode; 2] {
     let dn = person_dn("anna");
     let mut changes = ChangesBuf::new();
@@ -577,7 +577,7 @@ fn change_with_old(connection: &mut Connection, old: &str, new: &str) -> [Result
     [code, connection.extended(MODIFY_PASSWORD, Some(&change.encode())).unwrap().outcome.code]
 }
 
-/// Waits until so many failures of anna are recorded: those that do not lock are written after their answers.
+/// Waits until this number of failures of anna is recorded. Failures that do not lock are written after their answers.
 fn wait_for_failures(pando: &Pando, count: usize) {
     let since = std::time::Instant::now();
     while state(pando, "anna").values("pwdFailureTime").len() != count {
@@ -585,7 +585,8 @@ fn wait_for_failures(pando: &Pando, count: usize) {
     }
 }
 
-/// The story: an unattended connection could be used to guess passwords, because wrong old passwords did not count.
+/// Regression test: an unattended connection could be used to guess passwords, because wrong old passwords did not
+/// count.
 #[test]
 fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
     const WRONG_OLD: [ResultCode; 2] = [ResultCode::NO_SUCH_ATTRIBUTE, WRONG];
@@ -600,7 +601,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert!(own.bind(&person_dn("anna"), "given").unwrap().is_success());
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
         wait_for_failures(&pando, 2);
-        // The right one resets them.
+        // The right old password resets the failures.
         let right: &[(_, &str, &[&str])] = &[
             (ChangeOperation::Delete, "userPassword", &["given"]),
             (ChangeOperation::Add, "userPassword", &["next"]),
@@ -610,17 +611,17 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
         assert_eq!(change_with_old(&mut own, "wrong", "new"), WRONG_OLD);
         assert_eq!(change_with_old(&mut administrator, "wrong", "new"), WRONG_OLD, "for every client");
         assert!(state(&pando, "anna").text("pwdAccountLockedTime").is_some());
-        // With a locked account no password is accepted.
+        // While the account is locked, no password is accepted.
         assert_eq!(change_with_old(&mut own, "next", "new"), WRONG_OLD);
         assert_eq!(bind(&pando, "anna", "next"), nothing(WRONG));
         // An administrator sets another password without the old one.
         assert_eq!(replace(&mut administrator, "anna", "reset"), nothing(OK));
         assert_eq!(bind(&pando, "anna", "reset"), nothing(OK));
-        // Two in one request count as two.
+        // Two wrong passwords in one request count as two failures.
         let two: &[(_, &str, &[&str])] = &[(ChangeOperation::Delete, "userPassword", &["wrong", "wronger"])];
         assert_eq!(own.modify(&person_dn("anna"), two).unwrap().code, ResultCode::NO_SUCH_ATTRIBUTE);
         wait_for_failures(&pando, 2);
-        // A requester who may not change the password makes no attempt.
+        // A wrong old password from a requester who may not change the password does not count.
         let anonymous = change_with_old(&mut pando.connect(), "wrong", "new");
         assert_eq!(anonymous, [ResultCode::STRONGER_AUTH_REQUIRED; 2]);
         assert_eq!(state(&pando, "anna").values("pwdFailureTime").len(), 2);
@@ -628,7 +629,7 @@ fn a_wrong_old_password_is_a_failure_as_in_a_bind() {
     assert!(pando.log().contains("is locked"), "{}", pando.log());
 }
 
-/// Parallel tries do not evade the lock either.
+/// Parallel attempts do not evade the lock either.
 #[test]
 fn concurrent_tries_of_the_old_password_do_not_evade_the_lock() {
     let scratch = Scratch::new("policy-old-parallel");

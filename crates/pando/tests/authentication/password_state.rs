@@ -1,4 +1,4 @@
-//! The state of accounts for their administrators: the Password Policy State operation and the account usability
+//! The state of accounts, for their administrators: the Password Policy State operation and the account usability
 //! control, with UnboundID's clients and our own.
 
 use crate::support;
@@ -24,7 +24,7 @@ fn start(scratch: &Scratch, policy: &[(&str, &str)]) -> Pando {
     pando
 }
 
-/// Runs UnboundID's manage-account for one of the people.
+/// Runs UnboundID's manage-account for a person.
 fn manage(pando: &Pando, name: &str, what: &[&str]) -> Run {
     let (command, rest) = what.split_first().unwrap();
     let dn = person_dn(name);
@@ -51,7 +51,7 @@ fn unboundid_manages_accounts() {
     }
     manage(&pando, "anna", &["clear-account-is-disabled"]).expect_code(0);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // Failures lock, and are reset.
+    // Failures lock the account, and can be cleared.
     for _ in 0..2 {
         assert_eq!(bind(&pando, "bert", "wrong"), ResultCode::INVALID_CREDENTIALS);
     }
@@ -64,7 +64,7 @@ fn unboundid_manages_accounts() {
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
 }
 
-/// Returns the operations in an answer.
+/// Sends operations on the state of an account. Returns the operations in the answer.
 fn state(
     connection: &mut Connection,
     user: &str,
@@ -85,8 +85,8 @@ fn operation<'a>(kind: u32, values: &[&'a str]) -> StateOperation<&'a [u8]> {
     StateOperation { kind, values: values.iter().map(|value| value.as_bytes()).collect() }
 }
 
-/// The time of a last bind is written minutes later, or at a stop. Until then the cached time counts, unless another
-/// one is recorded.
+/// The time of the last bind is written minutes later, or when the server stops. Until then the time in memory applies,
+/// unless an administrator sets another one.
 #[test]
 fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     let scratch = Scratch::new("state-waits");
@@ -99,7 +99,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
         state(&mut administrator, dn, &idle).unwrap();
         assert_eq!(bind(&pando, name, &format!("{name}-secret")), ResultCode::SUCCESS);
     }
-    // A user who has just bound is not idle, though the time is not recorded yet.
+    // A user who has just bound is not idle, although the time is not recorded yet.
     let policy = format!("cn=policy,{SUFFIX}");
     let max: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pwdMaxIdle", &["1000000"])];
     assert!(administrator.modify(&policy, max).unwrap().is_success());
@@ -109,7 +109,7 @@ fn a_last_bind_waits_for_the_disk_and_counts_meanwhile() {
     assert_eq!(last(&mut administrator, &anna), long_ago);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::SUCCESS);
-    // Another time that is set replaces the one that waits.
+    // A time that an administrator sets replaces the one that waits to be written.
     let other = "20010101000001Z";
     state(&mut administrator, &bert, &[operation(SET_LAST_LOGIN, &[other])]).unwrap();
     assert_eq!(bind(&pando, "bert", "bert-secret"), ResultCode::INVALID_CREDENTIALS);
@@ -129,7 +129,7 @@ fn the_administrator_sets_what_is_on_record() {
     let mut administrator = pando.administrator();
     let anna = person_dn("anna");
     let times = ["20260101000000Z", "20260101000001Z", "20260101000002Z"];
-    // The third locks; the answer contains the new values.
+    // The third failure locks the account. The answer contains the new values.
     let set = [operation(ADD_FAILURE, &times[..2]), operation(ADD_FAILURE, &times[2..]), operation(61, &[])];
     let answer = state(&mut administrator, &anna, &set).unwrap();
     let exact = times.map(|time| time.replace('Z', ".000000Z")).to_vec();
@@ -140,10 +140,10 @@ fn the_administrator_sets_what_is_on_record() {
     let cleared = state(&mut administrator, &anna, &[operation(CLEAR_FAILURES, &[])]).unwrap();
     assert_eq!(cleared, [(16, Vec::new())]);
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
-    // The answer to a bind does not wait until its time is recorded.
+    // A bind is answered before its time is recorded, so wait for the time.
     while administrator.entry(&anna, &["pwdLastSuccess"]).unwrap().unwrap().text("pwdLastSuccess").is_none() {
     }
-    // An idle account, and one refused operation refuses all.
+    // An idle account cannot bind. If one operation of a request is refused, none has an effect.
     let idle = [operation(SET_LAST_LOGIN, &["20010101000000Z"]), operation(55, &[])];
     let answer = state(&mut administrator, &anna, &idle).unwrap();
     assert_eq!(answer[1], (55, vec!["false".to_owned()]));
@@ -156,7 +156,7 @@ fn the_administrator_sets_what_is_on_record() {
     assert_eq!(state(&mut administrator, "cn=ghost", &[]), Err(ResultCode::NO_SUCH_OBJECT));
     let reply = administrator.extended(PASSWORD_STATE, Some(b"nonsense")).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
-    // An operation without effect is refused.
+    // Without a policy, the operation is refused, because it would have no effect.
     let none: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "pandoPasswordPolicy", &[])];
     assert!(administrator.modify("cn=config", none).unwrap().is_success());
     let disable = [operation(SET_DISABLED, &["true"])];
@@ -166,8 +166,8 @@ fn the_administrator_sets_what_is_on_record() {
     lock.expect_code(1).expect_error("no password policy governs this entry");
 }
 
-/// Without rules the operation is for the administrator only; with rules it is for requesters who may read and write
-/// the attributes.
+/// Without access rules, only the administrator may use the operation. With rules, requesters may who can read and
+/// write the attributes.
 #[test]
 fn others_look_after_accounts_by_rules() {
     let scratch = Scratch::new("state-rights");
@@ -206,7 +206,7 @@ fn others_look_after_accounts_by_rules() {
     assert_eq!(state(&mut as_bert, &anna, &disable), Err(ResultCode::INSUFFICIENT_ACCESS_RIGHTS));
 }
 
-/// Returns the account usability control of each entry of a search.
+/// Returns the account usability control of each entry that a search finds.
 fn usability(connection: &mut Connection, filter: &str) -> Vec<(String, Option<AccountUsability>)> {
     let control = Control { oid: ACCOUNT_USABILITY, critical: true, value: None };
     let controls: ControlsBuf = [control].into_iter().collect();
@@ -240,7 +240,7 @@ fn searches_return_whether_an_account_can_bind() {
     let told = usability(&mut administrator, "(|(uid=*)(cn=staff))");
     let inactive = AccountUsability::Unusable(Unusable { is_inactive: true, ..Unusable::default() });
     let expected = [
-        // Its password was set before there was a policy.
+        // Anna's password was set before there was a policy.
         (person_dn("anna"), Some(AccountUsability::Usable(None))),
         (person_dn("bert"), Some(inactive)),
         (format!("cn=staff,ou=groups,{SUFFIX}"), None),
@@ -255,7 +255,7 @@ fn searches_return_whether_an_account_can_bind() {
         unboundid_tool("unboundidds.tools.LDAPSearch", pando.address(), &arguments, "").expect_code(0);
     let said = format!("{found}").to_lowercase();
     assert!(said.contains("is usable:  false") && said.contains("inactive"), "{said}");
-    // Not for requesters without the right to read the lock.
+    // A requester who may not read the lock does not get the control.
     let rules: &[(_, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pandoAccessRule", &["names: allow read of cn, uid to authenticated"])];
     assert!(administrator.modify("cn=config", rules).unwrap().is_success());

@@ -1,4 +1,4 @@
-//! Requests with another identity: proxied authorization (RFC 4370 and its draft), the authorization identities of
+//! Requests with another identity: proxied authorization (RFC 4370 and its earlier draft), authorization identities in
 //! SASL, and the authorization identity controls of a bind (RFC 3829).
 
 use crate::support;
@@ -33,13 +33,13 @@ fn as_administrator(pando: &Pando, program: &str, arguments: &[&str]) -> Run {
     run(program, &[&["-x", "-H", &url, "-D", ADMIN_DN, "-w", ADMIN_PASSWORD], arguments].concat(), "")
 }
 
-/// Runs the client bound as `name`.
+/// Runs one of OpenLDAP's clients, bound as `name`.
 fn as_person(pando: &Pando, name: &str, program: &str, arguments: &[&str]) -> Run {
     let (url, password) = (format!("ldap://{}", pando.address()), format!("{name}-secret"));
     run(program, &[&["-x", "-H", &url, "-D", &person_dn(name), "-w", &password], arguments].concat(), "")
 }
 
-/// Sends "Who am I?" with this control; returns the result and the identity.
+/// Sends "Who am I?" with this control. Returns the result and the identity.
 fn who(connection: &mut Connection, oid: &str, critical: bool, value: Option<&[u8]>) -> (ResultCode, String) {
     ask(connection, WHO_AM_I, &[(oid, critical, value)])
 }
@@ -67,7 +67,7 @@ fn openldap_s_clients_ask_as_others() {
         said.expect_output(&anna);
     }
     as_administrator(&pando, "ldapwhoami", &["-e", "!authzid="]).expect_code(0).expect_output("anonymous");
-    // With her identity no requester reads more than anna may.
+    // With anna's identity, the administrator reads no more than anna may read.
     let own = person_dn("anna");
     let read = ["-LLL", "-s", "base", "-b", &own, "userPassword", "uid"];
     let all = as_administrator(&pando, "ldapsearch", &read).expect_code(0).stdout;
@@ -78,7 +78,7 @@ fn openldap_s_clients_ask_as_others() {
     as_administrator(&pando, "ldapdelete", &["-e", &proxied(&anna), &own]).expect_code(50);
     as_administrator(&pando, "ldapcompare", &["-e", &proxied("u:bert"), &own, "userPassword:x"])
         .expect_code(50);
-    // The change is made with her identity, so her own password is meant.
+    // The change is made with anna's identity, so without a name it changes her password.
     as_administrator(&pando, "ldappasswd", &["-e", &proxied(&anna), "-s", "new-s3cret"]).expect_code(0);
     let changed = pando.administrator().entry(&own, &["modifiersName"]).unwrap().unwrap();
     assert_eq!(changed.texts("modifiersName"), [own.as_str()]);
@@ -127,7 +127,7 @@ fn the_controls_are_read_as_their_documents_say() {
     }
     refused(&[(v2.0, true, Some(b"u:\xff"))], WHO_AM_I, ResultCode::AUTHORIZATION_DENIED);
     refused(&[v2], START_TLS, ResultCode::UNAVAILABLE_CRITICAL_EXTENSION);
-    // It applied to that one request.
+    // The control applied only to the request that contained it.
     assert_eq!(ask(connection, WHO_AM_I, &[]), (ResultCode::SUCCESS, format!("dn:{ADMIN_DN}")));
     pando.signal(Signal::TERM);
     assert!(pando.exit().success());
@@ -212,7 +212,7 @@ fn a_bind_says_whose_the_connection_is() {
         let identity = identity.map(|control| String::from_utf8(control.value.unwrap().to_vec()).unwrap());
         assert_eq!(identity, said, "{name}");
     }
-    // Also with the other family of clients.
+    // The same with UnboundID's client.
     let arguments = [
         "--proxyAs",
         "u:anna",

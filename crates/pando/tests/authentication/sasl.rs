@@ -1,4 +1,4 @@
-//! SASL binds with common clients: Cyrus SASL through ldap-utils, and UnboundID.
+//! SASL binds with common clients: Cyrus SASL in ldap-utils, and UnboundID.
 
 use crate::support;
 
@@ -30,8 +30,8 @@ const ALL: &[&str] = &[
 /// Realm of DIGEST-MD5.
 const REALM: &str = "ldap.example.com";
 
-/// Starts a server with all mechanisms, a policy that creates keys for SCRAM, and anna and bert, whose passwords are
-/// set under it.
+/// Starts a server with all mechanisms, a policy that creates SCRAM keys, and anna and bert, whose passwords are set
+/// under that policy.
 fn start(scratch: &Scratch) -> Pando {
     let pando = Start::new(scratch).ready();
     let mut administrator = pando.administrator();
@@ -62,7 +62,7 @@ fn who_am_i(pando: &Pando, arguments: &[&str]) -> Run {
     run("ldapwhoami", &[&["-Q", "-O", "none", "-H", &url], arguments].concat(), "")
 }
 
-/// Sends credentials of a mechanism. Returns the result and the server's credentials.
+/// Sends credentials for a mechanism. Returns the result and the server's credentials.
 pub(crate) fn sasl_bind(
     connection: &mut Connection,
     mechanism: &str,
@@ -79,7 +79,7 @@ pub(crate) fn sasl_bind(
     (reply.outcome.code, said)
 }
 
-/// A mandatory extension is refused (RFC 5802 section 5.1).
+/// A mandatory SCRAM extension is refused (RFC 5802 section 5.1).
 #[test]
 fn mandatory_extensions_of_scram_end_the_exchange() {
     let scratch = Scratch::new("sasl-extension");
@@ -98,7 +98,7 @@ fn mandatory_extensions_of_scram_end_the_exchange() {
     assert_eq!(scram(&mut connection, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
 }
 
-/// Performs a whole SCRAM exchange.
+/// Performs a complete SCRAM exchange.
 fn scram(
     connection: &mut Connection,
     mechanism: &str,
@@ -130,12 +130,12 @@ fn cyrus_sasl_binds_by_every_mechanism() {
         let wrong = ["-Y", mechanism, "-U", "anna", "-w", "wrong"];
         who_am_i(&pando, &wrong).expect_code(49);
         who_am_i(&pando, &["-Y", mechanism, "-U", "nobody", "-w", "wrong"]).expect_code(49);
-        // Without an authorization identity, and with another one.
+        // The user's own authorization identity is accepted, and another one is refused.
         let own = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", &anna];
         who_am_i(&pando, &own).expect_code(0).expect_output(&anna);
         let other = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"];
         who_am_i(&pando, &other).expect_code(49);
-        // Resets the failure count of the refused binds.
+        // A successful bind resets the failure count of the refused binds.
         let good = ["-Y", mechanism, "-U", "anna", "-w", "anna-s3cret"];
         who_am_i(&pando, &good).expect_code(0);
     }
@@ -152,9 +152,9 @@ fn cyrus_sasl_binds_by_every_mechanism() {
     digest(&["-U", "anna", "-w", "anna-s3cret", "-X", "u:bert"]).expect_code(49);
     digest(&["-U", "anna", "-w", "wrong"]).expect_code(49);
     digest(&["-U", "nobody", "-w", "wrong"]).expect_code(49);
-    // The hash contains the name as the client spells it.
+    // The hash contains the name as the client spells it, so another spelling is refused.
     digest(&["-U", "Anna", "-w", "anna-s3cret"]).expect_code(49);
-    // A client that prefers a security layer accepts none.
+    // A client that prefers a security layer accepts none; a client that insists on one fails.
     let url = format!("ldap://{}", pando.address());
     let liking = ["-Q", "-H", &url, "-Y", "DIGEST-MD5", "-U", "anna", "-w", "anna-s3cret"];
     run("ldapwhoami", &liking, "").expect_code(0).expect_output(&anna);
@@ -176,7 +176,7 @@ fn unboundid_binds_by_plain_and_scram() {
         ("SCRAM-SHA-256", "username=anna"),
         ("SCRAM-SHA-512", "username=anna"),
         ("CRAM-MD5", "authID=u:anna"),
-        // Its hash contains the name as given, including `u:`.
+        // The hash contains the name as given, so `u:` would be a part of it.
         ("DIGEST-MD5", "authID=anna"),
     ] {
         let mechanism = format!("mech={mechanism}");
@@ -220,7 +220,8 @@ fn proofs_are_bound_to_the_channel() {
     let unique = Some(("tls-unique", &[7; 32][..]));
     assert_eq!(scram(&mut connection, plus, anna, unique), ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     assert_eq!(scram(&mut connection, "SCRAM-SHA-256", anna, None), ResultCode::SUCCESS);
-    // A client that believes that the server has no channel binding was deceived.
+    // The flag `y` says that the client believes that the server has no channel binding: an attacker may have changed
+    // the list of mechanisms (RFC 5802 section 6).
     let lied = sasl_bind(&mut connection, "SCRAM-SHA-256", b"y,,n=anna,r=x");
     assert_eq!(lied.0, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
     let offered = |connection: &mut Connection| {
@@ -236,7 +237,7 @@ fn proofs_are_bound_to_the_channel() {
     assert_eq!(sasl_bind(&mut clear, "SCRAM-SHA-256", b"y,,n=anna,r=x").0, ResultCode::SASL_BIND_IN_PROGRESS);
 }
 
-/// Channel binding to the server's certificate (RFC 5929 section 4), also with OpenLDAP's clients.
+/// Channel binding to the server's certificate (RFC 5929 section 4) works with OpenLDAP's clients too.
 #[test]
 fn proofs_are_bound_to_the_certificate() {
     let scratch = Scratch::new("sasl-end-point");
@@ -252,7 +253,7 @@ fn proofs_are_bound_to_the_certificate() {
     let mut connection = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
     for (mechanism, kind) in [
         ("SCRAM-SHA-256-PLUS", "tls-server-end-point"),
-        // A proof with channel binding is accepted without -PLUS in the name, too.
+        // Channel binding is also accepted with a mechanism without -PLUS.
         ("SCRAM-SHA-512", "tls-server-end-point"),
     ] {
         let right = Some((kind, &digest[..]));
@@ -260,11 +261,11 @@ fn proofs_are_bound_to_the_certificate() {
         let wrong = Some((kind, &[7; 32][..]));
         assert_eq!(scram(&mut connection, mechanism, anna, wrong), ResultCode::INVALID_CREDENTIALS);
     }
-    // Data of another type is refused.
+    // Channel binding data of another type is refused.
     let exporter = connection.channel_binding().unwrap();
     let mixed = Some(("tls-server-end-point", &exporter[..]));
     assert_eq!(scram(&mut connection, "SCRAM-SHA-256-PLUS", anna, mixed), ResultCode::INVALID_CREDENTIALS);
-    // Without TLS there is no channel to bind to.
+    // Without TLS, there is no channel to bind to.
     let right = Some(("tls-server-end-point", &digest[..]));
     let refused = scram(&mut pando.connect(), "SCRAM-SHA-256", anna, right);
     assert_eq!(refused, ResultCode::AUTH_METHOD_NOT_SUPPORTED);
@@ -277,7 +278,7 @@ fn proofs_are_bound_to_the_certificate() {
     }
 }
 
-/// After any malformed message the client is anonymous, and the next exchange works.
+/// After any malformed message, the client is anonymous, and the next exchange works.
 #[test]
 fn broken_exchanges_leave_the_session_anonymous() {
     let scratch = Scratch::new("sasl-broken");
@@ -311,7 +312,7 @@ fn broken_exchanges_leave_the_session_anonymous() {
         );
         nobody(&mut connection);
     }
-    // Another operation or another mechanism ends an exchange.
+    // A different operation or mechanism ends an exchange.
     let first = b"n,,n=anna,r=x";
     for between in [true, false] {
         let (code, challenge) = sasl_bind(&mut connection, "SCRAM-SHA-256", first);
@@ -325,7 +326,7 @@ fn broken_exchanges_leave_the_session_anonymous() {
         let (code, _) = sasl_bind(&mut connection, "SCRAM-SHA-256", last.as_bytes());
         assert_eq!(code, ResultCode::PROTOCOL_ERROR, "it is read as a first message");
     }
-    // Each unknown name always has the same salt, and different names have different salts.
+    // An unknown name always has the same salt, and different names have different salts.
     let mut salt = |name: &str| {
         nobody(&mut connection);
         let (code, challenge) =
@@ -374,7 +375,7 @@ fn md5(parts: &[&[u8]]) -> Vec<u8> {
     md5::Md5::digest(parts.concat()).to_vec()
 }
 
-/// Returns a client's DIGEST-MD5 response to a challenge, and the server's response if it is right.
+/// Returns a client's DIGEST-MD5 response to a challenge, and the server's response that proves a right password.
 fn digest_response(challenge: &str, (name, password): (&str, &str), realm: &str) -> (String, String) {
     let nonce = challenge.split("nonce=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
     let uri = "ldap/localhost";
@@ -398,7 +399,7 @@ fn digest_challenge(connection: &mut Connection) -> String {
     challenge
 }
 
-/// Performs a whole DIGEST-MD5 exchange in a realm.
+/// Performs a complete DIGEST-MD5 exchange in a realm.
 fn digest_md5(connection: &mut Connection, user: (&str, &str), realm: &str) -> ResultCode {
     let challenge = digest_challenge(connection);
     let (response, expected) = digest_response(&challenge, user, realm);
@@ -423,11 +424,11 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     let (first, expected) = digest_response(&challenge, bert, REALM);
     let done = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
     assert_eq!(done, (ResultCode::SUCCESS, expected));
-    // The nonce was used: the client receives another one (RFC 2831 section 2.2).
+    // The nonce was used before, so the client receives a new one (RFC 2831 section 2.2).
     let (code, again) = sasl_bind(&mut connection, "DIGEST-MD5", first.as_bytes());
     assert!(code == ResultCode::SASL_BIND_IN_PROGRESS && again.starts_with(&begins) && again != challenge);
     assert_eq!(say(&mut connection, &first), ResultCode::INVALID_CREDENTIALS, "of another challenge");
-    // Malformed responses, and those with unsupported options, do not count.
+    // Malformed responses, and responses with unsupported options, do not count as attempts.
     for (old, new, expected) in [
         ("nc=00000001", "nc=00000002", ResultCode::PROTOCOL_ERROR),
         ("qop=auth", "qop=auth-conf", ResultCode::AUTH_METHOD_NOT_SUPPORTED),
@@ -450,14 +451,14 @@ fn responses_of_digest_md5_are_for_one_challenge() {
     assert_eq!(failures.values("pwdFailureTime").len(), 3, "the replay, the other realm, the wrong password");
     let anna = ("anna", "anna-s3cret");
     assert_eq!(digest_md5(&mut connection, anna, REALM), ResultCode::SUCCESS);
-    // Another exchange in between ends the first.
+    // Starting another exchange ends the first one.
     let challenge = digest_challenge(&mut connection);
     assert_eq!(sasl_bind(&mut connection, "CRAM-MD5", b"").0, ResultCode::SASL_BIND_IN_PROGRESS);
     let (response, _) = digest_response(&challenge, anna, REALM);
     assert_eq!(say(&mut connection, &response), ResultCode::SASL_BIND_IN_PROGRESS, "a new challenge");
 }
 
-/// Under a password policy, the authorization identity was once ignored.
+/// Regression test: under a password policy, the authorization identity was ignored.
 #[test]
 fn proxied_users_act_under_a_policy() {
     let scratch = Scratch::new("sasl-acts-as");
@@ -474,8 +475,8 @@ fn proxied_users_act_under_a_policy() {
     }
 }
 
-/// Keys for DIGEST-MD5 depend on names and the realm, and follow both. Their number is limited, and they exist only if
-/// the mechanism is enabled.
+/// DIGEST-MD5 keys depend on the names and the realm, and are replaced when these change. Their number is limited, and
+/// they exist only while the mechanism is enabled.
 #[test]
 fn keys_for_digest_md5_follow_names_and_realm() {
     let scratch = Scratch::new("sasl-digest-keys");
@@ -489,7 +490,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
         keys
     };
     let digest = |user: (&str, &str), realm: &str| digest_md5(&mut pando.connect(), user, realm);
-    // An entry with a thousand names has keys for four.
+    // An entry with a thousand names has keys for four of them.
     let names: Vec<String> = (0..1_000).map(|number| format!("many{number:04}")).collect();
     let mut many = vec![("objectClass", "inetOrgPerson"), ("cn", "many"), ("sn", "many")];
     many.extend(names.iter().map(|name| ("uid", name.as_str())));
@@ -504,11 +505,11 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(digest(("many0000", "many-s3cret"), REALM), ResultCode::INVALID_CREDENTIALS);
     assert_eq!(digest(("many0000", "another"), REALM), ResultCode::SUCCESS);
 
-    // The next successful simple bind creates a key for a new name and removes that of the old one.
+    // The next successful simple bind creates a key for a new name, and removes the key of the old one.
     let simple = |name: &str, password: &str| {
         let mut connection = pando.connect();
         assert!(connection.bind(&person_dn(name), password).unwrap().is_success());
-        // A response to this means that the writer has completed earlier changes of this connection.
+        // The response to this bind means that the writer has completed the earlier changes of this connection.
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
         replace(&mut connection, &person_dn("bert"), "description", &["done"]);
     };
@@ -536,7 +537,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(digest(("anna", "anna-s3cret"), "OTHER"), ResultCode::SUCCESS);
     assert!(keys(&mut administrator, &anna).iter().all(|key| key.contains("$OTHER$")));
 
-    // Disabled until the settings name it, and without a realm.
+    // The mechanism is disabled unless the settings name it and a valid realm.
     let set = |administrator: &mut Connection, attribute: &str, values: &[&str]| {
         let change: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, attribute, values)];
         administrator.modify("cn=config", change).unwrap().code
@@ -558,7 +559,7 @@ fn keys_for_digest_md5_follow_names_and_realm() {
     assert_eq!(offered(&mut administrator), ["DIGEST-MD5"]);
 }
 
-/// A SCRAM attempt counts for the password policy, and new passwords have new keys.
+/// A SCRAM attempt counts for the password policy, and a new password gets new keys.
 #[test]
 fn the_password_policy_holds_for_scram() {
     let scratch = Scratch::new("sasl-policy");
@@ -578,13 +579,13 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(scram(&mut connection, mechanism, bert("another"), None), ResultCode::SUCCESS);
     let code = scram(&mut connection, mechanism, bert("bert-s3cret"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
-    // An imported hash has no keys, and the old keys are removed.
+    // A password that is set as a hash has no keys, and the old keys are removed.
     let hashed = "{SSHA}/vUKeMoEpCv9DPX1HjgVWcQpT3BhbHQx";
     let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[hashed])];
     assert!(administrator.modify(&person_dn("bert"), set).unwrap().is_success());
     let code = scram(&mut connection, mechanism, bert("another"), None);
     assert_eq!(code, ResultCode::INVALID_CREDENTIALS);
-    // A successful simple bind creates its keys; a failed one does not.
+    // A successful simple bind creates the keys; a failed one does not.
     let hashed = directory::password::hash(StorageScheme::Ssha512, b"imported", &[7; 16]);
     let hashed = String::from_utf8(hashed).unwrap();
     let set: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "userPassword", &[&hashed])];
@@ -592,7 +593,7 @@ fn the_password_policy_holds_for_scram() {
     let simple = |password: &str| {
         let mut connection = pando.connect();
         let code = connection.bind(&person_dn("bert"), password).unwrap().code;
-        // A response to this means that the writer has completed earlier changes of this connection.
+        // The response to this bind means that the writer has completed the earlier changes of this connection.
         assert!(connection.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().is_success());
         let note: &[(_, &str, &[&str])] = &[(ChangeOperation::Replace, "description", &[password])];
         assert!(connection.modify(&person_dn("anna"), note).unwrap().is_success());
@@ -605,7 +606,7 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(scram(&mut connection, mechanism, bert("imported"), None), ResultCode::SUCCESS);
     let made = administrator.entry(&person_dn("bert"), &["pandoScramKeys", "userPassword"]).unwrap().unwrap();
     assert_eq!(made.values("pandoScramKeys").len(), 5);
-    // Only the administrator sees keys.
+    // Only the administrator can read keys.
     let mut anna = pando.connect();
     assert_eq!(scram(&mut anna, mechanism, ("anna", "anna-s3cret"), None), ResultCode::SUCCESS);
     let own = anna.entry(&person_dn("anna"), &["*", "+"]).unwrap().unwrap();
@@ -614,7 +615,7 @@ fn the_password_policy_holds_for_scram() {
     assert_eq!(all.values("pandoScramKeys").len(), 5);
 }
 
-/// An exchange uses the state of the account at its end, not at its beginning.
+/// An exchange is judged by the state of the account at its end, not at its beginning.
 #[test]
 fn a_lock_that_comes_between_the_steps_of_an_exchange_counts() {
     let scratch = Scratch::new("sasl-locked-meanwhile");
@@ -654,7 +655,7 @@ fn names_that_two_entries_have_are_nobodys() {
     assert_eq!(plain(b"\0anna\0anna-s3cret"), ResultCode::INVALID_CREDENTIALS);
     let dn = format!("\0dn:{}\0anna-s3cret", person_dn("anna"));
     assert_eq!(plain(dn.as_bytes()), ResultCode::SUCCESS);
-    // Names in another attribute, which must have an index.
+    // Names may be taken from another attribute, which must have an index.
     let by = |attribute: &'static str| [(ChangeOperation::Replace, "pandoIdentityAttribute", [attribute])];
     for (attribute, code) in [("cn", ResultCode::SUCCESS), ("description", ResultCode::INVALID_CREDENTIALS)] {
         let changes = by(attribute);

@@ -1,4 +1,4 @@
-//! Users manage their own codes and application passwords, after a bind that proves the own password.
+//! Users manage their own one-time codes and application passwords, after a bind that proves their password.
 
 use std::collections::BTreeMap;
 
@@ -44,7 +44,7 @@ fn send(connection: &mut Connection, request: &OwnCredentials<'_>) -> (ResultCod
     (reply.outcome.code, reply.extended.value.unwrap_or_default())
 }
 
-/// Returns the lines of an answer, by their keys.
+/// Reads the user's own credentials. Returns the values of each line by its key.
 fn read(connection: &mut Connection) -> BTreeMap<String, Vec<String>> {
     let (code, value) = send(connection, &OwnCredentials::Read);
     assert_eq!(code, DONE);
@@ -77,7 +77,8 @@ fn users_add_and_remove_passwords_of_applications() {
     assert_eq!(known["applications-max"], ["2"]);
     assert_eq!(known["application"][0], "scanner", "the last line of its key");
     assert_eq!(known["length-min"], ["8"]);
-    // An application's password makes no further one, and so does a connection of another user.
+    // A connection bound with an application password cannot manage credentials, and neither can a connection of
+    // another user.
     assert_eq!(bind(&pando, "anna", &mail), DONE);
     let mut application = bound(&pando, "anna", &mail);
     for request in [
@@ -93,7 +94,7 @@ fn users_add_and_remove_passwords_of_applications() {
     assert_eq!(send(&mut bert, &remove).0, ResultCode::NO_SUCH_ATTRIBUTE);
     assert_eq!(send(&mut anna, &remove).0, DONE);
     assert_eq!(bind(&pando, "anna", &mail), WRONG);
-    // A proxied identity is not proved.
+    // A proxied identity does not prove a password.
     let mut administrator = pando.administrator();
     let identity = format!("dn:{}", person_dn("anna"));
     let proxied =
@@ -104,7 +105,7 @@ fn users_add_and_remove_passwords_of_applications() {
     let controls = ControlsBuf::from_iter([proxied]);
     let reply = administrator.request(request, controls.as_controls()).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::STRONGER_AUTH_REQUIRED);
-    // Clients cannot send the server's internal operations.
+    // Clients cannot send the operations that are internal to the server.
     let made = ldap::GeneratedApplication { name: "own", stored: b"{SSHA}x", days: None }.encode();
     let reply = anna.extended(directory::virtual_entries::STORE_APPLICATION, Some(&made)).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
@@ -138,7 +139,7 @@ fn users_set_up_codes_with_one_that_their_device_shows() {
     assert!(pando.stop().success());
 }
 
-/// Without the policy's word nothing is possible, and a failed bind takes the proof away.
+/// Nothing is possible unless the policy permits it, and a failed bind revokes the proof of the password.
 #[test]
 fn the_policy_decides_and_the_bind_is_recent() {
     let scratch = Scratch::new("self-policy");
@@ -156,7 +157,7 @@ fn the_policy_decides_and_the_bind_is_recent() {
     assert_eq!(send(&mut anna, &add).0, ResultCode::STRONGER_AUTH_REQUIRED);
     assert_eq!(anna.bind(&dn, "anna-secret").unwrap().code, DONE);
     assert_eq!(send(&mut anna, &add).0, DONE);
-    // A user who has to change the password learns the rules, and can do nothing else.
+    // A user who must change the password can read the rules, and can do nothing else.
     replace(&mut administrator, &dn, "pwdReset", &["TRUE"]);
     replace(&mut administrator, &format!("cn=policy,{SUFFIX}"), "pwdMustChange", &["TRUE"]);
     let mut reset = pando.connect();

@@ -1,5 +1,5 @@
-//! TLS: from the first octet and by StartTLS, with own and with made certificates, for clients with certificates, and
-//! what is refused without it.
+//! TLS from the first octet and by StartTLS, with given and generated certificates, client certificates, and requests
+//! that are refused without TLS.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ use support::pando::{ServiceManager, Start};
 use support::tree::{person_dn, plant};
 use support::{ADMIN_DN, ADMIN_PASSWORD, DEADLINE, Pando, SUFFIX, Scratch};
 
-/// A server with a port for TLS besides the one without, and a node file.
+/// Starts a server with an ldap:// and an ldaps:// port, and this node file.
 fn start(scratch: &Scratch, node: &str) -> Pando {
     let file = scratch.write("node.toml", node);
     let start = Start::new(scratch).arguments(&["--listen", "ldaps://127.0.0.1:0"]);
@@ -30,7 +30,7 @@ fn secure_address(pando: &Pando) -> SocketAddr {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The certificate of the authority that the server made.
+/// Returns the certificate of the authority that the server generated.
 fn authority(scratch: &Scratch) -> PathBuf {
     Pando::data(scratch).join("tls/authority.pem")
 }
@@ -44,7 +44,7 @@ fn identity(connection: &mut Connection) -> String {
     String::from_utf8(reply.extended.value.unwrap_or_default()).unwrap()
 }
 
-/// One of OpenLDAP's clients, bound as the administrator, that trusts `authorities` only.
+/// Runs one of OpenLDAP's clients, bound as the administrator, which trusts only `authorities`.
 fn ldap_client(program: &str, authorities: &Path, url: &str, arguments: &[&str]) -> Run {
     let trust = format!("LDAPTLS_CACERT={}", authorities.display());
     let mut all = vec!["-u", "LDAPNOINIT", &trust, "LDAPTLS_REQCERT=demand", program, "-x", "-H", url];
@@ -88,7 +88,7 @@ fn a_new_server_speaks_tls_with_a_certificate_of_its_own() {
         found.expect_code(0).expect_output("uid: anna");
     }
 
-    // A start with the same data has the same certificate.
+    // A restart with the same data uses the same certificate.
     let before = std::fs::read(&certificate).unwrap();
     assert!(pando.stop().success());
     let pando = start(&scratch, "");
@@ -99,7 +99,7 @@ fn a_new_server_speaks_tls_with_a_certificate_of_its_own() {
     assert!(root.texts("supportedExtension").contains(&ldap::oids::START_TLS.to_owned()));
 }
 
-/// Both directions, with answers that are much larger than a record and than the socket takes at once.
+/// Sends and receives messages that are much larger than a TLS record and the socket's buffers.
 #[test]
 fn large_answers_and_requests_arrive_whole() {
     let scratch = Scratch::new("tls-large");
@@ -118,7 +118,7 @@ fn large_answers_and_requests_arrive_whole() {
         ("description", &text),
     ];
     assert!(connection.add(&dn, &person).unwrap().is_success());
-    // All requests are sent before the first answer is read: 20 MB.
+    // Send all requests before reading the first answer: 20 MB.
     for id in 1_001..=1_020 {
         connection.send_bytes(&search_message(id, &dn)).unwrap();
     }
@@ -156,7 +156,8 @@ fn start_tls_keeps_to_its_order() {
     plant(&mut pando.administrator());
     let tls = trusting(&authority(&scratch));
 
-    // A value, and TLS within TLS (RFC 4511 sections 4.14.1 and 4.12; RFC 4513 section 3.1.1).
+    // StartTLS with a value, and StartTLS within TLS, are refused (RFC 4511 sections 4.14.1 and 4.12; RFC 4513 section
+    // 3.1.1).
     let mut connection = pando.connect();
     let refused = connection.extended(ldap::oids::START_TLS, Some(b"value")).unwrap().outcome;
     assert_eq!(refused.code, ResultCode::PROTOCOL_ERROR, "{refused:?}");
@@ -165,13 +166,13 @@ fn start_tls_keeps_to_its_order() {
     assert_eq!(refused.code, ResultCode::OPERATIONS_ERROR, "{refused:?}");
     assert_eq!(identity(&mut connection), "", "the connection goes on");
 
-    // StartTLS makes a bound connection anonymous.
+    // After StartTLS, a bound connection is anonymous.
     let mut connection = pando.administrator();
     assert_eq!(identity(&mut connection), format!("dn:{ADMIN_DN}"));
     let mut connection = connection.start_tls(&tls, "127.0.0.1").unwrap();
     assert_eq!(identity(&mut connection), "");
 
-    // A search in the same packet is answered before, in the clear.
+    // A search before StartTLS in the same packet is answered first, in the clear.
     let mut stream = TcpStream::connect(pando.address()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(&[search_message(1, ""), start_tls_message(2, None)].concat()).unwrap();
@@ -188,7 +189,7 @@ fn start_tls_keeps_to_its_order() {
     }
 }
 
-/// A client that closes TLS directly after its request gets its answer, and the connection ends.
+/// A client that closes TLS directly after its request still gets the answer. Then the connection ends.
 #[test]
 fn a_request_and_the_end_come_together() {
     let scratch = Scratch::new("tls-end");
@@ -218,8 +219,7 @@ fn a_request_and_the_end_come_together() {
     assert!(ids >= 2, "an entry and a result: {answer:02x?}");
 }
 
-/// CVE-2011-0411 and similar: octets that an attacker in the middle appends to StartTLS must not count as sent within
-/// TLS.
+/// CVE-2011-0411 and similar: octets that an attacker appends to StartTLS must not count as sent within TLS.
 #[test]
 fn nothing_counts_between_start_tls_and_its_handshake() {
     let scratch = Scratch::new("tls-injection");
@@ -230,7 +230,7 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         stream.write_all(bytes).unwrap();
         let mut all = Vec::new();
-        // A reset is an end too.
+        // A connection reset counts as the end too.
         let _ = stream.read_to_end(&mut all);
         all
     };
@@ -238,7 +238,7 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
     let notice = b"1.3.6.1.4.1.1466.20036";
     assert!(injected.windows(notice.len()).any(|part| part == notice), "{injected:02x?}");
     assert!(!injected.windows(22).any(|part| part == ldap::oids::START_TLS.as_bytes()), "{injected:02x?}");
-    // In a packet of its own it is no TLS.
+    // A plain request in a separate packet after StartTLS is not valid TLS.
     let mut stream = TcpStream::connect(pando.address()).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(&start_tls_message(1, None)).unwrap();
@@ -247,9 +247,9 @@ fn nothing_counts_between_start_tls_and_its_handshake() {
     stream.write_all(&search_message(2, "")).unwrap();
     let mut rest = Vec::new();
     let _ = stream.read_to_end(&mut rest);
-    // At most an alert (RFC 8446 section 6).
+    // The server sends at most an alert (RFC 8446 section 6).
     assert!(rest.is_empty() || rest[0] == 0x15, "{rest:02x?}");
-    // On the port for TLS, LDAP in the clear is none, and the server goes on.
+    // On the ldaps:// port, plain LDAP is refused, and the server keeps serving others.
     let mut stream = TcpStream::connect(secure_address(&pando)).unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     stream.write_all(&search_message(1, "")).unwrap();
@@ -291,7 +291,7 @@ fn certificates_are_swapped_while_the_server_runs() {
         assert_eq!((manager.next_line().as_str(), manager.next_line().as_str()), ("RELOADING=1", "READY=1"));
         assert!(pando.log().contains(said), "{}", pando.log());
     };
-    // A key of another certificate leaves everything as it is.
+    // A key that does not match the certificate leaves everything unchanged.
     scratch.write("key.pem", KeyPair::generate().unwrap().serialize_pem());
     reload("reload refused");
     assert!(pando.log().contains("key.pem"), "{}", pando.log());
@@ -372,13 +372,13 @@ fn certificates_of_clients_name_their_entries() {
         assert_eq!(other.code, ResultCode::INVALID_CREDENTIALS, "{other:?}");
         assert_eq!(identity(&mut connection), "");
     }
-    // No entry, and the name of the administrator.
+    // A certificate without a matching entry, and one with the administrator's name, give no identity.
     for name in ["nobody", "admin"] {
         let mut connection = connect(&with(&[(DnType::CommonName, name)], &authority));
         let refused = connection.bind_external(None).unwrap();
         assert_eq!(refused.code, ResultCode::INVALID_CREDENTIALS, "{refused:?}");
     }
-    // Another authority's word is none; without a certificate EXTERNAL is not offered.
+    // A certificate of another authority is refused. Without a certificate, EXTERNAL is not offered.
     let stranger = with(&anna(), &Authority::new());
     let refused = Connection::open_tls(secure_address(&pando), &stranger, "127.0.0.1")
         .and_then(|mut connection| connection.bind_external(None));
@@ -433,7 +433,7 @@ fn passwords_and_everything_are_refused_in_the_clear() {
     assert!(secure(&pando).entry(&person_dn("anna"), &[]).unwrap().is_some());
 }
 
-/// Another implementation: versions, and sessions that are resumed.
+/// OpenSSL's client negotiates TLS versions and resumes sessions.
 #[test]
 fn openssl_agrees_on_versions_and_resumes() {
     let scratch = Scratch::new("tls-openssl");
@@ -463,7 +463,7 @@ fn openssl_agrees_on_versions_and_resumes() {
     assert_ne!(openssl(&pando, "-tls1_2", &[]).code, Some(0));
 }
 
-/// Commands that ask a server.
+/// Commands of `pando` that ask a server use TLS.
 #[test]
 fn commands_ask_over_tls() {
     let scratch = Scratch::new("tls-commands");

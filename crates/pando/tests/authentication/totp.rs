@@ -1,4 +1,4 @@
-//! Time-based codes after passwords (RFC 6238), with clients that do not know of them.
+//! Time-based one-time codes after passwords (RFC 6238), with clients that do not support codes.
 
 use crate::support;
 
@@ -15,12 +15,12 @@ use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
 const WRONG: ResultCode = ResultCode::INVALID_CREDENTIALS;
 
-/// The step of the time, with which a test begins.
+/// Returns the present time step. A test reads it once, at its beginning.
 pub(crate) fn present() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30
 }
 
-/// The code of a step, as a device makes it (RFC 4226 section 5.3).
+/// Returns the code of a time step, as a device computes it (RFC 4226 section 5.3).
 pub(crate) fn code(secret: &[u8], step: u64) -> String {
     let mac = Hmac::<Sha1>::new_from_slice(secret).unwrap().chain_update(step.to_be_bytes());
     let digest = mac.finalize().into_bytes();
@@ -29,7 +29,7 @@ pub(crate) fn code(secret: &[u8], step: u64) -> String {
     format!("{:06}", number % 1_000_000)
 }
 
-/// A server with anna and bert under a policy with codes.
+/// Starts a server with anna and bert, and a policy that requires codes.
 fn start(scratch: &Scratch) -> Pando {
     let pando = Pando::start(scratch);
     let mut administrator = pando.administrator();
@@ -69,13 +69,13 @@ fn a_code_is_valid_after_the_password_and_once() {
     assert_eq!(bind(&pando, "anna", &code(&secret, step)), WRONG);
     assert_eq!(bind(&pando, "anna", &with(step - 10)), WRONG);
     assert_eq!(bind(&pando, "anna", &with(step)), ResultCode::SUCCESS);
-    // A used code is refused: now, and after the server was killed directly after the answer.
+    // A used code is refused, even if the server is killed directly after the answer.
     assert_eq!(bind(&pando, "anna", &with(step)), WRONG);
     pando.kill();
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", ADMIN_DN]).ready();
     assert_eq!(bind(&pando, "anna", &with(step)), WRONG);
     assert_eq!(bind(&pando, "anna", &with(step - 1)), WRONG, "older than the last");
-    // The clients of others, and the same code at the same time: one of them gets in.
+    // If several connections, and other programs, use the same code at the same time, only one succeeds.
     let url = format!("ldap://{}", pando.address());
     let next = with(step + 1);
     let mut connections: Vec<_> = (0..4).map(|_| pando.connect()).collect();
@@ -92,7 +92,7 @@ fn a_code_is_valid_after_the_password_and_once() {
         answers.map(|(connection, id)| connection.reply(id).unwrap().outcome.code).collect();
     assert_eq!(binds.iter().filter(|code| **code == ResultCode::SUCCESS).count(), 1, "{binds:?}");
     command(&["account", "unlock", &anna], Some(&data)).expect_code(0);
-    // A proof of the password alone is not enough.
+    // A mechanism that proves only the password is not enough.
     let cram = ["-Q", "-O", "none", "-H", &url, "-Y", "CRAM-MD5", "-U", "anna", "-w", "anna-secret"];
     run("ldapwhoami", &cram, "").expect_code(49);
     let cram = ["-Q", "-O", "none", "-H", &url, "-Y", "CRAM-MD5", "-U", "bert", "-w", "bert-secret"];
@@ -102,7 +102,7 @@ fn a_code_is_valid_after_the_password_and_once() {
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
 }
 
-/// Clocks may differ as much as the policy says, and no more.
+/// Clocks may differ by as much as the policy permits.
 #[test]
 fn the_policy_says_how_far_clocks_may_differ() {
     let scratch = Scratch::new("totp-window");
@@ -126,7 +126,7 @@ fn the_policy_says_how_far_clocks_may_differ() {
     assert_eq!(bind(&pando, "anna", &with(step)), WRONG, "older than one that was used");
 }
 
-/// Programs that know nothing of codes have passwords of their own, past the user's.
+/// Programs that do not support codes use separate application passwords.
 #[test]
 fn applications_have_passwords_of_their_own() {
     let scratch = Scratch::new("totp-apps");
@@ -149,11 +149,11 @@ fn applications_have_passwords_of_their_own() {
         assert_eq!(bind(&pando, "anna", password), ResultCode::SUCCESS);
     }
     assert_eq!(bind(&pando, "bert", &mail), WRONG);
-    // The user's own password, and when that was changed, are as before.
+    // The user's own password and the time of its last change are as before.
     let after = pando.administrator().entry(&anna, &["pwdChangedTime", "userPassword"]).unwrap().unwrap();
     assert_eq!(before.values("userPassword"), after.values("userPassword"));
     assert_eq!(before.values("pwdChangedTime"), after.values("pwdChangedTime"));
-    // Recorded codes stay recorded after a restart.
+    // The recorded times of last use survive a restart.
     assert!(pando.stop().success());
     let pando = Start::bare(&scratch, "data").arguments(&["--admin-dn", ADMIN_DN]).ready();
     let listed = account(&["app-list", &anna]).expect_code(0);
@@ -163,19 +163,19 @@ fn applications_have_passwords_of_their_own() {
     };
     assert!(used("mail") && used("scanner"), "{listed}");
     assert!(!listed.stdout.contains("SSHA512"), "{listed}");
-    // One whose time has passed, and one that is gone.
+    // An expired application password and a removed one are refused.
     let past: &[(_, &str, &[&str])] =
         &[(ChangeOperation::Replace, "pwdEndTime;x-app-scanner", &["20200101000000Z"])];
     assert!(pando.administrator().modify(&anna, past).unwrap().is_success());
     assert_eq!(bind(&pando, "anna", &scan), WRONG);
-    // A locked account is locked for all of them.
+    // A locked account is locked for all of its passwords.
     account(&["lock", &anna]).expect_code(0);
     assert_eq!(bind(&pando, "anna", &mail), WRONG);
     account(&["unlock", &anna]).expect_code(0);
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
     account(&["app-remove", &anna, "mail"]).expect_code(0);
     assert_eq!(bind(&pando, "anna", &mail), WRONG);
-    // Users cannot add application passwords themselves, and none is stored with a slow hash or in clear.
+    // Users cannot add application passwords directly, and none is stored with a slow hash or in clear.
     let set = |connection: &mut client::Connection, dn: &str, value: &str| {
         let add: &[(_, &str, &[&str])] = &[(ChangeOperation::Add, "userPassword;x-app-own", &[value])];
         connection.modify(dn, add).unwrap().code
@@ -188,7 +188,7 @@ fn applications_have_passwords_of_their_own() {
     assert_eq!(set(&mut administrator, &anna, "in clear"), ResultCode::CONSTRAINT_VIOLATION);
     assert_eq!(set(&mut administrator, &anna, hashed), ResultCode::SUCCESS);
     account(&["show", &anna]).expect_code(0).expect_output("own: SSHA");
-    // A password reset by another user removes all application passwords.
+    // If another user resets the password, all application passwords are removed.
     account(&["app-remove", &anna, "own"]).expect_code(0);
     let mail = add("mail", &[]);
     assert_eq!(bind(&pando, "anna", &mail), ResultCode::SUCCESS);
@@ -197,7 +197,7 @@ fn applications_have_passwords_of_their_own() {
     assert!(!account(&["show", &anna]).expect_code(0).stdout.contains("application"));
 }
 
-/// The story: any other option made a password that let in, and that no reset took away.
+/// Regression test: with any other option, a userPassword value was accepted by binds, and no reset removed it.
 #[test]
 fn no_other_option_makes_a_password() {
     let scratch = Scratch::new("totp-options");
@@ -253,7 +253,7 @@ fn the_secret_is_never_returned() {
     let compared = administrator.compare(&bert, "pandoTotpSecret", &text).unwrap();
     assert_eq!(compared.code, ResultCode::INSUFFICIENT_ACCESS_RIGHTS);
     assert!(!pando.log().contains(&text));
-    // A missing or too short secret is refused.
+    // A missing secret and one that is too short are refused.
     let short = secret_text(b"123456789");
     let arguments = arguments.map(|argument| if argument == text { short.as_str() } else { argument });
     let refused = unboundid_jar_tool("unboundidds.tools.ManageAccount", &arguments, "");

@@ -1,4 +1,4 @@
-//! Verify Credentials: the outcome of a bind, on a connection that keeps its identity.
+//! Verify Credentials: returns the outcome of a bind, and leaves the identity of the connection unchanged.
 
 use client::{Connection, Tls};
 use ldap::{Control, ControlsBuf, ResultCode, VerifiedCredentials, VerifyCredentials, oids};
@@ -47,7 +47,7 @@ fn credentials_are_verified_as_by_a_bind() {
     };
     let (code, value) = verify(&mut admin, &bert, "bert-secret");
     assert_eq!(code, DONE);
-    // The control of password policies says that the user has to change the password.
+    // The password policy control in the response says that the user must change the password.
     let oid = oids::PASSWORD_POLICY.as_bytes();
     assert!(value.as_ref().unwrap().windows(oid.len()).any(|part| part == oid), "{value:02x?}");
     is_result(value, DONE);
@@ -58,7 +58,7 @@ fn credentials_are_verified_as_by_a_bind() {
     }
     assert_eq!(identity(&mut admin), administrator);
 
-    // Malformed values, and methods other than passwords.
+    // Malformed values, and methods that do not use passwords, are refused.
     for (value, expected) in [
         (None, ResultCode::PROTOCOL_ERROR),
         (Some(&b"\x30\x00"[..]), ResultCode::PROTOCOL_ERROR),
@@ -74,7 +74,7 @@ fn credentials_are_verified_as_by_a_bind() {
         assert_eq!((reply.outcome.code, reply.extended.value), (expected, None), "{value:02x?}");
     }
 
-    // A user needs the right.
+    // A user needs a right to use the operation.
     let mut user = pando.connect();
     assert_eq!(user.bind(&anna, "anna-secret").unwrap().code, DONE);
     replace(&mut user, &anna, "userPassword", &["anna-new-secret"]);
@@ -87,7 +87,7 @@ fn credentials_are_verified_as_by_a_bind() {
     assert_eq!(verify(&mut user, &bert, "bert-secret").0, DONE);
     assert_eq!(identity(&mut user), format!("dn:{anna}"));
 
-    // Failures count as those of binds: two lock the account.
+    // Failures count like those of binds: two lock the account.
     assert_eq!(verify(&mut user, &bert, "wrong").0, WRONG);
     assert_eq!(verify(&mut user, &bert, "wrong").0, WRONG);
     assert_eq!(verify(&mut user, &bert, "bert-secret").0, WRONG);
@@ -141,23 +141,23 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
         assert_eq!(code, GOES_ON);
         (client, cookie.unwrap(), challenge)
     };
-    // Two users at once.
+    // Exchanges of two users can run at the same time.
     let (anna, bert) = (begin(&mut admin, "anna"), begin(&mut admin, "bert"));
     for ((client, cookie, challenge), name) in [(anna, "anna"), (bert, "bert")] {
         let (last, expected) = client.finish(&challenge, &format!("{name}-secret"), &mut None).unwrap();
         let done = verify_sasl(&mut admin, Some(&cookie), scram, Some(last.as_bytes()));
         assert_eq!(done, (DONE, None, expected));
-        // The exchange is over.
+        // The exchange is over, so its cookie is refused.
         let value = VerifyCredentials::encode_sasl(Some(&cookie), scram, Some(last.as_bytes()));
         let again = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
         assert_eq!((again.outcome.code, again.extended.value), (ResultCode::PROTOCOL_ERROR, None));
     }
-    // A message that does not come with the first request.
+    // The client's first message may come with the second request.
     let (code, cookie, said) = verify_sasl(&mut admin, None, "PLAIN", None);
     assert_eq!((code, said.as_str()), (GOES_ON, ""));
     let message = Some(&b"\0anna\0anna-secret"[..]);
     assert_eq!(verify_sasl(&mut admin, cookie.as_deref(), "PLAIN", message), (DONE, None, String::new()));
-    // Failures count as those of binds, and the connection keeps its identity.
+    // Failures count like those of binds, and the connection keeps its identity.
     for _ in 0..2 {
         let (client, cookie, challenge) = begin(&mut admin, "bert");
         let (last, _) = client.finish(&challenge, "wrong", &mut None).unwrap();
@@ -167,7 +167,7 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
     assert_eq!(bind(&pando, "bert", "bert-secret"), WRONG);
     assert_eq!(verify_sasl(&mut admin, None, "PLAIN", Some(b"\0anna\0wrong")).0, WRONG);
     assert_eq!(identity(&mut admin), administrator);
-    // The connection's own bind is another exchange. Those that wait are limited.
+    // The number of unfinished exchanges is limited, so the oldest one is dropped.
     let first = begin(&mut admin, "anna");
     (0..16).for_each(|_| drop(begin(&mut admin, "anna")));
     let (last, _) = first.0.finish(&first.2, "anna-secret", &mut None).unwrap();
@@ -175,7 +175,7 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
     let reply = admin.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
     assert_eq!(reply.outcome.code, ResultCode::PROTOCOL_ERROR);
     user_has_a_channel_of_its_own(&pando);
-    // A user without the right learns nothing.
+    // A user without the right learns nothing about a password.
     let mut user = pando.connect();
     let value = VerifyCredentials::encode_sasl(None, "PLAIN", Some(b"\0anna\0anna-secret"));
     let reply = user.extended(oids::VERIFY_CREDENTIALS, Some(&value)).unwrap();
@@ -183,7 +183,8 @@ fn sasl_exchanges_are_verified_next_to_each_other() {
     assert_eq!((reply.outcome.code, reply.extended.value), expected);
 }
 
-/// Over TLS, a client of the application may say that the application offered no channel binding (RFC 5802 section 6).
+/// Over TLS, a client that verifies for an application may say that the application's connection has no channel binding
+/// (RFC 5802 section 6).
 fn user_has_a_channel_of_its_own(pando: &Pando) {
     let mut admin = pando.connect().start_tls(&Tls::insecure().unwrap(), "localhost").unwrap();
     assert_eq!(admin.bind(ADMIN_DN, ADMIN_PASSWORD).unwrap().code, DONE);
