@@ -1,5 +1,5 @@
-//! Questions about access on the wire: the value of the Get Effective Rights control, and that of the extended
-//! operation by which `pando access explain` asks a server.
+//! Values of the operations that ask about access: the Get Effective Rights control, and the extended operation by
+//! which `pando access explain` asks a server.
 
 use ber::{Reader, Tag};
 
@@ -11,7 +11,7 @@ use crate::control::{sequence, text};
 pub struct EffectiveRightsRequest<'a> {
     /// The authorization identity as the client wrote it; `None` for the client's own.
     pub identity: Option<&'a str>,
-    /// Attributes of interest besides those that the search asks for.
+    /// Attributes to report rights on, in addition to those that the search requests.
     pub attributes: Vec<&'a str>,
 }
 
@@ -43,22 +43,22 @@ impl<'a> EffectiveRightsRequest<'a> {
 /// First octet of a SEQUENCE. No authorization identity begins with it.
 const SEQUENCE_OCTET: u8 = 0x30;
 
-/// A question to a server: may this one do that, and which rule says so?
+/// Question to a server: does this requester have this right, and which rule decides?
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccessQuestion<'a> {
     /// Authorization identity of the assumed requester (RFC 4513 section 5.2.1.8); empty for anonymous.
     pub requester: &'a str,
-    /// The word of the right.
+    /// Name of the right.
     pub right: &'a str,
     /// The DN of the entry.
     pub entry: &'a str,
     /// The attribute, if the right is about one.
     pub attribute: Option<&'a str>,
-    /// The address that the request would come from.
+    /// Address from which the request would come.
     pub address: Option<&'a str>,
-    /// Whether it would come over TLS.
+    /// Whether the connection would use TLS.
     pub over_tls: bool,
-    /// By which bind: `simple`, or a mechanism.
+    /// Method of the assumed bind: `simple`, or a SASL mechanism.
     pub bound_by: Option<&'a str>,
     /// Time of the assumed request, such as `monday 08:30`.
     pub time: Option<&'a str>,
@@ -103,7 +103,7 @@ impl<'a> AccessQuestion<'a> {
         })
     }
 
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             [self.requester, self.right, self.entry]

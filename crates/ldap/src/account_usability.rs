@@ -1,5 +1,5 @@
-//! The value of the account usability response control, which comes with entries of a search (Sun Directory Server's;
-//! OpenDJ and 389 DS answer it alike).
+//! The value of the account usability response control, which a server sends with the entries of a search. Sun
+//! Directory Server defined it; OpenDJ and 389 DS send the same.
 //!
 //! ```text
 //! CHOICE { is_available [0] INTEGER,
@@ -21,34 +21,35 @@ const UNLOCK: Tag = Tag::context(4);
 /// Usability of an account for binds with a password.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccountUsability {
-    /// Yes, for so many seconds, after which the password expires; `None` if it does not.
+    /// The account is usable. The number is the seconds until the password expires; `None` if it never expires.
     Usable(Option<u32>),
-    /// Not without more ado.
+    /// The account is not usable without further action.
     Unusable(Unusable),
 }
 
 /// Reasons that prevent a bind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Unusable {
-    /// The account is disabled, or it is not its time.
+    /// The account is disabled, not valid yet, or no longer valid.
     pub is_inactive: bool,
     /// The password has to be changed first.
     pub is_reset: bool,
     /// The password has expired.
     pub is_expired: bool,
-    /// Binds that it is good for nevertheless.
+    /// Number of binds that the expired password still allows.
     pub grace_left: Option<u32>,
-    /// The account is locked, for so many seconds; `Some(None)`: until an administrator unlocks it.
+    /// Seconds until the lock ends; `Some(None)` if only an administrator can unlock the account, `None` if it is not
+    /// locked.
     pub locked: Option<Option<u32>>,
 }
 
 /// Value for "no end", as OpenDJ sends it.
 const NEVER: i64 = -1;
-/// maxInt of RFC 4511 section 4.1.1. Larger numbers from either side count as this.
+/// maxInt of RFC 4511 section 4.1.1. Larger numbers, sent or received, are replaced by it.
 const NUMBER_MAX: u32 = i32::MAX.unsigned_abs();
 
 impl AccountUsability {
-    /// The control's value.
+    /// Encodes the control's value.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::new();
         let mut writer = Writer::new(&mut value);

@@ -1,7 +1,7 @@
 //! Attributes, values, changes and selectors on the wire (RFC 4511 sections 4.1.7, 4.5.1.8, 4.6 and 4.7).
 //!
-//! Each type comes twice: borrowed, as the validated content of a SEQUENCE or SET that iterators walk, and as a `Buf`
-//! that owns the same bytes and is filled by a client.
+//! Each has two types: a borrowed one, which is the validated content of a SEQUENCE or SET and is read by iterators,
+//! and a `Buf`, which owns the same bytes and is filled by a client.
 
 use std::fmt;
 
@@ -18,25 +18,25 @@ pub struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    /// The values in the order sent.
+    /// Returns the values in the order sent.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
-        // Validated, so an error can only be the end.
+        // The content is validated, so an error can only mean the end.
         std::iter::from_fn(move || reader.octet_string().ok())
     }
 
-    /// Returns the number of values. Walks them.
+    /// Returns the number of values, in linear time.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of OCTET STRINGs.
+    /// Returns the octets on the wire: a series of OCTET STRINGs.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }
@@ -86,18 +86,18 @@ pub struct Attributes<'a> {
 }
 
 impl<'a> Attributes<'a> {
-    /// The attributes in the order sent.
+    /// Returns the attributes in the order sent.
     pub fn iter(&self) -> impl Iterator<Item = PartialAttribute<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || PartialAttribute::read(&mut reader))
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no attributes.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of PartialAttributes.
+    /// Returns the octets on the wire: a series of PartialAttributes.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }
@@ -139,16 +139,16 @@ impl<'a> Attributes<'a> {
 pub enum ChangeOperation {
     /// Add the values.
     Add,
-    /// Delete the values, or the whole attribute when there are none.
+    /// Delete the values, or the whole attribute if no values are given.
     Delete,
-    /// Put the values in place of all there are.
+    /// Replace all values by these.
     Replace,
-    /// Add the one value, a number, to each value (RFC 4525).
+    /// Add the one given value, a number, to each value of the attribute (RFC 4525).
     Increment,
 }
 
 impl ChangeOperation {
-    /// The operation of this number on the wire.
+    /// Returns the operation with this number on the wire.
     pub const fn from_number(number: i64) -> Option<ChangeOperation> {
         match number {
             0 => Some(ChangeOperation::Add),
@@ -159,7 +159,7 @@ impl ChangeOperation {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> i64 {
         self as i64
     }
@@ -170,7 +170,7 @@ impl ChangeOperation {
 pub struct Change<'a> {
     /// Operation of the change.
     pub operation: ChangeOperation,
-    /// With which attribute and values.
+    /// Attribute and values of the change.
     pub attribute: PartialAttribute<'a>,
 }
 
@@ -181,7 +181,7 @@ pub struct Changes<'a> {
 }
 
 impl<'a> Changes<'a> {
-    /// The changes in the order sent, which is the order to apply them in.
+    /// Returns the changes in the order sent, in which they must be applied.
     pub fn iter(&self) -> impl Iterator<Item = Change<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || {
@@ -191,12 +191,12 @@ impl<'a> Changes<'a> {
         })
     }
 
-    /// Whether there are none. Such a modify is valid and changes nothing.
+    /// Returns true if there are no changes. Such a modify request is valid and changes nothing.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of changes.
+    /// Returns the octets on the wire: a series of changes.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }
@@ -221,23 +221,24 @@ impl<'a> Changes<'a> {
     }
 }
 
-/// The attributes a search asks for: a validated SEQUENCE OF LDAPString. Empty means all user attributes.
+/// Attributes that a search requests: a validated SEQUENCE OF LDAPString. Empty means all user attributes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub struct AttributeSelection<'a> {
     content: &'a [u8],
 }
 
 impl<'a> AttributeSelection<'a> {
-    /// The selectors in the order sent: attribute descriptions and the likes of `*`, `+` and `1.1`.
+    /// Returns the selectors in the order sent: attribute descriptions, and special selectors such as `*`, `+` and
+    /// `1.1`.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || reader.octet_string().ok().map(checked_text))
     }
 
-    /// Decodes a selection that stands by itself, as in the controls of RFC 4527.
+    /// Decodes a selection that is not part of a search request, as in the controls of RFC 4527.
     ///
     /// # Errors
-    /// What is wrong with it. Trailing octets are wrong too.
+    /// The selection is malformed, or octets follow it.
     pub fn from_bytes(
         bytes: &'a [u8],
         limits: &DecodeLimits,
@@ -247,13 +248,13 @@ impl<'a> AttributeSelection<'a> {
         if reader.is_empty() { Ok(selection) } else { Err(DecodeErrorKind::Misplaced) }
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no selectors.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so this can key a
-    /// cache.
+    /// Returns the octets on the wire: a series of OCTET STRINGs. Equal octets select equal attributes, so they can be
+    /// the key of a cache.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }
@@ -271,14 +272,14 @@ impl<'a> AttributeSelection<'a> {
     }
 }
 
-/// Owns what [`Attributes`] borrows.
+/// Owned form of [`Attributes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AttributesBuf {
     content: Vec<u8>,
 }
 
 impl AttributesBuf {
-    /// No attributes.
+    /// Creates an empty list.
     pub fn new() -> AttributesBuf {
         AttributesBuf::default()
     }
@@ -293,20 +294,20 @@ impl AttributesBuf {
         self.content.clear();
     }
 
-    /// The attributes, to put into a request.
+    /// Returns the attributes, to put into a request.
     pub fn as_attributes(&self) -> Attributes<'_> {
         Attributes { content: &self.content }
     }
 }
 
-/// Owns what [`Changes`] borrows.
+/// Owned form of [`Changes`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChangesBuf {
     content: Vec<u8>,
 }
 
 impl ChangesBuf {
-    /// No changes.
+    /// Creates an empty list.
     pub fn new() -> ChangesBuf {
         ChangesBuf::default()
     }
@@ -330,20 +331,20 @@ impl ChangesBuf {
         self.content.clear();
     }
 
-    /// The changes, to put into a request.
+    /// Returns the changes, to put into a request.
     pub fn as_changes(&self) -> Changes<'_> {
         Changes { content: &self.content }
     }
 }
 
-/// Owns what [`AttributeSelection`] borrows.
+/// Owned form of [`AttributeSelection`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SelectionBuf {
     content: Vec<u8>,
 }
 
 impl SelectionBuf {
-    /// No selectors: all user attributes.
+    /// Creates an empty selection, which means all user attributes.
     pub fn new() -> SelectionBuf {
         SelectionBuf::default()
     }
@@ -353,7 +354,7 @@ impl SelectionBuf {
         Writer::new(&mut self.content).octet_string(selector.as_bytes());
     }
 
-    /// The selection, to put into a request.
+    /// Returns the selection, to put into a request.
     pub fn as_selection(&self) -> AttributeSelection<'_> {
         AttributeSelection { content: &self.content }
     }
@@ -386,7 +387,7 @@ fn write_attribute<V: AsRef<[u8]>>(
     writer.end(attribute);
 }
 
-/// Only the number of values: they may be passwords, and requests are logged.
+/// Shows only the number of values: they may be passwords, and requests are logged.
 impl fmt::Debug for Values<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "[{} values]", self.len())

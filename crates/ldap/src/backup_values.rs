@@ -1,4 +1,4 @@
-//! Entries of the backup on the wire: the values of the extended operation that reads them.
+//! Values of the extended operation that reads entries of the backup.
 
 use ber::{Reader, Tag};
 
@@ -7,24 +7,26 @@ use crate::control::sequence;
 /// Request: `SEQUENCE { entry LDAPDN, micros INTEGER, tree BOOLEAN DEFAULT FALSE }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupRequest<'a> {
-    /// DN of the entry at that moment.
+    /// DN of the entry at the requested time.
     pub entry: &'a str,
-    /// The moment, in microseconds since 1970-01-01T00:00:00Z. Changes of that time are included.
+    /// The requested time, in microseconds since 1970-01-01T00:00:00Z. Changes made at exactly this time are included.
     pub micros: u64,
-    /// Whether to read the entries below it too, and those elsewhere that name one of them.
+    /// Whether to return the entries below it too, and the entries outside the subtree that name one of them.
     pub is_tree: bool,
 }
 
 /// Answer: `SEQUENCE { position INTEGER, micros INTEGER, ldif OCTET STRING, referrers OCTET STRING OPTIONAL }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BackupAnswer {
-    /// Position in the log of the last change before the moment.
+    /// Position in the log of the last change up to the requested time.
     pub position: u64,
     /// Time of that change, in microseconds since 1970-01-01T00:00:00Z.
     pub micros: u64,
-    /// The entry, or the tree with superiors first, with all stored attributes as LDIF; empty if there was none.
+    /// The entry, or the subtree with superiors first, as LDIF with all stored attributes; empty if the entry did not
+    /// exist.
     pub ldif: Vec<u8>,
-    /// Of a tree: entries elsewhere that named one of it, with entryUUID and these names alone, as LDIF.
+    /// For a subtree: the entries outside it that named one of its entries, as LDIF with only their entryUUID and these
+    /// names.
     pub referrers: Vec<u8>,
 }
 

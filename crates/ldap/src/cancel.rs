@@ -5,7 +5,7 @@ use ber::{Reader, Tag};
 use crate::MessageId;
 use crate::control::sequence;
 
-/// The operation that a request to cancel is about; `None` where the value names none.
+/// Decodes the value of a Cancel request: the message id of the operation to cancel. Returns `None` if there is none.
 pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
     let mut reader = Reader::new(value?);
     let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -13,7 +13,7 @@ pub fn decode_cancel(value: Option<&[u8]>) -> Option<MessageId> {
     (id > 0 && fields.is_empty() && reader.is_empty()).then_some(MessageId(id))
 }
 
-/// The value of a request to cancel an operation.
+/// Encodes the value of a Cancel request.
 pub fn encode_cancel(id: MessageId) -> Vec<u8> {
     sequence(|writer| {
         writer.integer(id.0.into());

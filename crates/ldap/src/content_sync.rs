@@ -19,7 +19,7 @@ pub struct SyncRequest<'a> {
     pub persists: bool,
     /// Cookie of the previous synchronization.
     pub cookie: Option<&'a [u8]>,
-    /// Whether it takes everything anew where the cookie is of no use.
+    /// Whether the server may send all content anew if it cannot use the cookie (`reloadHint`).
     pub reload_hint: bool,
 }
 
@@ -32,7 +32,7 @@ pub enum SyncState {
     Add,
     /// The entry has changed; the message contains it.
     Modify,
-    /// The entry does not belong to the content any longer.
+    /// The entry no longer belongs to the content.
     Delete,
 }
 
@@ -40,7 +40,7 @@ impl SyncState {
     const ALL: [SyncState; 4] = [SyncState::Present, SyncState::Add, SyncState::Modify, SyncState::Delete];
 }
 
-/// The value of the control of an entry.
+/// Sync State Control value, sent with an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncStateValue<'a> {
     /// State of the entry.
@@ -51,20 +51,19 @@ pub struct SyncStateValue<'a> {
     pub cookie: Option<&'a [u8]>,
 }
 
-/// The value of the control of the last message.
+/// Sync Done Control value, sent with the result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncDone<'a> {
-    /// The state of the content.
+    /// Cookie of the content.
     pub cookie: Option<&'a [u8]>,
-    /// Whether the client received the UUID of each deleted entry; if false, all entries that it received nothing about
-    /// are deleted.
+    /// Whether the server reported each deleted entry. If false, all entries that it did not report are deleted.
     pub refresh_deletes: bool,
 }
 
-/// A set of entries, in a message of its own.
+/// Set of entries that are reported in one message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SyncIdSet {
-    /// Whether these are gone; otherwise they are as they were.
+    /// Whether the entries are deleted; otherwise they are unchanged.
     pub refresh_deletes: bool,
     /// UUIDs of the entries.
     pub uuids: Vec<SyncUuid>,
@@ -73,15 +72,15 @@ pub struct SyncIdSet {
 /// Contents of a Sync Info Message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SyncInfo<'a> {
-    /// The state of the content.
+    /// Cookie of the content.
     NewCookie(&'a [u8]),
-    /// The end of a phase.
+    /// The end of a refresh phase.
     Refreshed {
         /// Whether each deleted entry was reported; if false, all entries that were not reported are deleted.
         deletes: bool,
-        /// The state of the content.
+        /// Cookie of the content.
         cookie: Option<&'a [u8]>,
-        /// Whether it was the last phase: changes follow as they come.
+        /// Whether the refresh stage is complete. After it the server sends changes as they happen.
         is_done: bool,
     },
     /// A set of entries.
@@ -110,7 +109,7 @@ impl<'a> SyncInfo<'a> {
         reader.is_empty().then_some(info)
     }
 
-    /// The value of a message.
+    /// Encodes the value of a message.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::new();
         let mut writer = Writer::new(&mut value);
@@ -145,7 +144,7 @@ impl<'a> SyncRequest<'a> {
         (fields.is_empty() && reader.is_empty()).then_some(SyncRequest { persists, cookie, reload_hint })
     }
 
-    /// The value of a request control.
+    /// Encodes the value of a request control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.enumerated(if self.persists { 3 } else { 1 });
@@ -158,7 +157,7 @@ impl<'a> SyncRequest<'a> {
 }
 
 impl<'a> SyncStateValue<'a> {
-    /// Decodes the value of an entry's control; returns `None` if it is malformed.
+    /// Decodes the value of the control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncStateValue<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -169,7 +168,7 @@ impl<'a> SyncStateValue<'a> {
         (fields.is_empty() && reader.is_empty()).then_some(SyncStateValue { state, uuid, cookie })
     }
 
-    /// The value of a control of an entry.
+    /// Encodes the value of the control.
     pub fn encode(&self) -> Vec<u8> {
         let state = SyncState::ALL.iter().zip(0..).find(|(state, _)| **state == self.state);
         sequence(|writer| {
@@ -181,7 +180,7 @@ impl<'a> SyncStateValue<'a> {
 }
 
 impl<'a> SyncDone<'a> {
-    /// Decodes the value of the last message's control; returns `None` if it is malformed.
+    /// Decodes the value of the control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<SyncDone<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -190,7 +189,7 @@ impl<'a> SyncDone<'a> {
         (fields.is_empty() && reader.is_empty()).then_some(SyncDone { cookie, refresh_deletes })
     }
 
-    /// The value of the last message's control.
+    /// Encodes the value of the control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             self.cookie.iter().for_each(|cookie| writer.octet_string(cookie));
@@ -216,7 +215,7 @@ impl SyncIdSet {
         (fields.is_empty() && reader.is_empty()).then_some(SyncIdSet { refresh_deletes, uuids })
     }
 
-    /// The value of a Sync Info Message.
+    /// Encodes the value of a Sync Info Message.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(self.uuids.len() * 18 + 16);
         let mut writer = Writer::new(&mut value);
@@ -232,7 +231,7 @@ impl SyncIdSet {
     }
 }
 
-/// A BOOLEAN DEFAULT FALSE.
+/// Reads a BOOLEAN DEFAULT FALSE.
 fn flag(fields: &mut Reader<'_>) -> Option<bool> {
     if fields.peek_tag() == Some(Tag::BOOLEAN) { fields.boolean().ok() } else { Some(false) }
 }

@@ -7,12 +7,13 @@ use ber::{Reader, Tag, Writer, element_len, put_boolean, put_element, put_header
 use crate::decode::{Body, Budget, InComponent, checked_text, string};
 use crate::{DecodeLimits, Limit};
 
-/// A control, on a request or a response. `Debug` does not show the value.
+/// A control of a request or a response. `Debug` does not show the value.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Control<'a> {
-    /// Type of the control; see [`oids`](crate::oids). Not checked to be an OID: an unknown name is an unknown control.
+    /// OID of the control; see [`oids`](crate::oids). The form is not checked, because an unknown name is an unknown
+    /// control.
     pub oid: &'a str,
-    /// Whether the operation must fail where the control is not supported. Of no meaning on a response.
+    /// Whether the operation must fail if the server does not support the control. Has no meaning on a response.
     pub critical: bool,
     /// The parameters, in a form that the OID defines.
     pub value: Option<&'a [u8]>,
@@ -28,7 +29,7 @@ impl<'a> Controls<'a> {
     /// No controls.
     pub const NONE: Controls<'static> = Controls { content: &[] };
 
-    /// The controls in the order sent.
+    /// Returns the controls in the order sent.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Control<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
@@ -41,22 +42,22 @@ impl<'a> Controls<'a> {
         })
     }
 
-    /// Takes what [`as_bytes`](Controls::as_bytes) gives; `None` where that is not what it is.
+    /// Validates octets that [`as_bytes`](Controls::as_bytes) returned. Returns `None` if they are not controls.
     pub fn from_bytes(bytes: &'a [u8]) -> Option<Controls<'a>> {
         Controls::decode(Some(bytes), &DecodeLimits::default()).ok()
     }
 
-    /// The first control of this OID.
+    /// Returns the first control with this OID.
     pub fn find(&self, oid: &str) -> Option<Control<'a>> {
         self.iter().find(|control| control.oid == oid)
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no controls.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 
-    /// The octets on the wire: a series of Controls.
+    /// Returns the octets on the wire: a series of Controls.
     pub const fn as_bytes(&self) -> &'a [u8] {
         self.content
     }
@@ -79,14 +80,14 @@ impl<'a> Controls<'a> {
     }
 }
 
-/// Owns what [`Controls`] borrows.
+/// Owned form of [`Controls`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlsBuf {
     content: Vec<u8>,
 }
 
 impl ControlsBuf {
-    /// No controls.
+    /// Creates an empty list.
     pub fn new() -> ControlsBuf {
         ControlsBuf::default()
     }
@@ -101,7 +102,7 @@ impl ControlsBuf {
         self.content.clear();
     }
 
-    /// The controls, to put on a message.
+    /// Returns the controls, to put into a message.
     pub fn as_controls(&self) -> Controls<'_> {
         Controls { content: &self.content }
     }
@@ -115,7 +116,7 @@ impl<'a> FromIterator<Control<'a>> for ControlsBuf {
     }
 }
 
-/// Octets of a BOOLEAN element.
+/// Length of a BOOLEAN element in octets.
 const BOOLEAN_LEN: usize = 3;
 
 fn put_control(out: &mut Vec<u8>, control: &Control<'_>) {
@@ -147,7 +148,7 @@ impl fmt::Debug for Controls<'_> {
     }
 }
 
-/// The value of a control or an extended operation that is a SEQUENCE of these fields.
+/// Encodes the value of a control or extended operation: a SEQUENCE of the fields that `fields` writes.
 pub(crate) fn sequence(fields: impl FnOnce(&mut Writer<'_>)) -> Vec<u8> {
     let mut value = Vec::new();
     let mut writer = Writer::new(&mut value);
@@ -164,7 +165,7 @@ pub fn encode_integer(number: i64) -> Vec<u8> {
     value
 }
 
-/// Text in the value of a control or an extended operation.
+/// Returns the octets as text; `None` if they are not UTF-8.
 pub(crate) fn text(octets: &[u8]) -> Option<&str> {
     std::str::from_utf8(octets).ok()
 }

@@ -1,4 +1,4 @@
-//! Errors of decoding a message, and the small readers that all decoding shares.
+//! Errors of decoding a message, and the small readers that all decoders share.
 
 use std::fmt;
 
@@ -6,17 +6,17 @@ use ber::{BerError, Reader, Tag};
 
 use crate::{DecodeLimits, MessageId};
 
-/// Reason why a message could not be decoded, with as much of its envelope as could be read.
+/// Reason why a message could not be decoded, with the parts of its envelope that could be read.
 ///
-/// The server answers with protocolError when it has `id` and a `request_tag` it knows, and otherwise sends a notice of
-/// disconnection and closes (RFC 4511 section 4.1.1).
+/// If `id` is present and `request_tag` is known, the server answers with protocolError. Otherwise it sends a notice of
+/// disconnection and closes the connection (RFC 4511 section 4.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// The message's id; `None` when it was unreadable, or 0 on a request.
+    /// Id of the message; `None` if it was unreadable, or if a request had the id 0.
     pub id: Option<MessageId>,
-    /// The tag of the operation, whether known or not; `None` when it was unreadable.
+    /// Tag of the operation, known or unknown; `None` if it was unreadable.
     pub request_tag: Option<Tag>,
-    /// The component that is wrong, by its RFC 4511 name, such as `SearchRequest.filter`.
+    /// The invalid component, by its RFC 4511 name, such as `SearchRequest.filter`.
     pub component: &'static str,
     /// Kind of error.
     pub kind: DecodeErrorKind,
@@ -26,23 +26,23 @@ pub struct DecodeError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DecodeErrorKind {
-    /// The element is not the one that belongs there.
+    /// The element is malformed, or is not the one expected here.
     Ber(BerError),
     /// An LDAPString that is not UTF-8.
     NotUtf8,
-    /// A number or enumeration outside the values the protocol defines.
+    /// A number or enumeration outside the range that the protocol defines.
     OutOfRange(i64),
-    /// A set that must have members has none.
+    /// An empty set that must have members.
     Empty,
-    /// A component that may stand at most once, or only first or last, does not.
+    /// A component that is repeated, or misplaced in its sequence.
     Misplaced,
-    /// An operation this version of the protocol does not have.
+    /// An operation that this version of the protocol does not define.
     UnknownOperation,
-    /// More of something than [`DecodeLimits`] allows.
+    /// The message exceeds one of the [`DecodeLimits`].
     LimitExceeded {
         /// The exceeded limit.
         limit: Limit,
-        /// Its value.
+        /// Value of the limit.
         max: usize,
     },
 }
@@ -51,7 +51,7 @@ pub enum DecodeErrorKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Limit {
-    /// [`DecodeLimits::message_size_max`], octets.
+    /// [`DecodeLimits::message_size_max`], in octets.
     MessageSize,
     /// [`DecodeLimits::filter_depth_max`].
     FilterDepth,
@@ -106,7 +106,7 @@ impl fmt::Display for Limit {
 
 impl std::error::Error for DecodeError {}
 
-/// A component's name and what is wrong with it: a [`DecodeError`] before the envelope is added.
+/// Name of a component and its error: a [`DecodeError`] before the envelope is added.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyError {
     pub(crate) component: &'static str,
@@ -125,7 +125,7 @@ impl BodyError {
 
 pub(crate) type Body<T> = Result<T, BodyError>;
 
-/// Gives a low-level error the name of the component it concerns.
+/// Adds the name of a component to a low-level error.
 pub(crate) trait InComponent<T> {
     fn component(self, component: &'static str) -> Body<T>;
 }
@@ -137,7 +137,7 @@ impl<T, E: Into<DecodeErrorKind>> InComponent<T> for Result<T, E> {
     }
 }
 
-/// An LDAPString's content as text.
+/// Returns the content of an LDAPString as text.
 #[inline]
 pub(crate) fn text(content: &[u8]) -> Result<&str, DecodeErrorKind> {
     std::str::from_utf8(content).map_err(|_| DecodeErrorKind::NotUtf8)
@@ -149,14 +149,14 @@ pub(crate) fn string<'a>(reader: &mut Reader<'a>) -> Result<&'a str, DecodeError
     text(reader.octet_string()?)
 }
 
-/// Text of bytes that were checked when the message was decoded. The check is repeated because forgoing it would take
-/// unsafe code; it is a few nanoseconds.
+/// Returns octets as text that were checked when the message was decoded. The check is repeated, at a cost of a few
+/// nanoseconds, because omitting it would need unsafe code.
 #[inline]
 pub(crate) fn checked_text(content: &[u8]) -> &str {
     std::str::from_utf8(content).unwrap_or_default()
 }
 
-/// Counts down one of the [`DecodeLimits`] while a message is checked.
+/// Remaining count of one of the [`DecodeLimits`] while a message is checked.
 pub(crate) struct Budget {
     limit: Limit,
     max: usize,

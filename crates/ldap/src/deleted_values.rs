@@ -1,4 +1,4 @@
-//! Deleted entries on the wire: the values of the extended operations that list them and bring them back.
+//! Values of the extended operations that list and restore deleted entries.
 
 use ber::{Reader, Tag, Writer};
 
@@ -7,9 +7,9 @@ use crate::control::sequence;
 /// Request for a list of deleted entries, the newest first: `SEQUENCE { from OCTET STRING, name [0] LDAPDN OPTIONAL }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedRequest<'a> {
-    /// The place that the previous answer ended with; empty to begin.
+    /// Position at which the previous answer ended; empty to begin.
     pub from: &'a [u8],
-    /// Only entries that had this DN.
+    /// If present, only entries that had this DN are listed.
     pub name: Option<&'a str>,
 }
 
@@ -30,19 +30,19 @@ pub struct DeletedEntry {
 /// Answer: `SEQUENCE { next OCTET STRING, entries SEQUENCE OF entry }`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeletedAnswer {
-    /// The place from which the next request continues; empty if there are no more.
+    /// Position from which the next request continues; empty if there are no more entries.
     pub next: Vec<u8>,
     /// The entries.
     pub entries: Vec<DeletedEntry>,
 }
 
-/// Request to bring an entry back, with the entries that were deleted with it below it: `SEQUENCE { entryUUID OCTET
-/// STRING (SIZE(16)), superior [0] LDAPDN OPTIONAL }`.
+/// Request to restore an entry, and the entries below it that were deleted with it: `SEQUENCE { entryUUID OCTET STRING
+/// (SIZE(16)), superior [0] LDAPDN OPTIONAL }`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndeleteRequest<'a> {
     /// Its entryUUID.
     pub uuid: [u8; 16],
-    /// Another superior than before.
+    /// DN of the new superior; `None` for the former one.
     pub superior: Option<&'a str>,
 }
 
@@ -51,7 +51,7 @@ pub struct UndeleteRequest<'a> {
 pub struct UndeleteAnswer {
     /// DN of the entry.
     pub dn: String,
-    /// Number of entries that came back, this one included.
+    /// Number of restored entries, this one included.
     pub entries: u64,
 }
 
@@ -153,7 +153,7 @@ fn text<'a>(fields: &mut Reader<'a>) -> Option<&'a str> {
     std::str::from_utf8(fields.octet_string().ok()?).ok()
 }
 
-/// Reads an optional DN. The outer `None` stands for malformed input.
+/// Reads an optional DN. The outer `None` means malformed input.
 fn optional<'a>(fields: &mut Reader<'a>) -> Option<Option<&'a str>> {
     if fields.is_empty() {
         return Some(None);
