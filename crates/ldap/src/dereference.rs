@@ -5,15 +5,15 @@ use ber::{Reader, Tag, Writer, element_len, put_element, put_header};
 use crate::control::text;
 use crate::limits::DEREFERENCED_MAX;
 
-/// The attributes that come with an entry that another one names (`PartialAttributeList`).
+/// Tag of the attributes of the named entry (`PartialAttributeList`).
 const ATTRIBUTES: Tag = Tag::context_constructed(0);
 
-/// An attribute that names entries, and what of these is wanted.
+/// An attribute whose values name entries, and the attributes to return of these entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DereferenceSpec<'a> {
-    /// The description of the attribute with the names.
+    /// Description of the attribute whose values are DNs.
     pub attribute: &'a str,
-    /// Descriptions of attributes of the entries that it names.
+    /// Descriptions of the attributes to return of the named entries.
     pub wanted: Vec<&'a str>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> DereferenceSpec<'a> {
         (reader.is_empty() && !specs.is_empty()).then_some(specs)
     }
 
-    /// The value of a request control.
+    /// Encodes the value of a request control.
     pub fn encode_list(specs: &[DereferenceSpec<'_>]) -> Vec<u8> {
         let mut value = Vec::new();
         let mut writer = Writer::new(&mut value);
@@ -60,13 +60,15 @@ impl<'a> DereferenceSpec<'a> {
     }
 }
 
-/// Octets of one `DerefRes`: an attribute, its value, and the encoded attributes of the entry that the value names.
+/// Returns the size in octets of one `DerefRes`: an attribute, its value, and the encoded attributes of the entry that
+/// the value names.
 pub const fn dereferenced_len(attribute_len: usize, value_len: usize, attributes_len: usize) -> usize {
     element_len(content_len(attribute_len, value_len, attributes_len))
 }
 
-/// Appends a `DerefRes` up to the attributes of the entry that `value` names, which the caller appends next: one after
-/// another, each as in a search result entry, `attributes_len` octets together. If there are none, it is complete.
+/// Appends a `DerefRes` without the attributes of the entry that `value` names. The caller appends these next, each
+/// encoded as in a search result entry, `attributes_len` octets in total. If `attributes_len` is 0, the `DerefRes` is
+/// complete.
 pub fn put_dereferenced(out: &mut Vec<u8>, attribute: &str, value: &[u8], attributes_len: usize) {
     put_header(out, Tag::SEQUENCE, content_len(attribute.len(), value.len(), attributes_len));
     put_element(out, Tag::OCTET_STRING, attribute.as_bytes());
@@ -76,13 +78,13 @@ pub fn put_dereferenced(out: &mut Vec<u8>, attribute: &str, value: &[u8], attrib
     }
 }
 
-/// An empty list of attributes is left out (section 2.3).
+/// Returns the size of the content. An empty list of attributes is omitted (section 2.3).
 const fn content_len(attribute_len: usize, value_len: usize, attributes_len: usize) -> usize {
     let attributes = if attributes_len == 0 { 0 } else { element_len(attributes_len) };
     element_len(attribute_len) + element_len(value_len) + attributes
 }
 
-/// Attributes of an entry that a value of an attribute names.
+/// Attributes of an entry that an attribute value names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dereferenced<'a> {
     /// The attribute.
@@ -150,7 +152,7 @@ mod tests {
             b"",
             &[0x30, 0],
             &[0x30, 2, 0x30, 0],
-            // Without the list, with trailing octets, with a broken name.
+            // No list, trailing octets, an invalid name.
             &[0x30, 5, 0x30, 3, 4, 1, b'm'],
             &[0x30, 9, 0x30, 7, 4, 1, b'm', 0x30, 0, 5, 0],
             &[0x30, 10, 0x30, 8, 4, 1, b'm', 0x30, 3, 4, 1, 0xff],

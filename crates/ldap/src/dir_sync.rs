@@ -2,13 +2,13 @@
 
 use ber::{Reader, Tag, Writer};
 
-/// Superiors come before their subordinates.
+/// Flag that requests superiors before their subordinates.
 const ANCESTORS_FIRST: i64 = 0x800;
 
 /// DirSync control value of a request: changes since a cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirSyncRequest<'a> {
-    /// Most octets of attributes to return.
+    /// Maximum size in octets of the attributes to return.
     pub bytes_max: u32,
     /// Cookie of the previous answer; empty for all objects.
     pub cookie: &'a [u8],
@@ -28,10 +28,10 @@ impl DirSyncRequest<'_> {
     }
 }
 
-/// DirSync control value of an answer.
+/// DirSync control value of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirSyncDone<'a> {
-    /// Whether there are more changes than the answer has.
+    /// Whether more changes follow than this response contains.
     pub has_more: bool,
     /// Cookie of the state after these changes.
     pub cookie: &'a [u8],

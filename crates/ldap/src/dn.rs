@@ -1,10 +1,11 @@
-//! Distinguished names as text (RFC 4514), taken apart.
+//! Parser of distinguished names (RFC 4514).
 //!
-//! Parsing accepts RFC 4514 in full and the older spellings that clients still send: spaces around `=`, `,` and `+`,
-//! and `;` for `,` (RFC 2253 section 4), values in double quotes (same), and `OID.2.5.4.3` (RFC 1779). It knows no
-//! schema: whether a name exists, and whether two values are equal, is for the `schema` crate.
+//! It accepts RFC 4514 in full, and older forms that clients still send: spaces around `=`, `,` and `+`, `;` in place
+//! of `,` and values in double quotes (RFC 2253 section 4), and `OID.2.5.4.3` (RFC 1779). It does not know the schema:
+//! the `schema` crate decides whether an attribute exists and whether two values are equal.
 //!
-//! Every request parses a DN, so the common case, nothing escaped, borrows everything and allocates one `Vec`.
+//! Every request contains a DN, so the common case is fast: a DN without escapes borrows all its text and allocates one
+//! `Vec`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,29 +13,30 @@ use std::fmt;
 use crate::DN_AVA_COUNT_MAX;
 use crate::dn_text::{escape_value, hex_pair};
 
-/// A distinguished name, parsed. `Display` renders it anew in the form RFC 4514 prescribes.
+/// A parsed distinguished name. `Display` writes it in the form of RFC 4514.
 #[derive(Clone, Debug, Default)]
 pub struct Dn<'a> {
     text: &'a str,
     avas: Vec<Ava<'a>>,
 }
 
-/// One attribute value assertion of an RDN: a name and a value. Equal when both are, byte for byte.
+/// An attribute value assertion (AVA) of an RDN: a name and a value. Two are equal if both parts are equal byte for
+/// byte.
 #[derive(Clone, Debug)]
 pub struct Ava<'a> {
     /// The attribute's name or OID as written, without the `OID.` prefix of RFC 1779.
     pub attribute: &'a str,
-    /// The value with escapes undone. A `#` value is BER: of a string type its octets are here, of any other type the
-    /// whole encoding.
+    /// The value with escapes decoded. A value that begins with `#` is BER: of a string type, this is its content; of
+    /// any other type, this is the whole encoding.
     pub value: Cow<'a, [u8]>,
-    /// Its offset in the DN's text, quotes and escapes included.
+    /// Offset of the AVA in the text of the DN.
     start: usize,
     end: usize,
-    /// Whether the RDN ends with it.
+    /// Whether the AVA is the last of its RDN.
     ends_rdn: bool,
 }
 
-/// One relative distinguished name: one or more AVAs. `Display` renders it anew.
+/// One relative distinguished name: one or more AVAs. `Display` writes it in the form of RFC 4514.
 #[derive(Clone, Copy, Debug)]
 pub struct Rdn<'d, 'a> {
     /// The AVAs in the order written; at least one.
@@ -43,10 +45,10 @@ pub struct Rdn<'d, 'a> {
     pub text: &'a str,
 }
 
-/// Error of parsing a DN, with its place.
+/// Error of parsing a DN, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DnError {
-    /// Octets before the place.
+    /// Number of octets before the error.
     pub offset: usize,
     /// Kind of error.
     pub kind: DnErrorKind,
@@ -56,32 +58,32 @@ pub struct DnError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DnErrorKind {
-    /// No attribute name or OID where one must be: also between two commas or after the last.
+    /// No attribute name or OID at a place that requires one, such as between two commas or after the last comma.
     BadAttribute,
     /// No `=` after the attribute.
     MissingEquals,
-    /// A backslash before something that is neither a special character nor two hexadecimal digits.
+    /// A backslash that neither a special character nor two hexadecimal digits follow.
     BadEscape,
     /// A character that must be escaped in a value.
     UnescapedSpecial(char),
     /// A quoted value without its closing quote.
     UnterminatedQuote,
-    /// `#` without pairs of hexadecimal digits after it, or with ones that are not BER.
+    /// `#` without pairs of hexadecimal digits after it, or with digits that are not valid BER.
     BadHexValue,
-    /// Something between a quoted or `#` value and the next separator.
+    /// Text between a quoted value or `#` value and the next separator.
     TrailingText,
     /// More AVAs than [`DN_AVA_COUNT_MAX`].
     TooLong,
 }
 
 impl<'a> Dn<'a> {
-    /// The empty DN: the root.
+    /// The empty DN, which names the root.
     pub const ROOT: Dn<'static> = Dn { text: "", avas: Vec::new() };
 
-    /// Parses a DN. A text of nothing, or nothing but spaces, is the root.
+    /// Parses a DN. An empty text, or one that has only spaces, is the root.
     ///
     /// # Errors
-    /// The text is not a DN; the error has place and kind.
+    /// The text is not a DN; the error has position and kind.
     pub fn parse(text: &'a str) -> Result<Dn<'a>, DnError> {
         let mut parser = Parser { text, position: 0 };
         parser.skip_spaces();
@@ -93,11 +95,11 @@ impl<'a> Dn<'a> {
         Ok(Dn { text, avas })
     }
 
-    /// Parses one RDN, as the new name of a modify DN request. The result has exactly one RDN; see
+    /// Parses one RDN, such as the new RDN of a modify DN request. The result has exactly one RDN; see
     /// [`rdn`](Self::rdn).
     ///
     /// # Errors
-    /// The text is not an RDN; the error has place and kind. A second RDN is [`DnErrorKind::TrailingText`], and an
+    /// The text is not an RDN; the error has position and kind. A second RDN is [`DnErrorKind::TrailingText`], and an
     /// empty text [`DnErrorKind::BadAttribute`].
     pub fn parse_rdn(text: &'a str) -> Result<Dn<'a>, DnError> {
         let dn = Dn::parse(text)?;
@@ -111,17 +113,17 @@ impl<'a> Dn<'a> {
         }
     }
 
-    /// The text it was parsed from.
+    /// Returns the text from which the DN was parsed.
     pub const fn text(&self) -> &'a str {
         self.text
     }
 
-    /// The RDNs, leaf first; reversible.
+    /// Returns the RDNs, the entry's own first. The iterator is double-ended.
     pub fn rdns(&self) -> impl DoubleEndedIterator<Item = Rdn<'_, 'a>> + Clone {
         self.avas.split_inclusive(|ava| ava.ends_rdn).map(|avas| Rdn::new(self.text, avas))
     }
 
-    /// The first RDN, the entry's own; `None` for the root.
+    /// Returns the first RDN, the entry's own; `None` for the root.
     pub fn rdn(&self) -> Option<Rdn<'_, 'a>> {
         self.rdns().next()
     }
@@ -131,17 +133,17 @@ impl<'a> Dn<'a> {
         self.avas.iter().filter(|ava| ava.ends_rdn).count()
     }
 
-    /// Whether this is the root.
+    /// Returns true if this is the root.
     pub const fn is_empty(&self) -> bool {
         self.avas.is_empty()
     }
 
-    /// The DN without its first RDN; `None` for the root.
+    /// Returns the DN without its first RDN; `None` for the root.
     pub fn parent(&self) -> Option<Dn<'a>> {
         if self.is_empty() { None } else { Some(self.ancestor(1)) }
     }
 
-    /// The DN without its first `rdn_count` RDNs; the root when it does not have more.
+    /// Returns the DN without its first `rdn_count` RDNs; the root if it has no more.
     pub fn ancestor(&self, rdn_count: usize) -> Dn<'a> {
         let text = self.text_from(rdn_count);
         let removed = self.text.len() - text.len();
@@ -153,15 +155,15 @@ impl<'a> Dn<'a> {
         Dn { text, avas }
     }
 
-    /// The text of [`ancestor`](Self::ancestor), without parsing or allocating: what follows the first `rdn_count`
-    /// RDNs.
+    /// Returns the text of [`ancestor`](Self::ancestor), without parsing or allocating.
     pub fn text_from(&self, rdn_count: usize) -> &'a str {
         let start = self.avas_from(rdn_count).first().map_or(self.text.len(), |ava| ava.start);
         self.text.get(start..).unwrap_or_default()
     }
 
-    /// The DN in the form of RFC 4514: `,` and `+` without spaces between what is as it was written, which is legal but
-    /// for values in quotes; those are escaped instead. `name_of` gives the name to write for an attribute.
+    /// Returns the DN in the form of RFC 4514, with `,` and `+` as separators and no spaces around them. Names and
+    /// values are copied as written, except values in quotes, which are escaped instead. `name_of` returns the name to
+    /// write for an attribute.
     pub fn normal_text<'n>(&'n self, name_of: impl Fn(&'n str) -> &'n str) -> String {
         let mut out = String::with_capacity(self.text.len());
         let mut separator = "";
@@ -196,13 +198,13 @@ impl<'d, 'a> Rdn<'d, 'a> {
     }
 }
 
-/// Returns true if the text of a DN is surely in the form of RFC 4514 already: no quotes, no `;`, no spaces next to
-/// separators, no attribute given by its OID. Reads each octet once and parses nothing.
+/// Returns true if the text of a DN is certainly in the form of RFC 4514: no quotes, no `;`, no spaces next to
+/// separators, no attribute given by its OID. Reads each octet once and does not parse.
 pub fn is_plain_dn_text(text: &[u8]) -> bool {
     let mut octets = text.iter().copied();
     let mut in_attribute = true;
-    // The preceding octet; `=` only if a value begins here. At the beginning and at the end of a value a space is not
-    // allowed.
+    // The preceding octet; `=` only at the beginning of a value. A space is not allowed at the beginning or end of a
+    // value.
     let mut before = b',';
     while let Some(octet) = octets.next() {
         before = match octet {
@@ -238,7 +240,7 @@ impl PartialEq for Ava<'_> {
 
 impl Eq for Ava<'_> {}
 
-/// Room for this many AVAs is made at once; few directories are deeper.
+/// Initial capacity for AVAs; few directories are deeper.
 const TYPICAL_AVA_COUNT: usize = 8;
 
 /// Class of an octet in an unquoted value.
@@ -248,7 +250,7 @@ enum Class {
     Space,
     Separator,
     Escape,
-    /// May only stand escaped.
+    /// Must be escaped.
     Special,
 }
 
@@ -302,7 +304,7 @@ impl<'a> Parser<'a> {
         Err(DnError { offset: self.position, kind })
     }
 
-    /// Parses one AVA and the separator after it. Returns whether another must follow.
+    /// Parses one AVA and the separator after it. Returns true if another AVA must follow.
     fn ava(&mut self, avas: &mut Vec<Ava<'a>>) -> Result<bool, DnError> {
         if avas.len() == DN_AVA_COUNT_MAX {
             return self.error(DnErrorKind::TooLong);
@@ -331,8 +333,8 @@ impl<'a> Parser<'a> {
         Ok(separator.is_some())
     }
 
-    /// A descriptor or numeric OID (RFC 4512 section 1.4), or RFC 1779's OID with a prefix. Underscores pass: other
-    /// servers' schemas have them in names.
+    /// Parses a descriptor or numeric OID (RFC 4512 section 1.4), or an OID with the prefix of RFC 1779. Underscores
+    /// are accepted, because attribute names of other servers contain them.
     fn attribute(&mut self) -> Result<&'a str, DnError> {
         let start = self.position;
         let is_name_octet = |octet: &u8| octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'_' | b'.');
@@ -355,8 +357,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses a value without quotes; returns it and the offset of its end. Trailing spaces do not belong to it unless
-    /// escaped.
+    /// Parses a value without quotes; returns it and the offset of its end. Trailing spaces are not part of the value
+    /// unless they are escaped.
     fn plain_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let start = self.position;
         let rest = self.text.as_bytes().get(start..).unwrap_or_default();
@@ -373,7 +375,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Goes on where [`plain_value`](Self::plain_value) met the first escape.
+    /// Continues at the first escape that [`plain_value`](Self::plain_value) found.
     fn escaped_value(&mut self, start: usize) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let before = self.slice(start, self.position).as_bytes();
         let mut value = Vec::with_capacity(before.len() + 32);
@@ -399,7 +401,8 @@ impl<'a> Parser<'a> {
         Ok((Cow::Owned(value), end))
     }
 
-    /// A value in quotes (RFC 2253 section 4): only quotes and backslashes are escaped in it, and spaces count.
+    /// Parses a value in quotes (RFC 2253 section 4): only quotes and backslashes are escaped, and spaces are part of
+    /// the value.
     fn quoted_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let opening = self.position;
         self.position += 1;
@@ -423,7 +426,7 @@ impl<'a> Parser<'a> {
         Ok((Cow::Owned(value), self.position))
     }
 
-    /// A backslash with a special character or two hexadecimal digits; returns the octet they stand for.
+    /// Parses a backslash with a special character or two hexadecimal digits; returns the octet that they encode.
     fn escape(&mut self) -> Result<u8, DnError> {
         let bytes = self.text.as_bytes();
         match bytes.get(self.position + 1) {
@@ -441,7 +444,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `#` and the BER encoding of a value in hexadecimal digits (RFC 4514 section 2.4).
+    /// Parses `#` and the BER encoding of a value in hexadecimal digits (RFC 4514 section 2.4).
     fn hex_value(&mut self) -> Result<(Cow<'a, [u8]>, usize), DnError> {
         let start = self.position;
         self.position += 1;
@@ -460,7 +463,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// The octets of a BER-encoded string; the encoding itself when it is of another type; `None` when it is not BER.
+/// Returns the content of a BER-encoded string, or the whole encoding if it is of another type; `None` if it is not
+/// BER.
 fn string_content(encoding: &[u8]) -> Option<Vec<u8>> {
     const UTF8_STRING: u8 = 0x0c;
     const NUMERIC_STRING: u8 = 0x12;
@@ -482,7 +486,7 @@ fn string_content(encoding: &[u8]) -> Option<Vec<u8>> {
     })
 }
 
-/// `number 1*( DOT number )` without leading zeros (RFC 4512 section 1.4).
+/// Returns true if the text is `number 1*( DOT number )` without leading zeros (RFC 4512 section 1.4).
 pub(crate) fn is_numeric_oid(text: &str) -> bool {
     let is_number = |part: &str| {
         part.bytes().all(|octet| octet.is_ascii_digit())
@@ -545,7 +549,7 @@ impl std::error::Error for DnError {}
 mod tests {
     use super::*;
 
-    /// The AVAs as `attribute=value` with `+` and `,`, the value lossily as text.
+    /// Returns the AVAs as `attribute=value`, separated by `+` and `,`, with each value converted to text lossily.
     fn shape(text: &str) -> Result<String, (usize, DnErrorKind)> {
         let dn = Dn::parse(text).map_err(|error| (error.offset, error.kind))?;
         let rdn_shape = |rdn: Rdn<'_, '_>| {

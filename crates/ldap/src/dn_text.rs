@@ -1,7 +1,7 @@
-//! Rendering values for DNs (RFC 4514 section 2.4), and the hexadecimal pairs that DNs and filters share.
+//! Writing values for DNs (RFC 4514 section 2.4), and the hexadecimal pairs that DNs and filters share.
 
-/// Appends a value with everything escaped that must be, and control characters and octets that are not UTF-8 as
-/// hexadecimal pairs, so that the result is always printable and always parses back to the same octets.
+/// Appends a value, with the required escapes. Control characters, and octets that are not UTF-8, become hexadecimal
+/// pairs. The result is always printable, and parsing it returns the same octets.
 pub fn escape_value(value: &[u8], out: &mut String) {
     if let Some(text) = plain_text(value) {
         out.push_str(text);
@@ -32,14 +32,14 @@ pub fn escape_value(value: &[u8], out: &mut String) {
     }
 }
 
-/// A value with everything escaped that must be; see [`escape_value`].
+/// Returns a value with the required escapes; see [`escape_value`].
 pub fn escaped_value(value: &[u8]) -> String {
     let mut out = String::with_capacity(value.len());
     escape_value(value, &mut out);
     out
 }
 
-/// The value as text if nothing in it needs escaping: the common case.
+/// Returns the value as text if it needs no escapes, which is the common case.
 fn plain_text(value: &[u8]) -> Option<&str> {
     let needs_escape =
         |octet: &u8| matches!(octet, 0..=0x1f | 0x7f | b'"' | b'+' | b',' | b';' | b'<' | b'>' | b'\\');
@@ -60,7 +60,7 @@ pub(crate) fn push_hex_escape(octet: u8, out: &mut String) {
     }
 }
 
-/// The octet that the two hexadecimal digits at the start of `bytes` stand for.
+/// Returns the octet that the two hexadecimal digits at the start of `bytes` encode.
 pub(crate) fn hex_pair(bytes: &[u8]) -> Option<u8> {
     let digit = |index: usize| bytes.get(index).and_then(|octet| char::from(*octet).to_digit(16));
     u8::try_from(digit(0)? << 4 | digit(1)?).ok()

@@ -37,12 +37,12 @@ pub fn encode_entry_count(entries: u64) -> Vec<u8> {
     })
 }
 
-/// Returns true if this is a value of the Matching Entry Count request: fields with ascending context tags, integers
-/// and booleans that say how much the server may examine. This server always counts exactly.
+/// Returns true if `value` is a value of the Matching Entry Count request: integers and booleans with ascending context
+/// tags, which limit how much the server may examine. This server ignores the limits and always counts exactly.
 pub fn is_entry_count_request(value: &[u8]) -> bool {
     let mut reader = Reader::new(value);
     let Ok(mut fields) = reader.sequence(Tag::SEQUENCE) else { return false };
-    // Candidates, three booleans, one more, two thresholds, one more.
+    // The order is: candidates, three booleans, another boolean, two thresholds, another boolean.
     for (number, is_boolean) in (0..).zip([false, true, true, true, true, false, false, true]) {
         let tag = Tag::context(number);
         if fields.peek_tag() != Some(tag) {

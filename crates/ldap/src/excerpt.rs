@@ -1,16 +1,16 @@
-//! Excerpt of a peer's text for a message: truncated, so that a megabyte of a request does not come back as the answer.
+//! Excerpt of a peer's text for a message, so that a request of a megabyte does not produce a message of a megabyte.
 
 use std::fmt::{Debug, Display, Formatter, Result, Write};
 
-/// Characters of one piece of a request that a diagnostic text repeats.
+/// Maximum number of characters of an excerpt in a diagnostic text.
 pub const EXCERPT_MAX: usize = 200;
 
-/// A text that displays at most [`EXCERPT_MAX`] characters, with an ellipsis if there are more. `{}` displays it as it
-/// is, `{:?}` in quotes and escaped.
+/// A text that displays at most [`EXCERPT_MAX`] characters, with an ellipsis if it is longer. `{}` displays it
+/// unchanged, `{:?}` in quotes and escaped.
 pub struct Excerpt<T>(pub T);
 
 impl<T: AsRef<str>> Excerpt<T> {
-    /// Returns the beginning that is displayed, and whether there is more.
+    /// Returns the part that is displayed, and whether the text is longer.
     pub fn prefix(&self) -> (&str, bool) {
         let text = self.0.as_ref();
         match text.char_indices().nth(EXCERPT_MAX) {

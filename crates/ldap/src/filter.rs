@@ -1,7 +1,7 @@
 //! Search filters on the wire (RFC 4511 section 4.5.1.7).
 //!
-//! A [`Filter`] is the encoded filter itself, validated. [`Filter::kind`] looks one level down, which is how a planner
-//! wants it, and cannot fail. The text form is in `filter_text`.
+//! A [`Filter`] is the encoded filter, validated. [`Filter::kind`] decodes one level, as a planner needs it, and cannot
+//! fail. The text form is in `filter_text`.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use ber::{Reader, Tag};
 use crate::decode::{Body, BodyError, Budget, InComponent, checked_text, string, text};
 use crate::{DecodeErrorKind, DecodeLimits, FILTER_DEPTH_CEILING, Limit};
 
-/// The tags of the filter's choices and their components.
+/// Tags of the filter's choices and their components.
 pub(crate) mod tags {
     use ber::Tag;
 
@@ -35,42 +35,42 @@ pub(crate) mod tags {
     pub(crate) const DN_ATTRIBUTES: Tag = Tag::context(4);
 }
 
-/// A filter: one validated element and all it contains. `Display` gives the text form of RFC 4515.
+/// A filter: one validated element with its content. `Display` writes the text form of RFC 4515.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Filter<'a> {
     tag: Tag,
     content: &'a [u8],
 }
 
-/// A filter at one level: an item, or an operator with its operands.
+/// One level of a filter: an item, or an operator with its operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterKind<'a> {
-    /// All of them; the empty one is TRUE (RFC 4526).
+    /// All operands match; an empty list is TRUE (RFC 4526).
     And(FilterList<'a>),
-    /// One of them; the empty one is FALSE (RFC 4526).
+    /// At least one operand matches; an empty list is FALSE (RFC 4526).
     Or(FilterList<'a>),
-    /// Not this one.
+    /// The operand does not match.
     Not(Filter<'a>),
-    /// A value equals this one.
+    /// A value is equal to the assertion value.
     EqualityMatch(Assertion<'a>),
-    /// A value contains these pieces in this order.
+    /// A value contains these substrings in this order.
     Substrings(Substrings<'a>),
-    /// A value is this one or later in order.
+    /// A value is equal to or greater than the assertion value.
     GreaterOrEqual(Assertion<'a>),
-    /// A value is this one or earlier in order.
+    /// A value is equal to or less than the assertion value.
     LessOrEqual(Assertion<'a>),
-    /// The attribute of this description has a value.
+    /// The attribute with this description has a value.
     Present(&'a str),
-    /// A value resembles this one.
+    /// A value is approximately equal to the assertion value.
     ApproxMatch(Assertion<'a>),
-    /// A named matching rule says so.
+    /// A value matches by a named matching rule.
     ExtensibleMatch(ExtensibleMatch<'a>),
-    /// A choice that RFC 4511 does not define. It evaluates to Undefined, as everything a server cannot evaluate does
-    /// (RFC 4511 section 4.5.1.7): the choice is extensible, so it is no protocol error.
+    /// A choice that RFC 4511 does not define. It is not a protocol error, because the choice is extensible. It
+    /// evaluates to Undefined, as does everything that a server cannot evaluate (RFC 4511 section 4.5.1.7).
     Unrecognized(Tag),
 }
 
-/// An attribute description with a value to hold against it.
+/// An attribute description and the value to compare with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Assertion<'a> {
     /// The attribute description, unparsed.
@@ -79,35 +79,35 @@ pub struct Assertion<'a> {
     pub value: &'a [u8],
 }
 
-/// A substrings item. At least one piece is present.
+/// A substrings item, with at least one substring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Substrings<'a> {
     /// The attribute description, unparsed.
     pub description: &'a str,
     /// Required start of a value.
     pub initial: Option<&'a [u8]>,
-    /// Required pieces after the start, in this order and without overlap.
+    /// Required substrings after the start, in this order and without overlap.
     pub any: SubstringAny<'a>,
     /// Required end of a value.
     pub final_: Option<&'a [u8]>,
 }
 
-/// The inner pieces of a substrings item.
+/// The inner substrings of a substrings item.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct SubstringAny<'a> {
     content: &'a [u8],
 }
 
-/// An extensible match (RFC 4511 section 4.5.1.7.7). Rule or description is present.
+/// An extensible match (RFC 4511 section 4.5.1.7.7). At least one of rule and description is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtensibleMatch<'a> {
-    /// The matching rule's name or OID; without one, the attribute's equality rule.
+    /// Name or OID of the matching rule; `None` for the attribute's equality rule.
     pub rule: Option<&'a str>,
-    /// The attribute description, unparsed; without one, all attributes that the rule fits.
+    /// The attribute description, unparsed; `None` for all attributes to which the rule applies.
     pub description: Option<&'a str>,
     /// The assertion value.
     pub value: &'a [u8],
-    /// Whether the values in the entry's DN count too.
+    /// Whether the attribute values in the entry's DN are compared too.
     pub dn_attributes: bool,
 }
 
@@ -118,26 +118,26 @@ pub struct FilterList<'a> {
 }
 
 impl<'a> FilterList<'a> {
-    /// The members in the order sent.
+    /// Returns the members in the order sent.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = Filter<'a>> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || reader.any().ok().map(|(tag, content)| Filter { tag, content }))
     }
 
-    /// Returns the number of members. Walks them.
+    /// Returns the number of members, in linear time.
     pub fn len(&self) -> usize {
         self.iter().count()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no members.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
 }
 
 impl<'a> SubstringAny<'a> {
-    /// The pieces in order.
+    /// Returns the substrings in order.
     pub fn iter(&self) -> impl Iterator<Item = &'a [u8]> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || reader.any().ok())
@@ -147,10 +147,10 @@ impl<'a> SubstringAny<'a> {
 }
 
 impl<'a> Filter<'a> {
-    /// Decodes a filter that stands by itself, as in the assertion control (RFC 4528).
+    /// Decodes a filter that is not part of a search request, as in the assertion control (RFC 4528).
     ///
     /// # Errors
-    /// What is wrong with it. Trailing octets are wrong too.
+    /// The filter is malformed, or octets follow it.
     pub fn from_bytes(bytes: &'a [u8], limits: &DecodeLimits) -> Result<Filter<'a>, DecodeErrorKind> {
         let mut reader = Reader::new(bytes);
         let filter = Filter::decode(&mut reader, limits).map_err(|error| error.kind)?;
@@ -176,24 +176,24 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Appends the filter as it stands on the wire.
+    /// Appends the filter as encoded on the wire.
     pub fn encode(&self, out: &mut Vec<u8>) {
         ber::put_element(out, self.tag, self.content);
     }
 
-    /// Octets that [`encode`](Self::encode) appends.
+    /// Returns the number of octets that [`encode`](Self::encode) appends.
     pub const fn encoded_len(&self) -> usize {
         ber::element_len(self.content.len())
     }
 
-    /// Reads the next element, which has been checked to be a filter.
+    /// Reads the next element, which must be a validated filter.
     pub(crate) fn read(reader: &mut Reader<'a>) -> Filter<'a> {
-        // Validated filters never reach the default: a tag that no filter has.
+        // Never the default for a validated filter; no filter has this tag.
         let (tag, content) = reader.any().unwrap_or((Tag(0), &[]));
         Filter { tag, content }
     }
 
-    /// Reads and checks the next element, which must be a filter.
+    /// Reads and validates the next element, which must be a filter.
     pub(crate) fn decode(reader: &mut Reader<'a>, limits: &DecodeLimits) -> Body<Filter<'a>> {
         let mut checker = Checker {
             terms: Budget::new(Limit::FilterTerms, limits.filter_terms_max),
@@ -203,8 +203,8 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Checks a filter, depth first. It recurses, at most [`FILTER_DEPTH_CEILING`] levels: an explicit stack would have to
-/// be allocated, or be as large as the deepest recursion for every filter.
+/// Validates a filter, depth first, by recursion of at most [`FILTER_DEPTH_CEILING`] levels. An explicit stack would
+/// need an allocation, or the size of the deepest recursion for every filter.
 struct Checker {
     terms: Budget,
     depth_max: usize,
@@ -213,7 +213,7 @@ struct Checker {
 const FILTER: &str = "SearchRequest.filter";
 
 impl Checker {
-    /// Checks the next element, `depth` levels down, counting from 1.
+    /// Validates the next element. `depth` is its level, from 1.
     fn filter<'a>(&mut self, reader: &mut Reader<'a>, depth: usize) -> Body<Filter<'a>> {
         self.terms.take(FILTER)?;
         let (tag, content) = reader.any().component(FILTER)?;
@@ -244,7 +244,7 @@ impl Checker {
         Ok(Filter { tag, content })
     }
 
-    /// A reader over the members of an operator at `depth`, if they may be one level deeper.
+    /// Returns a reader of the members of an operator at `depth`; fails if they would be too deep.
     fn enter<'a>(&self, content: &'a [u8], depth: usize) -> Body<Reader<'a>> {
         if depth >= self.depth_max && !content.is_empty() {
             return Err(BodyError::limit(FILTER, Limit::FilterDepth, self.depth_max));
@@ -252,7 +252,7 @@ impl Checker {
         Ok(Reader::new(content))
     }
 
-    /// At least one piece; `initial` only first, `final` only last.
+    /// Validates the substrings: at least one; `initial` only first, `final` only last.
     fn substrings(&mut self, content: &[u8]) -> Body<()> {
         const COMPONENT: &str = "SubstringFilter.substrings";
         let mut reader = Reader::new(content);
@@ -290,7 +290,7 @@ fn check_assertion(content: &[u8]) -> Body<()> {
     reader.skip_rest().component("AttributeValueAssertion")
 }
 
-/// RFC 4511 section 4.5.1.7.7: without a rule there must be a type.
+/// Validates an extensible match: without a rule, a type is required (RFC 4511 section 4.5.1.7.7).
 fn check_extensible_match(content: &[u8]) -> Body<()> {
     let mut reader = Reader::new(content);
     let rule = reader.optional(tags::MATCHING_RULE).component("MatchingRuleAssertion.matchingRule")?;
@@ -308,8 +308,7 @@ fn check_extensible_match(content: &[u8]) -> Body<()> {
     Ok(())
 }
 
-// The `read` functions look at content that the checks above have accepted; the defaults they fall back to are never
-// used.
+// The `read` functions read content that was validated above, so their default values are never used.
 
 impl<'a> Assertion<'a> {
     fn read(content: &'a [u8]) -> Assertion<'a> {
@@ -348,7 +347,7 @@ impl<'a> ExtensibleMatch<'a> {
     }
 }
 
-/// The text form of RFC 4515. A filter may hold a password; log it with care.
+/// Shows the text form of RFC 4515. A filter may contain a password, so log it with care.
 impl fmt::Debug for Filter<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -371,7 +370,7 @@ impl fmt::Debug for SubstringAny<'_> {
 mod tests {
     use super::*;
 
-    /// Decodes with small limits and says what came out: text, or component and kind.
+    /// Decodes with small limits. Returns the text form, or the component and kind of the error.
     fn decode(bytes: &[u8]) -> Result<String, DecodeErrorKind> {
         let limits = DecodeLimits { filter_depth_max: 3, filter_terms_max: 6, ..DecodeLimits::default() };
         Filter::from_bytes(bytes, &limits).map(|filter| filter.to_string())
@@ -389,7 +388,7 @@ mod tests {
         check(b"\xa4\x0f\x04\x02cn\x30\x09\x80\x01a\x81\x01b\x82\x01c", "(cn=a*b*c)");
         check(b"\xa9\x0b\x81\x03r-1\x83\x01a\x84\x01\x01", "(:dn:r-1:=a)");
         check(b"\xa9\x07\x82\x02cn\x83\x01a", "(cn:=a)");
-        // Components that a later version may add are ignored; choices it may add are Undefined.
+        // Components that a later version may add are ignored; choices that it may add are Undefined.
         check(b"\xa3\x0a\x04\x02cn\x04\x01a\x8f\x01x", "(cn=a)");
         check(b"\xa0\x06\x87\x02cn\x8a\x00", "(&(cn=*)(?=undefined))");
     }
