@@ -1,8 +1,8 @@
-//! Filters as text (RFC 4515), both ways.
+//! Text form of filters (RFC 4515): parsing and writing.
 //!
-//! Parsing writes BER directly, so the parsed filter, [`FilterBuf`], is what goes into a request. The limits on depth
-//! and terms are those of decoding, so that what parses here also decodes there. Accepted besides the RFC: the empty
-//! `(&)` and `(|)` of RFC 4526, and spaces between parentheses.
+//! The parser writes BER directly, so its result, [`FilterBuf`], can be put into a request. The limits on depth and
+//! terms are those of decoding, so a filter that parses here also decodes. In addition to the RFC, the parser accepts
+//! the empty `(&)` and `(|)` of RFC 4526, and spaces between parentheses.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,17 +13,17 @@ use crate::dn_text::{hex_pair, push_hex_escape};
 use crate::filter::tags;
 use crate::{Assertion, FILTER_DEPTH_MAX, FILTER_TERMS_MAX, Filter, FilterKind, FilterList};
 
-/// Owns what [`Filter`] borrows. `Display` gives the text form.
+/// Owned form of [`Filter`]. `Display` writes the text form.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct FilterBuf {
     /// One valid encoded filter.
     bytes: Vec<u8>,
 }
 
-/// Error of parsing a filter, with its place.
+/// Error of parsing a filter, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilterError {
-    /// Octets before the place.
+    /// Number of octets before the error.
     pub offset: usize,
     /// Kind of error.
     pub kind: FilterErrorKind,
@@ -33,17 +33,17 @@ pub struct FilterError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FilterErrorKind {
-    /// No opening parenthesis where a filter must start.
+    /// No opening parenthesis at the start of a filter.
     MissingOpening,
-    /// No closing parenthesis where a filter must end.
+    /// No closing parenthesis at the end of a filter.
     MissingClosing,
-    /// Something after the filter.
+    /// Text after the filter.
     TrailingText,
-    /// No attribute description where one must be, or a character that none has.
+    /// No attribute description at a place that requires one, or one with an invalid character.
     BadDescription,
     /// None of `=`, `~=`, `>=`, `<=` and `:=` after the attribute description.
     BadOperator,
-    /// A matching rule that is no name and no OID, or neither rule nor attribute in an extensible match.
+    /// A matching rule that is neither a name nor an OID, or an extensible match with neither rule nor attribute.
     BadMatchingRule,
     /// A backslash that two hexadecimal digits do not follow.
     BadEscape,
@@ -59,7 +59,7 @@ impl FilterBuf {
     /// Parses the text form.
     ///
     /// # Errors
-    /// The text is not a filter; the error has place and kind.
+    /// The text is not a filter; the error has position and kind.
     pub fn parse(text: &str) -> Result<FilterBuf, FilterError> {
         let mut bytes = Vec::with_capacity(text.len() + 16);
         let mut parser =
@@ -73,7 +73,7 @@ impl FilterBuf {
         Ok(FilterBuf { bytes })
     }
 
-    /// The filter, to put into a request.
+    /// Returns the filter, to put into a request.
     pub fn as_filter(&self) -> Filter<'_> {
         Filter::read(&mut Reader::new(&self.bytes))
     }
@@ -133,7 +133,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// `filter = LPAREN filtercomp RPAREN`, `depth` levels down, counting from 1.
+    /// Parses `filter = LPAREN filtercomp RPAREN`. `depth` is its level, from 1.
     fn filter(&mut self, depth: usize) -> Parsed<()> {
         self.expect(b'(', FilterErrorKind::MissingOpening)?;
         self.skip_spaces();
@@ -147,7 +147,7 @@ impl<'t> Parser<'t, '_> {
         self.expect(b')', FilterErrorKind::MissingClosing)
     }
 
-    /// `&`, `|` or `!` and the filters it joins: any number of them, except that `!` takes one.
+    /// Parses `&`, `|` or `!` and its operands. `!` takes one; the others take any number.
     fn operator(&mut self, tag: Tag, depth: usize) -> Parsed<()> {
         self.position += 1;
         self.skip_spaces();
@@ -187,7 +187,7 @@ impl<'t> Parser<'t, '_> {
         }
     }
 
-    /// Parses the text after `attr=`: a value, `*`, or pieces with `*` between them.
+    /// Parses the text after `attr=`: a value, `*`, or substrings with `*` between them.
     fn equality(&mut self, description: &str) -> Parsed<()> {
         self.position += 1;
         let raw = self.raw_value();
@@ -217,7 +217,8 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// Pieces between asterisks. Those at the ends may be missing; empty inner ones are kept, as they are valid.
+    /// Encodes the substrings between asterisks. The first and last may be missing; empty inner ones are valid and are
+    /// encoded.
     fn substrings(&mut self, description: &str, raw: &'t str) -> Parsed<()> {
         let item = self.out.begin(tags::SUBSTRINGS);
         self.out.octet_string(description.as_bytes());
@@ -248,7 +249,7 @@ impl<'t> Parser<'t, '_> {
         let mut rule = None;
         let mut dn_attributes = false;
         loop {
-            // At a colon.
+            // The position is at a colon.
             self.position += 1;
             let start = self.position;
             if self.peek() == Some(b'=') {
@@ -291,13 +292,13 @@ impl<'t> Parser<'t, '_> {
         Ok(())
     }
 
-    /// The text up to the closing parenthesis: a value as written, or what else stands in its place.
+    /// Returns the text up to the next closing parenthesis: normally a value, still escaped.
     fn raw_value(&self) -> &'t str {
         let rest = self.slice(self.position, self.text.len());
         rest.split(')').next().unwrap_or_default()
     }
 
-    /// Decodes the escapes of `raw`, which starts at the position, and moves past it.
+    /// Decodes the escapes of `raw`, which starts at the current position, and advances past it.
     fn value(&mut self, raw: &'t str) -> Parsed<Cow<'t, [u8]>> {
         let is_special = |octet: &u8| matches!(octet, b'\\' | b'(' | b'*' | 0);
         if !raw.as_bytes().iter().any(is_special) {
@@ -329,15 +330,15 @@ impl<'t> Parser<'t, '_> {
     }
 }
 
-/// Whether an attribute description or matching rule can have this octet (RFC 4512 section 2.5). Underscores pass:
-/// other servers' schemas have them in names.
+/// Returns true if an attribute description or matching rule can contain this octet (RFC 4512 section 2.5). Underscores
+/// are accepted, because names in the schemas of other servers contain them.
 fn is_description_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b';' | b'_')
 }
 
 impl fmt::Display for Filter<'_> {
-    /// Renders the text form. Recurses as deep as decoding allowed the filter to be. A choice that has no text form
-    /// becomes `(?=undefined)`, which does not parse.
+    /// Writes the text form. The depth of recursion is limited by decoding. A choice that has no text form becomes
+    /// `(?=undefined)`, which does not parse.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
         match self.kind() {
@@ -382,8 +383,8 @@ fn fmt_assertion(f: &mut fmt::Formatter<'_>, assertion: Assertion<'_>, operator:
     write!(f, "{}{operator}{}", Escaped(assertion.description.as_bytes()), Escaped(assertion.value))
 }
 
-/// Octets with everything escaped that must be, and control characters and what is not UTF-8 besides, so that the
-/// result can be logged. Descriptions go through it too: on the wire they may be anything.
+/// Displays octets with the required escapes, and also escapes control characters and octets that are not UTF-8, so
+/// that the result can be logged. Descriptions are escaped too, because a received one can contain any octets.
 struct Escaped<'a>(&'a [u8]);
 
 impl fmt::Display for Escaped<'_> {
@@ -412,7 +413,7 @@ impl fmt::Display for Escaped<'_> {
     }
 }
 
-/// Returns a value as it is written in the text of a filter (RFC 4515 section 3).
+/// Returns a value escaped for the text of a filter (RFC 4515 section 3).
 pub fn filter_value(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for character in value.chars() {
@@ -470,7 +471,7 @@ mod tests {
     use super::*;
     use crate::DecodeLimits;
 
-    /// Parses, decodes what the parser wrote, and renders that.
+    /// Parses the text, decodes the resulting BER, and returns its text form.
     fn round(text: &str) -> String {
         let filter = FilterBuf::parse(text).unwrap_or_else(|error| panic!("{text}: {error}"));
         let decoded = Filter::from_bytes(&filter.bytes, &DecodeLimits::default());

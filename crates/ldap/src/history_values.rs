@@ -1,4 +1,4 @@
-//! The history of an entry on the wire: the values of the extended operation that reads it from the log.
+//! Values of the extended operation that reads the history of an entry from the log.
 
 use ber::{Reader, Tag};
 
@@ -18,7 +18,7 @@ pub struct HistoryRequest<'a> {
 pub struct HistoryAnswer {
     /// `before` of the next request; 0 if the log has no older changes.
     pub next: u64,
-    /// The changes, the newest first; there may be none although older ones exist.
+    /// The changes, the newest first. May be empty although older changes exist.
     pub changes: Vec<HistoryChange>,
 }
 
@@ -34,7 +34,7 @@ pub struct HistoryChange {
     pub kind: HistoryKind,
     /// DN of the requester; empty for anonymous, and for the server itself.
     pub requester: String,
-    /// DN of the entry at that time, before a rename; empty if the requester may not know it.
+    /// DN of the entry at that time, before a rename; empty if the requester has no right to see it.
     pub name: String,
     /// Changed values, in the order of the change.
     pub values: Vec<HistoryValues>,
@@ -47,13 +47,13 @@ pub enum HistoryKind {
     Add,
     /// Values were changed.
     Modify,
-    /// The entry, or one above it, was renamed or moved.
+    /// The entry, or a superior of it, was renamed or moved.
     Rename,
     /// The entry was deleted.
     Delete,
-    /// The entry was brought back.
+    /// The entry was restored.
     Undelete,
-    /// The settings were changed. Each value is the text of a setting afterwards.
+    /// The settings were changed. Each value is the text of a setting after the change.
     Settings,
 }
 
@@ -66,9 +66,10 @@ pub enum HistoryFate {
     Removed,
     /// The values replaced all others. Without values, the attribute was removed.
     Replaced,
-    /// The values were there before the change.
+    /// The values existed before the change.
     Before,
-    /// The first value is an end, as a generalized time, or empty for none; the other values have it from then on.
+    /// The validity of the values was changed. The first value is the new end, as a generalized time, or empty for
+    /// none; it applies to the other values.
     Until,
 }
 
@@ -80,7 +81,7 @@ pub struct HistoryValues {
     pub fate: HistoryFate,
     /// The attribute, or the key of a setting.
     pub attribute: String,
-    /// False if values are left out, because they are secret or too large.
+    /// False if values are omitted because they are secret or too large.
     pub is_whole: bool,
     /// The values.
     pub values: Vec<Vec<u8>>,
@@ -104,7 +105,7 @@ const FATES: [HistoryFate; 5] = [
 ];
 
 impl HistoryKind {
-    /// Returns its name.
+    /// Returns the name of the kind.
     pub fn name(self) -> &'static str {
         match self {
             HistoryKind::Add => "add",
@@ -118,7 +119,7 @@ impl HistoryKind {
 }
 
 impl HistoryFate {
-    /// Returns its name.
+    /// Returns the name of the effect.
     pub fn name(self) -> &'static str {
         match self {
             HistoryFate::Added => "added",

@@ -6,7 +6,7 @@ use std::io;
 /// Reason why reading LDIF failed, with the line.
 #[derive(Debug)]
 pub struct LdifError {
-    /// The line, counting from 1, as an editor does: folded lines count each.
+    /// Number of the line, from 1, as in an editor: each line of a folded line counts.
     pub line: u64,
     /// Kind of error.
     pub kind: LdifErrorKind,
@@ -20,19 +20,19 @@ pub enum LdifErrorKind {
     Io(io::Error),
     /// A version other than 1.
     UnknownVersion,
-    /// A continuation line with no line to continue.
+    /// A continuation line without a preceding line.
     StrayContinuation,
-    /// A line without a colon.
+    /// No attribute description before the colon, or one with an invalid character.
     MissingColon,
     /// No attribute description before the colon, or a character that none has.
     BadDescription,
-    /// A value that is not base64 although `::` says so.
+    /// A value after `::` that is not base64.
     BadBase64,
     /// A value given by URL (`:<`), which this reader does not fetch.
     UrlValue,
     /// A record that does not start with `dn:`.
     MissingDn,
-    /// A second `dn:` in a record: the empty line between two records is missing.
+    /// A second `dn:` in a record, usually because the empty line between two records is missing.
     SecondDn,
     /// A DN or RDN that is not UTF-8.
     NotUtf8,
@@ -41,7 +41,7 @@ pub enum LdifErrorKind {
     /// A `changetype:` other than add, delete, modify, modrdn and moddn, or one that is not the first line of its
     /// record.
     BadChangeType,
-    /// A line that does not belong into a record of this change type, or is missing in it; this one was expected.
+    /// A line that does not belong in a record of this change type, or a missing one. The text is the expected line.
     Expected(&'static str),
     /// The record is longer than allowed.
     RecordTooLong {

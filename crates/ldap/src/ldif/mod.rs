@@ -1,12 +1,12 @@
 //! LDIF, the text form of entries and changes (RFC 2849).
 //!
-//! [`LdifReader`] streams records from anything that is `BufRead`: it holds one record at a time, in buffers it reuses,
-//! so millions of entries cost no allocation each. A record lends what it shows; copy what is to be kept.
-//! [`LdifWriter`] writes records folded at 76 columns, in base64 where RFC 2849 calls for it.
+//! [`LdifReader`] streams records from any `BufRead`. It holds one record at a time, in buffers that it reuses, so
+//! reading millions of entries does not allocate for each. A record borrows these buffers; copy the parts that you need
+//! later. [`LdifWriter`] writes records, folded at 76 columns, with base64 if RFC 2849 requires it.
 //!
-//! Reading is strict about structure and lenient about what files in the wild do: raw UTF-8, a missing `version`,
-//! names in any case. Values given by URL (`attr:< file:///...`) are refused with an error that says so: a directory
-//! server must not read whatever file a text names.
+//! The reader is strict about structure and lenient about deviations common in practice: raw UTF-8, a missing
+//! `version`, names in any case. Values given by URL (`attr:< file:///...`) are refused with a specific error, because
+//! a directory server must not read a file only because a text names it.
 
 mod error;
 mod reader;

@@ -1,4 +1,4 @@
-//! Streaming records from text.
+//! Reading records from a stream.
 
 use std::io::{BufRead, Read};
 
@@ -9,7 +9,7 @@ use super::record::{Line, LineKind, RecordBuffer};
 use super::{LdifError, LdifErrorKind, LdifRecord};
 use crate::LDIF_RECORD_SIZE_MAX;
 
-/// A byte order mark, with which editors of some systems begin a text in UTF-8.
+/// Byte order mark, which editors on some systems put before UTF-8 text.
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// Reads records one after the other. Its buffers grow to the largest record and are reused.
@@ -19,7 +19,7 @@ pub struct LdifReader<R> {
     record_size_max: usize,
     /// Physical lines read so far.
     line_count: u64,
-    /// Whether a record has been read: only before the first can there be a version.
+    /// Whether a record has been read. A version is only allowed before the first record.
     has_begun: bool,
     is_at_end: bool,
     buffer: RecordBuffer,
@@ -28,12 +28,12 @@ pub struct LdifReader<R> {
 }
 
 impl<R: BufRead> LdifReader<R> {
-    /// A reader of this text. Records may be up to [`LDIF_RECORD_SIZE_MAX`] octets long.
+    /// Creates a reader of this text. Records may be up to [`LDIF_RECORD_SIZE_MAX`] octets long.
     pub fn new(input: R) -> LdifReader<R> {
         LdifReader::with_record_size_max(input, LDIF_RECORD_SIZE_MAX)
     }
 
-    /// A reader of this text with another limit on a record's octets, comments not counted.
+    /// Creates a reader of this text with the given limit on a record's octets, comments not counted.
     pub fn with_record_size_max(input: R, record_size_max: usize) -> LdifReader<R> {
         LdifReader {
             input,
@@ -52,7 +52,7 @@ impl<R: BufRead> LdifReader<R> {
     /// [`LdifErrorKind::Io`] and [`LdifErrorKind::RecordTooLong`] there are no more records.
     ///
     /// # Errors
-    /// What is wrong, and in which line.
+    /// The record is malformed, or the input could not be read; the error has the line and the kind.
     pub fn next_record(&mut self) -> Result<Option<LdifRecord<'_>>, LdifError> {
         loop {
             self.buffer.text.clear();
@@ -81,9 +81,9 @@ impl<R: BufRead> LdifReader<R> {
         self.line_count
     }
 
-    /// Reads the lines up to the next empty one that has a record before it, joins folded ones and drops comments.
+    /// Reads the lines of the next record, up to the empty line after it. Joins folded lines and drops comments.
     fn read_lines(&mut self) -> Result<(), LdifError> {
-        // Subject of a continuation line: nothing yet, a line to keep, or a comment.
+        // Line that a continuation line would extend: none, a line of the record, or a comment.
         #[derive(PartialEq)]
         enum Last {
             None,
@@ -134,7 +134,7 @@ impl<R: BufRead> LdifReader<R> {
         let text = &mut self.buffer.text;
         let start = text.len();
         let room = self.record_size_max.saturating_sub(start).saturating_add(1);
-        // Mostly the whole line is at hand. An error shows again below.
+        // Usually the buffer contains the whole line. If this fails, the read below reports the error.
         if let Ok(there) = self.input.fill_buf()
             && let Some(length) = memchr::memchr(b'\n', there.get(..room).unwrap_or(there))
             && let Some(line) = there.get(..length)
@@ -161,14 +161,14 @@ impl<R: BufRead> LdifReader<R> {
             let kind = LdifErrorKind::RecordTooLong { max: self.record_size_max };
             return Err(LdifError { line: self.line_count, kind });
         } else {
-            // The last line, without an end, or after it the end of the text.
+            // Either the last line, which has no line end, or the end of the text after it.
             self.is_at_end = read == 0;
             self.line_count -= u64::from(self.is_at_end);
         }
         Ok(())
     }
 
-    /// Finds name and value of each logical line.
+    /// Finds the name and value of each logical line.
     fn take_apart(&mut self) -> Result<(), LdifError> {
         let buffer = &mut self.buffer;
         let mut lines = self.logical_lines.iter().copied().peekable();
@@ -196,7 +196,7 @@ impl<R: BufRead> LdifReader<R> {
     }
 }
 
-/// The number of a `version:` line.
+/// Returns the number of a `version:` line.
 fn version(line: &[u8]) -> Option<&[u8]> {
     const NAME: &[u8] = b"version:";
     let (name, number) = line.split_at_checked(NAME.len())?;
@@ -204,7 +204,7 @@ fn version(line: &[u8]) -> Option<&[u8]> {
 }
 
 impl Line {
-    /// The line with its ranges, so far counted from its own start, counted from the buffer's.
+    /// Converts the line's ranges from offsets in the line to offsets in the buffer.
     fn place(mut self, number: u64, start: usize) -> Line {
         self.number = number;
         self.name = self.name.start + start..self.name.end + start;
@@ -215,7 +215,7 @@ impl Line {
     }
 }
 
-/// Takes a logical line apart. Base64 is decoded to the end of `decoded`.
+/// Parses a logical line. Appends decoded base64 to `decoded`.
 fn parse_line(text: &[u8], decoded: &mut Vec<u8>) -> Result<Line, LdifErrorKind> {
     if text == b"-" {
         let (name, value) = (0..0, 0..0);
@@ -233,8 +233,8 @@ fn parse_line(text: &[u8], decoded: &mut Vec<u8>) -> Result<Line, LdifErrorKind>
     Ok(Line { number: 0, kind: LineKind::Value, name: 0..colon, value, is_decoded })
 }
 
-/// `value-spec` of RFC 2849: `text` starts with the colon, `start` octets into its line. Returns where the value is,
-/// and whether that is in `decoded`.
+/// Parses `value-spec` of RFC 2849. `text` starts with the colon, `start` octets into its line. Returns the range of
+/// the value, and whether it is in `decoded`.
 fn parse_value(
     text: &[u8],
     start: usize,
@@ -254,7 +254,7 @@ fn parse_value(
     }
 }
 
-/// `control:` with an OID, an optional criticality, and an optional value.
+/// Parses `control:` with an OID, an optional criticality, and an optional value.
 fn parse_control(text: &[u8], colon: usize, decoded: &mut Vec<u8>) -> Result<Line, LdifErrorKind> {
     let is_space = |octet: &u8| *octet == b' ';
     let skip_spaces = |from: usize| from + text.iter().skip(from).take_while(|octet| is_space(octet)).count();
@@ -289,7 +289,7 @@ fn parse_control(text: &[u8], colon: usize, decoded: &mut Vec<u8>) -> Result<Lin
     Ok(Line { number: 0, kind, name: oid, value, is_decoded })
 }
 
-/// Whether a text is an attribute description. Active Directory's option `range=0-1499` passes.
+/// Returns true if a text is an attribute description. Active Directory's option `range=0-1499` is accepted.
 fn is_description(text: &[u8]) -> bool {
     let is_plain = |text: &[u8]| text.iter().copied().all(is_description_octet);
     let Some(place) = text.iter().position(|octet| *octet == b'=') else {
@@ -301,8 +301,8 @@ fn is_description(text: &[u8]) -> bool {
     is_range && is_plain(before) && after.into_iter().all(is_description_octet)
 }
 
-/// Whether an attribute description can have this octet (RFC 4512 section 2.5). Underscores pass: other servers'
-/// schemas have them in names.
+/// Returns true if an attribute description can contain this octet (RFC 4512 section 2.5). Underscores are accepted,
+/// because names in the schemas of other servers contain them.
 fn is_description_octet(octet: u8) -> bool {
     octet.is_ascii_alphanumeric() || matches!(octet, b'-' | b'.' | b';' | b'_')
 }

@@ -1,4 +1,4 @@
-//! Records as a reader lends them, and their interpretation as entries and changes.
+//! Records that borrow the reader's buffers, and their interpretation as entries and changes.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use crate::{AttributesBuf, ChangeOperation, Control};
 /// A record: an entry or a change. Borrows the reader's buffers until the next record is read.
 #[derive(Clone, Copy, Debug)]
 pub struct LdifRecord<'r> {
-    /// The line of `dn:`, counting from 1.
+    /// Number of the `dn:` line, from 1.
     pub line: u64,
     /// The DN, unparsed.
     pub dn: &'r str,
@@ -23,7 +23,7 @@ pub struct LdifRecord<'r> {
 pub enum LdifBody<'r> {
     /// An entry's content: a record without a change type.
     Entry(LdifValues<'r>),
-    /// Add an entry of this content.
+    /// Add an entry with this content.
     Add(LdifValues<'r>),
     /// Delete the entry.
     Delete,
@@ -33,7 +33,7 @@ pub enum LdifBody<'r> {
     ModifyDn {
         /// The new RDN, unparsed.
         new_rdn: &'r str,
-        /// Whether the values of the old RDN are to be removed.
+        /// Whether to remove the values of the old RDN.
         delete_old_rdn: bool,
         /// The DN of the new parent, unparsed, for a move.
         new_superior: Option<&'r str>,
@@ -43,7 +43,7 @@ pub enum LdifBody<'r> {
 /// One line of an entry: an attribute and one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LdifValue<'r> {
-    /// The line, counting from 1.
+    /// Number of the line, from 1.
     pub line: u64,
     /// The attribute description, unparsed.
     pub description: &'r str,
@@ -51,7 +51,7 @@ pub struct LdifValue<'r> {
     pub value: &'r [u8],
 }
 
-/// Lines of attributes and values, in the order of the text. The values of one attribute need not stand together.
+/// Lines of attributes and values, in the order of the text. The values of one attribute need not be adjacent.
 #[derive(Clone, Copy, Debug)]
 pub struct LdifValues<'r> {
     buffer: &'r RecordBuffer,
@@ -61,7 +61,7 @@ pub struct LdifValues<'r> {
 /// One change of a modify record.
 #[derive(Clone, Copy, Debug)]
 pub struct LdifModification<'r> {
-    /// The line, counting from 1.
+    /// Number of the line, from 1.
     pub line: u64,
     /// Operation of the change.
     pub operation: ChangeOperation,
@@ -86,7 +86,7 @@ pub struct LdifControls<'r> {
 }
 
 impl<'r> LdifValues<'r> {
-    /// The lines in order.
+    /// Returns the lines in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LdifValue<'r>> + Clone + use<'r> {
         let buffer = self.buffer;
         self.lines.iter().map(move |line| LdifValue {
@@ -101,20 +101,20 @@ impl<'r> LdifValues<'r> {
         self.lines.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no values.
     pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Appends the values to `attributes`, one attribute for each description, whatever its case, in the order of their
-    /// first lines: the content of an add request.
+    /// Appends the values to `attributes`, as the content of an add request. Lines whose descriptions differ only in
+    /// case become one attribute. Attributes are in the order of their first lines.
     pub fn append_to(&self, attributes: &mut AttributesBuf) {
         let mut descriptions: Vec<&str> = Vec::new();
         let mut numbered: Vec<(usize, &[u8])> = Vec::with_capacity(self.len());
         let mut last = 0;
         for LdifValue { description, value, .. } in self.iter() {
             let is_this = |known: &&str| known.eq_ignore_ascii_case(description);
-            // Mostly the same attribute as on the line before.
+            // Usually the attribute is the same as on the line before.
             if !descriptions.get(last).is_some_and(is_this) {
                 last = descriptions.iter().position(is_this).unwrap_or_else(|| {
                     descriptions.push(description);
@@ -132,10 +132,10 @@ impl<'r> LdifValues<'r> {
 }
 
 impl<'r> LdifModifications<'r> {
-    /// The changes in order.
+    /// Returns the changes in order.
     pub fn iter(&self) -> impl Iterator<Item = LdifModification<'r>> + Clone + use<'r> {
         let buffer = self.buffer;
-        // Checked: each change starts with its operation, and the `-` lines are the last of theirs.
+        // Already validated: each change starts with its operation line and ends at its `-` line.
         self.lines.split(|line| line.kind == LineKind::EndOfChange).filter_map(move |lines| {
             let (first, values) = lines.split_first()?;
             Some(LdifModification {
@@ -149,7 +149,7 @@ impl<'r> LdifModifications<'r> {
 }
 
 impl<'r> LdifControls<'r> {
-    /// The controls in order.
+    /// Returns the controls in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = Control<'r>> + Clone + use<'r> {
         let buffer = self.buffer;
         self.lines.iter().map(move |line| Control {
@@ -159,32 +159,32 @@ impl<'r> LdifControls<'r> {
         })
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no controls.
     pub const fn is_empty(&self) -> bool {
         self.lines.is_empty()
     }
 }
 
-/// Text of a record, unfolded, and the places of its lines.
+/// Text of a record, unfolded, and the positions of its lines.
 #[derive(Default)]
 pub(super) struct RecordBuffer {
     /// The logical lines without their ends.
     pub(super) text: Vec<u8>,
-    /// Values that were base64.
+    /// Values decoded from base64.
     pub(super) decoded: Vec<u8>,
     pub(super) lines: Vec<Line>,
 }
 
-/// A logical line, taken apart.
+/// A parsed logical line.
 #[derive(Clone, Debug)]
 pub(super) struct Line {
-    /// Its first physical line, counting from 1.
+    /// Number of its first physical line, from 1.
     pub(super) number: u64,
     pub(super) kind: LineKind,
     /// Range of its name: the attribute description, or a control's OID. Always ASCII.
     pub(super) name: Range<usize>,
     pub(super) value: Range<usize>,
-    /// Whether the value is in `decoded`, not `text`.
+    /// Whether the value is in `decoded` rather than `text`.
     pub(super) is_decoded: bool,
 }
 
@@ -198,7 +198,7 @@ pub(super) enum LineKind {
     EndOfChange,
 }
 
-/// The operation that starts a change. RFC 2849 is older than `increment`, which RFC 4525 section 4 adds.
+/// Returns the operation that starts a change. `increment` is from RFC 4525 section 4, which is later than RFC 2849.
 fn change_operation(name: &str) -> Option<ChangeOperation> {
     let operations = [
         ("add", ChangeOperation::Add),
@@ -240,7 +240,7 @@ impl RecordBuffer {
         self.text_value(line).ok_or(LdifError { line: line.number, kind: LdifErrorKind::NotUtf8 })
     }
 
-    /// Interprets the lines. There is at least one.
+    /// Interprets the lines, of which there is at least one.
     pub(super) fn record(&self) -> Parsed<Option<LdifRecord<'_>>> {
         let Some((first, rest)) = self.lines.split_first() else { return Ok(None) };
         if !self.is_named(first, "dn") {
@@ -299,12 +299,13 @@ impl RecordBuffer {
         Ok(LdifValues { buffer: self, lines })
     }
 
-    /// Changes that each start with an operation and end with `-`; the last `-` may be missing, as ldapmodify allows.
+    /// Parses changes. Each starts with an operation and ends with `-`; the last `-` may be missing, as ldapmodify
+    /// allows.
     fn modifications<'r>(&'r self, lines: &'r [Line]) -> Parsed<LdifBody<'r>> {
         const EXPECTED: &str = "'add:', 'delete:', 'replace:' or 'increment:'";
         for (index, change) in lines.split(|line| line.kind == LineKind::EndOfChange).enumerate() {
             let Some((first, values)) = change.split_first() else {
-                // Nothing after the last `-`, or two in a row.
+                // Nothing follows the last `-`, or two `-` follow each other.
                 match lines.iter().filter(|line| line.kind == LineKind::EndOfChange).nth(index) {
                     Some(stray) => return error(stray, LdifErrorKind::Expected(EXPECTED)),
                     None => continue,
@@ -345,7 +346,7 @@ impl RecordBuffer {
     }
 }
 
-/// Without the text, in which there may be passwords.
+/// Does not show the text, which may contain passwords.
 impl std::fmt::Debug for RecordBuffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("RecordBuffer").field("line_count", &self.lines.len()).finish_non_exhaustive()

@@ -3,7 +3,7 @@ use std::io::{BufRead, BufReader, Cursor, Read};
 use super::*;
 use crate::{AttributesBuf, ChangeOperation, Control};
 
-/// Every record as one line of text, errors included.
+/// Returns each record, or error, as one line of text.
 fn read(text: impl AsRef<[u8]>) -> Vec<String> {
     read_from(text.as_ref(), crate::LDIF_RECORD_SIZE_MAX)
 }
@@ -63,13 +63,13 @@ fn entries() {
     check("version:1\n\ndn:dc=a\ncn:b\n", &["3: dc=a cn=b"]);
     check("dn: dc=a\r\ncn: b\r\n\r\ndn: dc=c\r\n", &["1: dc=a cn=b", "4: dc=c "]);
     check("# x\n# y\n\ndn: dc=a\n# z\n more z\ncn: b\n", &["4: dc=a cn=b"]);
-    // A byte order mark before the first line is none of the text.
+    // A byte order mark before the first line is not part of the text.
     check("\u{feff}dn: dc=a\n", &["1: dc=a "]);
     check("\u{feff}# x\n\ndn: dc=a\n", &["3: dc=a "]);
-    // Folding joins wherever it was cut; one space goes.
+    // A line may be folded anywhere; unfolding removes one space.
     check("dn: d\n c=a\ncn: b\n  c\n \n d\n", &["1: dc=a cn=b cd"]);
     check("d\n n: dc=a\nc\n n:\n : Yg\n ==\n", &["1: dc=a cn=b"]);
-    // Names in any case; spaces before the value are dropped, those after it stay.
+    // Names may be in any case. Spaces before a value are dropped; spaces after it are kept.
     check("DN:   dc=a\nCN;Lang-X:  b \n", &["1: dc=a CN;Lang-X=b "]);
     check("dn:: ZGM9YQ==\nphoto::/wA=\nempty:\nempty::\n", &[r"1: dc=a photo=\xff\x00 empty= empty="]);
     check("dn: cn=ä\nurl: <x\ncolon: a:b::\n", &["1: cn=ä url=<x colon=a:b::"]);
@@ -191,7 +191,7 @@ fn records_are_bounded() {
     check("dn: a=b\ncn: 1234567\n", &["1: a=b cn=1234567"]);
     check("dn: a=b\ncn: 1234567890\n", &[&format!("line 2: {too_long}")]);
     check("dn: a=b\ncn: 1\n 2\n 3\n 4\n 5\n 6\n 7\n 8\n 9\n", &[&format!("line 10: {too_long}")]);
-    // An endless line is not read to its end.
+    // The reader gives up on a line that is too long, before its end.
     let endless = BufReader::new(std::io::repeat(b'x'));
     assert_eq!(read_from(endless, 20), [format!("line 1: {too_long}")]);
 }
@@ -202,7 +202,8 @@ fn failing_input_ends_the_reading() {
     assert_eq!(read_from(input, 100), ["1: a=b ", "line 4: broken disk"]);
 }
 
-/// Input for each kind of error, so that none is without a test of its message. A new kind does not compile here.
+/// Returns an input for each kind of error, so that each message is tested. Adding a kind without an input here does
+/// not compile.
 #[test]
 fn every_kind_of_error_has_a_message() {
     fn place(kind: &LdifErrorKind) -> usize {
@@ -279,7 +280,7 @@ fn values_become_attributes() {
     assert_eq!(shapes, [("cn", b"123".to_vec()), ("SN", b"xy".to_vec())]);
 }
 
-/// Writes with `write`, checks the lines' length, and returns the text.
+/// Writes with `write`, checks the length of the lines, and returns the text.
 fn written(write: impl FnOnce(&mut LdifWriter<Vec<u8>>) -> std::io::Result<()>) -> String {
     let mut writer = LdifWriter::new(Vec::new());
     write(&mut writer).unwrap();

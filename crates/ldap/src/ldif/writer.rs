@@ -7,13 +7,12 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::{ChangeOperation, Control};
 
-/// Longest line written, in octets, the line end not counted.
+/// Maximum length of a line in octets, without the line end.
 const LINE_LEN_MAX: usize = 76;
 
-/// Writes records. Each method writes at once; wrap a file in a `BufWriter`.
+/// Writer of records. Each method writes immediately; wrap a file in a `BufWriter`.
 ///
-/// A record is one of [`entry`](Self::entry) and the change methods, which each write it whole, followed by an empty
-/// line.
+/// [`entry`](Self::entry) and the methods for changes each write one whole record and an empty line.
 #[derive(Debug)]
 pub struct LdifWriter<W> {
     out: W,
@@ -22,12 +21,12 @@ pub struct LdifWriter<W> {
 }
 
 impl<W: Write> LdifWriter<W> {
-    /// A writer to `out`.
+    /// Creates a writer to `out`.
     pub fn new(out: W) -> LdifWriter<W> {
         LdifWriter { out, line: Vec::new() }
     }
 
-    /// Gives back what is written to. Nothing is buffered here.
+    /// Returns the underlying writer. This type buffers nothing.
     pub fn into_inner(self) -> W {
         self.out
     }
@@ -35,18 +34,18 @@ impl<W: Write> LdifWriter<W> {
     /// Writes the version, which must come first in a file, and an empty line.
     ///
     /// # Errors
-    /// Those of writing, as for all methods.
+    /// Writing to the underlying writer failed, as for all methods.
     pub fn version(&mut self) -> io::Result<()> {
         self.out.write_all(b"version: 1\n\n")
     }
 
-    /// Writes a comment before a record; each of its lines becomes one.
+    /// Writes a comment before a record, with one comment line for each line of `text`.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn comment(&mut self, text: &str) -> io::Result<()> {
         for line in text.lines() {
-            // A carriage return is the end of a line for some readers.
+            // Some readers take a carriage return as the end of a line.
             let line = line.replace('\r', " ");
             writeln!(self.out, "# {line}")?;
         }
@@ -56,7 +55,7 @@ impl<W: Write> LdifWriter<W> {
     /// Writes an entry: a record without a change type.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn entry<'v>(
         &mut self,
         dn: &str,
@@ -67,10 +66,10 @@ impl<W: Write> LdifWriter<W> {
         self.end_record()
     }
 
-    /// Writes the addition of an entry.
+    /// Writes a record that adds an entry.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn add<'v>(
         &mut self,
         dn: &str,
@@ -82,19 +81,19 @@ impl<W: Write> LdifWriter<W> {
         self.end_record()
     }
 
-    /// Writes the deletion of an entry.
+    /// Writes a record that deletes an entry.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn delete(&mut self, dn: &str, controls: &[Control<'_>]) -> io::Result<()> {
         self.begin_change(dn, controls, "delete")?;
         self.end_record()
     }
 
-    /// Writes changes of an entry's attributes: operation, attribute description and values of each.
+    /// Writes a record that modifies an entry. Each change has an operation, an attribute description and values.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn modify<'v, V: IntoIterator<Item = &'v [u8]>>(
         &mut self,
         dn: &str,
@@ -118,10 +117,10 @@ impl<W: Write> LdifWriter<W> {
         self.end_record()
     }
 
-    /// Writes the renaming or move of an entry.
+    /// Writes a record that renames or moves an entry.
     ///
     /// # Errors
-    /// Those of writing.
+    /// Writing failed.
     pub fn modify_dn(
         &mut self,
         dn: &str,
@@ -168,10 +167,10 @@ impl<W: Write> LdifWriter<W> {
     }
 }
 
-/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its end. For writing millions of
-/// lines: allocates nothing but room in `out`.
+/// Appends the line of one value, `name: value` or `name:: base64`, folded, with its line end. Suitable for millions of
+/// lines: it allocates only space in `out`.
 ///
-/// Whole records come from [`LdifWriter`].
+/// To write whole records, use [`LdifWriter`].
 pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     if is_safe(value) {
         let separator: &[u8] = if value.is_empty() { b":" } else { b": " };
@@ -191,7 +190,7 @@ pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
         put_folded(out, &mut column, b":: ");
         let mut encoded = [0; BASE64_STEP / 3 * 4];
         for step in value.chunks(BASE64_STEP) {
-            // The buffer has room for a whole step, so this cannot fail.
+            // The buffer has space for a whole step, so this cannot fail.
             let length = STANDARD.encode_slice(step, &mut encoded).unwrap_or(0);
             put_folded(out, &mut column, encoded.get(..length).unwrap_or_default());
         }
@@ -199,10 +198,10 @@ pub fn put_ldif_line(out: &mut Vec<u8>, name: &str, value: &[u8]) {
     out.push(b'\n');
 }
 
-/// Octets encoded at a time; a multiple of three, so that only the last step is padded.
+/// Number of octets encoded at a time. A multiple of three, so that only the last step is padded.
 const BASE64_STEP: usize = 768;
 
-/// Appends ASCII to a line of which `column` octets are written, beginning continuation lines as needed.
+/// Appends ASCII text to a line of which `column` octets are written, and folds the line as needed.
 fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
     while let Some((part, rest)) = text.split_at_checked(LINE_LEN_MAX - *column)
         && !rest.is_empty()
@@ -216,10 +215,11 @@ fn put_folded(out: &mut Vec<u8>, column: &mut usize, mut text: &[u8]) {
     *column += text.len();
 }
 
-/// Whether a value can stand as it is: SAFE-STRING of RFC 2849, and no space at the end (its note 8).
+/// Returns true if a value can be written without base64: SAFE-STRING of RFC 2849, and no space at the end (its note
+/// 8).
 fn is_safe(value: &[u8]) -> bool {
     let starts_safe = !matches!(value.first(), Some(b' ' | b':' | b'<'));
-    // Without a branch for each octet: the compiler looks at many at a time.
+    // Has no branch for each octet, so that the compiler can vectorize it.
     let has_unsafe = value
         .iter()
         .fold(false, |found, &octet| found | !octet.is_ascii() | matches!(octet, 0 | b'\n' | b'\r'));
