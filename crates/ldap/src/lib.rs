@@ -1,18 +1,18 @@
 //! LDAP protocol types: messages, filters, distinguished names, URLs, LDIF text (RFC 4511, 4514, 4515, 4516, 2849).
 //!
-//! Bytes in, types out, and back. A server finds a message in its buffer with [`frame_len`], decodes it with
-//! [`Message::decode`], and answers with the `encode_*` functions of [`response`]; a client does the reverse with
+//! The crate converts between bytes and types. A server finds a message in its buffer with [`frame_len`], decodes it
+//! with [`Message::decode`], and answers with the `encode_*` functions of [`response`]; a client does the reverse with
 //! [`Message::encode`] and [`ResponseMessage::decode`].
 //!
-//! Decoding checks a message once, against [`DecodeLimits`], and then trusts it: what repeats or nests (attributes,
-//! values, filters, controls) stays validated bytes that iterators walk. So a decoded request borrows its buffer, is
-//! `Copy`, and no allocation happens however large the message is. Encoding computes sizes first and appends to one
-//! `Vec<u8>`; nothing is written twice.
+//! Decoding validates a message once, against [`DecodeLimits`]. Repeated and nested parts (attributes, values, filters,
+//! controls) stay encoded, and iterators read them without further checks. So a decoded request borrows its buffer, is
+//! `Copy`, and needs no allocation, whatever its size. Encoding computes the sizes first, so it appends each octet once
+//! to one `Vec<u8>`.
 //!
 //! Out of scope: sockets, the schema (a DN here is a series of names and values that may not exist, and two spellings
 //! of a name are two names), and the meaning of operations.
 #![forbid(unsafe_code)]
-// Octets of peers reach all of this crate: no cast may lose bits, no index may panic.
+// All of this crate processes octets of peers: no cast may lose bits, no index may panic.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod access_values;

@@ -5,46 +5,47 @@ use ber::{Reader, Tag};
 use crate::ResultCode;
 use crate::control::sequence;
 
-/// The target by its place.
+/// Tag of a target given by its offset.
 const BY_OFFSET: Tag = Tag::context_constructed(0);
-/// The target by the value that it is sorted by.
+/// Tag of a target given by a value of the sort key.
 const BY_VALUE: Tag = Tag::context(1);
 
-/// Virtual list view request: the wanted part of a list.
+/// Virtual list view request: the part of a list to return.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListViewRequest<'a> {
-    /// Entries before the target.
+    /// Number of entries before the target.
     pub before: u32,
     /// Number of entries after the target.
     pub after: u32,
     /// The target entry.
     pub target: ListViewTarget<'a>,
-    /// Context of an earlier answer of the server.
+    /// Context ID from an earlier response of the server.
     pub context: Option<&'a [u8]>,
 }
 
-/// An entry of a list.
+/// Target entry of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ListViewTarget<'a> {
-    /// One of `count` entries, from 1 on. A count of 0 is that of the server.
+    /// The entry at `offset`, which is relative to `count` and starts at 1. If `count` is 0, the offset is relative to
+    /// the server's size of the list.
     Offset {
         /// Offset of the target in the list.
         offset: u32,
         /// Size of the list, as estimated by the client.
         count: u32,
     },
-    /// The first one that is sorted by this value or a later one.
+    /// The first entry whose sort key is equal to or greater than this value.
     Value(&'a [u8]),
 }
 
 /// Virtual list view response: the returned part of a list, or the reason why there is none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListViewResult {
-    /// The target's place, from 1 on.
+    /// Position of the target, from 1.
     pub position: u32,
-    /// Number of entries of the list.
+    /// Number of entries in the list.
     pub count: u32,
-    /// Success, or why not.
+    /// Success, or the reason why the part is not returned.
     pub code: ResultCode,
 }
 
@@ -69,7 +70,7 @@ impl<'a> ListViewRequest<'a> {
         (fields.is_empty() && reader.is_empty()).then_some(ListViewRequest { before, after, target, context })
     }
 
-    /// The value of a request control.
+    /// Encodes the value of a request control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.integer(self.before.into());
@@ -101,7 +102,7 @@ impl ListViewResult {
         (fields.is_empty() && reader.is_empty()).then_some(ListViewResult { position, count, code })
     }
 
-    /// The value of a response control, without a context.
+    /// Encodes the value of a response control, without a context ID.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.integer(self.position.into());
@@ -111,7 +112,7 @@ impl ListViewResult {
     }
 }
 
-/// A number from 0 to maxInt.
+/// Reads a number from 0 to maxInt.
 fn number(fields: &mut Reader<'_>) -> Option<u32> {
     u32::try_from(i32::try_from(fields.integer().ok()?).ok()?).ok()
 }

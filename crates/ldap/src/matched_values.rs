@@ -5,8 +5,8 @@ use ber::{Reader, Tag, Writer};
 use crate::limits::MATCHED_ITEMS_MAX;
 use crate::{DecodeLimits, Filter, FilterKind};
 
-/// The items of which a value that is to come back passes one; `None` where the value is no list of items, an empty one
-/// or one of more than [`MATCHED_ITEMS_MAX`].
+/// Decodes the items of the control; a returned value must match at least one of them. Returns `None` if the value is
+/// malformed, or has no item or more than [`MATCHED_ITEMS_MAX`].
 pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
     let mut reader = Reader::new(value);
     let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -17,7 +17,7 @@ pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
             FilterKind::And(_) | FilterKind::Or(_) | FilterKind::Not(_) | FilterKind::Unrecognized(_) => {
                 false
             }
-            // Names are no values of attributes.
+            // The RDN values in the entry's name are not attribute values.
             FilterKind::ExtensibleMatch(item) => !item.dn_attributes,
             _ => true,
         };
@@ -29,7 +29,7 @@ pub fn decode_matched_values(value: &[u8]) -> Option<Vec<Filter<'_>>> {
     (reader.is_empty() && !items.is_empty() && items.len() <= MATCHED_ITEMS_MAX).then_some(items)
 }
 
-/// Encodes the value of a request for the values that pass one of these items.
+/// Encodes the value of a request for the values that match at least one of these items.
 pub fn encode_matched_values<'f>(items: impl IntoIterator<Item = Filter<'f>>) -> Vec<u8> {
     let mut encoded = Vec::new();
     items.into_iter().for_each(|item| item.encode(&mut encoded));

@@ -8,7 +8,7 @@ use crate::{Controls, DecodeError, DecodeErrorKind, DecodeLimits, Limit, Message
 /// A request with its envelope. Borrows the buffer it was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Message<'a> {
-    /// The id that the answers carry.
+    /// Id that the responses repeat.
     pub id: MessageId,
     /// The requested operation.
     pub request: Request<'a>,
@@ -16,24 +16,24 @@ pub struct Message<'a> {
     pub controls: Controls<'a>,
 }
 
-/// The tag of the optional controls at the end of a message.
+/// Tag of the optional controls at the end of a message.
 pub(crate) const CONTROLS_TAG: Tag = Tag::context_constructed(0);
 
 impl<'a> Message<'a> {
-    /// Decodes one whole message, found with [`frame_len`](crate::frame_len). Everything in it is checked here, so
-    /// that nothing that is reached through the result can fail later. No allocation.
+    /// Decodes one whole message, which [`frame_len`](crate::frame_len) found. Validates all of it, so that reading the
+    /// result cannot fail later. Does not allocate.
     ///
-    /// Unknown components after the known ones of a SEQUENCE are ignored, as RFC 4511 section 4 demands.
+    /// Unknown components after the known ones of a SEQUENCE are ignored, as RFC 4511 section 4 requires.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the id and the operation's tag when those could be read.
+    /// The first error in the message, with the id and the operation's tag if they could be read.
     pub fn decode(bytes: &'a [u8], limits: &DecodeLimits) -> Result<Message<'a>, DecodeError> {
         let mut id = None;
         let mut request_tag = None;
         let mut decode = || {
             let Envelope { id: message_id, tag, content, controls } =
                 Envelope::read(bytes, limits, |known_id, known_tag| {
-                    // Requests never have the id 0 (RFC 4511 section 4.1.1.1), so such a message has none to answer.
+                    // A request must not have the id 0 (RFC 4511 section 4.1.1.1), so there is no id to answer.
                     id = Some(known_id).filter(|id| *id != MessageId::UNSOLICITED);
                     request_tag = known_tag;
                 })?;
@@ -53,14 +53,14 @@ impl<'a> Message<'a> {
     }
 }
 
-/// The tag of the operation in a whole message, without looking at more of it; `None` for what is no message.
+/// Returns the tag of the operation in a whole message, without reading the rest; `None` if it is not a message.
 pub fn operation_of(frame: &[u8]) -> Option<Tag> {
     let mut message = Reader::new(frame).sequence(Tag::SEQUENCE).ok()?;
     message.any().ok()?;
     message.peek_tag()
 }
 
-/// A message's parts before the operation is looked into: shared by requests and responses.
+/// Parts of a message before the operation is decoded; shared by requests and responses.
 pub(crate) struct Envelope<'a> {
     pub(crate) id: MessageId,
     pub(crate) tag: Tag,
@@ -112,7 +112,7 @@ mod tests {
         Message::decode(bytes, &limits)
     }
 
-    /// A message with id 5 around an operation's octets and what follows it.
+    /// Returns a message with id 5, this operation and these octets after it.
     fn message(operation: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0x30, operation.len() as u8 + 3, 0x02, 0x01, 0x05];
         bytes.extend_from_slice(operation);
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn unknown_trailing_components_are_ignored() {
-        // After the operation, after the controls, within a bind, and within a control.
+        // Unknown components after the operation, after the controls, within a bind, and within a control.
         for operation in [
             &b"\x4a\x04cn=a\x8a\x01x"[..],
             b"\x4a\x04cn=a\xa0\x07\x30\x05\x04\x031.2\x8a\x01x",
@@ -181,7 +181,8 @@ mod tests {
         check(&message(b"\x4a\x01x\xa0\x01\x30"), Some(5), Some(0x4a), truncated);
     }
 
-    /// Clients encode numbers in as many octets as their type has; X.690 section 8.3.2 forbids it, servers accept it.
+    /// Some clients encode numbers in as many octets as their integer type has. X.690 section 8.3.2 forbids it, but
+    /// servers accept it.
     #[test]
     fn numbers_may_have_leading_zero_octets() {
         let long_id = b"\x30\x08\x02\x04\x00\x00\x00\x01\x4a\x00";

@@ -2,12 +2,12 @@
 
 use std::fmt;
 
-/// Identifier of a message: 1 to 2^31 - 1, chosen by the client. 0 marks unsolicited notifications of the server.
+/// Id of a message: 1 to 2^31 - 1, chosen by the client. 0 marks unsolicited notifications of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MessageId(pub i32);
 
 impl MessageId {
-    /// Identifier of unsolicited notifications (RFC 4511 section 4.4).
+    /// Id of unsolicited notifications (RFC 4511 section 4.4).
     pub const UNSOLICITED: MessageId = MessageId(0);
 }
 

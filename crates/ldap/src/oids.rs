@@ -1,12 +1,12 @@
-//! Object identifiers of controls, extended operations, notifications and features, all in one place.
+//! Object identifiers of controls, extended operations, notifications and features.
 //!
-//! That an OID is here does not mean that the server knows what to do with it: the root DSE names only what works.
+//! The list includes OIDs that the server does not support. The root DSE lists those that it supports.
 
 // Controls, on requests, responses or both.
 
 /// ManageDsaIT: referral and alias entries are plain entries (RFC 3296).
 pub const MANAGE_DSA_IT: &str = "2.16.840.1.113730.3.4.2";
-/// Subentries: whether a search shows subentries (RFC 3672).
+/// Subentries: whether a search returns subentries (RFC 3672).
 pub const SUBENTRIES: &str = "1.3.6.1.4.1.4203.1.10.1";
 /// Simple paged results (RFC 2696).
 pub const PAGED_RESULTS: &str = "1.2.840.113556.1.4.319";
@@ -18,21 +18,21 @@ pub const SORT_RESPONSE: &str = "1.2.840.113556.1.4.474";
 pub const VLV_REQUEST: &str = "2.16.840.1.113730.3.4.9";
 /// Virtual list view, response (draft-ietf-ldapext-ldapv3-vlv).
 pub const VLV_RESPONSE: &str = "2.16.840.1.113730.3.4.10";
-/// Assertion: the operation happens only if a filter is true (RFC 4528).
+/// Assertion: the operation is performed only if a filter matches the entry (RFC 4528).
 pub const ASSERTION: &str = "1.3.6.1.1.12";
-/// Pre-read: the entry as it was before the change (RFC 4527).
+/// Pre-read: return the entry as it was before the change (RFC 4527).
 pub const PRE_READ: &str = "1.3.6.1.1.13.1";
-/// Post-read: the entry as it is after the change (RFC 4527).
+/// Post-read: return the entry as it is after the change (RFC 4527).
 pub const POST_READ: &str = "1.3.6.1.1.13.2";
 /// Proxied authorization: act as another identity (RFC 4370).
 pub const PROXIED_AUTHORIZATION: &str = "2.16.840.1.113730.3.4.18";
-/// Proxied authorization as it was drafted: act as another DN (draft-weltman-ldapv3-proxy-04).
+/// Proxied authorization as first drafted: act as another DN (draft-weltman-ldapv3-proxy-04).
 pub const PROXIED_AUTHORIZATION_V1: &str = "2.16.840.1.113730.3.4.12";
 /// Authorization identity on bind, request (RFC 3829).
 pub const AUTHORIZATION_IDENTITY_REQUEST: &str = "2.16.840.1.113730.3.4.16";
 /// Authorization identity on bind, response (RFC 3829).
 pub const AUTHORIZATION_IDENTITY_RESPONSE: &str = "2.16.840.1.113730.3.4.15";
-/// Matched values: only the values that a filter matches come back (RFC 3876).
+/// Matched values: return only the values that match a filter (RFC 3876).
 pub const MATCHED_VALUES: &str = "1.2.826.0.1.3344810.2.3";
 /// Don't use copy: only an authoritative server may answer (RFC 6171).
 pub const DONT_USE_COPY: &str = "1.3.6.1.1.22";
@@ -50,7 +50,7 @@ pub const CHANGE_LOG_COOKIE: &str = "1.3.6.1.4.1.26027.1.5.4";
 pub const TRANSACTION_SPECIFICATION: &str = "1.3.6.1.1.21.2";
 /// Password policy, request and response (draft-behera-ldap-password-policy).
 pub const PASSWORD_POLICY: &str = "1.3.6.1.4.1.42.2.27.8.5.1";
-/// Account usability: whether one can bind, with each entry of a search (Sun Directory Server).
+/// Account usability: whether the account can bind, with each entry of a search (Sun Directory Server).
 pub const ACCOUNT_USABILITY: &str = "1.3.6.1.4.1.42.2.27.9.5.8";
 /// The password has expired: response on a bind (draft-vchu-ldap-pwd-policy).
 pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
@@ -58,35 +58,35 @@ pub const PASSWORD_EXPIRED: &str = "2.16.840.1.113730.3.4.4";
 pub const PASSWORD_EXPIRING: &str = "2.16.840.1.113730.3.4.5";
 /// Get Effective Rights: the rights of an identity on the entries of a search (draft-ietf-ldapext-acl-model-08).
 pub const EFFECTIVE_RIGHTS: &str = "1.3.6.1.4.1.42.2.27.9.5.2";
-/// Relax rules: let a directory repair tool write what users may not (draft-zeilenga-ldap-relax).
+/// Relax rules: allow a repair tool to write values that users may not write (draft-zeilenga-ldap-relax).
 pub const RELAX_RULES: &str = "1.3.6.1.4.1.4203.666.5.12";
-/// No operation: say what would happen and do nothing (draft-zeilenga-ldap-noop), as OpenLDAP numbers it.
+/// No operation: report the result without changing anything (draft-zeilenga-ldap-noop), with OpenLDAP's OID.
 pub const NO_OPERATION: &str = "1.3.6.1.4.1.4203.666.5.2";
-/// The same, as OpenDJ and UnboundID number it.
+/// No operation, with the OID of OpenDJ and UnboundID.
 pub const NO_OPERATION_UNBOUNDID: &str = "1.3.6.1.4.1.4203.1.10.2";
 /// Dereference: attributes of the entries that a link attribute names (draft-masarati-ldap-deref).
 pub const DEREFERENCE: &str = "1.3.6.1.4.1.4203.666.5.16";
 /// The "what failed" control: names the control or value that made an operation fail (draft-masarati-ldap-whatfailed).
 pub const WHAT_FAILED: &str = "1.3.6.1.4.1.4203.666.5.17";
-/// Session tracking: who a proxy works for (draft-wahl-ldap-session).
+/// Session tracking: the client for which a proxy acts (draft-wahl-ldap-session).
 pub const SESSION_TRACKING: &str = "1.3.6.1.4.1.21008.108.63.1";
-/// Tree delete: delete an entry with everything below (RFC 2849 mentions it; draft-armijo-ldap-treedelete).
+/// Tree delete: delete an entry and all entries below it (draft-armijo-ldap-treedelete; mentioned in RFC 2849).
 pub const TREE_DELETE: &str = "1.2.840.113556.1.4.805";
-/// Permissive modify: adding what is there and deleting what is not succeeds (Active Directory).
+/// Permissive modify: adding an existing value or deleting a missing one succeeds (Active Directory).
 pub const PERMISSIVE_MODIFY: &str = "1.2.840.113556.1.4.1413";
-/// Subentries as drafted (draft-ietf-ldup-subentry): only subentries are seen.
+/// Subentries as drafted: a search returns only subentries (draft-ietf-ldup-subentry).
 pub const SUBENTRIES_DRAFT: &str = "1.3.6.1.4.1.7628.5.101.1";
 /// Real attributes only: no computed attributes (Netscape).
 pub const REAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.17";
 /// Virtual attributes only: only computed attributes (Netscape).
 pub const VIRTUAL_ATTRIBUTES_ONLY: &str = "2.16.840.1.113730.3.4.19";
-/// Search No-Op, request and response: how many results a search has (OpenLDAP).
+/// Search No-Op, request and response: the number of results of a search (OpenLDAP).
 pub const SEARCH_NO_OP: &str = "1.3.6.1.4.1.4203.666.5.18";
 /// Matching entry count, request (UnboundID).
 pub const ENTRY_COUNT_REQUEST: &str = "1.3.6.1.4.1.30221.2.5.36";
 /// Matching entry count, response (UnboundID).
 pub const ENTRY_COUNT_RESPONSE: &str = "1.3.6.1.4.1.30221.2.5.37";
-/// Lazy commit: the change need not be durable when it is answered (Active Directory).
+/// Lazy commit: the server may respond before the change is durable (Active Directory).
 pub const LAZY_COMMIT: &str = "1.2.840.113556.1.4.619";
 /// Search options: no references, all naming contexts (Active Directory).
 pub const SEARCH_OPTIONS: &str = "1.2.840.113556.1.4.1340";
@@ -98,9 +98,9 @@ pub const SHOW_DELETED: &str = "1.2.840.113556.1.4.417";
 pub const PERSISTENT_SEARCH: &str = "2.16.840.1.113730.3.4.3";
 /// Entry change notification, on entries of a persistent search (draft-ietf-ldapext-psearch).
 pub const ENTRY_CHANGE_NOTIFICATION: &str = "2.16.840.1.113730.3.4.7";
-/// Position: the answer says where in the order of all changes it stands. Pando's own, on a placeholder arc.
+/// Position: the response contains its position in the log. Pando's own, on a placeholder arc.
 pub const POSITION: &str = "1.3.6.1.4.1.99999.4.2";
-/// At least: the request is answered from a state of at least a position. Pando's own, on a placeholder arc.
+/// At least: the server must respond from a state at or after a position. Pando's own, on a placeholder arc.
 pub const AT_LEAST: &str = "1.3.6.1.4.1.99999.4.3";
 
 // Extended operations.
@@ -109,15 +109,15 @@ pub const AT_LEAST: &str = "1.3.6.1.4.1.99999.4.3";
 pub const START_TLS: &str = "1.3.6.1.4.1.1466.20037";
 /// Modify password (RFC 3062).
 pub const MODIFY_PASSWORD: &str = "1.3.6.1.4.1.4203.1.11.1";
-/// The state of a password under its policy: to read and to set it (OpenDJ).
+/// Password policy state: read and set the state of a password (OpenDJ).
 pub const PASSWORD_STATE: &str = "1.3.6.1.4.1.26027.1.6.1";
-/// The same, as UnboundID calls it.
+/// Password policy state, with UnboundID's OID.
 pub const PASSWORD_STATE_UNBOUNDID: &str = "1.3.6.1.4.1.30221.1.6.1";
 /// The "Who am I?" operation (RFC 4532).
 pub const WHO_AM_I: &str = "1.3.6.1.4.1.4203.1.11.3";
 /// Get the number of the connection (UnboundID).
 pub const CONNECTION_ID: &str = "1.3.6.1.4.1.30221.1.6.2";
-/// Cancel an operation and say so (RFC 3909).
+/// Cancel an operation, with a response (RFC 3909).
 pub const CANCEL: &str = "1.3.6.1.1.8";
 /// Turn: exchange the roles of client and server (RFC 4531).
 pub const TURN: &str = "1.3.6.1.1.19";
@@ -140,37 +140,38 @@ pub const FAST_BIND: &str = "1.2.840.113556.1.4.1781";
 /// Several operations in one request (Active Directory).
 pub const BATCH_REQUEST: &str = "1.2.840.113556.1.4.2212";
 
-/// Pando's explanation of an access decision: see [`AccessQuestion`](crate::AccessQuestion). The arc of Pando's own
-/// operations is a placeholder.
+/// Pando's explanation of an access decision: see [`AccessQuestion`](crate::AccessQuestion). Pando's own operations are
+/// on a placeholder arc.
 pub const EXPLAIN_ACCESS: &str = "1.3.6.1.4.1.99999.5.2";
-/// Pando's operation on the settings of a directory: see [`SettingsRequest`](crate::SettingsRequest).
+/// Pando's operation that reads and changes the settings of a directory: see
+/// [`SettingsRequest`](crate::SettingsRequest).
 pub const SETTINGS: &str = "1.3.6.1.4.1.99999.5.1";
-/// Pando's audit trail: see [`TrailRequest`](crate::TrailRequest).
+/// Reads Pando's audit trail: see [`TrailRequest`](crate::TrailRequest).
 pub const READ_AUDIT: &str = "1.3.6.1.4.1.99999.5.3";
-/// Pando's list of deleted entries: see [`DeletedRequest`](crate::DeletedRequest).
+/// Lists deleted entries: see [`DeletedRequest`](crate::DeletedRequest).
 pub const LIST_DELETED: &str = "1.3.6.1.4.1.99999.5.4";
-/// Pando's undelete: see [`UndeleteRequest`](crate::UndeleteRequest).
+/// Restores deleted entries: see [`UndeleteRequest`](crate::UndeleteRequest).
 pub const UNDELETE: &str = "1.3.6.1.4.1.99999.5.5";
-/// Pando's reading of the log by a replica: see [`LogRequest`](crate::LogRequest).
+/// Reads the log, for a replica: see [`LogRequest`](crate::LogRequest).
 pub const READ_LOG: &str = "1.3.6.1.4.1.99999.5.7";
-/// Pando's operation on the requester's own credentials: see [`OwnCredentials`](crate::OwnCredentials).
+/// Reads and changes the requester's own credentials: see [`OwnCredentials`](crate::OwnCredentials).
 pub const OWN_CREDENTIALS: &str = "1.3.6.1.4.1.99999.5.9";
-/// Pando's history of an entry: see [`HistoryRequest`](crate::HistoryRequest).
+/// Reads the history of an entry: see [`HistoryRequest`](crate::HistoryRequest).
 pub const READ_HISTORY: &str = "1.3.6.1.4.1.99999.5.12";
-/// Pando's reading of an entry of the backup: see [`BackupRequest`](crate::BackupRequest).
+/// Reads an entry from the backup: see [`BackupRequest`](crate::BackupRequest).
 pub const READ_BACKUP: &str = "1.3.6.1.4.1.99999.5.24";
-/// Pando's copying of the data of a supplier by a new replica: see [`CopyRequest`](crate::CopyRequest).
+/// Copies the data of a supplier, for a new replica: see [`CopyRequest`](crate::CopyRequest).
 pub const COPY_DATA: &str = "1.3.6.1.4.1.99999.5.21";
-/// Pando's forwarding of a client's change by a replica.
+/// Forwards a client's change, for a replica.
 pub const FORWARD: &str = "1.3.6.1.4.1.99999.5.20";
-/// Pando's promotion of a copy of another server's tree.
+/// Promotes a copy of another server's tree.
 pub const PROMOTE: &str = "1.3.6.1.4.1.99999.5.11";
-/// Pando's promotion of a replica.
+/// Promotes a replica.
 pub const PROMOTE_REPLICA: &str = "1.3.6.1.4.1.99999.5.22";
-/// The request by which a server that is to be promoted has its supplier write no more. Only forwarded.
+/// Makes a supplier stop writing, before its replica is promoted. Only sent as a forwarded request.
 pub const FENCE: &str = "1.3.6.1.4.1.99999.5.23";
 
-/// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not above.
+/// Returns the common name of an extended operation, for diagnostic texts; `None` if its OID is not listed above.
 pub fn extended_operation_name(oid: &str) -> Option<&'static str> {
     Some(match oid {
         START_TLS => "StartTLS",
@@ -209,7 +210,7 @@ pub const NOTICE_OF_DISCONNECTION: &str = "1.3.6.1.4.1.1466.20036";
 /// Aborted transaction notice (RFC 5805).
 pub const ABORTED_TRANSACTION_NOTICE: &str = "1.3.6.1.1.21.4";
 
-// Features, as in supportedFeatures.
+// Features, as listed in supportedFeatures.
 
 /// `+` selects all operational attributes (RFC 3673).
 pub const ALL_OPERATIONAL_ATTRIBUTES: &str = "1.3.6.1.4.1.4203.1.5.1";

@@ -1,28 +1,30 @@
-//! The values of Pando's extended operation on the requester's own credentials: a secret for time-based codes, and
-//! passwords of applications.
+//! Values of Pando's extended operation on the requester's own credentials: a secret for time-based codes, and
+//! application passwords.
 //!
 //! ```text
 //! SEQUENCE { action ENUMERATED { read(0), addApplication(1), removeApplication(2), setCodes(3), clearCodes(4) },
 //!            arguments SEQUENCE OF OCTET STRING OPTIONAL }
 //! ```
 //!
-//! The arguments are, in their order: the name of the application, and the days until its password expires, for
-//! `addApplication`; the name, for `removeApplication`; the secret in base32 and a code that it makes, for `setCodes`.
+//! The arguments, in order, are:
+//! - `addApplication`: the name of the application, and the number of days until its password expires
+//! - `removeApplication`: the name of the application
+//! - `setCodes`: the secret in base32, and a code generated from it
 //!
-//! The answer to `read` is lines of a key and its values, separated by tabs. The answer to `addApplication` is the
-//! password that the server generated, in the form of Password Modify (RFC 3062).
+//! The answer to `read` has lines of a key and its values, separated by tabs. The answer to `addApplication` is the
+//! password that the server generated, encoded as in Password Modify (RFC 3062).
 
 use ber::{Reader, Tag};
 
 use crate::control::sequence;
 
-/// Arguments that a request is looked at for.
+/// Maximum number of arguments of a request.
 const ARGUMENTS_MAX: usize = 4;
 
 /// Request about the requester's own credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OwnCredentials<'a> {
-    /// Asks for the credentials, and for the rules of the password policy.
+    /// Returns the credentials and the rules of the password policy.
     Read,
     /// Adds a password for an application.
     AddApplication {
@@ -38,9 +40,9 @@ pub enum OwnCredentials<'a> {
     },
     /// Sets the secret of time-based codes (RFC 6238).
     SetCodes {
-        /// The secret in base32.
+        /// The secret, in base32.
         secret: &'a str,
-        /// A code of the present time, which shows that the user's device has the secret.
+        /// A current code, which proves that the user's device has the secret.
         code: &'a str,
     },
     /// Removes the secret.
@@ -99,13 +101,13 @@ impl<'a> OwnCredentials<'a> {
         })
     }
 
-    /// Whether the request changes something.
+    /// Returns true if the request is a change.
     pub fn is_change(&self) -> bool {
         *self != OwnCredentials::Read
     }
 }
 
-/// A password of an application that the server generated, on its way to the writer. No client sends it.
+/// An application password that the server generated, on its way to the writer. Clients never send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GeneratedApplication<'a> {
     /// Name of the application.

@@ -2,17 +2,17 @@
 
 use ber::{Reader, Tag, Writer};
 
-/// The largest page size and estimate (maxInt of RFC 4511 section 4.1.1).
+/// Maximum page size and estimate (maxInt of RFC 4511 section 4.1.1).
 const SIZE_MAX: u32 = i32::MAX as u32;
 
 /// Paged results control value: page request of a client, or a server's description of the page it sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PagedResults<'a> {
-    /// In a request the most entries wanted; 0 ends the sequence of pages. In a response how many entries all pages
-    /// have together, as an estimate; 0 where that is not known. At most 2147483647.
+    /// In a request, the maximum number of entries of the page; 0 ends the sequence of pages. In a response, an
+    /// estimate of the number of entries of all pages, or 0 if unknown. At most 2147483647.
     pub size: u32,
-    /// In a request where the page begins: empty for the first one, then what the last response gave. In a response
-    /// empty on the last page.
+    /// In a request, the start of the page: empty for the first one, otherwise the cookie of the last response. In a
+    /// response, empty on the last page.
     pub cookie: &'a [u8],
 }
 
@@ -27,7 +27,7 @@ impl<'a> PagedResults<'a> {
         (reader.is_empty() && fields.is_empty()).then_some(PagedResults { size, cookie })
     }
 
-    /// The value, to put into a control. A size that is too large becomes the largest.
+    /// Encodes the value, to put into a control. A size that is too large is replaced by the maximum.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(self.cookie.len() + 16);
         let mut writer = Writer::new(&mut value);
@@ -68,7 +68,7 @@ mod tests {
         let cases: [&[u8]; 11] = [
             b"",
             &[0x30, 0],
-            // No cookie, no size, in the wrong order.
+            // No cookie, no size, wrong order.
             &[0x30, 3, 2, 1, 1],
             &[0x30, 2, 4, 0],
             &[0x30, 5, 4, 0, 2, 1, 1],
@@ -76,7 +76,7 @@ mod tests {
             &[0x30, 5, 2, 1, 0xff, 4, 0],
             &[0x30, 9, 2, 5, 0, 0x80, 0, 0, 0, 4, 0],
             &[0x30, 13, 2, 9, 1, 0, 0, 0, 0, 0, 0, 0, 0, 4, 0],
-            // Octets after the cookie, and after the sequence; a cookie cut short.
+            // Octets after the cookie and after the sequence; a truncated cookie.
             &[0x30, 7, 2, 1, 1, 4, 0, 5, 0],
             &[0x30, 5, 2, 1, 1, 4, 0, 0],
             &[0x30, 5, 2, 1, 1, 4, 1],

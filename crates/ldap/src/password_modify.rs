@@ -20,7 +20,7 @@ pub struct PasswordModify<'a> {
     pub new_password: Option<&'a [u8]>,
 }
 
-/// Shows no password.
+/// Does not show passwords.
 impl std::fmt::Debug for PasswordModify<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("PasswordModify").finish_non_exhaustive()
@@ -41,7 +41,7 @@ impl<'a> PasswordModify<'a> {
         (reader.is_empty() && fields.is_empty()).then_some(request)
     }
 
-    /// The value, to put into a request.
+    /// Encodes the value, to put into a request.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             let parts = [
