@@ -14,7 +14,7 @@ const GRACE_LEFT: Tag = Tag::context(1);
 pub struct PolicyResponse {
     /// Warning for the user.
     pub warning: Option<PolicyWarning>,
-    /// Error of the password, or reason why only changing it is allowed.
+    /// Error of the password, or the reason why the user may only change it.
     pub error: Option<PolicyError>,
 }
 
@@ -30,30 +30,30 @@ pub enum PolicyWarning {
 /// Violation of a password policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyError {
-    /// It has expired.
+    /// The password has expired.
     PasswordExpired,
     /// The account is locked.
     AccountLocked,
-    /// It was reset and has to be changed before anything else is done.
+    /// The password was reset, and the user must change it before any other operation.
     ChangeAfterReset,
-    /// The user may not change it.
+    /// The user may not change the password.
     ModificationNotAllowed,
-    /// The old password has to come with the new one.
+    /// The old password must be supplied with the new one.
     MustSupplyOldPassword,
-    /// It is too easy to guess.
+    /// The password is too easy to guess.
     InsufficientQuality,
-    /// It is too short.
+    /// The password is too short.
     TooShort,
-    /// The old one was changed too short a time ago.
+    /// The old password was changed too recently.
     TooYoung,
-    /// It was used before.
+    /// The password was used before.
     InHistory,
-    /// It is too long.
+    /// The password is too long.
     TooLong,
 }
 
 impl PolicyError {
-    /// All, in the order of their numbers.
+    /// All errors, in the order of their numbers.
     const ALL: [PolicyError; 10] = [
         PolicyError::PasswordExpired,
         PolicyError::AccountLocked,
@@ -67,13 +67,13 @@ impl PolicyError {
         PolicyError::TooLong,
     ];
 
-    /// Its number (draft-behera-ldap-password-policy section 6.2).
+    /// Returns the number of the error (draft-behera-ldap-password-policy section 6.2).
     pub fn number(self) -> u8 {
         let place = PolicyError::ALL.iter().position(|known| *known == self);
         place.and_then(|place| u8::try_from(place).ok()).unwrap_or(0)
     }
 
-    /// The error of a number.
+    /// Returns the error with this number.
     pub fn of_number(number: u8) -> Option<PolicyError> {
         PolicyError::ALL.get(usize::from(number)).copied()
     }
@@ -85,7 +85,7 @@ impl PolicyResponse {
         PolicyResponse { warning: None, error: Some(error) }
     }
 
-    /// The control's value.
+    /// Encodes the control's value.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             if let Some(warning) = self.warning {

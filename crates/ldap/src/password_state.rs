@@ -1,4 +1,4 @@
-//! The values of the Password Policy State extended operation, as OpenDJ answers it and UnboundID's SDK asks for it.
+//! Values of the Password Policy State extended operation, as OpenDJ and UnboundID's SDK encode them.
 //!
 //! ```text
 //! SEQUENCE { targetUser LDAPDN,
@@ -6,17 +6,17 @@
 //!                opValues SEQUENCE OF OCTET STRING OPTIONAL } OPTIONAL }
 //! ```
 //!
-//! The response has the same form. Without operations everything is asked for.
+//! The response has the same form. A request without operations asks for the whole state.
 
 use ber::{Reader, Tag};
 
 use crate::control::sequence;
 use crate::oids::{PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID};
 
-/// Operations that a request is looked at for.
+/// Maximum number of operations of a request.
 const OPERATIONS_MAX: usize = 128;
 
-/// Values that the operations of a request are looked at for, all together.
+/// Maximum number of values of all operations of a request.
 const VALUES_MAX: usize = 1_024;
 
 /// An operation of a request, or its result.
@@ -24,7 +24,7 @@ const VALUES_MAX: usize = 1_024;
 pub struct StateOperation<V> {
     /// Kind of the operation: one of the numbers in [`state_operation`].
     pub kind: u32,
-    /// Its values.
+    /// Values of the operation.
     pub values: Vec<V>,
 }
 
@@ -33,12 +33,12 @@ pub struct StateOperation<V> {
 pub struct StateRequest<'a> {
     /// DN of the user.
     pub user: &'a str,
-    /// Requested operations; empty for everything.
+    /// Requested operations; empty for the whole state.
     pub operations: Vec<StateOperation<&'a [u8]>>,
 }
 
 impl<'a> StateRequest<'a> {
-    /// Whether an extended operation of this name is this one.
+    /// Returns true if `name` is an OID of this extended operation.
     pub fn is_name(name: &str) -> bool {
         [PASSWORD_STATE, PASSWORD_STATE_UNBOUNDID].contains(&name)
     }
@@ -72,13 +72,13 @@ impl<'a> StateRequest<'a> {
         (reader.is_empty() && fields.is_empty()).then_some(StateRequest { user, operations })
     }
 
-    /// Whether anything is to be changed.
+    /// Returns true if the request is a change.
     pub fn changes(&self) -> bool {
         self.operations.iter().any(|operation| state_operation::is_change(operation.kind))
     }
 }
 
-/// The value of a request or a response.
+/// Encodes the value of a request or a response.
 pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOperation<V>]) -> Vec<u8> {
     sequence(|writer| {
         writer.octet_string(user.as_bytes());
@@ -99,59 +99,59 @@ pub fn encode_password_state<V: AsRef<[u8]>>(user: &str, operations: &[StateOper
 
 /// Numbers of the operations.
 pub mod state_operation {
-    /// Whether the account is disabled: to set and to clear it, 2 and 3.
+    /// Get whether the account is disabled. Operations 2 and 3 set and clear it.
     pub const GET_DISABLED: u32 = 1;
-    /// Disable the account, or not.
+    /// Set whether the account is disabled.
     pub const SET_DISABLED: u32 = 2;
     /// Enable the account.
     pub const CLEAR_DISABLED: u32 = 3;
-    /// Set the time at which the account ends.
+    /// Set the time at which the account expires.
     pub const SET_END: u32 = 5;
-    /// Let the account not end.
+    /// Clear the time at which the account expires.
     pub const CLEAR_END: u32 = 6;
-    /// Set when the password was changed.
+    /// Set the time at which the password was changed.
     pub const SET_CHANGED: u32 = 9;
-    /// Forget when the password was changed.
+    /// Clear the time at which the password was changed.
     pub const CLEAR_CHANGED: u32 = 10;
-    /// Add a time of a wrong password.
+    /// Add a time of a failed attempt.
     pub const ADD_FAILURE: u32 = 17;
-    /// Set the times of wrong passwords.
+    /// Set the times of failed attempts.
     pub const SET_FAILURES: u32 = 18;
-    /// Forget wrong passwords, and the lock that they brought.
+    /// Clear the failed attempts, and the lock that they caused.
     pub const CLEAR_FAILURES: u32 = 19;
     /// Set the time of the last bind.
     pub const SET_LAST_LOGIN: u32 = 23;
-    /// Forget the last bind.
+    /// Clear the time of the last bind.
     pub const CLEAR_LAST_LOGIN: u32 = 24;
-    /// Say whether the password has to be changed.
+    /// Set whether the password must be changed.
     pub const SET_RESET: u32 = 27;
-    /// Say that the password has not to be changed.
+    /// Clear that the password must be changed.
     pub const CLEAR_RESET: u32 = 28;
     /// Add a use of an expired password.
     pub const ADD_GRACE_USE: u32 = 31;
     /// Set the uses of an expired password.
     pub const SET_GRACE_USES: u32 = 32;
-    /// Forget the uses of an expired password.
+    /// Clear the uses of an expired password.
     pub const CLEAR_GRACE_USES: u32 = 33;
-    /// Forget former passwords.
+    /// Clear the history of former passwords.
     pub const CLEAR_HISTORY: u32 = 40;
-    /// Set the time at which the account begins.
+    /// Set the time from which the account is valid.
     pub const SET_START: u32 = 46;
-    /// Let the account have begun.
+    /// Clear the time from which the account is valid.
     pub const CLEAR_START: u32 = 47;
-    /// Lock the account as wrong passwords do, or not.
+    /// Set whether the account is locked as if by failed attempts.
     pub const SET_FAILURE_LOCKED: u32 = 60;
 
     /// Set the secret of time-based codes.
     pub const ADD_TOTP: u32 = 76;
-    /// Forget the secret, if it is this one.
+    /// Remove the secret of time-based codes, if it is this one.
     pub const REMOVE_TOTP: u32 = 77;
-    /// Set the secret of time-based codes, or forget it.
+    /// Set or remove the secret of time-based codes.
     pub const SET_TOTP: u32 = 78;
-    /// Forget the secret of time-based codes.
+    /// Remove the secret of time-based codes.
     pub const CLEAR_TOTP: u32 = 79;
 
-    /// Whether an operation changes something that is kept.
+    /// Returns true if an operation changes stored state.
     pub fn is_change(kind: u32) -> bool {
         matches!(
             kind,

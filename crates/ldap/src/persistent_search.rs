@@ -21,7 +21,7 @@ impl ChangeType {
     const ALL: [ChangeType; 4] =
         [ChangeType::Add, ChangeType::Delete, ChangeType::Modify, ChangeType::ModifyDn];
 
-    /// Its bit among the types of a request.
+    /// Returns the bit of this type in a request.
     pub const fn bit(self) -> u8 {
         self as u8
     }
@@ -32,14 +32,14 @@ impl ChangeType {
 pub struct PersistentSearch {
     /// Change types the client subscribed to: the sum of their bits, from 1 to 15.
     pub change_types: u8,
-    /// Whether what is there already is not sent.
+    /// Whether to omit the entries that exist when the search begins.
     pub changes_only: bool,
-    /// Whether each changed entry comes with an [`EntryChange`].
+    /// Whether each changed entry is sent with an [`EntryChange`].
     pub returns_entry_changes: bool,
 }
 
 impl PersistentSearch {
-    /// Every change.
+    /// Value that includes all change types.
     pub const ALL_TYPES: u8 = 15;
 
     /// Decodes the value of a request control; returns `None` if it is malformed.
@@ -56,7 +56,7 @@ impl PersistentSearch {
         })
     }
 
-    /// The value of a request control.
+    /// Encodes the value of a request control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.integer(self.change_types.into());
@@ -76,14 +76,14 @@ impl PersistentSearch {
 pub struct EntryChange<'a> {
     /// Type of the change.
     pub change_type: ChangeType,
-    /// The DN that it had, if it has another.
+    /// The former DN, if the change was a rename or move.
     pub previous_dn: Option<&'a str>,
     /// The number of the change in a change log.
     pub change_number: Option<i64>,
 }
 
 impl<'a> EntryChange<'a> {
-    /// Decodes the value of an entry's control; returns `None` if it is malformed.
+    /// Decodes the value of the control; returns `None` if it is malformed.
     pub fn decode(value: &'a [u8]) -> Option<EntryChange<'a>> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -101,7 +101,7 @@ impl<'a> EntryChange<'a> {
         })
     }
 
-    /// The value of a control of an entry.
+    /// Encodes the value of the control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.enumerated(self.change_type.bit().into());

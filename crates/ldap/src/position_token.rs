@@ -1,18 +1,18 @@
-//! Values of the controls that carry log positions: the position of an answer in the order of all changes, and the
-//! least position from which a request may be answered. They are Pando's own: see `docs/reference/protocol.md`.
+//! Values of Pando's own controls that contain log positions: the position of a response, and the minimum position of a
+//! request. See `docs/reference/protocol.md`.
 
 use ber::{Reader, Tag, Writer};
 
-/// The longest wait that can be asked for (maxInt of RFC 4511 section 4.1.1).
+/// Maximum wait that a client can request (maxInt of RFC 4511 section 4.1.1).
 const WAIT_MAX: u32 = i32::MAX as u32;
 
-/// A position in the changes of a generation of data. Its value is 24 octets, the generation and the position, which
-/// clients do not look into.
+/// A position in the log of a generation. Its value is 24 octets, the generation and the position, and opaque to
+/// clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PositionToken {
     /// Generation of the data: positions of different generations cannot be compared.
     pub generation: [u8; 16],
-    /// Number of its changes.
+    /// Position in the log of that generation.
     pub position: u64,
 }
 
@@ -24,7 +24,7 @@ impl PositionToken {
         Some(PositionToken { generation: *generation, position })
     }
 
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> [u8; 24] {
         let mut value = [0; 24];
         let (generation, position) = value.split_at_mut(self.generation.len());
@@ -34,17 +34,17 @@ impl PositionToken {
     }
 }
 
-/// A request that wants an answer from a state of at least a position.
+/// Request for a response from a state at or after a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AtLeast {
     /// The position.
     pub token: PositionToken,
-    /// Milliseconds that the request may wait for it, from 0 to 2147483647.
+    /// Maximum wait for the position in milliseconds, from 0 to 2147483647.
     pub wait_ms: u32,
 }
 
 impl AtLeast {
-    /// Decodes a control's value: a sequence of the token and the wait. Returns `None` if it is malformed.
+    /// Decodes a control's value, a SEQUENCE of token and wait. Returns `None` if it is malformed.
     pub fn decode(value: &[u8]) -> Option<AtLeast> {
         let mut reader = Reader::new(value);
         let mut fields = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -53,7 +53,7 @@ impl AtLeast {
         (reader.is_empty() && fields.is_empty()).then_some(AtLeast { token, wait_ms })
     }
 
-    /// The value. A wait that is too long becomes the longest.
+    /// Encodes the value. A wait that is too long is replaced by the maximum.
     pub fn encode(&self) -> Vec<u8> {
         let mut value = Vec::with_capacity(40);
         let mut writer = Writer::new(&mut value);
@@ -87,7 +87,7 @@ mod tests {
             }
             assert_eq!(AtLeast::decode(&[&value[..], b"x"].concat()), None);
         }
-        // Waits below zero and above the most.
+        // Waits below zero and above the maximum.
         let head = [&[0x30, 29, 4, 24][..], &value[..]].concat();
         assert_eq!(AtLeast::decode(&[&head[..], &[2, 1, 0xff]].concat()), None);
         let long = [&[0x30, 33, 4, 24][..], &value[..], &[2, 5, 0, 0x80, 0, 0, 0]].concat();

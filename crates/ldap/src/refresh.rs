@@ -10,7 +10,8 @@ const TTL: Tag = Tag::context(1);
 pub struct RefreshRequest<'a> {
     /// DN of the dynamic entry.
     pub entry: &'a str,
-    /// Time in seconds for which the entry is to exist. Numbers outside the range of the type become its ends.
+    /// Requested time to live of the entry in seconds. Numbers outside the range of the type become its minimum or
+    /// maximum.
     pub ttl_seconds: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Values of the extended operation by which a replica copies the data of its supplier, Pando's own: see
-//! `docs/reference/replica-protocol.md`. Request and answer:
+//! Values of Pando's extended operation by which a replica copies the data of its supplier; see
+//! `docs/reference/replica-protocol.md`. Request and response:
 //!
 //! ```text
 //! SEQUENCE { copy OCTET STRING, offset INTEGER }
@@ -18,18 +18,19 @@ const END: Tag = Tag::context(2);
 /// Request for a part of a copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyRequest<'a> {
-    /// Name of the copy, from an earlier answer; empty for a new one.
+    /// Name of the copy, from an earlier response; empty for a new copy.
     pub copy: &'a [u8],
-    /// Bytes of the copy that the requester has.
+    /// Number of bytes of the copy that the replica has.
     pub offset: u64,
 }
 
 /// Answer to a [`CopyRequest`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CopyAnswer<'a> {
-    /// Name of the copy. If the request has a different name, its copy is gone, and the replica begins with this one.
+    /// Name of the copy. If it differs from the name in the request, the requested copy no longer exists, and the
+    /// replica starts again with this one.
     pub copy: &'a [u8],
-    /// Bytes of the whole copy; 0 while it is being made.
+    /// Size of the whole copy in bytes; 0 while it is being made.
     pub total: u64,
     /// Content.
     pub part: CopyPart<'a>,
@@ -38,10 +39,10 @@ pub struct CopyAnswer<'a> {
 /// Content of a [`CopyAnswer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CopyPart<'a> {
-    /// The copy is being made: ask again.
+    /// The copy is being made; the replica repeats the request.
     Making,
-    /// The bytes from the offset of the request on, or from the beginning of another copy; compressed (Zstandard, RFC
-    /// 8878).
+    /// Compressed bytes of the copy (Zstandard, RFC 8878): from the offset of the request, or from the beginning if the
+    /// copy is a different one.
     Data(&'a [u8]),
     /// End of the copy, with the SHA-256 of all its bytes.
     End(&'a [u8]),

@@ -1,5 +1,5 @@
-//! Values of the extended operations by which a replica reads the log of its supplier, Pando's own: see
-//! `docs/reference/replica-protocol.md`. Request and answer:
+//! Values of Pando's extended operation by which a replica reads the log of its supplier; see
+//! `docs/reference/replica-protocol.md`. Request and response:
 //!
 //! ```text
 //! SEQUENCE { generation OCTET STRING (SIZE (16)), position INTEGER, digest OCTET STRING, lineage OCTET STRING,
@@ -10,10 +10,10 @@
 //!            comparison OCTET STRING }
 //! ```
 //!
-//! `generation` and `position` are those of the root DSE, `pandoGeneration` and `pandoPosition`: the data that the
-//! replica has, and its last record. `digest` is empty, or the first 16 octets of the SHA-256 of that record. `newest`
-//! is the supplier's last position; `records` begin with the next position, `first`. `comparison` is empty, a report or
-//! a notice: see `crates/replication/src/comparison.rs`.
+//! `generation` and `position` describe the replica's data and its last record; the root DSE has them as
+//! `pandoGeneration` and `pandoPosition`. `digest` is empty, or the first 16 octets of the SHA-256 of that record.
+//! `newest` is the supplier's last position; `first` is the position of the first record. `comparison` is empty, a
+//! report or a notice: see `crates/replication/src/comparison.rs`.
 
 use ber::{Reader, Tag, Writer};
 
@@ -25,27 +25,27 @@ const DIVERGED: Tag = Tag::context(2);
 const REPLACED: Tag = Tag::context(3);
 const OTHER_DATA: Tag = Tag::context(4);
 
-/// The longest wait that can be asked for, in milliseconds.
+/// Maximum wait that a replica can request, in milliseconds.
 const WAIT_MAX: u32 = i32::MAX as u32;
 
 /// Request for the records after a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogRequest<'a> {
-    /// Generation of the data that the position belongs to.
+    /// Generation of the replica's data.
     pub generation: [u8; 16],
-    /// Position of the last record that the consumer has.
+    /// Position of the replica's last record.
     pub position: u64,
-    /// Digest of that record; empty if the consumer does not ask for a comparison.
+    /// Digest of that record; empty if the replica requests no check of it.
     pub digest: &'a [u8],
-    /// Lineage of the consumer's data, opaque bytes here.
+    /// Lineage of the replica's data; opaque here.
     pub lineage: &'a [u8],
     /// Milliseconds to wait if there are no records yet, from 0 to 2147483647.
     pub wait_ms: u32,
-    /// Most bytes of records in the answer. The first record has any size.
+    /// Maximum size of the records in the response, in bytes. The first record may exceed it.
     pub bytes_max: u32,
-    /// Name of the consumer for the supplier's figures.
+    /// Name of the replica in the supplier's metrics.
     pub name: &'a str,
-    /// Digests of the consumer's rows at a mark, opaque bytes here; empty if there are none.
+    /// Digests of the replica's rows at a comparison mark, opaque here; empty if there are none.
     pub comparison: &'a [u8],
 }
 
@@ -54,29 +54,29 @@ pub struct LogRequest<'a> {
 pub struct LogAnswer<'a> {
     /// Position of the supplier's last record.
     pub newest: u64,
-    /// Lineage of the supplier's data.
+    /// Lineage of the supplier's data; opaque here.
     pub lineage: &'a [u8],
-    /// Records, or the reason for which there are none.
+    /// Records, or the reason why there are none.
     pub part: LogPart<'a>,
-    /// Mark, and result of a comparison, opaque bytes here; empty if there are none.
+    /// Mark and result of a comparison, opaque here; empty if there are none.
     pub comparison: &'a [u8],
 }
 
 /// Content of a [`LogAnswer`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPart<'a> {
-    /// Records without gaps, none if none came in time.
+    /// Consecutive records; empty if no record arrived within the wait.
     Records {
         /// Position of the first record.
         first: u64,
         /// The records.
         records: Vec<&'a [u8]>,
     },
-    /// The supplier keeps records only from this position on, so the consumer needs a copy of the data.
+    /// The supplier has trimmed the records before this position, so the replica needs a copy of the data.
     Trimmed(u64),
-    /// The consumer's records differ from the supplier's from this position on.
+    /// The replica's records differ from the supplier's from this position on.
     Diverged(u64),
-    /// The consumer knows a later writer than the supplier.
+    /// The replica knows a later writer than the supplier does.
     Replaced,
     /// The supplier has data of another generation.
     OtherData,
@@ -165,7 +165,7 @@ impl<'a> LogAnswer<'a> {
     }
 }
 
-/// Encoded records, which answers to several consumers share.
+/// Encoded records, shared by the responses to several replicas.
 #[derive(Clone, Debug, Default)]
 pub struct LogRecords(Vec<u8>);
 
@@ -180,7 +180,7 @@ impl LogRecords {
         self.0.len()
     }
 
-    /// Returns the response value with these records, the first of which has the position `first`.
+    /// Encodes a response with these records, the first of which has the position `first`.
     pub fn answer(&self, newest: u64, lineage: &[u8], first: u64, comparison: &[u8]) -> Vec<u8> {
         sequence(|writer| {
             put_number(writer, newest);
@@ -202,7 +202,7 @@ fn number(fields: &mut Reader<'_>) -> Option<u64> {
     u64::try_from(fields.integer().ok()?).ok()
 }
 
-/// Positions are far below the largest number that an INTEGER has here.
+/// Writes a number. Positions are far below the maximum of an INTEGER here.
 fn put_number(writer: &mut Writer<'_>, number: u64) {
     writer.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }

@@ -1,11 +1,11 @@
-//! The operations a client can ask for (RFC 4511 sections 4.2 to 4.14).
+//! Operations that a client can request (RFC 4511 sections 4.2 to 4.14).
 
 use ber::{Reader, Tag};
 
 use crate::decode::{Body, BodyError, InComponent, string, text};
 use crate::{AttributeSelection, Attributes, Changes, DecodeErrorKind, DecodeLimits, Filter, MessageId};
 
-/// The tags of the operations a client can ask for.
+/// Tags of the operations that a client can request.
 pub mod request_tag {
     use ber::Tag;
 
@@ -48,20 +48,20 @@ pub enum Request<'a> {
     Delete(DeleteRequest<'a>),
     /// Rename or move an entry.
     ModifyDn(ModifyDnRequest<'a>),
-    /// Ask whether an entry has a value.
+    /// Test whether an entry has a value.
     Compare(CompareRequest<'a>),
-    /// Stop working on the request of this id. The id may be any number, 0 and unused ones included.
+    /// Abandon the request with this id, which may be any number, including 0 and unused ids.
     Abandon(MessageId),
-    /// An operation named by an OID.
+    /// Extended operation, named by an OID.
     Extended(ExtendedRequest<'a>),
 }
 
 /// Bind (RFC 4511 section 4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindRequest<'a> {
-    /// The protocol version asked for, 1 to 127. Only 3 is LDAP v3.
+    /// Requested protocol version, 1 to 127. LDAPv3 is 3.
     pub version: i32,
-    /// The DN to bind as, unparsed; empty for anonymous and for most SASL mechanisms.
+    /// DN of the bind, unparsed; empty for anonymous and for most SASL mechanisms.
     pub name: &'a str,
     /// Method and credentials.
     pub authentication: Authentication<'a>,
@@ -70,11 +70,12 @@ pub struct BindRequest<'a> {
 /// The AuthenticationChoice of a bind. `Debug` does not show passwords and credentials.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Authentication<'a> {
-    /// A password in clear. Empty means anonymous, or, with a name, the unauthenticated bind of RFC 4513 section 5.1.2.
+    /// Password in clear text. An empty one means an anonymous bind or, with a name, the unauthenticated bind of RFC
+    /// 4513 section 5.1.2.
     Simple(&'a [u8]),
-    /// A SASL mechanism, with what it says; absent and empty credentials differ (RFC 4513 section 5.2.1.2).
+    /// SASL mechanism and credentials. Absent and empty credentials differ (RFC 4513 section 5.2.1.2).
     Sasl {
-        /// The mechanism's name; empty aborts the exchange under way.
+        /// Name of the mechanism. An empty name aborts the current exchange.
         mechanism: &'a str,
         /// The client's message.
         credentials: Option<&'a [u8]>,
@@ -86,17 +87,17 @@ pub enum Authentication<'a> {
 /// Search (RFC 4511 section 4.5.1).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchRequest<'a> {
-    /// The DN to search from, unparsed.
+    /// Base DN of the search, unparsed.
     pub base_object: &'a str,
     /// Depth of the search below the base.
     pub scope: Scope,
     /// Aliases to follow.
     pub deref_aliases: DerefAliases,
-    /// The most entries wanted; 0 for no limit.
+    /// Maximum number of entries; 0 for no limit.
     pub size_limit: u32,
-    /// The longest time wanted, in seconds; 0 for no limit.
+    /// Maximum time in seconds; 0 for no limit.
     pub time_limit_seconds: u32,
-    /// Whether values are to be left out.
+    /// Whether to return only attribute types, without values.
     pub types_only: bool,
     /// Condition that entries must match.
     pub filter: Filter<'a>,
@@ -162,7 +163,7 @@ pub struct ModifyDnRequest<'a> {
     pub entry: &'a str,
     /// The new RDN, unparsed.
     pub new_rdn: &'a str,
-    /// Whether the values of the old RDN are to be removed from the entry.
+    /// Whether to remove the values of the old RDN from the entry.
     pub delete_old_rdn: bool,
     /// The DN of the new parent, unparsed, for a move.
     pub new_superior: Option<&'a str>,
@@ -175,7 +176,7 @@ pub struct CompareRequest<'a> {
     pub entry: &'a str,
     /// The attribute description, unparsed.
     pub description: &'a str,
-    /// The value to look for.
+    /// The value to compare with.
     pub value: &'a [u8],
 }
 
@@ -189,7 +190,7 @@ pub struct ExtendedRequest<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// The operation's tag on the wire.
+    /// Returns the operation's tag on the wire.
     pub const fn tag(&self) -> Tag {
         match self {
             Request::Bind(_) => request_tag::BIND,
@@ -205,13 +206,13 @@ impl<'a> Request<'a> {
         }
     }
 
-    /// Decodes and checks an operation's content.
+    /// Decodes and validates an operation's content.
     pub(crate) fn decode(tag: Tag, content: &'a [u8], limits: &DecodeLimits) -> Body<Request<'a>> {
         let reader = Reader::new(content);
         match tag {
             request_tag::SEARCH => SearchRequest::decode(reader, limits).map(Request::Search),
             request_tag::BIND => BindRequest::decode(reader).map(Request::Bind),
-            // The content of a NULL; slapd and 389 DS let anything pass, and there is no answer to an unbind anyway.
+            // The content should be NULL. slapd and 389 DS accept anything, and an unbind has no response anyway.
             request_tag::UNBIND => Ok(Request::Unbind),
             request_tag::MODIFY => ModifyRequest::decode(reader, limits).map(Request::Modify),
             request_tag::ADD => AddRequest::decode(reader, limits).map(Request::Add),
@@ -264,7 +265,7 @@ impl<'a> BindRequest<'a> {
 }
 
 impl<'a> SearchRequest<'a> {
-    /// A search without limits of its own that follows no aliases and wants values.
+    /// Creates a search without limits that does not follow aliases and returns values.
     pub fn new(
         base_object: &'a str,
         scope: Scope,
@@ -312,7 +313,7 @@ impl<'a> SearchRequest<'a> {
     }
 }
 
-/// A size or time limit: 0 to maxInt.
+/// Reads a size or time limit: 0 to maxInt.
 fn search_limit(reader: &mut Reader<'_>, component: &'static str) -> Body<u32> {
     let value = reader.integer().component(component)?;
     let limit = i32::try_from(value).ok().and_then(|value| u32::try_from(value).ok());
@@ -320,26 +321,26 @@ fn search_limit(reader: &mut Reader<'_>, component: &'static str) -> Body<u32> {
 }
 
 impl Scope {
-    /// The scope of this number on the wire.
+    /// Returns the scope with this number on the wire.
     pub const fn from_number(number: i64) -> Option<Scope> {
         match number {
             0 => Some(Scope::BaseObject),
             1 => Some(Scope::SingleLevel),
             2 => Some(Scope::WholeSubtree),
-            // Unassigned, but used by OpenLDAP and 389 DS for the draft's scope.
+            // Not assigned by an RFC; OpenLDAP and 389 DS use it for the scope of the draft.
             3 => Some(Scope::Subordinate),
             _ => None,
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> i64 {
         self as i64
     }
 }
 
 impl DerefAliases {
-    /// The mode of this number on the wire.
+    /// Returns the mode with this number on the wire.
     pub const fn from_number(number: i64) -> Option<DerefAliases> {
         match number {
             0 => Some(DerefAliases::Never),
@@ -350,7 +351,7 @@ impl DerefAliases {
         }
     }
 
-    /// The number on the wire.
+    /// Returns the number on the wire.
     pub const fn number(self) -> i64 {
         self as i64
     }
@@ -401,8 +402,8 @@ impl<'a> CompareRequest<'a> {
     }
 }
 
-/// The content of an AbandonRequest, a MessageID. Ids that no request can have are let through: abandoning what does
-/// not exist has no effect (RFC 4511 section 4.11).
+/// Decodes the content of an AbandonRequest, a MessageID. Ids that no request can have are accepted, because abandoning
+/// an operation that does not exist has no effect (RFC 4511 section 4.11).
 fn decode_abandon(content: &[u8]) -> Body<MessageId> {
     let number = ber::integer_content(content).component("AbandonRequest")?;
     let id = i32::try_from(number).ok().filter(|id| *id >= 0);
@@ -434,7 +435,7 @@ impl std::fmt::Debug for Authentication<'_> {
     }
 }
 
-/// Without the value: that of a password change is a password.
+/// Does not show the value, which is a password in a password change.
 impl std::fmt::Debug for ExtendedRequest<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("ExtendedRequest").field("name", &self.name).finish_non_exhaustive()

@@ -1,6 +1,6 @@
-//! Encoding what a client sends.
+//! Encoding of a client's requests.
 //!
-//! A [`Message`] is the same type in both directions; the `Buf` types own what its nested parts borrow. Sizes are
+//! A [`Message`] is the same type in both directions; the `Buf` types own the nested parts that it borrows. Sizes are
 //! computed first, so each octet is written once.
 
 use ber::{Tag, element_len, integer_len, put_boolean, put_element, put_header, put_integer};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 impl Message<'_> {
-    /// Appends the message as it goes over the wire. [`Authentication::Unrecognized`] goes out without content.
+    /// Appends the encoded message. [`Authentication::Unrecognized`] is encoded without content.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (content_len, controls_len) = (self.request.content_len(), self.controls.as_bytes().len());
         put_envelope(out, self.id, self.request.tag(), content_len, controls_len);
@@ -21,7 +21,7 @@ impl Message<'_> {
     }
 }
 
-/// Octets of a BOOLEAN, whatever its tag.
+/// Length of a BOOLEAN element in octets, whatever its tag.
 const BOOLEAN_LEN: usize = element_len(1);
 
 impl Request<'_> {
@@ -54,7 +54,7 @@ impl Request<'_> {
         }
     }
 
-    /// Appends the content, whose tag and length stand already.
+    /// Appends the content; the caller has written the tag and length.
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Request::Bind(request) => request.put(out),
@@ -173,7 +173,7 @@ mod tests {
         DerefAliases, FilterBuf, MessageId, Scope, SelectionBuf,
     };
 
-    /// Encodes with and without controls and decodes again.
+    /// Encodes a request with and without controls, and decodes the result.
     fn round(request: Request<'_>) {
         let controls: ControlsBuf = [
             Control { oid: "1.2.3", critical: true, value: Some(b"v") },
