@@ -1,7 +1,7 @@
-//! Encoding what a server sends (RFC 4511 sections 4.1.9 and 4.5.2).
+//! Encoding of a server's responses (RFC 4511 sections 4.1.9 and 4.5.2).
 //!
-//! Every function appends one whole message to `out`: sizes first, then bytes, each written once. For search entries,
-//! whose attributes are usually copied from a store that has them encoded already, there are only the pieces:
+//! Most functions append one whole message to `out`. They compute the sizes first, so each octet is written once. A
+//! search entry is appended in parts, because its attributes are usually copied from a store that has them encoded:
 //!
 //! ```
 //! use ldap::{MessageId, response};
@@ -22,7 +22,7 @@ use ber::{Tag, element_len, header_len, integer_len, put_element, put_header, pu
 use crate::message::CONTROLS_TAG;
 use crate::{Controls, MessageId, Request, ResultCode};
 
-/// The tags of what a server sends.
+/// Tags of a server's responses.
 pub mod response_tag {
     use ber::Tag;
 
@@ -72,7 +72,7 @@ pub enum ResponseOp {
 }
 
 impl ResponseOp {
-    /// The tag on the wire.
+    /// Returns the tag on the wire.
     pub const fn tag(self) -> Tag {
         match self {
             ResponseOp::Bind => response_tag::BIND,
@@ -86,15 +86,13 @@ impl ResponseOp {
         }
     }
 
-    /// Returns the response that ends the operation of this request; `None` for unbind and abandon, which have no
-    /// response.
+    /// Returns the final response of this request; `None` for unbind and abandon, which have no response.
     pub const fn answering(request: &Request<'_>) -> Option<ResponseOp> {
         ResponseOp::answering_tag(request.tag())
     }
 
-    /// Returns the response that ends the operation of the request with this tag; `None` for unbind, abandon and
-    /// unknown operations. For requests that could not be decoded, see
-    /// [`DecodeError::request_tag`](crate::DecodeError::request_tag).
+    /// Returns the final response of the request with this tag; `None` for unbind, abandon and unknown operations. For
+    /// requests that could not be decoded, see [`DecodeError::request_tag`](crate::DecodeError::request_tag).
     pub const fn answering_tag(request_tag: Tag) -> Option<ResponseOp> {
         use crate::request_tag::*;
         match request_tag {
@@ -116,31 +114,31 @@ impl ResponseOp {
 pub struct LdapResult<'a> {
     /// Result code.
     pub code: ResultCode,
-    /// DN of the lowest superior of the named entry that exists, if the code calls for it; else empty.
+    /// DN of the lowest existing superior of the named entry, if the result code requires it; otherwise empty.
     pub matched_dn: &'a str,
-    /// Words for a person; may be empty.
+    /// Human-readable text; may be empty.
     pub diagnostic: &'a str,
-    /// Referral URLs. Left out when empty.
+    /// Referral URLs. Omitted if empty.
     pub referrals: &'a [String],
 }
 
 impl<'a> LdapResult<'a> {
-    /// Success with nothing to say.
+    /// Success, without a diagnostic text.
     pub const SUCCESS: LdapResult<'static> = LdapResult::new(ResultCode::SUCCESS, "");
 
-    /// A result without matched DN and referrals.
+    /// Creates a result without matched DN and referrals.
     pub const fn new(code: ResultCode, diagnostic: &'a str) -> LdapResult<'a> {
         LdapResult { code, matched_dn: "", diagnostic, referrals: &[] }
     }
 
-    /// The code, if it takes one octet and there is nothing else.
+    /// Returns the code, if it takes one octet and all other fields are empty.
     fn bare_code(&self) -> Option<u8> {
         let says_nothing =
             self.matched_dn.is_empty() && self.diagnostic.is_empty() && self.referrals.is_empty();
         u8::try_from(self.code.0).ok().filter(|code| says_nothing && *code < 0x80)
     }
 
-    /// As much of the diagnostic text as is sent, whatever made it.
+    /// Returns the diagnostic text, truncated to [`DIAGNOSTIC_SIZE_MAX`].
     fn bounded_diagnostic(&self) -> &str {
         if self.diagnostic.len() <= DIAGNOSTIC_SIZE_MAX {
             return self.diagnostic;
@@ -168,8 +166,8 @@ impl<'a> LdapResult<'a> {
     }
 }
 
-/// Octets of a diagnostic text that are sent at most. Texts bound what they repeat of a request by [`crate::Excerpt`];
-/// this is the last resort.
+/// Maximum size of a diagnostic text in octets. Texts that repeat a part of a request already limit it by
+/// [`crate::Excerpt`]; this limit is the last resort.
 pub const DIAGNOSTIC_SIZE_MAX: usize = 4096;
 
 pub(crate) const REFERRAL_TAG: Tag = Tag::context_constructed(3);
@@ -255,19 +253,19 @@ pub fn encode_search_reference(out: &mut Vec<u8>, id: MessageId, uris: &[String]
     put_controls(out, controls);
 }
 
-/// The sizes that a search entry's headers announce, in octets.
+/// Sizes in the headers of a search entry, in octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchEntryLens {
-    /// Of the DN's text.
+    /// Size of the DN's text.
     pub dn_len: usize,
-    /// Of all attributes: the sum of their [`attribute_len`]s.
+    /// Size of all attributes: the sum of their [`attribute_len`]s.
     pub attributes_len: usize,
-    /// Of the encoded controls, [`Controls::as_bytes`]; 0 for none.
+    /// Size of the encoded controls, [`Controls::as_bytes`]; 0 for none.
     pub controls_len: usize,
 }
 
 impl SearchEntryLens {
-    /// Octets by which three lengths can grow.
+    /// Maximum number of octets by which three lengths can grow.
     const GROWTH_MAX: usize = 12;
 
     #[inline]
@@ -276,12 +274,12 @@ impl SearchEntryLens {
     }
 }
 
-/// Octets of the whole message of a search entry.
+/// Returns the size in octets of the whole message of a search entry.
 pub const fn search_entry_len(id: MessageId, entry: SearchEntryLens) -> usize {
     element_len(envelope_len(id, entry.content_len(), entry.controls_len))
 }
 
-/// Appends a search entry's message up to and including the DN's header. The caller appends next: the DN's text;
+/// Appends a search entry's message up to and including the DN's header. The caller then appends the DN's text;
 /// [`put_attributes_header`]; the attributes, each by [`put_attribute_header`] and [`put_value`] or copied; and
 /// [`put_controls`] if there are any.
 #[inline]
@@ -290,9 +288,9 @@ pub fn put_search_entry_header(out: &mut Vec<u8>, id: MessageId, entry: SearchEn
     put_header(out, Tag::OCTET_STRING, entry.dn_len);
 }
 
-/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, if the length of the
-/// attributes was guessed. Moves the octets after the head only if a length takes another number of octets than
-/// guessed.
+/// Corrects the lengths of a search entry that begins at `start` and ends `out`, without controls, after the caller
+/// guessed the length of the attributes. Moves the octets after the header only if the correct lengths take a different
+/// number of octets.
 pub fn correct_search_entry(
     out: &mut Vec<u8>,
     start: usize,
@@ -306,7 +304,7 @@ pub fn correct_search_entry(
     if guessed.attributes_len.min(attributes_len) >= 0x100
         && guessed.attributes_len.max(attributes_len) + dn_len + around < 0x1_0000
     {
-        // Most results of all attributes: each of the three lengths takes two octets, and did.
+        // The usual case: each of the three lengths takes two octets, both as guessed and as correct.
         let content_len = dn_len + element_len(attributes_len);
         let message_len = id_len + element_len(content_len);
         let mut place = start;
@@ -324,7 +322,7 @@ pub fn correct_search_entry(
         [envelope_len(id, content_len, 0), content_len, lens.attributes_len]
     };
     let (before, after) = (lengths(guessed), lengths(lens));
-    // Octets between one header and the next.
+    // Number of octets between one header and the next.
     let between = [id_len, dn_len, 0];
     if before.map(header_len) == after.map(header_len) {
         let mut place = start;
@@ -344,7 +342,7 @@ pub fn correct_search_entry(
     out.splice(start..end, head);
 }
 
-/// Adds controls to the message that begins at `start` and ends `out`, which has none.
+/// Adds controls to the message that begins at `start` and ends `out`. The message must have none.
 pub fn add_controls(out: &mut Vec<u8>, start: usize, controls: Controls<'_>) {
     let message = out.get(start..).unwrap_or_default();
     let Ok(content) = ber::Reader::new(message).element(Tag::SEQUENCE) else { return };
@@ -355,19 +353,20 @@ pub fn add_controls(out: &mut Vec<u8>, start: usize, controls: Controls<'_>) {
     out.splice(start..start + head_len, head);
 }
 
-/// Appends the header of a search entry's attributes, which are `attributes_len` octets together.
+/// Appends the header of a search entry's attributes, which take `attributes_len` octets in total.
 #[inline]
 pub fn put_attributes_header(out: &mut Vec<u8>, attributes_len: usize) {
     put_header(out, Tag::SEQUENCE, attributes_len);
 }
 
-/// Octets of an attribute with a description of `description_len` octets and encoded values of `values_len`.
+/// Returns the size in octets of an attribute with a description of `description_len` octets and encoded values of
+/// `values_len` octets.
 #[inline]
 pub const fn attribute_len(description_len: usize, values_len: usize) -> usize {
     element_len(element_len(description_len) + element_len(values_len))
 }
 
-/// Appends an attribute up to its values, which the caller appends next: `values_len` octets, the sum of their
+/// Appends an attribute without its values. The caller appends these next: `values_len` octets, the sum of their
 /// [`value_len`]s.
 #[inline]
 pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: usize) {
@@ -376,14 +375,13 @@ pub fn put_attribute_header(out: &mut Vec<u8>, description: &str, values_len: us
     put_header(out, Tag::SET, values_len);
 }
 
-/// Appends an attribute whose description and values are encoded already: `description` is its OCTET STRING, `values`
-/// are the contents of its SET.
+/// Appends an attribute from encoded parts: `description` is its OCTET STRING, `values` is the content of its SET.
 #[inline]
 pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8]) {
     let content_len = description.len() + element_len(values.len());
     out.reserve(header_len(content_len) + content_len);
     if content_len < 0x80 {
-        // Most attributes: both lengths are one octet.
+        // The usual case: both lengths take one octet.
         let ([.., content_len], [.., values_len]) = (content_len.to_be_bytes(), values.len().to_be_bytes());
         out.extend_from_slice(&[Tag::SEQUENCE.0, content_len]);
         out.extend_from_slice(description);
@@ -396,7 +394,7 @@ pub fn put_encoded_attribute(out: &mut Vec<u8>, description: &[u8], values: &[u8
     out.extend_from_slice(values);
 }
 
-/// Octets of an encoded value whose own length is `len`.
+/// Returns the size in octets of an encoded value of `len` octets.
 #[inline]
 pub const fn value_len(len: usize) -> usize {
     element_len(len)
@@ -408,20 +406,20 @@ pub fn put_value(out: &mut Vec<u8>, value: &[u8]) {
     put_element(out, Tag::OCTET_STRING, value);
 }
 
-/// Appends the controls that end a message. Nothing when there are none.
+/// Appends the controls at the end of a message. Appends nothing if there are none.
 pub fn put_controls(out: &mut Vec<u8>, controls: Controls<'_>) {
     if !controls.is_empty() {
         put_element(out, CONTROLS_TAG, controls.as_bytes());
     }
 }
 
-/// Octets of a control that is not critical, with a value of `value_len` octets.
+/// Returns the size in octets of a control that is not critical, with a value of `value_len` octets.
 pub const fn control_len(oid: &str, value_len: usize) -> usize {
     element_len(element_len(oid.len()) + element_len(value_len))
 }
 
-/// Does the same as [`put_controls`], with one more control at the end, up to its value: the caller appends that next,
-/// `value_len` octets.
+/// Appends controls like [`put_controls`], and the header of one more control. The caller appends the value of that
+/// control next, `value_len` octets.
 pub fn put_controls_and_header(out: &mut Vec<u8>, controls: Controls<'_>, oid: &str, value_len: usize) {
     put_header(out, CONTROLS_TAG, controls.as_bytes().len() + control_len(oid, value_len));
     out.extend_from_slice(controls.as_bytes());
@@ -430,13 +428,13 @@ pub fn put_controls_and_header(out: &mut Vec<u8>, controls: Controls<'_>, oid: &
     put_header(out, Tag::OCTET_STRING, value_len);
 }
 
-/// Octets of a message's content.
+/// Returns the size of a message's content in octets.
 const fn envelope_len(id: MessageId, content_len: usize, controls_len: usize) -> usize {
     let controls = if controls_len == 0 { 0 } else { element_len(controls_len) };
     element_len(integer_len(id.0 as i64)) + element_len(content_len) + controls
 }
 
-/// Appends a message up to its operation's content, which is `content_len` octets.
+/// Appends a message without its operation's content, which is `content_len` octets long.
 #[inline]
 pub(crate) fn put_envelope(
     out: &mut Vec<u8>,
@@ -455,7 +453,7 @@ pub(crate) fn put_envelope(
     put_header(out, tag, content_len);
 }
 
-/// The same where both lengths take one octet, as in results of nothing but a DN.
+/// The same if both lengths take one octet, as in results that contain only a DN.
 #[inline]
 fn put_short_envelope(out: &mut Vec<u8>, id: MessageId, tag: Tag, message_len: usize, content_len: usize) {
     let (sequence, integer) = (Tag::SEQUENCE.0, Tag::INTEGER.0);
@@ -490,7 +488,7 @@ fn put_result_message(
     put_controls(out, controls);
 }
 
-/// Appends the final response of an operation that ended with this code and nothing to say, as most do.
+/// Appends the final response of an operation that has only a result code, as most have.
 fn put_bare_result(out: &mut Vec<u8>, id: MessageId, tag: Tag, code: u8) {
     const STRING: u8 = Tag::OCTET_STRING.0;
     // An empty matched DN and an empty diagnostic follow the code.

@@ -1,4 +1,4 @@
-//! Decoding what a server sends: the client's half.
+//! Decoding of a server's responses, for clients.
 
 use std::fmt;
 
@@ -15,9 +15,9 @@ use crate::{Attributes, Controls, DecodeError, DecodeErrorKind, DecodeLimits, Me
 /// A response with its envelope. Borrows the buffer it was decoded from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ResponseMessage<'a> {
-    /// The id of the request that this answers; [`MessageId::UNSOLICITED`] for notifications.
+    /// Id of the request; [`MessageId::UNSOLICITED`] for notifications.
     pub id: MessageId,
-    /// The answer.
+    /// The response.
     pub response: Response<'a>,
     /// The controls, in the order sent.
     pub controls: Controls<'a>,
@@ -49,7 +49,7 @@ pub enum Response<'a> {
     ModifyDn(ReceivedResult<'a>),
     /// CompareResponse.
     Compare(ReceivedResult<'a>),
-    /// ExtendedResponse, unsolicited notifications included.
+    /// ExtendedResponse, including unsolicited notifications.
     Extended {
         /// Result of the operation.
         result: ReceivedResult<'a>,
@@ -68,7 +68,7 @@ pub enum Response<'a> {
 }
 
 impl<'a> Response<'a> {
-    /// The result, when this response ends its operation.
+    /// Returns the result, if this is the final response of its operation.
     pub const fn result(&self) -> Option<&ReceivedResult<'a>> {
         match self {
             Response::Bind { result, .. }
@@ -89,15 +89,15 @@ impl<'a> Response<'a> {
 pub struct ReceivedResult<'a> {
     /// Result code.
     pub code: ResultCode,
-    /// The lowest existing entry on the way to the one named; mostly empty.
+    /// DN of the lowest existing superior of the named entry; usually empty.
     pub matched_dn: &'a str,
-    /// Words for a person; may be empty.
+    /// Human-readable text; may be empty.
     pub diagnostic: &'a str,
     /// Referral URLs.
     pub referrals: Uris<'a>,
 }
 
-/// An entry that a search found.
+/// A search result entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchEntry<'a> {
     /// The entry's DN, unparsed.
@@ -113,13 +113,13 @@ pub struct Uris<'a> {
 }
 
 impl<'a> Uris<'a> {
-    /// The URIs in the order sent.
+    /// Returns the URIs in the order sent.
     pub fn iter(&self) -> impl Iterator<Item = &'a str> + Clone + use<'a> {
         let mut reader = Reader::new(self.content);
         std::iter::from_fn(move || reader.octet_string().ok().map(checked_text))
     }
 
-    /// Returns true if there are no attributes.
+    /// Returns true if there are no URIs.
     pub const fn is_empty(&self) -> bool {
         self.content.is_empty()
     }
@@ -134,10 +134,10 @@ impl<'a> Uris<'a> {
 }
 
 impl<'a> ResponseMessage<'a> {
-    /// Decodes one whole message, found with [`frame_len`](crate::frame_len). No allocation.
+    /// Decodes one whole message, which [`frame_len`](crate::frame_len) found. Does not allocate.
     ///
     /// # Errors
-    /// The first thing that is wrong, with the id and the operation's tag when those could be read.
+    /// The first error in the message, with the id and the operation's tag if they could be read.
     pub fn decode(bytes: &'a [u8], limits: &DecodeLimits) -> Result<ResponseMessage<'a>, DecodeError> {
         let mut id = None;
         let mut request_tag = None;
@@ -215,7 +215,7 @@ impl<'a> SearchEntry<'a> {
     }
 }
 
-/// The optional OID and value that end extended and intermediate responses.
+/// Decodes the optional OID and value at the end of extended and intermediate responses.
 fn name_and_value(
     mut reader: Reader<'_>,
     name_tag: Tag,
@@ -283,7 +283,7 @@ mod tests {
         let mut out = Vec::new();
         encode_result(&mut out, MessageId(1), ResponseOp::Add, &LdapResult::SUCCESS, Controls::NONE);
         assert_eq!(out, b"\x30\x0c\x02\x01\x01\x69\x07\x0a\x01\x00\x04\x00\x04\x00");
-        // The code that needs three octets of content.
+        // This result code takes three octets of content.
         out.clear();
         let result = LdapResult::new(ResultCode(0xffff), "");
         encode_result(&mut out, MessageId(1), ResponseOp::Add, &result, Controls::NONE);

@@ -1,6 +1,5 @@
-//! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a socket of the file
-//! system (draft-chu-ldap-ldapi), whose slashes are percent-encoded. Only the address; the other parts of an LDAP URL
-//! are in [`crate::url`].
+//! Addresses of servers: `ldap://HOST:PORT`, `ldaps://HOST:PORT` for TLS, or `ldapi://PATH` for a Unix domain socket,
+//! with percent-encoded slashes (draft-chu-ldap-ldapi). The other parts of an LDAP URL are in [`crate::url`].
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,17 +9,17 @@ use std::str::FromStr;
 
 use crate::dn_text::hex_pair;
 
-/// The port of LDAP (RFC 4516 section 2).
+/// Default port of LDAP (RFC 4516 section 2).
 const LDAP_PORT: u16 = 389;
 
-/// The port where TLS begins with the first octet, as IANA lists it.
+/// Default port of LDAP with TLS from the first octet, as registered by IANA.
 const LDAPS_PORT: u16 = 636;
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerUrl {
-    /// `ldap://HOST:PORT` or `ldaps://HOST:PORT`; without a port, 389 or 636. The host may be empty, and an IPv6
-    /// address has its brackets.
+    /// `ldap://HOST:PORT` or `ldaps://HOST:PORT`; without a port, 389 or 636. The host may be empty. An IPv6 address
+    /// includes its brackets.
     Internet {
         /// Name or address.
         host: String,
@@ -29,7 +28,7 @@ pub enum ServerUrl {
         /// Whether TLS begins with the first octet (`ldaps`).
         tls: bool,
     },
-    /// `ldapi://PATH`: a socket of the file system.
+    /// `ldapi://PATH`: a Unix domain socket.
     Local(PathBuf),
 }
 
@@ -37,7 +36,7 @@ pub enum ServerUrl {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ServerUrlError {
-    /// It does not start with `ldap://`, `ldaps://` or `ldapi://`.
+    /// The text does not start with `ldap://`, `ldaps://` or `ldapi://`.
     Scheme(String),
     /// The port is not a number up to 65535.
     Port {
@@ -48,11 +47,11 @@ pub enum ServerUrlError {
     },
     /// A DN or a query follows the address.
     Trailing(String),
-    /// A `ldapi` URL without a path, or with one that is not encoded, or encoded wrongly.
+    /// An `ldapi` URL without a path, or with a path that is not correctly percent-encoded.
     Path {
         /// The whole text.
         url: String,
-        /// A URL that would do.
+        /// A valid URL.
         example: String,
     },
 }
@@ -82,12 +81,12 @@ impl fmt::Display for ServerUrlError {
 impl std::error::Error for ServerUrlError {}
 
 impl ServerUrl {
-    /// The URL of a socket of the file system.
+    /// Returns the URL of a Unix domain socket.
     pub fn local(path: impl Into<PathBuf>) -> ServerUrl {
         ServerUrl::Local(path.into())
     }
 
-    /// The URL of an address of the network.
+    /// Returns the URL of a network address.
     pub fn internet(address: SocketAddr, tls: bool) -> ServerUrl {
         let host = match address {
             SocketAddr::V4(address) => address.ip().to_string(),
@@ -154,7 +153,7 @@ fn local(text: &str, rest: &str) -> Result<ServerUrl, ServerUrlError> {
     }
 }
 
-/// The octets that a percent-encoded text stands for; `None` when an encoding is broken.
+/// Decodes a percent-encoded text; returns `None` if an encoding is invalid.
 fn percent_decoded(text: &str) -> Option<Vec<u8>> {
     let mut octets = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -181,7 +180,7 @@ impl fmt::Display for ServerUrl {
     }
 }
 
-/// A path with everything percent-encoded but the unreserved characters of RFC 3986.
+/// Displays a path with everything percent-encoded except the unreserved characters of RFC 3986.
 struct EncodedPath<'a>(&'a Path);
 
 impl fmt::Display for EncodedPath<'_> {

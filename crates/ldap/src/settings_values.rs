@@ -1,7 +1,7 @@
-//! Settings of a directory on the wire: the values of the extended operation that reads and changes them.
+//! Values of the extended operation that reads and changes the settings of a directory.
 //!
-//! A value that is UTF-8 text is a settings file to put in force. The others begin with an octet that begins no such
-//! text:
+//! A value that is UTF-8 text is a settings file to apply. The other values begin with an octet that cannot begin such
+//! a text:
 //!
 //! ```text
 //! CHOICE { read  [0] SEQUENCE {},
@@ -19,15 +19,15 @@ const PLAN: Tag = Tag::context_constructed(1);
 const APPLY: Tag = Tag::context_constructed(2);
 const REHEARSE: Tag = Tag::context_constructed(3);
 
-/// Most requesters of a rehearsal, and most lines of its answer.
+/// Maximum number of requesters of a rehearsal, and of lines of its answer.
 const TEXTS_MAX: usize = 100;
 
-/// Request about the settings of a directory. A text is a settings file with its schema inline.
+/// Request about the settings of a directory. Each text is a settings file that includes its schema.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SettingsRequest<'a> {
-    /// Asks for the settings in force.
+    /// Returns the settings in force.
     Read,
-    /// Asks for the changes that a settings file would make.
+    /// Returns the changes that a settings file would make.
     Plan {
         /// The settings file.
         text: &'a str,
@@ -39,11 +39,12 @@ pub enum SettingsRequest<'a> {
         /// Version of the settings that the change is based on; `None` for any.
         version: Option<u64>,
     },
-    /// Asks which rights the access rules of a settings file would change, at a sample of entries.
+    /// Returns the rights that the access rules of a settings file would change, on a sample of entries.
     Rehearse {
         /// The settings file.
         text: &'a str,
-        /// Authorization identities, empty for anonymous; without any, those of a sample.
+        /// Authorization identities, of which an empty one is anonymous. If the list is empty, the server chooses a
+        /// sample.
         requesters: Vec<&'a str>,
     },
 }
@@ -91,7 +92,7 @@ impl<'a> SettingsRequest<'a> {
         }
     }
 
-    /// Whether the request changes something.
+    /// Returns true if the request is a change.
     pub fn is_change(&self) -> bool {
         matches!(self, SettingsRequest::Apply { .. })
     }
@@ -131,13 +132,13 @@ impl SettingsInForce {
 pub struct RehearsalAnswer {
     /// Authorization identities of all requesters.
     pub requesters: Vec<String>,
-    /// Number of them that were examined, from the first on: ask again for the others.
+    /// Number of requesters that were examined, from the first on. The client repeats the request for the others.
     pub done: u64,
     /// Number of entries.
     pub entries: u64,
-    /// Number of pairs of both with a change.
+    /// Number of pairs of a requester and an entry whose rights would change.
     pub changes: u64,
-    /// The first changes, a text each.
+    /// The first changes, as one text each.
     pub lines: Vec<String>,
 }
 

@@ -10,20 +10,20 @@ const RULE: Tag = Tag::context(0);
 const REVERSE: Tag = Tag::context(1);
 const ATTRIBUTE: Tag = Tag::context(0);
 
-/// One of the keys that results are to be sorted by, the first being the most important.
+/// Sort key of a search. The first key is the most significant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SortKey<'a> {
     /// The attribute description.
     pub attribute: &'a str,
     /// Name or OID of the matching rule; `None` for the attribute's own.
     pub rule: Option<&'a str>,
-    /// Whether the greatest comes first.
+    /// Whether to sort in descending order.
     pub reverse: bool,
 }
 
 impl<'a> SortKey<'a> {
-    /// Decodes the value of a request control; returns `None` if it is malformed, or has no key. Of more than
-    /// [`SORT_KEYS_MAX`] keys returns one more than that.
+    /// Decodes the value of a request control; returns `None` if it is malformed or has no key. Returns at most
+    /// [`SORT_KEYS_MAX`] + 1 keys, so that the caller can detect a longer list.
     pub fn decode_list(value: &'a [u8]) -> Option<Vec<SortKey<'a>>> {
         let mut reader = Reader::new(value);
         let mut list = reader.sequence(Tag::SEQUENCE).ok()?;
@@ -46,7 +46,7 @@ impl<'a> SortKey<'a> {
         (reader.is_empty() && !keys.is_empty()).then_some(keys)
     }
 
-    /// The value of a request control.
+    /// Encodes the value of a request control.
     pub fn encode_list(keys: &[SortKey<'_>]) -> Vec<u8> {
         let mut value = Vec::new();
         let mut writer = Writer::new(&mut value);
@@ -72,7 +72,7 @@ impl<'a> SortKey<'a> {
 pub struct SortResult<'a> {
     /// Result of the sort; success if the results are sorted.
     pub code: ResultCode,
-    /// The first attribute that they cannot be sorted by.
+    /// The first attribute by which the results cannot be sorted.
     pub attribute: Option<&'a str>,
 }
 
@@ -89,7 +89,7 @@ impl<'a> SortResult<'a> {
         (reader.is_empty() && fields.is_empty()).then_some(SortResult { code, attribute })
     }
 
-    /// The value of a response control.
+    /// Encodes the value of a response control.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             writer.enumerated(i64::from(self.code.0));
@@ -119,7 +119,7 @@ mod tests {
             assert_eq!(SortKey::encode_list(keys), encoded, "{keys:?}");
             assert_eq!(SortKey::decode_list(encoded).as_deref(), Some(keys));
         }
-        // An explicit FALSE, although it is the default: clients send it.
+        // An explicit FALSE: it is the default, but clients send it.
         let told = [0x30, 9, 0x30, 7, 4, 2, b'c', b'n', 0x81, 1, 0];
         assert_eq!(SortKey::decode_list(&told), Some(vec![by("cn", None, false)]));
         let many = SortKey::encode_list(&[by("cn", None, false); SORT_KEYS_MAX + 5]);
@@ -130,11 +130,12 @@ mod tests {
     fn rejects_malformed_lists_of_keys() {
         let cases: [&[u8]; 9] = [
             b"",
-            // No keys, a key without an attribute, one that is no sequence.
+            // No keys, a key without an attribute, a key that is not a SEQUENCE.
             &[0x30, 0],
             &[0x30, 2, 0x30, 0],
             &[0x30, 4, 4, 2, b'c', b'n'],
-            // No text, octets after the key, after the list; the order of fields; a broken BOOLEAN.
+            // An attribute that is not UTF-8, octets after the key and after the list, fields in the wrong order, an
+            // invalid BOOLEAN.
             &[0x30, 5, 0x30, 3, 4, 1, 0xff],
             &[0x30, 8, 0x30, 6, 4, 2, b'c', b'n', 5, 0],
             &[0x30, 6, 0x30, 4, 4, 2, b'c', b'n', 0],
