@@ -1,4 +1,4 @@
-//! The audit trail on the wire: the values of the extended operation by which `pando audit --url` reads it.
+//! Values of the extended operation by which `pando audit --url` reads the audit trail.
 
 use ber::{Reader, Tag, Writer};
 
@@ -9,40 +9,40 @@ use crate::control::sequence;
 pub struct TrailPosition {
     /// Number of the segment.
     pub segment: u64,
-    /// Octets before the place.
+    /// Offset in the segment, in octets.
     pub offset: u64,
 }
 
-/// Request for a part of the trail: `SEQUENCE { sinceMicros INTEGER, [segment INTEGER, offset INTEGER] }`, with the
-/// position at which the previous answer ended.
+/// Request for a part of the audit trail: `SEQUENCE { sinceMicros INTEGER, [segment INTEGER, offset INTEGER] }`. The
+/// optional fields are the position at which the previous answer ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrailRequest {
-    /// Blocks that were written before are left out, in microseconds since 1970-01-01T00:00:00Z.
+    /// Omit blocks written before this time, in microseconds since 1970-01-01T00:00:00Z.
     pub since_micros: u64,
-    /// Position to continue from; `None` to begin with the oldest.
+    /// Position to continue from; `None` to begin with the oldest block.
     pub from: Option<TrailPosition>,
 }
 
 /// A part of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrailPiece<'a> {
-    /// A block of events: number, when it was written in microseconds, the events as `docs/reference/audit-format.md`
-    /// has them.
+    /// A block of events: number, time of writing in microseconds, and the events in the format of
+    /// `docs/reference/audit-format.md`.
     Block(u64, u64, &'a [u8]),
-    /// Damage, in words.
+    /// Description of damage.
     Damage(&'a str),
-    /// Place of a last write that a crash cut, or that is under way.
+    /// Position of a last write that is incomplete, because of a crash or because it is still in progress.
     Torn(&'a str),
 }
 
-/// An answer, taken apart.
+/// A decoded answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TrailAnswer<'a> {
     /// Position of the next request.
     pub next: TrailPosition,
-    /// Whether this is all that there is by now.
+    /// Whether the answer reaches the present end of the trail.
     pub is_end: bool,
-    /// Pieces of the trail before that position.
+    /// Contents of the trail before that position.
     pub pieces: Vec<TrailPiece<'a>>,
 }
 
@@ -63,7 +63,7 @@ impl TrailRequest {
         (reader.is_empty() && fields.is_empty()).then_some(TrailRequest { since_micros, from })
     }
 
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             put_number(writer, self.since_micros);
@@ -99,7 +99,7 @@ impl<'a> TrailAnswer<'a> {
         reader.is_empty().then_some(TrailAnswer { next, is_end, pieces })
     }
 
-    /// The value.
+    /// Encodes the value.
     pub fn encode(&self) -> Vec<u8> {
         sequence(|writer| {
             put_number(writer, self.next.segment);
@@ -126,7 +126,7 @@ fn number(fields: &mut Reader<'_>) -> Option<u64> {
     u64::try_from(fields.integer().ok()?).ok()
 }
 
-/// Numbers of a trail are far below the largest that an INTEGER has here.
+/// Writes a number. The numbers of a trail are far below the maximum of an INTEGER here.
 fn put_number(writer: &mut Writer<'_>, number: u64) {
     writer.integer(i64::try_from(number).unwrap_or(i64::MAX));
 }

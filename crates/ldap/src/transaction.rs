@@ -5,14 +5,14 @@ use ber::{Reader, Tag};
 use crate::control::sequence;
 use crate::{Controls, MessageId};
 
-/// Tag of the value of an extended response, in which a client receives the identifier. The LDAP SDK of UnboundID sends
-/// the identifier back with this tag.
+/// Tag of the value of an extended response, in which a client receives the identifier. UnboundID's LDAP SDK repeats
+/// this tag when it sends the identifier back.
 const RESPONSE_VALUE: Tag = Tag::context(11);
 
 /// Request to end a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndTransaction<'a> {
-    /// Whether the changes are to be made; otherwise they are dropped.
+    /// Whether to commit the changes; otherwise they are dropped.
     pub commits: bool,
     /// Identifier of the transaction.
     pub identifier: &'a [u8],
@@ -43,10 +43,10 @@ impl<'a> EndTransaction<'a> {
     }
 }
 
-/// Value of the answer to the end of a transaction.
+/// Value of the response to the end of a transaction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EndTransactionResult<'a> {
-    /// Message id of the change that failed.
+    /// Message id of the failed change.
     pub failed: Option<MessageId>,
     /// Response controls of the changes, each with the message id of its change.
     pub controls: Vec<(MessageId, Controls<'a>)>,

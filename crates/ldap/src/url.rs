@@ -1,29 +1,29 @@
 //! LDAP URLs (RFC 4516), as used in referrals, in `memberURL`, and as addresses of servers.
 //!
-//! Besides the RFC's `ldap`, the schemes `ldaps` and `ldapi` (draft-chu-ldap-ldapi) are known, and besides its three
-//! scopes the `subord` of draft-sermersheim-ldap-subordinate-scope.
+//! In addition to the RFC, the parser accepts the schemes `ldaps` and `ldapi` (draft-chu-ldap-ldapi), and the scope
+//! `subord` of draft-sermersheim-ldap-subordinate-scope.
 
 use std::fmt;
 
 use crate::dn_text::hex_pair;
 use crate::{Dn, FilterBuf, Scope};
 
-/// An LDAP URL, percent-decoded; DN and filter are checked to be such. `Display` gives the URL.
+/// An LDAP URL, percent-decoded, with a valid DN and a valid filter. `Display` writes the URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LdapUrl {
     /// Transport of the connection.
     pub scheme: UrlScheme,
-    /// The host, an IPv6 address without its brackets; for ldapi the socket's path. `None` when absent.
+    /// The host, or for ldapi the path of the socket; `None` if absent. An IPv6 address has no brackets.
     pub host: Option<String>,
-    /// The port; `None` when absent. See [`port_or_default`](Self::port_or_default).
+    /// The port; `None` if absent. See [`port_or_default`](Self::port_or_default).
     pub port: Option<u16>,
-    /// The DN; empty when absent.
+    /// The DN; empty if absent.
     pub dn: String,
-    /// The attributes to ask for; empty when absent, which means all user attributes.
+    /// The requested attributes; empty if absent, which means all user attributes.
     pub attributes: Vec<String>,
-    /// The scope; `None` when absent, which means the base object.
+    /// The scope; `None` if absent, which means the base object.
     pub scope: Option<Scope>,
-    /// The filter's text; `None` when absent, which means `(objectClass=*)`.
+    /// The text of the filter; `None` if absent, which means `(objectClass=*)`.
     pub filter: Option<String>,
     /// The extensions in the order written.
     pub extensions: Vec<UrlExtension>,
@@ -43,7 +43,7 @@ pub enum UrlScheme {
 /// An extension of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UrlExtension {
-    /// Whether who does not know it must not use the URL.
+    /// Whether a client that does not support the extension must not use the URL.
     pub critical: bool,
     /// Its name or OID.
     pub name: String,
@@ -51,10 +51,10 @@ pub struct UrlExtension {
     pub value: Option<String>,
 }
 
-/// Error of parsing an LDAP URL, with its place.
+/// Error of parsing an LDAP URL, with its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LdapUrlError {
-    /// Octets before the place, or before the component that is wrong.
+    /// Number of octets before the error, or before the invalid component.
     pub offset: usize,
     /// Kind of error.
     pub kind: LdapUrlErrorKind,
@@ -66,7 +66,7 @@ pub struct LdapUrlError {
 pub enum LdapUrlErrorKind {
     /// Neither `ldap://`, `ldaps://` nor `ldapi://`.
     BadScheme,
-    /// A host with a character no host has, or an IPv6 address without its closing bracket.
+    /// A host with an invalid character, or an IPv6 address without its closing bracket.
     BadHost,
     /// A port that is not a number from 1 to 65535.
     BadPort,
@@ -87,7 +87,7 @@ pub enum LdapUrlErrorKind {
 }
 
 impl UrlScheme {
-    /// The name, as in the URL.
+    /// Returns the name, as in the URL.
     pub const fn name(self) -> &'static str {
         match self {
             UrlScheme::Ldap => "ldap",
@@ -98,7 +98,7 @@ impl UrlScheme {
 }
 
 impl LdapUrl {
-    /// A URL that names nothing but a scheme.
+    /// Creates a URL that has only a scheme.
     pub const fn new(scheme: UrlScheme) -> LdapUrl {
         LdapUrl {
             scheme,
@@ -112,7 +112,7 @@ impl LdapUrl {
         }
     }
 
-    /// The port to connect to; `None` for ldapi.
+    /// Returns the port to connect to; `None` for ldapi.
     pub fn port_or_default(&self) -> Option<u16> {
         match self.scheme {
             UrlScheme::Ldap => Some(self.port.unwrap_or(389)),
@@ -124,7 +124,7 @@ impl LdapUrl {
     /// Parses a URL. Scheme and scope may be in any case.
     ///
     /// # Errors
-    /// The text is not an LDAP URL; the error has place and kind.
+    /// The text is not an LDAP URL; the error has position and kind.
     pub fn parse(text: &str) -> Result<LdapUrl, LdapUrlError> {
         let (scheme, rest) =
             text.split_once("://").ok_or(LdapUrlError { offset: 0, kind: LdapUrlErrorKind::BadScheme })?;
@@ -223,7 +223,7 @@ impl<'a> Component<'a> {
         Err(LdapUrlError { offset, kind })
     }
 
-    /// The component percent-decoded.
+    /// Decodes the percent-encoding of the component.
     fn decoded(self) -> Result<String, LdapUrlError> {
         let mut octets = Vec::with_capacity(self.text.len());
         let mut rest = self.text.as_bytes();
@@ -242,7 +242,7 @@ impl<'a> Component<'a> {
         String::from_utf8(octets).or_else(|_| self.error(LdapUrlErrorKind::BadPercentEncoding))
     }
 
-    /// The component percent-decoded, if it then is what it must be.
+    /// Decodes the percent-encoding of the component and validates the result.
     fn checked(
         self,
         kind: LdapUrlErrorKind,
@@ -252,7 +252,7 @@ impl<'a> Component<'a> {
         if is_valid(&decoded) { Ok(decoded) } else { self.error(kind) }
     }
 
-    /// The parts between commas.
+    /// Returns the parts between commas.
     fn list(self) -> impl Iterator<Item = Component<'a>> {
         self.text.split(',').map(move |text| Component { text, ..self })
     }
@@ -330,8 +330,8 @@ impl fmt::Display for UrlExtension {
     }
 }
 
-/// A text percent-encoded: everything but the reserved and unreserved characters of RFC 3986, besides `#`, which would
-/// start a fragment, and those of the reserved ones that are named here (RFC 4516 section 2.1).
+/// Displays a text percent-encoded, except the reserved and unreserved characters of RFC 3986. Also encodes `#`, which
+/// would start a fragment, and the reserved characters in the second field (RFC 4516 section 2.1).
 struct Encoded<'a>(&'a str, &'a str);
 
 impl fmt::Display for Encoded<'_> {

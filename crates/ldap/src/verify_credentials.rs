@@ -1,11 +1,11 @@
-//! Verify Credentials, the extended operation of OpenLDAP's module `vc`: the outcome of a bind, without the bind. It
-//! has no specification; the values are those that `ldapvc` sends and expects.
+//! Verify Credentials, the extended operation of OpenLDAP's module `vc`: it returns the result of a bind without
+//! binding. It has no specification; the values are those that `ldapvc` sends and expects.
 
 use ber::{Reader, Tag, Writer};
 
 use crate::{BindRequest, Controls, ResultCode};
 
-/// State of an exchange of several steps, which the server has returned.
+/// Tag of the state of a multi-step exchange, which the server returns.
 const COOKIE: Tag = Tag::context(0);
 const SERVER_CREDENTIALS: Tag = Tag::context(1);
 const CONTROLS: Tag = Tag::context_constructed(2);
@@ -13,11 +13,11 @@ const CONTROLS: Tag = Tag::context_constructed(2);
 /// Value of a Verify Credentials request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyCredentials<'a> {
-    /// Name and credentials, as a bind has them.
+    /// Name and credentials, as in a bind request.
     pub bind: BindRequest<'a>,
     /// Controls of the bind.
     pub controls: Controls<'a>,
-    /// Cookie of the answer before, if the request continues an exchange.
+    /// Cookie of the previous response, if the request continues an exchange.
     pub cookie: Option<&'a [u8]>,
 }
 

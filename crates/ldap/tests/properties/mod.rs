@@ -11,7 +11,7 @@ use ldap::{
     ResponseMessage, SelectionBuf, SortKey, SortResult, StateRequest, encode_password_state,
 };
 
-/// Limits that short inputs can reach.
+/// Limits that are low enough for short inputs to reach them.
 const LIMITS: DecodeLimits = DecodeLimits {
     message_size_max: 4096,
     filter_depth_max: 8,
@@ -21,7 +21,8 @@ const LIMITS: DecodeLimits = DecodeLimits {
     control_count_max: 4,
 };
 
-/// Values of extended operations and controls: what decodes encodes to what decodes to the same, and is bounded.
+/// Values of extended operations and controls: a decoded value encodes to a value that decodes to the same, and its
+/// size is bounded.
 pub(crate) fn operation_values(bytes: &[u8]) {
     if let Some(request) = StateRequest::decode(Some(bytes)) {
         assert!(request.operations.len() <= 128);
@@ -127,8 +128,8 @@ fn transaction_values(bytes: &[u8]) {
     }
 }
 
-/// Decoding never panics; a request that decodes can be walked, and encodes to a message that decodes to the same; an
-/// error of the operation carries the id.
+/// Decoding never panics. A decoded request can be iterated, and encodes to a message that decodes to the same. An
+/// error in the operation has the message id.
 pub(crate) fn message(bytes: &[u8]) {
     match Message::decode(bytes, &LIMITS) {
         Ok(message) => {
@@ -157,8 +158,8 @@ pub(crate) fn message(bytes: &[u8]) {
     }
 }
 
-/// Octets by which a message that is decoded and encoded again may grow. It never grows, because the encoder uses the
-/// shortest form of each length and integer.
+/// Maximum growth in octets of a message that is decoded and encoded again. It never grows, because the encoder uses
+/// the shortest form of each length and integer.
 const MESSAGE_GROWTH_MAX: usize = 0;
 
 fn walk_request(request: &Request<'_>) {
@@ -206,8 +207,8 @@ fn walk_filter(filter: Filter<'_>, depth_left: usize) {
     }
 }
 
-/// A text that parses decodes as what it was parsed to, and its rendering parses to the same. An encoded filter
-/// renders.
+/// A parsed text has a BER encoding that decodes to the same filter, and its text form parses to the same filter. An
+/// encoded filter has a text form.
 pub(crate) fn filter_text(bytes: &[u8]) {
     if let Ok(filter) = Filter::from_bytes(bytes, &LIMITS) {
         let _ = filter.to_string();
@@ -225,7 +226,7 @@ pub(crate) fn filter_text(bytes: &[u8]) {
     }
 }
 
-/// A DN that parses renders as a DN of the same names and values, and its parts are at their recorded offsets.
+/// The text form of a parsed DN has the same names and values, and its parts are at their recorded offsets.
 pub(crate) fn dn(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let dn = match Dn::parse(text) {
@@ -255,7 +256,7 @@ pub(crate) fn dn(bytes: &[u8]) {
     assert_eq!(dn.parent().is_none(), dn.is_empty());
 }
 
-/// A URL that parses renders as a URL that parses to the same.
+/// The text form of a parsed URL parses to the same URL.
 pub(crate) fn url(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     match LdapUrl::parse(text) {
@@ -267,11 +268,11 @@ pub(crate) fn url(bytes: &[u8]) {
     }
 }
 
-/// Every record that is read is written as a record that reads the same.
+/// Each record that is read and written again reads the same.
 pub(crate) fn ldif(bytes: &[u8]) {
     let mut reader = LdifReader::with_record_size_max(bytes, 4096);
     let mut last_line = 0;
-    // Each call takes at least a line, so this ends.
+    // Each call consumes at least one line, so the loop ends.
     for _ in 0..=bytes.len() {
         match reader.next_record() {
             Ok(None) => return,
@@ -316,7 +317,7 @@ fn write(record: &LdifRecord<'_>, writer: &mut LdifWriter<&mut Vec<u8>>) -> std:
     }
 }
 
-/// A record without its line numbers.
+/// Returns a record without its line numbers.
 fn shape(record: &LdifRecord<'_>) -> String {
     use std::fmt::Write;
     let mut shape = format!("{:?}", record.dn);
@@ -344,7 +345,8 @@ fn shape(record: &LdifRecord<'_>) -> String {
     shape
 }
 
-/// Decoding never panics, holds no more than what it was given, and a question that decodes goes there and back.
+/// Decoding never panics, the result is no larger than the input, and a decoded question encodes to a value that
+/// decodes to the same.
 pub(crate) fn access_values(bytes: &[u8]) {
     if let Some(asked) = EffectiveRightsRequest::decode(bytes) {
         assert!(asked.attributes.len() <= bytes.len() / 2);
