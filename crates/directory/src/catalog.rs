@@ -1,8 +1,9 @@
-//! The catalogue: the meaning of numbers and names in rows. Attributes, class sets, suffixes, indexes.
+//! The catalogue: the meaning of the numbers in rows, which stand for attributes, class sets, suffixes and indexes.
 //!
-//! It changes only by records, and is read from `meta` once, at open. Numbers are only added, so a reader may hold a
-//! catalogue newer than its snapshot. It never holds an older one, because a catalogue is published before its
-//! commit. Indexes are added and removed: if the rows of a snapshot have them in another state, the rows decide.
+//! It is read from `meta` once, when the directory is opened, and then changes only with records. Numbers are added and
+//! never removed, so a reader may use a catalogue that is newer than its snapshot. It never uses an older one, because
+//! a catalogue is published before its commit. Indexes, however, are added and removed: if the rows of a snapshot show
+//! an index in another state, the rows decide.
 
 pub(crate) mod access_rules;
 mod allocations;
@@ -82,14 +83,14 @@ const DYNAMIC_OBJECT: &str = "1.3.6.1.4.1.1466.101.119.2";
 /// OID of collectiveAttributeSubentry (RFC 3671 section 2.1).
 const COLLECTIVE_ATTRIBUTE_SUBENTRY: &str = "2.5.17.2";
 
-/// distinguishedNameMatch and uniqueMemberMatch. Under these rules two spellings of a name are one value.
+/// OIDs of distinguishedNameMatch and uniqueMemberMatch, under which two spellings of a name are one value.
 const NAME_RULES: [&str; 2] = ["2.5.13.1", "2.5.13.23"];
 
-/// Attribute types indexed in a new directory, with equality, ordering and prefixes in one index each.
+/// Attribute types that a new directory indexes. One index of each answers equality, ordering and prefixes.
 ///
-/// Every row costs about 5 us of an add, so the list contains only what clients are known to look up: people by uid,
-/// mail, cn, sn and givenName; POSIX accounts by number and by memberUid; any entry by entryUUID and, for clients
-/// that poll for changes, modifyTimestamp and createTimestamp.
+/// Every index row makes an add slower, so the list contains only attributes by which clients are known to search: uid,
+/// mail, cn, sn and givenName for people; numbers and memberUid for POSIX accounts; entryUUID, and modifyTimestamp and
+/// createTimestamp for clients that poll for changes.
 pub const DEFAULT_INDEXES: [&str; 11] = [
     "uid",
     "cn",
@@ -104,7 +105,7 @@ pub const DEFAULT_INDEXES: [&str; 11] = [
     "createTimestamp",
 ];
 
-/// An attribute in rows: an attribute type with its options.
+/// An attribute as rows identify it: an attribute type with its options.
 #[derive(Clone, Debug)]
 pub struct AttributeDef {
     /// Number of the attribute.
@@ -119,27 +120,28 @@ pub struct AttributeDef {
     pub(crate) encoded_name: Box<[u8]>,
     /// Whether values are links to entries.
     pub is_link: bool,
-    /// Number of the attribute that has the values as links: entries get no new values of this one.
+    /// Number of the attribute that replaces this one and has the values as links. Entries get no new values of this
+    /// one.
     pub(crate) replaced_by: Option<AttrId>,
-    /// Index of the type. Set on the base attribute, copied to its variants.
+    /// Index of the type. It is set on the base attribute and copied to the attributes with options.
     pub index: AttributeIndex,
     /// Equality rule; `None` if values are compared as bytes.
     pub equality: Option<MatchingRule>,
-    /// Whether the attribute is operational: not returned for `*`.
+    /// Whether the attribute is operational, so that `*` does not select it.
     pub is_operational: bool,
-    /// Requesters that may see values.
+    /// Secrecy of the values: the requesters that may see them.
     pub(crate) secrecy: Secrecy,
-    /// Syntax of names, if values are names and compared as names.
+    /// Syntax of the values, if they are names and compared as names.
     pub(crate) name_syntax: Option<NameSyntax>,
-    /// The attribute of a password's state that this is, if any. Attributes with options are none.
+    /// Its meaning for the state of an account, if it has one. Attributes with options have none.
     pub(crate) of_account: Option<AccountAttribute>,
     /// OID of the type if its definition was removed: see `other_schema`. No entry has such an attribute.
     pub(crate) retired: Option<Box<str>>,
 }
 
 impl AttributeDef {
-    /// Returns a stored value as clients and exports receive it: names in the form of RFC 4514. Names are stored as
-    /// they were written, so that data of any age is returned alike and nothing on disk depends on the form.
+    /// Returns a stored value in the form for clients and exports: names have the form of RFC 4514. Names are stored as
+    /// clients wrote them, so that nothing on disk depends on that form.
     pub(crate) fn value_text<'v>(&self, schema: &Schema, value: &'v [u8]) -> Cow<'v, [u8]> {
         match self.name_syntax {
             Some(syntax) => schema.name_text(syntax, value),
@@ -151,20 +153,20 @@ impl AttributeDef {
 /// Facts about an attribute type that filters and stored values need.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TypeFacts {
-    /// Whether it is objectClass.
+    /// Whether the type is objectClass.
     pub(crate) is_object_class: bool,
     /// Whether values are links to entries.
     pub(crate) is_link: bool,
-    /// The virtual attribute that it is, if any.
+    /// The virtual attribute that the type denotes, if any.
     pub(crate) virtual_attribute: Option<VirtualAttribute>,
-    /// Whether values of the type or of a subtype are links, or derived from links and names.
+    /// Whether values of the type or of a subtype are links, or are computed from links and names.
     pub(crate) names_entries: bool,
     /// Whether values of the type or of a subtype are computed on demand.
     pub(crate) has_virtual: bool,
 }
 
 impl TypeFacts {
-    /// Returns true if values lead from entry to entry.
+    /// Returns true if values name entries, so that chains can follow them.
     pub(crate) fn has_chains(&self) -> bool {
         self.is_link || self.virtual_attribute.is_some_and(VirtualAttribute::is_membership)
     }
@@ -186,31 +188,31 @@ impl TypeFacts {
     }
 }
 
-/// A set of object classes that entries have.
+/// A set of object classes that at least one entry has or had.
 #[derive(Clone, Debug)]
 pub struct ClassSet {
-    /// The classes that the entry names, ascending by OID.
+    /// The classes that the values of objectClass name, ascending by OID.
     pub classes: Vec<ClassId>,
     /// The classes and all their superclasses.
     pub closure: Vec<ClassId>,
     /// The most derived structural class.
     pub structural: Option<ClassId>,
-    /// Alias, referral or subentry, according to the classes.
+    /// Whether the classes make an entry an alias, a referral or a subentry.
     pub flags: NodeFlags,
     /// Whether a class allows memberURL.
     pub(crate) allows_member_url: bool,
-    /// Whether the entries are dynamic: they end unless they are refreshed (RFC 2589).
+    /// Whether the entries are dynamic: the server deletes them unless clients refresh them (RFC 2589).
     pub(crate) is_dynamic: bool,
     /// OIDs of the classes if the definition of one was removed: see `other_schema`. No entry has such a set.
     pub(crate) retired: Option<Vec<String>>,
-    /// Whether the entries are subentries whose values other entries have (RFC 3671).
+    /// Whether the entries are collective attribute subentries (RFC 3671).
     pub(crate) is_collective: bool,
 }
 
 /// A naming context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Suffix {
-    /// DN as rendered.
+    /// DN in the form for clients.
     pub dn: String,
     /// Normal form of the DN, root first.
     pub key: Vec<u8>,
@@ -223,9 +225,9 @@ pub struct Suffix {
 /// The catalogue at one position of the log.
 #[derive(Clone, Debug)]
 pub struct Catalog {
-    /// The schema that the numbers refer to.
+    /// The schema that defines the types and classes.
     pub schema: Arc<Schema>,
-    /// By type number.
+    /// Facts by type number.
     type_facts: Arc<[TypeFacts]>,
     /// Secret attribute types, according to the schema and the settings.
     pub(crate) secrets: Secrets,
@@ -233,23 +235,23 @@ pub struct Catalog {
     /// Sets of `attributes` that searches may return.
     returnable: Returnable,
     by_description: HashMap<(TypeId, Box<str>), AttrId>,
-    /// By type number. Every value of a change is looked up here, and hashing would be most of the cost.
+    /// Attributes by type number. Each value of a change is looked up here, so this is a vector and not a hash table.
     by_type: Vec<Vec<AttrId>>,
-    /// By type number: the attributes of the type and its subtypes, with any options.
+    /// Attributes of a type and its subtypes, with any options, by type number.
     answering: Vec<AttributeNumbers>,
-    /// Attributes that entries may still have with plain values, which become links.
+    /// Attributes whose values become links, and which some entries may still have with plain values.
     becoming_links: Vec<AttrId>,
     class_sets: Vec<ClassSet>,
     /// Union of the flags of all class sets.
     class_set_flags: NodeFlags,
-    /// Whether any class set is of dynamic entries.
+    /// Whether a class set makes entries dynamic.
     pub(crate) has_dynamic_entries: bool,
     class_set_ids: HashMap<Vec<ClassId>, ClassSetId>,
-    /// Naming contexts by number; none lies below another.
+    /// Naming contexts by number. None is below another.
     pub suffixes: Vec<Suffix>,
     /// All other directory-wide settings.
     pub(crate) settings: StoredSettings,
-    /// Times of the schema; `None` until the directory has been opened for writing.
+    /// Times of the last changes of the schema; `None` until the directory has been opened for writing.
     pub(crate) schema_times: Option<SchemaTimes>,
     /// The subschema subentry, built on first use.
     pub(crate) subschema: Arc<OnceLock<VirtualEntry>>,
@@ -257,27 +259,27 @@ pub struct Catalog {
     pub(crate) access_rules: Arc<AccessRules>,
     /// Uniqueness rules of the settings.
     pub(crate) uniqueness: Arc<Uniqueness>,
-    /// Ranges of numbers that the server chooses from.
+    /// Rules of the settings for numbers that the server chooses.
     pub(crate) next_numbers: Arc<[NextNumberRule]>,
-    /// Limits of values.
+    /// Limits of the settings for values.
     pub(crate) value_limits: Arc<[ValueLimit]>,
-    /// Rules by which entries join groups.
+    /// Rules of the settings by which entries join groups.
     pub(crate) auto_members: Arc<[AutoMemberRule]>,
-    /// Names to bind with that are not DNs.
+    /// Rules of the settings for bind names that are not DNs.
     pub(crate) bind_names: Arc<[BindNameRule]>,
-    /// Sort orders that have rows, by number.
+    /// Sort orders by number of their rows.
     pub(crate) sort_orders: Arc<[SortOrder]>,
     /// Password policies.
     pub(crate) policies: Arc<PolicyTable>,
-    /// Groups that describe their members by a search.
+    /// Dynamic groups, which describe their members with searches.
     pub(crate) dynamic_groups: Arc<DynamicGroups>,
     /// Subentries with collective attributes; `None` if there are none.
     pub(crate) collective: Option<Arc<CollectiveSubentries>>,
     /// Stored form of the administrator's password, if one was ever set.
     pub administrator: Option<Vec<u8>>,
-    /// Attributes without values whose definition differs from the one in `meta`, which is to be updated.
+    /// Attributes that no entry has and whose definition differs from that in `meta`. The next write updates `meta`.
     pub(crate) changed: Vec<AttributeAllocation>,
-    /// State of the indexes: see [`Catalog::index_version`].
+    /// Version of the indexes: see [`Catalog::index_version`].
     index_version: u64,
     /// Number of schema changes since the catalogue was read.
     schema_version: u64,
@@ -338,10 +340,10 @@ impl Catalog {
         }
     }
 
-    /// Reads the catalogue of a store. Its schema is the shipped one with the schema texts of the store.
+    /// Reads the catalogue of a store. Its schema is the shipped schema with the schema texts of the store.
     ///
-    /// # Errors
-    /// A type or class in use is missing from the schema, or its syntax or rules changed; rows are damaged.
+    /// # Errors A type or class in use is missing from the schema, or its syntax or rules have changed; rows are
+    /// damaged.
     pub fn load(read: &Read) -> Result<Catalog, OpenError> {
         let settings = StoredSettings::decode(read.get(META, META_SETTINGS)?, read.get(META, META_SCHEMA)?);
         let settings = settings.ok_or(OpenError::damaged("settings"))?;
@@ -372,8 +374,8 @@ impl Catalog {
         Ok(catalog)
     }
 
-    /// Checks that syntax and rules are unchanged if any entry has the attribute: stored normal forms depend on
-    /// them.
+    /// Checks that syntax and matching rules are unchanged if any entry has the attribute, because stored normal forms
+    /// depend on them.
     fn check_rules(&mut self, read: &Read, allocation: &AttributeAllocation) -> Result<(), OpenError> {
         let Some(attribute_type) = self.schema.attribute_type(&allocation.oid) else {
             return allocation.checked_retired();
@@ -421,7 +423,7 @@ impl Catalog {
         let name = description.returned_name(&self.schema).into_owned();
         let encoded_name = octet_string(&name);
         let name_syntax = self.schema.syntax_by_id(attribute_type.syntax).name_syntax();
-        // By any other rule, or none, two spellings of a name may be two values and must stay two.
+        // Under other rules, or without a rule, two spellings of a name may be two values, which must remain distinct.
         let compares_names = attribute_type.equality.is_some_and(|rule| NAME_RULES.contains(&rule.oid()));
         let name_syntax = name_syntax.filter(|_| compares_names);
         let def = AttributeDef {
@@ -500,7 +502,7 @@ impl Catalog {
         self.access_rules = Arc::new(AccessRules::of(rules, &self.schema, &self.secrets));
         let unique = &settings.general.unique;
         self.uniqueness = Arc::new(Uniqueness::of(unique, &self.schema, &self.secrets));
-        // A rule that cannot be read gives no numbers: `{next}` is then no integer.
+        // A rule that cannot be parsed gives no numbers: a value `{next}` is then refused because it is no integer.
         let read = |text: &String| NextNumberRule::read(text, &self.schema, &self.secrets).ok();
         self.next_numbers = settings.general.next_numbers.iter().filter_map(read).collect();
         let read = |text: &String| ValueLimit::read(text, &self.schema, &self.secrets).ok();
@@ -534,8 +536,7 @@ impl Catalog {
 
     /// Adds a naming context and returns its number; `None` if it already exists.
     ///
-    /// # Errors
-    /// Not a DN, the empty DN, or one above or below another suffix.
+    /// # Errors `dn` is not a DN, is empty, or is above or below another suffix.
     pub fn add_suffix(&mut self, dn: &str) -> Result<Option<SuffixNumber>, OpenError> {
         let number = self.next_suffix_number();
         let is_new = self.add_numbered_suffix(number, dn)?;
@@ -591,19 +592,20 @@ impl Catalog {
         Ok(())
     }
 
-    /// Sets the index of the base attribute and its variants, and the new version of the indexes.
+    /// Sets the index of an attribute without options and of its variants with options, and the new version of the
+    /// indexes.
     pub(crate) fn set_index(&mut self, base: AttrId, index: AttributeIndex, version: u64) {
         self.attributes.iter_mut().filter(|def| def.base == base).for_each(|def| def.index = index);
         self.index_version = version;
     }
 
-    /// Returns a number that changes whenever an index starts or stops answering searches. The rows contain the same
-    /// number: if the two differ, this catalogue does not describe these rows.
+    /// Returns the version of the indexes, which changes whenever an index starts or stops answering searches. The rows
+    /// contain it too. If the two differ, this catalogue does not describe the indexes of these rows.
     pub fn index_version(&self) -> u64 {
         self.index_version
     }
 
-    /// Returns a number that changes whenever the schema changes, and with it the numbers of types and classes.
+    /// Returns the version of the schema. When it changes, the numbers of types and classes change too.
     pub fn schema_version(&self) -> u64 {
         self.schema_version
     }
@@ -623,34 +625,35 @@ impl Catalog {
         &self.returnable
     }
 
-    /// Returns all attributes ever used, by number.
+    /// Returns all attributes that entries have or had, by number.
     pub fn attributes(&self) -> &[AttributeDef] {
         &self.attributes
     }
 
-    /// Returns the defined indexes by attribute type, in the order of the attributes' numbers.
+    /// Returns the defined indexes by name of the attribute type, in the order of attribute numbers.
     pub(crate) fn indexes(&self) -> Vec<(String, IndexKinds)> {
         let defined = self.attributes.iter().filter(|def| def.id == def.base && !def.index.kinds.is_none());
         defined.map(|def| (def.name.clone(), def.index.kinds)).collect()
     }
 
-    /// Returns the number of a type with options (lower case, sorted, joined by `;`) if any entry ever had it.
+    /// Returns the number of an attribute type with options (lower case, sorted, joined by `;`), if an entry has or had
+    /// it.
     pub fn attribute_id(&self, type_id: TypeId, options: &str) -> Option<AttrId> {
         if options.is_empty() {
-            // Base attributes are looked up for every request: avoid the allocation.
+            // Most requests look up attributes without options: this path avoids an allocation.
             let mut numbers = self.stored_attributes_of_type(type_id).iter().copied();
             return numbers.find(|id| self.attribute(*id).description.options.is_empty());
         }
         self.by_description.get(&(type_id, options.into())).copied()
     }
 
-    /// Returns the numbers that stored entries may have for a type, with any options. For an entry that a change is
-    /// building, use `WorkingEntry::attributes_of_type`, because the change may add others.
+    /// Returns the numbers under which stored entries may have a type, with any options. For an entry that a change is
+    /// building, use `WorkingEntry::attributes_of_type`, because the change may allocate more.
     pub fn stored_attributes_of_type(&self, type_id: TypeId) -> &[AttrId] {
         self.by_type.get(type_id.0 as usize).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the numbers of all attributes that a description covers: the type and its subtypes, with at least the
+    /// Returns the numbers of all attributes that a description includes: the type and its subtypes, with at least the
     /// requested options (RFC 4512 section 2.5).
     pub(crate) fn matching_attributes(&self, requested: &AttributeDescription) -> AttributeNumbers {
         let Some(all) = self.answering.get(requested.type_id.0 as usize) else {
@@ -682,22 +685,22 @@ impl Catalog {
         &self.class_sets[id.0 as usize]
     }
 
-    /// Returns the union of the flags of all class sets: no entry has a flag that is not included.
+    /// Returns the union of the flags of all class sets. A flag that it lacks is a flag of no entry.
     pub(crate) fn class_set_flags(&self) -> NodeFlags {
         self.class_set_flags
     }
 
-    /// Returns all class sets ever used, by number.
+    /// Returns all class sets that entries have or had, by number.
     pub fn class_sets(&self) -> &[ClassSet] {
         &self.class_sets
     }
 
-    /// Returns all class sets ever used, with their numbers.
+    /// Returns all class sets that entries have or had, with their numbers.
     pub(crate) fn numbered_class_sets(&self) -> impl Iterator<Item = (ClassSetId, &ClassSet)> {
         (0..).map(ClassSetId).zip(&self.class_sets)
     }
 
-    /// Returns the number of a set of classes (ascending by OID) if any entry ever had it.
+    /// Returns the number of a set of classes (ascending by OID), if an entry has or had it.
     pub fn class_set_id(&self, classes: &[ClassId]) -> Option<ClassSetId> {
         self.class_set_ids.get(classes).copied()
     }
@@ -707,14 +710,14 @@ impl Catalog {
         self.suffixes.iter().any(|suffix| suffix.key == key)
     }
 
-    /// Returns the suffix at or above a normal DN.
+    /// Returns the suffix that is equal to or above a normal DN.
     pub fn suffix_above(&self, normal_dn: &[u8]) -> Option<&Suffix> {
         self.suffixes.iter().find(|suffix| normal_dn.starts_with(&suffix.key))
     }
 }
 
 impl ClassSet {
-    /// Derives a class set from classes, which it sorts by OID.
+    /// Computes the class set of these classes, which need not be sorted.
     pub fn of(mut classes: Vec<ClassId>, schema: &Schema) -> ClassSet {
         classes.sort_by(|a, b| schema.class_by_id(*a).oid.cmp(&schema.class_by_id(*b).oid));
         classes.dedup();
@@ -750,8 +753,8 @@ impl ClassSet {
     }
 }
 
-/// Returns the structural class that is a subclass of all other structural ones given (RFC 4512 section 2.4.2). If
-/// there is none, returns an auxiliary class that may replace it: see
+/// Returns the structural class that is a subclass of all other structural classes given (RFC 4512 section 2.4.2).
+/// Without a structural class, returns an auxiliary class that may take its place: see
 /// [`standalone`](schema::ObjectClassDef::standalone).
 fn most_derived_structural(classes: &[ClassId], schema: &Schema) -> Option<ClassId> {
     let structural = |id: &&ClassId| schema.class_by_id(**id).kind == schema::ClassKind::Structural;

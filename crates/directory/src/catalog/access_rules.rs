@@ -1,5 +1,4 @@
-//! Access rules of the settings with resolved names: the attribute types that they cover, and normal forms of their
-//! DNs.
+//! Access rules of the settings, with attribute types resolved and DNs in normal form.
 
 use ldap::FilterBuf;
 use schema::{Schema, TypeId};
@@ -74,7 +73,7 @@ impl TypeSet {
     }
 }
 
-/// Returns the built-in rights of a directory without rules (see [`crate::access`]), written as rules.
+/// Returns the fixed rights of a directory without rules (see [`crate::access`]) in the form of rules.
 pub fn default_rules(anonymous_read: bool) -> Vec<String> {
     let mut rules =
         vec!["users: allow read to authenticated", "own password: allow write of userPassword to self"];
@@ -91,27 +90,27 @@ pub(crate) enum RuleRequester {
     Itself,
     User(NormalName),
     UsersIn(NormalName),
-    /// Users in a place, if one is given, whose entries match the filter.
+    /// Users whose entries match the filter and, if a name is given, are at or below the entry of that name.
     UsersMatching(Option<NormalName>, FilterBuf),
     Group(NormalName),
     NamedBy(TypeId),
 }
 
-/// A rule ready for evaluation.
+/// An access rule in compiled form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Rule {
     pub(crate) name: String,
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// Filter that the values of the one type must match.
+    /// Filter that values must match, if the rule is about single values. It then covers one type.
     pub(crate) values: Option<FilterBuf>,
     /// Controls and extended operations that the rule covers.
     pub(crate) uses: Uses,
     pub(crate) place: Option<(Reach, NormalName)>,
     /// Places that the rule excludes.
     pub(crate) but: Vec<(Reach, NormalName)>,
-    /// Filter that the entries must match.
+    /// Filter that entries must match.
     pub(crate) filter: Option<FilterBuf>,
     pub(crate) requesters: Vec<RuleRequester>,
     /// Conditions on the connection of a request.
@@ -124,8 +123,8 @@ impl Rule {
         self.link.are_there()
     }
 
-    /// Returns true if the rule applies to requests of this connection. If that cannot be determined, a `deny`
-    /// applies and an `allow` does not.
+    /// Returns true if the rule applies to requests over this connection. If that is unknown, a `deny` applies and an
+    /// `allow` does not.
     pub(crate) fn holds_over(&self, link: Option<&ClientLink>) -> bool {
         self.link.are_met(link).unwrap_or(!self.is_allow)
     }
@@ -135,8 +134,8 @@ impl Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
     pub(crate) rules: Vec<Rule>,
-    /// Whether a rule could not be parsed. Settings are checked before they are accepted, so another program wrote
-    /// them. Then only the administrator has any right, because the unreadable rule may be a `deny`.
+    /// Whether a rule could not be parsed. The server checks settings before it accepts them, so another program must
+    /// have written this one. Then only the administrator has any right, because the unreadable rule may be a `deny`.
     pub(crate) is_broken: bool,
     asks_link: bool,
     asks_listener: bool,
@@ -164,8 +163,8 @@ impl AccessRules {
         self.asks_link
     }
 
-    /// Returns true if the requesters of a rule may change with entries other than the requester's own, or with the
-    /// connection.
+    /// Returns true if the set of requesters of a rule may change when other entries than the requester's own change,
+    /// or with the connection.
     pub(crate) fn ask_others(&self) -> bool {
         let asks = |requester: &RuleRequester| {
             matches!(requester, RuleRequester::Group(_) | RuleRequester::UsersMatching(..))
@@ -188,7 +187,7 @@ impl AccessRules {
         self.asks_uses
     }
 
-    /// Returns one bit per rule: whether it depends on the connection and applies to it. Empty if no rule depends on
+    /// Returns one bit per rule, set if the rule applies over this connection. Returns no bits if no rule depends on
     /// the connection.
     pub(crate) fn holding_over(&self, link: Option<&ClientLink>) -> Vec<u64> {
         if !self.asks_link {
@@ -203,7 +202,7 @@ impl AccessRules {
         holding
     }
 
-    /// Returns true if there are rules; otherwise the built-in rights of [`crate::access`] apply.
+    /// Returns true if the settings have rules; otherwise the fixed rights of [`crate::access`] apply.
     pub(crate) fn are_there(&self) -> bool {
         self.is_broken || !self.rules.is_empty()
     }
@@ -212,8 +211,7 @@ impl AccessRules {
 impl Rule {
     /// Compiles a rule.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<Rule, String> {
         let read = AccessRule::parse(text)?;
         let AccessRule { name, is_allow, rights, place, requesters, link, .. } = read;
@@ -307,7 +305,7 @@ fn unknown(name: &str) -> String {
     format!("{name} is not an attribute type of the schema")
 }
 
-/// Returns the normal form of a DN in a rule.
+/// Parses a DN in a rule into its normal form.
 pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
     let parsed = parse_dn(dn).map_err(|error| error.to_string())?;
     let name = NormalName::of(&parsed, schema);
@@ -318,7 +316,8 @@ pub(super) fn normal(dn: &str, schema: &Schema) -> Result<NormalName, String> {
 }
 
 /// Returns the types that a rule covers, with their subtypes. Without names, an `allow` covers all types except
-/// secrets, and a `deny` covers all types. `*` and `+` exclude secrets in both, so secrets have to be named.
+/// secrets, and a `deny` covers all types. `*` and `+` exclude secrets in both kinds of rule, so a rule must name
+/// secrets to cover them.
 fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -> Result<TypeSet, String> {
     let all = || (0..).map(TypeId).take(schema.attribute_types().len());
     let mut set = TypeSet::default();
@@ -357,13 +356,13 @@ fn types(names: &[String], is_allow: bool, schema: &Schema, secrets: &Secrets) -
     Ok(set)
 }
 
-/// Returns true if the types include userPassword. Writing another user's userPassword is a reset.
+/// Returns true if the types include userPassword. To write the userPassword of another user is a reset.
 fn has_password(types: &TypeSet, schema: &Schema) -> bool {
     schema.attribute_type(USER_PASSWORD).is_some_and(|password| types.contains(password.id))
 }
 
-/// Returns true if filters may test the type wherever the entry may be found. This holds for objectClass: every
-/// filter that matches any entry tests it, and it reveals little more than the entry's existence.
+/// Returns true if filters may test the type at every entry that the requester may see. This holds for objectClass:
+/// nearly every filter tests it, and it reveals little more than the existence of the entry.
 pub(crate) fn goes_with_the_entry(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == OBJECT_CLASS
 }

@@ -1,8 +1,7 @@
 //! Allocation of numbers for attributes and class sets that no entry had before.
 //!
-//! Records refer to attributes and class sets by number, and numbers are part of the log. An operation that needs
-//! new ones takes the next numbers and lists them in its record; `apply` adds them to the catalogue. A refused
-//! operation allocates nothing.
+//! Records refer to attributes and class sets by number. An operation that needs new numbers takes the next ones and
+//! lists them in its record; `apply` adds them to the catalogue. A refused operation allocates nothing.
 
 use schema::{AttributeDescription, ClassId};
 
@@ -22,7 +21,7 @@ impl<'a> Allocations<'a> {
         Allocations { catalog, attributes: Vec::new(), class_sets: Vec::new() }
     }
 
-    /// Returns the number of an attribute, and allocates one if it has none.
+    /// Returns the number of an attribute. Allocates one if the attribute has none.
     pub(crate) fn attribute(&mut self, description: &AttributeDescription) -> AttrId {
         if let Some(id) = self.catalog.attribute_id(description.type_id, &description.options) {
             return id;
@@ -34,7 +33,7 @@ impl<'a> Allocations<'a> {
             return allocation.id;
         }
         if !description.options.is_empty() {
-            // Variants are indexed under their type, so the type's own number comes first.
+            // Values with options are indexed under the type without options, so that number is allocated first.
             self.attribute(&AttributeDescription::of(description.type_id));
         }
         let id = AttrId::after(self.catalog.attributes().len() + self.attributes.len());
@@ -43,7 +42,7 @@ impl<'a> Allocations<'a> {
         id
     }
 
-    /// Returns the number of a set of classes (ascending by OID), and allocates one if it has none. Call it once per
+    /// Returns the number of a set of classes (ascending by OID). Allocates one if the set has none. Call it once per
     /// operation.
     pub(crate) fn class_set(&mut self, classes: &[ClassId]) -> ClassSetId {
         if let Some(id) = self.catalog.class_set_id(classes) {
@@ -55,7 +54,7 @@ impl<'a> Allocations<'a> {
         id
     }
 
-    /// Returns the allocations for the record.
+    /// Returns the allocated numbers for the record.
     pub(crate) fn into_parts(self) -> (Vec<AttributeAllocation>, Vec<ClassSetAllocation>) {
         (self.attributes.into_iter().map(|(_, allocation)| allocation).collect(), self.class_sets)
     }

@@ -14,10 +14,10 @@ use crate::model::pending_join::{PendingJoin, PendingJoins};
 use crate::model::rows::META;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
-/// Attribute of the members if the rule names none.
+/// Attribute that receives the members if the rule names none.
 const MEMBER: &str = "member";
 
-/// Returns the rules by which existing entries have yet to join their group.
+/// Returns the rules that have not been applied yet to all existing entries.
 ///
 /// # Errors
 /// The row is damaged.
@@ -26,7 +26,7 @@ pub(crate) fn pending_joins(read: &Read) -> Result<PendingJoins, OperationError>
     PendingJoins::decode(row).ok_or_else(|| OperationError::Damaged("joins".to_owned()))
 }
 
-/// Applies the statement of these rules in a record, unless a later record has stated them already.
+/// Applies a record that sets the rules still to be applied to existing entries, unless a later record has set them.
 ///
 /// # Errors
 /// The row is damaged; the store failed.
@@ -42,15 +42,15 @@ pub(crate) fn apply_joins(
     Ok(())
 }
 
-/// A rule with the group and the entries that join it.
+/// A rule by which entries join a group.
 #[derive(Clone, Debug)]
 pub(crate) struct AutoMemberRule {
     pub(crate) name: String,
-    /// DN of the group as written, and its normal form.
+    /// DN of the group as the settings have it, and its normal form.
     pub(crate) group: (String, NormalName),
-    /// Attribute of the members.
+    /// Attribute of the group that receives the members.
     pub(crate) member: TypeId,
-    /// Whether an entry also joins if a modify makes the rule cover it.
+    /// Whether an entry also joins when a modify makes the rule cover it.
     pub(crate) on_modify: bool,
     pub(crate) covered: CoveredEntries,
 }
@@ -58,8 +58,7 @@ pub(crate) struct AutoMemberRule {
 impl AutoMemberRule {
     /// Compiles a rule: `NAME: into 'GROUP' [by ATTRIBUTE] [also modified] [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<AutoMemberRule, String> {
         let (name, rest) = named(text, "staff: into 'cn=staff,dc=example,dc=com' matching '(title=*)'")?;
         let tokens = tokens(rest)?;

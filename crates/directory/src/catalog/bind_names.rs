@@ -1,4 +1,4 @@
-//! Rules of the settings for names, other than DNs, with which simple binds find an entry.
+//! Rules of the settings for bind names: names other than DNs by which a simple bind finds an entry.
 
 use schema::{Schema, TypeId};
 
@@ -9,17 +9,17 @@ use crate::model::client_link::ListenerName;
 use crate::model::limits::{BIND_NAME_MAX, IDENTITIES_MAX};
 use crate::model::rule_tokens::{Parser, named, tokens};
 
-/// A rule for names to bind with.
+/// A rule for bind names.
 #[derive(Clone, Debug)]
 pub(crate) struct BindNameRule {
     pub(crate) name: String,
-    /// Types whose values are the names, at least one.
+    /// Attribute types whose values serve as names; at least one.
     pub(crate) types: Vec<TypeId>,
-    /// Domains: with any, a name is `NAME@DOMAIN` or `DOMAIN\NAME`, and the value is `NAME`.
+    /// Domains. If there are any, a bind name has the form `NAME@DOMAIN` or `DOMAIN\NAME`, and `NAME` is the value.
     domains: Vec<String>,
-    /// Listeners whose clients may bind so; empty for all.
+    /// Listeners whose clients may bind with such names; empty for all.
     listeners: Vec<ListenerName>,
-    /// The entries that can be found.
+    /// The entries that a name may denote.
     pub(crate) covered: CoveredEntries,
 }
 
@@ -27,8 +27,7 @@ impl BindNameRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [domain DOMAIN, ...] [listener NAME, ...] [in 'DN'] [matching
     /// 'FILTER']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<BindNameRule, String> {
         let (name, rest) = named(text, "staff: uid, mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;
@@ -71,7 +70,7 @@ impl BindNameRule {
         self.listeners.is_empty() || self.listeners.contains(&listener)
     }
 
-    /// Returns the value that the entry must have to be found by a name; `None` if the name is of another form.
+    /// Returns the attribute value that a bind name stands for; `None` if the name does not have the form of the rule.
     pub(crate) fn value_in<'n>(&self, name: &'n str) -> Option<&'n str> {
         if self.domains.is_empty() {
             return Some(name);

@@ -1,7 +1,7 @@
-//! The entries that a rule for values covers: those at and below a DN that match a filter.
+//! The entries that a rule of the settings covers: the entries at and below a DN that match a filter.
 //!
-//! The filter depends only on user attributes that the entry itself stores, other than links. It can therefore be
-//! evaluated on an entry as a change would leave it, and no change of another entry affects the result.
+//! The filter depends only on user attributes that are stored in the entry itself and are not links. Therefore it can
+//! be evaluated on an entry that a change is building, and no change of another entry affects the result.
 
 use ldap::{Filter, FilterBuf, FilterKind};
 use schema::{AttributeType, Schema, TypeId};
@@ -17,7 +17,7 @@ use crate::model::rule_tokens::{CoveredEntriesText, Parser};
 /// The entries that a rule covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CoveredEntries {
-    /// Name of the entry at the top; without one, the rule covers the whole directory.
+    /// Name of the top entry; `None` to cover the whole directory.
     pub(crate) base: Option<NormalName>,
     /// Filter that the entries must match.
     pub(crate) filter: Option<FilterBuf>,
@@ -28,8 +28,7 @@ pub(crate) struct CoveredEntries {
 impl CoveredEntries {
     /// Resolves the names in the text of a rule.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(
         text: &CoveredEntriesText,
         (schema, secrets): (&Schema, &Secrets),
@@ -49,11 +48,10 @@ impl CoveredEntries {
     }
 }
 
-/// Parses the attribute types of a rule for values, at least one, each once. `check` refuses a type, which it receives
-/// with those before it.
+/// Parses a list of at least one attribute type in a rule. Repeated types are returned once. `check` receives each type
+/// and the types before it, and may refuse it.
 ///
-/// # Errors
-/// The text says what is wrong with them.
+/// # Errors The text describes the mistake in the list.
 pub(super) fn types_of(
     parser: &mut Parser<'_, '_>,
     schema: &Schema,
@@ -70,7 +68,7 @@ pub(super) fn types_of(
     Ok(types)
 }
 
-/// Returns true if the server or the schema determines the values of a type.
+/// Returns true if clients cannot choose the values of a type freely, because the server or the schema determines them.
 pub(super) fn is_determined(known: &AttributeType) -> bool {
     known.no_user_modification || VirtualAttribute::of(known).is_some() || known.oid == "2.5.4.0"
 }
