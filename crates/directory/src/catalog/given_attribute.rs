@@ -10,17 +10,18 @@ use crate::model::outcome::OperationError;
 use crate::model::password_kind::names_application;
 use crate::model::password_policy::PasswordPolicy;
 
-/// Types that determine the structure of the tree: objectClass, aliasedObjectName, subtreeSpecification.
+/// OIDs of types without options, which determine the structure of the tree: objectClass, aliasedObjectName,
+/// subtreeSpecification.
 const WITHOUT_OPTIONS: [&str; 3] = ["2.5.4.0", "2.5.4.1", "2.5.18.6"];
 
 /// Name of the attribute of former passwords.
 const PASSWORD_HISTORY: &str = "pwdHistory";
 
-/// Parses the description of an attribute that is to be stored.
+/// Parses the description of an attribute that a request adds or changes.
 ///
-/// # Errors
-/// undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without a
-/// binary form (RFC 4522 section 3), and a language range (RFC 3866 section 2.1), which only requests values.
+/// # Errors undefinedAttributeType for a type that is not defined, a malformed description, `;binary` on a type without
+/// a binary form (RFC 4522 section 3), and a language range (RFC 3866 section 2.1), which may only be used to request
+/// values.
 pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescription, OperationError> {
     let undefined =
         |diagnostic: String| OperationError::refused(ResultCode::UNDEFINED_ATTRIBUTE_TYPE, diagnostic);
@@ -39,7 +40,7 @@ pub fn read_description(schema: &Schema, text: &str) -> Result<AttributeDescript
     Ok(description)
 }
 
-/// Checks that clients may set the attribute; `made_by` is the virtual attribute that it is, if it is not stored.
+/// Checks that clients may set the attribute. `made_by` is the virtual attribute that the type denotes, if any.
 ///
 /// # Errors
 /// constraintViolation for attributes that only the server sets (RFC 4512 section 4.1.2), and for virtual ones.
@@ -56,8 +57,8 @@ pub fn check_modifiable(
     Ok(())
 }
 
-/// Checks the options of a description under which values are to be stored. Some attributes have an effect only
-/// without options: with options they would look like a class, a rule or a password without being one.
+/// Checks the options of an attribute that a request adds or changes. Some attributes, such as objectClass and
+/// passwords, may not have options: with options they would have no effect, although they look as if they had.
 ///
 /// # Errors
 /// constraintViolation.
@@ -83,8 +84,8 @@ fn without_effect(schema: &Schema, description: &AttributeDescription) -> String
     format!("{} would be without effect: it takes no options", description.returned_name(schema))
 }
 
-/// Returns what is wrong with the options of a password or policy attribute. Application passwords have one,
-/// `x-app-NAME`, also on the attributes of their expiry and last use (decision 0084); the others take none.
+/// Returns what is wrong with the options of a password or policy attribute. The attributes of application passwords,
+/// of their expiry and of their last use have one option, `x-app-NAME` (decision 0084). The others have no options.
 pub(crate) fn password_options_problem(
     schema: &Schema,
     description: &AttributeDescription,

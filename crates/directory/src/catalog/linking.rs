@@ -1,9 +1,9 @@
-//! Attributes whose plain values become links, because the definition of their type got `X-LINK`.
+//! Conversion of plain values to links, after the definition of their attribute type received `X-LINK`.
 //!
-//! The attribute gets a second number, under which entries have links. Until all entries are converted, some have the
-//! first number, with plain values, and others the second; each form is read as what it is, and both numbers answer to
-//! the type. A change of an entry converts it first, so new values always get the second number. At the end the first
-//! number answers to no name any longer; records and histories that contain it stay readable.
+//! The attribute gets a second number, under which entries have links. Until all entries are converted, some have plain
+//! values under the first number and others have links under the second. Reads find both under the type. A change of an
+//! entry converts it first, so new values always get the second number. After the conversion no name leads to the first
+//! number. Records and histories that contain it remain readable.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::model::rows::{AttrId, EntryId, META};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the progress of values that become links.
+/// Returns the progress of the conversion to links.
 ///
 /// # Errors
 /// The row is damaged.
@@ -31,7 +31,8 @@ pub(crate) fn progress(read: &Read) -> Result<LinkProgress> {
     LinkProgress::decode(row).ok_or_else(|| OperationError::Damaged("links".to_owned()))
 }
 
-/// Applies another progress, and lets snapshots know that other numbers answer.
+/// Stores the progress of the conversion. If its attributes have changed, raises the version of the indexes too, so
+/// that snapshots load them again.
 ///
 /// # Errors
 /// The store failed.
@@ -50,7 +51,7 @@ pub(crate) fn put_progress(
     Ok(())
 }
 
-/// States that values become links from a record on: all entries are to be examined.
+/// Starts the conversion of the attributes `new` at the record `position`. All entries have to be examined.
 ///
 /// # Errors
 /// The store failed, or the row is damaged.
@@ -71,8 +72,8 @@ pub(crate) fn begin(
     put_progress(batch, catalog, &progress)
 }
 
-/// Returns the schema, without the links that the rows do not know: earlier builds accepted `X-LINK` without effect. A
-/// change of the definitions makes them links.
+/// Returns the schema with `X-LINK` ignored on types that the rows do not know as links, because earlier builds
+/// accepted `X-LINK` without effect. A change of the definitions starts the conversion to links.
 pub(super) fn known_links(schema: Arc<Schema>, read: &Read) -> std::result::Result<Arc<Schema>, OpenError> {
     if !schema.attribute_types().iter().any(is_declared_link) {
         return Ok(schema);
@@ -92,13 +93,13 @@ pub(super) fn known_links(schema: Arc<Schema>, read: &Read) -> std::result::Resu
 }
 
 impl Catalog {
-    /// Returns the attributes that entries may still have with plain values.
+    /// Returns the attributes that some entries may still have with plain values.
     #[inline]
     pub(crate) fn becoming_links(&self) -> &[AttrId] {
         &self.becoming_links
     }
 
-    /// Replaces the attributes that entries may still have with plain values.
+    /// Sets the attributes that some entries may still have with plain values.
     pub(super) fn set_becoming_links(&mut self, attributes: Vec<AttrId>) {
         if self.becoming_links != attributes || self.attributes.iter().any(|def| def.replaced_by.is_some()) {
             self.becoming_links = attributes;
@@ -106,7 +107,8 @@ impl Catalog {
         }
     }
 
-    /// Sets those attributes from rows, which may be older than the catalogue.
+    /// Reads from rows, which may be older than the catalogue, the attributes that some entries may still have with
+    /// plain values.
     ///
     /// # Errors
     /// The row is damaged.
@@ -128,7 +130,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Gives the values of an attribute another number from now on.
+    /// Makes `now` the number of an attribute that had the number `former`.
     pub(super) fn replace_attribute(&mut self, former: AttrId, now: AttrId) {
         if let Some(def) = self.attributes.get_mut(former.0 as usize) {
             def.replaced_by = Some(now);
@@ -144,7 +146,7 @@ impl Catalog {
         id
     }
 
-    /// Returns true if some values of the type are not links yet, although its definition says so.
+    /// Returns true if some values of the type are still plain, although its definition makes them links.
     pub(crate) fn is_becoming_link(&self, type_id: TypeId) -> bool {
         self.becoming_links.iter().any(|id| {
             let def = self.attribute(*id);
@@ -152,13 +154,13 @@ impl Catalog {
         })
     }
 
-    /// Returns true if chains of entries follow the attribute: all its values are links.
+    /// Returns true if all values of the attribute are links, so that chains of entries can follow it.
     pub(crate) fn follows_chains(&self, id: AttrId) -> bool {
         let def = self.attribute(id);
         def.is_link && !self.is_becoming_link(def.description.type_id)
     }
 
-    /// Numbers the types again: numbers that get new values come first.
+    /// Computes again the attribute numbers of each type. Numbers that receive new values come first.
     fn number_types(&mut self) {
         self.by_type.iter_mut().for_each(Vec::clear);
         self.answering.iter_mut().for_each(|numbers| *numbers = AttributeNumbers::default());

@@ -1,5 +1,6 @@
-//! Rows of `meta`: keys, and facts that are read without a catalogue. Rows of which there are several have keys of a
-//! letter and a number (4, big-endian); the comment of each key draws its value, with sizes in bytes.
+//! Rows of `meta`: their keys, and facts that are read without a catalogue. If there are several rows of a kind, their
+//! keys are a letter and a number (4, big-endian). The comment of each key describes its value, with sizes in octets in
+//! parentheses.
 
 use store::{Read, StoreError};
 
@@ -15,38 +16,39 @@ pub(crate) const META_FORMAT: &[u8] = b"format";
 pub(crate) const META_LAST_ENTRY: &[u8] = b"last entry";
 /// CSN of the last record, as text.
 pub(crate) const META_LAST_CSN: &[u8] = b"last csn";
-/// 16 random octets. They never leave the directory: cookies of paged searches are sealed with them.
+/// 16 random octets that never leave the directory. They are the key of the seals of paged-search cookies.
 pub(crate) const META_GENERATION: &[u8] = b"generation";
 /// The administrator's password in stored form.
 pub(crate) const META_ADMINISTRATOR: &[u8] = b"administrator";
-/// Number that changes with every phase of an index (8). Local to the data directory.
+/// Version of the indexes, which changes with every phase of an index (8). Local to the data directory.
 pub(crate) const META_INDEX_VERSION: &[u8] = b"index version";
-/// Version 1 (1), position of the last record that changed any setting, suffix or index (varint), then a count, and for
-/// each setting its key in a settings file and a list of values as text. `secret_attributes`, `sort_orders` and
-/// `keep_deleted_seconds` are left out while they have their defaults, because earlier builds do not know them.
+/// Settings: version 1 (1), position of the last record that changed any setting, suffix or index (varint), a count,
+/// and for each setting its key in a settings file and a list of values as text. `secret_attributes`, `sort_orders` and
+/// `keep_deleted_seconds` are omitted while they have their defaults, because earlier builds do not know them.
 pub(crate) const META_SETTINGS: &[u8] = b"settings";
 /// Schema texts: a count, then for each its name and the text.
 pub(crate) const META_SCHEMA: &[u8] = b"schema";
-/// Version 1 (1), createTimestamp and modifyTimestamp of the subschema subentry as Unix seconds (8 each), SHA-256 of
-/// the published definitions (32); missing in older data until its first start.
+/// Times of the schema: version 1 (1), createTimestamp and modifyTimestamp of the subschema subentry as Unix seconds (8
+/// each), SHA-256 of the published definitions (32). Data of earlier builds lacks the row until its first start.
 pub(crate) const META_SCHEMA_TIMES: &[u8] = b"schema times";
-/// Prefix of the keys of a cluster node's state of the shared log; see [`crate::replicated`].
+/// Prefix of the keys of the rows with a cluster node's state of the shared log; see [`crate::replicated`].
 pub(crate) const META_REPLICATION: &[u8] = b"replication ";
-/// States of the copies of other servers' trees: version 2 (1), then for each copy the normal name of its top and its
-/// state, each after its length (4). A state is version 1 (1), entries that are not copied (8), length (4) and text of
-/// the source and content, then the source's cookie. See [`crate::Directory::follow_state`].
+/// States of the copies of other servers' trees: version 2 (1), then for each copy the normal name of its top entry and
+/// its state, each after its length (4). A state is version 1 (1), number of entries that are not copied (8), length
+/// (4) and text of the source and content, then the source's cookie. See [`crate::Directory::follow_state`].
 pub(crate) const META_FOLLOW: &[u8] = b"follow";
-/// As [`META_FOLLOW`], of promoted copies.
+/// States of promoted copies, in the format of [`META_FOLLOW`].
 pub(crate) const META_PROMOTED: &[u8] = b"promoted";
-/// Rules by which existing entries have yet to join their group: version 1 (1), position of the record that stated them
+/// Rules that have not been applied yet to all existing entries: version 1 (1), position of the record that set them
 /// (varint), the rules as in a record of kind 20.
 pub(crate) const META_JOINS: &[u8] = b"joins";
-/// Progress of values that become links: version 1 (1), position of the record that stated it (varint), a list of the
-/// attributes with plain values, then entry id examined last, values converted, those that name no entry (varints).
+/// Progress of the conversion to links: version 1 (1), position of the record that set it (varint), a list of the
+/// attributes with plain values, then the last entry id examined, the number of values converted, and the number of
+/// values that name no entry (varints).
 pub(crate) const META_LINKS: &[u8] = b"links";
-/// Row of the lineage of the data: see `directory/src/database/replica.rs`.
+/// Lineage of the data: see `directory/src/database/replica.rs`.
 pub(crate) const META_LINEAGE: &[u8] = b"lineage";
-/// Row of the role of this directory in replication without a shared log.
+/// Role of this directory in replication without a shared log.
 pub(crate) const META_ROLE: &[u8] = b"role";
 
 /// Returns the key of an attribute, class set, suffix, index or context CSN in `meta`.
@@ -56,23 +58,23 @@ pub(crate) fn meta_key(kind: u8, number: u32) -> [u8; 5] {
     key
 }
 
-/// Attribute: number (varint), then OID, options, and `syntax equality ordering` as OIDs, followed by `link` if
-/// `X-LINK` makes the values links, each a text with its length; the last is empty if the type was removed from the
+/// Attribute: number (varint), then three texts with their lengths: OID, options, and `syntax equality ordering` as
+/// OIDs, followed by `link` if `X-LINK` makes the values links. The last text is empty if the type was removed from the
 /// schema.
 pub(crate) const META_ATTRIBUTE: u8 = b'A';
-/// Class set: number (varint), count, OIDs; an empty one at the end if the schema lacks a class.
+/// Class set: number (varint), count, OIDs. The last OID is empty if the schema lacks one of the classes.
 pub(crate) const META_CLASS_SET: u8 = b'C';
 /// DN of a suffix.
 pub(crate) const META_SUFFIX: u8 = b'S';
 /// Index of an attribute: version 2 (1), kinds (1: 1 equality, 2 ordering, 4 presence, 8 substring, 16 approximate),
 /// then for values, presence, grams and sounds each a phase (1: 0 absent, 1 being built, 2 complete, 3 being removed)
-/// and the entry id built to (8), then the OID of the rule of the grams, with its length. A row of `01` alone: complete
-/// for equality and ordering.
+/// and the entry id up to which it is built (8), then the OID of the matching rule of the grams, with its length. A row
+/// of the octet `01` alone means complete for equality and ordering.
 pub(crate) const META_INDEX: u8 = b'I';
 /// contextCSN of a suffix, as text.
 pub(crate) const META_CONTEXT_CSN: u8 = b'N';
-/// Sort order: version 1 (1), phase as for an index (1), the last entry built (8), its definition as a text with its
-/// length. Local to the data directory.
+/// Sort order: version 1 (1), phase as for an index (1), id of the last entry built (8), its definition as a text with
+/// its length. Local to the data directory.
 pub(crate) const META_SORT_ORDER: u8 = b'O';
 
 /// Returns the highest entry id allocated so far.
@@ -85,7 +87,7 @@ pub fn last_entry_id(read: &Read) -> Result<EntryId, OperationError> {
     id.map(EntryId).map_err(|_| OperationError::Damaged("last entry id".to_owned()))
 }
 
-/// Returns the random identifier of this data directory, which differs even from that of its replacement.
+/// Returns the random identifier of this data directory. A data directory that replaces it has another one.
 ///
 /// # Errors
 /// The row is damaged.
@@ -102,15 +104,15 @@ pub(crate) fn is_node(read: &Read) -> Result<bool, StoreError> {
     log_rows(read).next().transpose().map(|first| first.is_some())
 }
 
-/// Returns the rows of a cluster node's state of the shared log, with whole keys.
+/// Returns the rows with a cluster node's state of the shared log. Their keys include the prefix.
 pub(crate) fn log_rows(read: &Read) -> impl Iterator<Item = Result<(&[u8], &[u8]), StoreError>> {
-    // The successor of the space at the end of the prefix.
+    // The prefix with its final space replaced by the next character.
     const END: &[u8] = b"replication!";
     let range = (std::ops::Bound::Included(META_REPLICATION), std::ops::Bound::Excluded(END));
     read.scan(META, range, store::Direction::Forward)
 }
 
-/// Returns the version of the indexes in the rows: see [`Catalog::index_version`](super::Catalog::index_version).
+/// Returns the version of the indexes from the rows: see [`Catalog::index_version`](super::Catalog::index_version).
 ///
 /// # Errors
 /// The row is damaged.
@@ -130,8 +132,7 @@ pub fn last_csn(read: &Read) -> Result<Csn, OperationError> {
     csn.ok_or_else(|| OperationError::Damaged("last CSN".to_owned()))
 }
 
-/// Returns true if any entry has the attribute. It reads every entry, and is called only when a definition has
-/// changed.
+/// Returns true if any entry has the attribute. It reads every entry, so call it only when a definition has changed.
 pub(crate) fn has_values(read: &Read, attribute: AttrId) -> Result<bool, OperationError> {
     let all = (std::ops::Bound::Unbounded, std::ops::Bound::Unbounded);
     for row in read.scan(ENTRIES, all, store::Direction::Forward) {

@@ -1,4 +1,4 @@
-//! Rules of the settings for attributes whose values the server chooses on request: the next free number of a range.
+//! Rules of the settings for numbers that the server chooses on request: the next free number of a range.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -10,24 +10,23 @@ use crate::model::rule_tokens::{Parser, named, tokens};
 /// Syntax of integers (RFC 4517 section 3.3.16).
 const INTEGER_SYNTAX: &str = "1.3.6.1.4.1.1466.115.121.1.27";
 
-/// A range of numbers.
+/// A rule with a range of numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NextNumberRule {
     pub(crate) name: String,
-    /// At least one type. A number in use in one of them is not free for the others, and a request gets the same
-    /// number for all.
+    /// At least one type. A number that one of them uses is not free for the others, and a request gets the same number
+    /// for all.
     pub(crate) types: Vec<TypeId>,
     /// First and last number, from 0 to 2^63 - 2.
     pub(crate) range: (i64, i64),
-    /// Name of the entry at or below which the rule applies; without one, it applies to all entries.
+    /// Name of the top entry: the rule applies at and below it; `None` to apply to all entries.
     pub(crate) base: Option<NormalName>,
 }
 
 impl NextNumberRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... from NUMBER to NUMBER [in 'DN']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<NextNumberRule, String> {
         let (name, rest) = named(text, "users: uidNumber from 10000 to 59999")?;
         let tokens = tokens(rest)?;

@@ -1,8 +1,8 @@
-//! The catalogue under another schema, and numbers whose definition was removed.
+//! The catalogue under another schema, and numbers whose definitions were removed.
 //!
-//! A number is never used twice, because the log refers to it. If a definition is removed that no entry uses, the
-//! numbers of its attributes and class sets are *retired*: `meta` says so, no name leads to them, and results of
-//! histories name such an attribute by its OID and hide its values. A new definition with the OID takes them up again.
+//! A number never gets another meaning, because the log refers to it. A definition can be removed if no entry uses it.
+//! Then the numbers of its attributes and class sets are *retired*: `meta` marks them, no name leads to them, and
+//! histories name such an attribute by its OID and hide its values. A new definition with that OID reuses them.
 
 use std::sync::Arc;
 
@@ -18,20 +18,20 @@ use crate::model::link_types::is_declared_link;
 use crate::model::open_error::OpenError;
 use crate::model::rows::{AttrId, META};
 
-/// Numbers whose meaning another schema changes.
+/// Numbers whose meaning differs under another schema.
 #[derive(Default)]
 pub(crate) struct ChangedNumbers {
-    /// Attributes with other rules, and those that are retired or taken up again.
+    /// Attributes with different matching rules, and attributes that are retired or reused.
     pub(crate) attributes: Vec<AttributeAllocation>,
-    /// Class sets that are retired or taken up again.
+    /// Class sets that are retired or reused.
     pub(crate) class_sets: Vec<ClassSetAllocation>,
-    /// Attributes whose values become links, with the numbers that these get.
+    /// Attributes whose values become links, each with the number that replaces its own.
     pub(crate) links: Vec<(AttrId, AttributeAllocation)>,
 }
 
 impl Catalog {
-    /// Returns the catalogue under another schema, and the numbers whose meaning changes. Whether entries prevent the
-    /// change is for the caller to check.
+    /// Returns the catalogue under another schema, and the numbers whose meaning changes. The caller checks whether
+    /// existing entries permit the change.
     ///
     /// # Errors
     /// A suffix is invalid under the schema.
@@ -79,7 +79,7 @@ impl Catalog {
         Ok((catalog, changed))
     }
 
-    /// Gives the attributes that become links under this schema their second numbers.
+    /// Allocates second numbers for the attributes that become links under this schema.
     fn add_links(&mut self, pending: &[AttrId], changed: &mut ChangedNumbers) -> Result<(), OpenError> {
         let becomes_link = |def: &&AttributeDef| {
             def.retired.is_none()
@@ -99,7 +99,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Returns the allocation of an attribute, as `meta` has it.
+    /// Returns the allocation of an attribute in the form of `meta`.
     fn allocation(&self, def: &AttributeDef) -> AttributeAllocation {
         match &def.retired {
             None if def.is_link => AttributeAllocation::of(def.id, &def.description, &self.schema),
@@ -124,8 +124,8 @@ impl Catalog {
         allocations.collect()
     }
 
-    /// Adds an attribute whose definition was removed. It is treated as a variant of userPassword that no entry has,
-    /// so that no requester reads old values of it.
+    /// Adds an attribute whose definition was removed. It is treated as a variant of userPassword that no entry has, so
+    /// that no requester can read its old values.
     pub(super) fn add_retired_attribute(&mut self, allocation: &AttributeAllocation) {
         let oid = allocation.oid.as_str();
         let type_id = self.schema.attribute_type(USER_PASSWORD).map_or(TypeId(0), |known| known.id);
@@ -152,7 +152,7 @@ impl Catalog {
         });
     }
 
-    /// Adds a class set of which a definition was removed.
+    /// Adds a class set that contains a class whose definition was removed.
     pub(super) fn add_retired_class_set(&mut self, allocation: &ClassSetAllocation) {
         let known = allocation.oids.iter().filter_map(|oid| self.schema.object_class(oid));
         let known = known.map(|class| class.id).collect();
@@ -160,7 +160,7 @@ impl Catalog {
         self.class_sets.push(ClassSet { retired, ..ClassSet::of(known, &self.schema) });
     }
 
-    /// Lets no index answer whose rows under `read` are older than the rules of its type.
+    /// Stops using each index whose rows in `read` were built under other matching rules than the present ones.
     ///
     /// # Errors
     /// Rows are damaged.

@@ -1,8 +1,8 @@
-//! Checks of the filters in access rules: they must evaluate to true or false for every entry.
+//! Checks the filters in access rules, which must evaluate to true or false for every entry.
 //!
-//! Elsewhere a filter item that cannot be evaluated is Undefined. In a rule this would be an unnoticed mistake, so
-//! it is an error: an unknown type, a value that the syntax does not allow, a matching rule that the type does not
-//! have, or a secret, which the rule would reveal.
+//! In a search, a filter item that cannot be evaluated is Undefined. In a rule this would be an unnoticed mistake, so
+//! it is an error. Errors are an unknown type, a value that the syntax does not allow, a matching rule that the type
+//! does not have, and a secret, whose value the rule would reveal.
 
 use ldap::{Assertion, ExtensibleMatch, Filter, FilterBuf, FilterKind, Substrings};
 use schema::{
@@ -19,8 +19,7 @@ type Types<'s> = (&'s Schema, &'s Secrets);
 
 /// Parses a filter of a rule.
 ///
-/// # Errors
-/// The text says what is wrong with it.
+/// # Errors The text describes the mistake in the filter.
 pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Result<FilterBuf, String> {
     let filter = FilterBuf::parse(text).map_err(|error| format!("{text:?} is not a filter: {error}"))?;
     check(filter.as_filter(), (schema, secrets)).map_err(|what| format!("filter {text:?}: {what}"))?;
@@ -29,11 +28,10 @@ pub(crate) fn rule_filter(text: &str, schema: &Schema, secrets: &Secrets) -> Res
 
 /// Parses the filter that single values of an attribute must match.
 ///
-/// It gives the same result for every spelling of a value, wherever the value is. Therefore it reveals no more about
-/// a stored value than about an asserted one.
+/// The result depends only on the value, and is the same for every spelling of it. Therefore the filter reveals no more
+/// about a stored value than about an asserted one.
 ///
-/// # Errors
-/// The text says what is wrong with it, or why the attribute cannot have a filter for values.
+/// # Errors The text describes the mistake in the filter, or why the attribute cannot have a filter for values.
 pub(crate) fn value_filter(
     text: &str,
     of: TypeId,
@@ -121,7 +119,7 @@ fn check(filter: Filter<'_>, types: Types<'_>) -> Result<(), String> {
     }
 }
 
-/// Returns the type of a description that a rule may test.
+/// Returns the attribute type of a description, if a rule may test it.
 fn known<'s>(description: &str, (schema, secrets): Types<'s>) -> Result<&'s AttributeType, String> {
     let parsed = schema.parse_description(description).map_err(|error| error.to_string())?;
     let attribute_type = schema.type_by_id(parsed.type_id);

@@ -1,4 +1,4 @@
-//! Schema in force: the shipped one with the texts of the settings.
+//! The schema in force: the shipped schema with the schema texts of the settings.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) fn schema_of(texts: &BTreeMap<String, String>) -> Result<Arc<Schema>,
     builder_of(texts).build().map_err(|errors| errors.all().iter().map(schema_problem).collect())
 }
 
-/// Returns a mistake of a schema text as a problem of the settings.
+/// Converts an error in a schema text to a problem of the settings.
 pub(crate) fn schema_problem(error: &SchemaError) -> SettingsProblem {
     let place = match error.file.starts_with("schema.") {
         true => SettingPath::Line(error.file.clone(), error.line),
@@ -35,7 +35,7 @@ fn builder_of(texts: &BTreeMap<String, String>) -> SchemaBuilder {
     builder
 }
 
-/// Returns the parts of these texts that have no effect.
+/// Returns the parts of these schema texts that have no effect.
 pub(crate) fn without_effect(texts: &BTreeMap<String, String>) -> Vec<SettingsProblem> {
     if texts.is_empty() {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! Secrets that a requester may see.
+//! Visibility of secret attribute types to a requester.
 
 use schema::{Schema, TypeId};
 pub(crate) use schema::{Secrecy, Secrets, USER_PASSWORD};
@@ -8,19 +8,19 @@ pub(crate) fn is_user_password(schema: &Schema, type_id: TypeId) -> bool {
     schema.type_by_id(type_id).oid == USER_PASSWORD
 }
 
-/// Secrecy that a requester may see, before access rules are considered.
+/// Secrecy of the attribute types that a requester may see, before access rules are considered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
     /// Only attribute types that are not secret.
     Plain,
-    /// Also secrets that access rules can allow; the rules decide.
+    /// In addition, secrets that access rules can allow. The rules then decide.
     AsRulesSay,
-    /// All secrets except those that no requester reads.
+    /// All secrets except those that no requester may read.
     Secrets,
 }
 
 impl Shown {
-    /// Returns the highest secrecy that is visible.
+    /// Returns the highest level of secrecy that is visible.
     pub(crate) fn highest(self) -> Secrecy {
         match self {
             Shown::Plain => Secrecy::Open,
@@ -60,7 +60,7 @@ mod tests {
             }
         }
         check(&["ownHash"], "ntHash", Secrecy::Open);
-        // The setting does not make a type less secret.
+        // The setting cannot lower the secrecy of a type.
         for name in ["userPassword", "ownPassword", "authPassword", "pwdHistory", "pandoScramKeys"] {
             check(&["userPassword", "ownPassword"], name, Secrecy::Administrator);
         }

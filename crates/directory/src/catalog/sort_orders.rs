@@ -1,5 +1,5 @@
-//! Sort orders of the settings, with resolved names: entries that are kept in the order of some attributes, so that
-//! sorted searches need not sort them.
+//! Sort orders of the settings, with resolved names. A sort order keeps entries in the order of some attributes, so
+//! that sorted searches need not sort them.
 
 use schema::{Schema, TypeId};
 
@@ -17,9 +17,9 @@ pub(crate) struct SortOrderRule {
     pub(crate) name: String,
     /// Types to sort by, the most significant first; at least one.
     pub(crate) types: Vec<TypeId>,
-    /// The entries in the order.
+    /// The entries that the order contains.
     pub(crate) covered: CoveredEntries,
-    /// Types whose values decide where an entry is in the order, and whether it is.
+    /// Types whose values determine whether an entry is in the order, and its position.
     pub(crate) watched: TypeSet,
 }
 
@@ -29,15 +29,15 @@ pub(crate) struct SortOrder {
     /// Number of its rows.
     pub(crate) number: u32,
     pub(crate) row: SortOrderRow,
-    /// `None` if the text cannot be read. Settings are checked before they are accepted, so another program wrote it.
+    /// Definition; `None` if its text cannot be parsed. The server checks settings before it accepts them, so another
+    /// program must have written the text.
     pub(crate) rule: Option<SortOrderRule>,
 }
 
 impl SortOrderRule {
     /// Compiles a definition: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the definition.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<SortOrderRule, String> {
         let (name, rest) = named(text, "names: sn, givenName in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;
@@ -79,12 +79,12 @@ impl SortOrder {
         SortOrder { number, row, rule }
     }
 
-    /// Returns the name for administrators.
+    /// Returns the name that administrators know.
     pub(crate) fn name(&self) -> &str {
         self.rule.as_ref().map_or(&self.row.text, |rule| &rule.name)
     }
 
-    /// Returns the definition, if changes of entries change the rows of the order.
+    /// Returns the definition, if changes of entries must update the rows of the order.
     pub(crate) fn maintained(&self) -> Option<&SortOrderRule> {
         self.rule.as_ref().filter(|_| self.row.is_maintained())
     }

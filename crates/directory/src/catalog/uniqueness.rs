@@ -1,5 +1,5 @@
-//! Uniqueness rules of the settings, with resolved names: attribute types of which no two entries may have the same
-//! value.
+//! Uniqueness rules of the settings, with resolved names. Under such a rule no two entries have the same value of some
+//! attribute types.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -9,12 +9,12 @@ use super::is_link_type;
 use super::secret::Secrets;
 use crate::model::rule_tokens::{Parser, named, tokens};
 
-/// A rule: among the entries that it covers, a value of one of the types occurs in one entry only.
+/// A uniqueness rule: among the entries that it covers, no two have the same value of these types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct UniqueRule {
     pub(crate) name: String,
-    /// At least one type. All have the same equality rule and share their values: a value of one type must not be a
-    /// value of another type in another entry.
+    /// At least one type. All have the same equality rule and share their values: an entry must not have a value of one
+    /// type that another entry has as a value of another type.
     pub(crate) types: Vec<TypeId>,
     pub(crate) covered: CoveredEntries,
 }
@@ -23,10 +23,10 @@ pub(crate) struct UniqueRule {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Uniqueness {
     pub(crate) rules: Vec<UniqueRule>,
-    /// Whether a rule could not be parsed. Settings are checked before they are accepted, so another program wrote
-    /// them. Then no entry can be added or changed, because any change may violate the rule.
+    /// Whether a rule could not be parsed. The server checks settings before it accepts them, so another program must
+    /// have written this one. Then no entry can be added or changed, because any change may violate the rule.
     pub(crate) is_broken: bool,
-    /// Types whose changes can violate a rule: those of the rules, and those that their filters test.
+    /// Types whose changes can violate a rule: the types of the rules, and the types that their filters test.
     pub(crate) watched: TypeSet,
 }
 
@@ -57,8 +57,7 @@ impl Uniqueness {
 impl UniqueRule {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [in 'DN'] [matching 'FILTER']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<UniqueRule, String> {
         let (name, rest) = named(text, "mail: mail in 'ou=people,dc=example,dc=com'")?;
         let tokens = tokens(rest)?;

@@ -1,4 +1,5 @@
-//! Limits of the settings for values of some attribute types: their number, their size, a pattern, and a set.
+//! Limits of the settings for the values of some attribute types: a maximum number, a maximum size, a pattern, and a
+//! set of allowed values.
 
 use ldap::{LdapUrl, Scope};
 use regex_lite::Regex;
@@ -10,24 +11,24 @@ use super::secret::Secrets;
 use crate::model::limits::PATTERN_SIZE_MAX;
 use crate::model::rule_tokens::{CoveredEntriesText, Parser, named, tokens};
 
-/// A rule for the values of each of some types.
+/// A rule that limits the values of each of some types.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueLimit {
     pub(crate) name: String,
     pub(crate) types: Vec<TypeId>,
-    /// Maximum number of values, counted for all options together.
+    /// Maximum number of values of a type, with all options in total.
     pub(crate) count_max: Option<usize>,
     /// Maximum size of a value in octets.
     pub(crate) size_max: Option<usize>,
-    /// Pattern that each whole value must match, and its text.
+    /// Pattern that each value must match as a whole, and its text.
     pub(crate) pattern: Option<(Regex, String)>,
-    /// The values that are allowed.
+    /// Source of the allowed values.
     pub(crate) source: Option<ValueSource>,
-    /// The entries that the rule covers; it has no base.
+    /// The entries that the rule covers. It is not limited to a part of the tree.
     pub(crate) covered: CoveredEntries,
 }
 
-/// A set of values: those that an attribute has in the entries that a search finds.
+/// A set of allowed values: the values of an attribute in the entries that a search finds.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueSource {
     pub(crate) type_id: TypeId,
@@ -68,8 +69,7 @@ impl ValueLimit {
     /// Compiles a rule: `NAME: ATTRIBUTE, ... [at most NUMBER values] [at most NUMBER octets] [like 'PATTERN'] [from
     /// 'URL'] [matching 'FILTER']`.
     ///
-    /// # Errors
-    /// The text says what is wrong with it.
+    /// # Errors The text describes the mistake in the rule.
     pub(crate) fn read(text: &str, schema: &Schema, secrets: &Secrets) -> Result<ValueLimit, String> {
         let (name, rest) = named(text, "phones: telephoneNumber at most 3 values like '[+0-9 ]+'")?;
         let tokens = tokens(rest)?;

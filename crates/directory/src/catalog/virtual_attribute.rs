@@ -1,4 +1,4 @@
-//! Operational attributes that are computed on demand. The floor `tree` computes their values.
+//! Operational attributes that are computed on demand. The module `tree` computes their values.
 
 use schema::{AttributeType, Schema, TypeId};
 
@@ -17,22 +17,23 @@ pub enum VirtualAttribute {
     HasSubordinates,
     /// Number of entries one level below.
     NumSubordinates,
-    /// Groups that have the entry as member or uniqueMember, in the spelling of OpenLDAP and 389 DS.
+    /// Groups that have the entry as member or uniqueMember; the name is that of OpenLDAP and 389 DS.
     MemberOf,
     /// Groups that have the entry as member or uniqueMember directly or through other groups, as in OpenDJ.
     IsMemberOf,
     /// CSN of the last change in a naming context, on its suffix entry.
     ContextCsn,
-    /// Log position of the last change of the entry, in the spelling of 389 DS.
+    /// Log position of the last change of the entry; the name is that of 389 DS.
     EntryUsn,
-    /// Seconds until the end of a dynamic entry (RFC 2589). Only results of searches have it: it depends on the clock.
+    /// Seconds until the end of a dynamic entry (RFC 2589). Only search results contain it, because it depends on the
+    /// clock.
     EntryTtl,
-    /// Ends of the values of an entry's link attributes.
+    /// Ends of the values of the entry's link attributes.
     ValueEnd,
-    /// Ends of the links to an entry, such as its memberships.
+    /// Ends of the links that name the entry, such as its memberships.
     MembershipEnd,
-    /// Subentries that give the entry collective attributes (RFC 3671). Only results of searches have it: it depends on
-    /// who asks.
+    /// Subentries that give the entry collective attributes (RFC 3671). Only search results contain it, because it
+    /// depends on the requester.
     CollectiveAttributeSubentries,
 }
 
@@ -55,7 +56,7 @@ const ALL: [(VirtualAttribute, &str); 14] = [
 ];
 
 impl VirtualAttribute {
-    /// Returns the virtual attribute of this type, if it is one.
+    /// Returns the virtual attribute that this type denotes, if any.
     pub fn of(attribute_type: &AttributeType) -> Option<VirtualAttribute> {
         let oid = attribute_type.oid.as_str();
         ALL.iter().find(|(_, known)| *known == oid).map(|(attribute, _)| *attribute)
@@ -66,30 +67,30 @@ impl VirtualAttribute {
         ALL.iter().filter_map(|(attribute, oid)| Some((*attribute, schema.attribute_type(oid)?.id)))
     }
 
-    /// Returns true if `+` selects it. A position depends on all changes of the directory: like 389 DS, the server
-    /// returns it only by name.
+    /// Returns true if `+` selects the attribute. entryUSN must be requested by name, as in 389 DS, because it depends
+    /// on all changes of the directory.
     pub(crate) fn is_of_all_operational(self) -> bool {
         self != VirtualAttribute::EntryUsn
     }
 
-    /// Returns true if only results of searches have it: no filter matches it, and no compare.
+    /// Returns true if only search results contain the attribute: filters and compares treat it as absent.
     pub(crate) fn is_only_returned(self) -> bool {
         matches!(self, VirtualAttribute::EntryTtl | VirtualAttribute::CollectiveAttributeSubentries)
     }
 
-    /// Returns true if its values begin with the times at which links end. Filters compare these times.
+    /// Returns true if the values begin with the times at which links end. Filters compare these times.
     pub(crate) fn is_end(self) -> bool {
         matches!(self, VirtualAttribute::ValueEnd | VirtualAttribute::MembershipEnd)
     }
 
-    /// Returns true if its values are groups.
+    /// Returns true if the values are the groups of an entry.
     pub fn is_membership(self) -> bool {
         matches!(self, VirtualAttribute::MemberOf | VirtualAttribute::IsMemberOf)
     }
 }
 
-/// Returns true if values of a type reveal the number of entries below one, even of entries that the requester may
-/// not see.
+/// Returns true if values of a type reveal the number of an entry's subordinates, which may include entries that the
+/// requester may not see.
 pub(crate) fn counts_entries(schema: &Schema, type_id: TypeId) -> bool {
     matches!(
         VirtualAttribute::of(schema.type_by_id(type_id)),
