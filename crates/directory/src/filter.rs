@@ -1,9 +1,9 @@
-//! Compiled filters: names resolved and assertion values normalized once per search instead of once per entry.
+//! Compiled filters: attribute names are resolved and assertion values normalized once per search, not once per entry.
 //!
-//! An item that cannot be resolved becomes Undefined here: an unknown attribute type, a value that does not conform
-//! to the assertion syntax, a type without the rule that the item needs, an attribute that the requester may not
-//! read (RFC 4511 section 4.5.1.7). It is never an error. Tests of object classes become tests of the entry's class
-//! set, which the node row contains, so that most filters on `objectClass` never open an entry.
+//! An item that cannot be evaluated becomes Undefined and is never an error (RFC 4511 section 4.5.1.7). Such an item
+//! has an unknown attribute type, a value that does not conform to the assertion syntax, a type without the matching
+//! rule that the item needs, or an attribute that the requester may not read. Tests of object classes become tests of
+//! the entry's class set, which the node row contains, so that most filters on `objectClass` read no entry row.
 
 mod by_value;
 mod chain;
@@ -60,14 +60,14 @@ impl std::ops::Not for Truth {
 /// A compiled filter, or a part of one.
 #[derive(Clone, Debug)]
 pub(crate) enum Term {
-    /// Decided without reading an entry.
+    /// A result that is known without reading an entry.
     Constant(Truth),
     And(Vec<Term>),
     Or(Vec<Term>),
     Not(Box<Term>),
-    /// The entry has this class, directly or by a subclass.
+    /// The entry has this class or a subclass of it.
     Class(ClassId),
-    /// The entry's most derived structural class is this one.
+    /// This class is the entry's most derived structural class.
     StructuralClass(ClassId),
     Item(Item),
 }
@@ -79,26 +79,26 @@ pub(crate) struct Item {
     pub(crate) subject: Subject,
     /// Condition that one of the values must meet.
     pub(crate) test: Test,
-    /// Whether the values in the entry's DN count too (RFC 4511 section 4.5.1.7.7).
+    /// Whether the item also tests the values in the entry's DN (RFC 4511 section 4.5.1.7.7).
     pub(crate) dn_attributes: bool,
-    /// If the asserted value is a name: the name, and the entry that has it. If the name has no normal form, the
-    /// test has no key either.
+    /// If the asserted value is a name: the name, and the entry with this name. If the target has no normal form, the
+    /// test has no key.
     pub(crate) target: Option<Box<Target>>,
-    /// Numbers of the attributes that entries can have for the subject; grows with the catalogue.
+    /// Numbers of the attributes that the subject includes. More are added when the catalogue allocates them.
     pub(crate) attributes: AttributeNumbers,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Subject {
-    /// A type with options: the type, its subtypes, and any further options.
+    /// An attribute description, which includes subtypes and further options.
     Attribute(AttributeDescription),
     /// A virtual attribute.
     Virtual(VirtualAttribute),
-    /// Every stored attribute that the test's rule applies to and the requester may read.
+    /// All stored attributes to which the matching rule applies and which the requester may read.
     Any,
 }
 
-/// Condition on a value. Each key belongs to the rule next to it.
+/// Condition on a value. A key is a normal form under the rule before it.
 #[derive(Clone, Debug)]
 pub(crate) enum Test {
     Present,
@@ -107,20 +107,20 @@ pub(crate) enum Test {
     AtMost(MatchingRule, Vec<u8>),
     Substring(MatchingRule, Box<SubstringAssertion>),
     Extensible(MatchingRule, Box<RuleAssertion>),
-    /// A value has words that sound like all of these (see [`schema::sound_codes`]).
+    /// For each of these codes, the value has a word that sounds like it (see [`schema::sound_codes`]).
     Sounds(Vec<String>),
-    /// A chain of links leads to the entry with this name.
+    /// A chain of links leads to the entry with this name, in normal form.
     InChain(Vec<u8>),
-    /// Only visible values count, if some values of an attribute are hidden.
+    /// The test considers only visible values, if some values of an attribute are hidden.
     Visible(Box<VisibleTest>),
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Text of the assertion.
+    /// Asserted value as text.
     text: Box<str>,
-    /// `None` if the text is known as the DN of `entry` and the test concerns only links, which lead to the entry
-    /// whatever its name.
+    /// Normal form of the name. `None` if the text is a cached DN of `entry` and the test concerns only links, which
+    /// identify the entry whatever its present name.
     pub(crate) name: Option<NormalName>,
     pub(crate) entry: Option<EntryId>,
 }
@@ -143,7 +143,7 @@ impl Test {
         }
     }
 
-    /// Returns true if the test compares times. Of an end, it then compares the time alone.
+    /// Returns true if the test compares times. From an end of a value it then compares only the time.
     fn is_of_times(&self) -> bool {
         self.rule().is_some_and(|rule| [END_EQUALITY, END_ORDERING].contains(&rule.oid()))
     }
@@ -165,7 +165,7 @@ impl Test {
         if let Test::Sounds(asserted) = self {
             return sounds_like(value, asserted);
         }
-        // The visibility of a value cannot be decided without its type, a chain not without other entries.
+        // To decide whether a value is visible requires its type, and to follow a chain requires other entries.
         let Some(rule) = self.rule() else { return matches!(self, Test::Present) };
         // Most values can be compared without computing their key.
         let told = match self {
@@ -197,21 +197,21 @@ impl Test {
 /// Compiles filters for one requester.
 pub(crate) struct Compiler<'a> {
     pub(crate) catalog: &'a Catalog,
-    /// Secrecy that the requester may see.
+    /// Secrecy of the attribute types that the requester may see.
     pub(crate) shown: Shown,
-    /// Cache of DNs that were resolved before, if the filter is for entries of the tree.
+    /// Cache of resolved DNs; `None` if the filter is not for entries of the tree.
     pub(crate) known: Option<&'a dyn Names>,
 }
 
-/// Cache of the entries that names were found to name.
+/// Cache of resolved DNs.
 pub(crate) trait Names {
-    /// Returns the entry whose DN has exactly this spelling, if it was resolved before.
+    /// Returns the entry whose DN has exactly this spelling, if the DN is in the cache.
     ///
     /// # Errors
     /// The store failed.
     fn known(&self, dn: &str) -> Result<Option<EntryId>, OperationError>;
 
-    /// Caches the entry of a DN with exactly this spelling.
+    /// Caches the entry of a DN under exactly this spelling.
     fn keep(&self, dn: &str, id: EntryId);
 
     /// Returns the state in which entries are looked up.
@@ -221,7 +221,7 @@ pub(crate) trait Names {
 const UNDEFINED: Term = Term::Constant(Truth::Undefined);
 
 impl Compiler<'_> {
-    /// Compiles a filter. Names in it are not looked up yet: see [`Term::find_targets`].
+    /// Compiles a filter. The names of entries in it are not resolved: see [`Term::find_targets`].
     pub(crate) fn compile(&self, filter: Filter<'_>) -> Term {
         match filter.kind() {
             FilterKind::And(list) => {
@@ -247,8 +247,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles an equality test of a resolved attribute, for compare; `None` if the value does not conform to the
-    /// rule's syntax.
+    /// Compiles an equality test of a resolved attribute, for compare. Returns `None` if the value does not conform to
+    /// the syntax of the matching rule.
     pub(crate) fn equality_of(
         &self,
         description: AttributeDescription,
@@ -272,7 +272,7 @@ impl Compiler<'_> {
         }
         let target = if facts.names_entries { Target::of(schema, value) } else { None };
         let key = match &target {
-            // The key of a name that an entry can have is its normal form.
+            // If an entry can have the name, the key is the normal form of the name.
             Some(Target { name: Some(name), .. }) if rule.oid() == DISTINGUISHED_NAME_MATCH => {
                 name.key.clone()
             }
@@ -297,9 +297,9 @@ impl Compiler<'_> {
             .unwrap_or(UNDEFINED)
     }
 
-    /// Compiles an equality test of links with the DN of an entry, if its spelling is known. Normal forms are needed
-    /// only for text, and a link attribute cannot have the name of an existing entry as text: it became a link when
-    /// the entry was added.
+    /// Compiles an equality test of links with the DN of an entry, if this spelling of the DN is cached. The test needs
+    /// no normal form: a link attribute cannot have the name of an existing entry as text, because the text becomes a
+    /// link when the entry is added.
     fn known_link(
         &self,
         description: &AttributeDescription,
@@ -322,14 +322,14 @@ impl Compiler<'_> {
         Some(Term::Item(Item { target: Some(Box::new(target)), ..item }))
     }
 
-    /// Compiles approximate matching (RFC 4511 section 4.5.1.7.6): by sound for text in a natural language, and
-    /// equality for everything else, whether there is an index or not.
+    /// Compiles an approximate match (RFC 4511 section 4.5.1.7.6). Text in a natural language is compared by sound, all
+    /// other values by equality. An index makes no difference.
     fn approximate(&self, assertion: &Assertion<'_>) -> Term {
         let Some(description) = self.readable(assertion.description) else { return UNDEFINED };
         let attribute_type = self.catalog.schema.type_by_id(description.type_id);
         let is_virtual = self.catalog.type_facts(description.type_id).virtual_attribute.is_some();
         let codes = std::str::from_utf8(assertion.value).map(schema::sound_codes).unwrap_or_default();
-        // Punctuation has no sound.
+        // Punctuation alone has no sound.
         if is_virtual || codes.is_empty() || !matches_by_sound(&self.catalog.schema, attribute_type) {
             return self.equality(assertion);
         }
@@ -350,7 +350,8 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles a comparison with the times at which links end; `None` for other attributes, and for no time.
+    /// Compiles a comparison with the times at which links end. Returns `None` for other attributes, and if the
+    /// asserted value is not a time.
     fn end(
         &self,
         description: &AttributeDescription,
@@ -383,13 +384,13 @@ impl Compiler<'_> {
     }
 
     fn present(&self, description: &str) -> Term {
-        // Every entry has it, and most base searches test it: avoid the lookup.
+        // Every entry has objectClass, and most base searches test for it: this avoids the lookup.
         if description.eq_ignore_ascii_case("objectClass") {
             return Term::Constant(Truth::True);
         }
         let Some(description) = self.readable(description) else { return UNDEFINED };
         if self.catalog.type_facts(description.type_id).is_object_class && description.options.is_empty() {
-            // By its OID.
+            // The description is an OID or another name of objectClass.
             return Term::Constant(Truth::True);
         }
         self.presence_of(description)
@@ -442,10 +443,11 @@ impl Compiler<'_> {
         }
     }
 
-    /// Compiles a test of chains; `None` if the attribute does not name entries, or the value is no name of one.
+    /// Compiles a test of chains. Returns `None` if the attribute does not name entries, or the value is not the name
+    /// of an entry.
     fn in_chain(&self, description: AttributeDescription, extensible: &ExtensibleMatch<'_>) -> Option<Term> {
         let (schema, facts) = (&self.catalog.schema, self.catalog.type_facts(description.type_id));
-        // The values of an RDN are no links.
+        // The values in a DN are not links.
         if !facts.has_chains()
             || self.catalog.is_becoming_link(description.type_id)
             || extensible.dn_attributes
@@ -461,7 +463,7 @@ impl Compiler<'_> {
     }
 
     fn item(&self, description: AttributeDescription, test: Test) -> Item {
-        // A virtual attribute has no options, so a description with options has no values.
+        // Virtual attributes have no options, so a description with options matches no value.
         if let Some(attribute) = self.catalog.type_facts(description.type_id).virtual_attribute
             && description.options.is_empty()
         {
@@ -488,15 +490,15 @@ impl Compiler<'_> {
     }
 }
 
-/// Returns true if a value has, for each of `codes`, a word that sounds like it.
+/// Returns true if the value has, for each of `codes`, a word that sounds like it.
 fn sounds_like(value: &[u8], codes: &[String]) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return false };
     let found = schema::sound_codes(text);
     codes.iter().all(|code| found.binary_search(code).is_ok())
 }
 
-/// Simplifies an *and* or *or*: a decisive constant decides, neutral ones are dropped, a single term is returned
-/// itself.
+/// Simplifies an *and* or *or*. A decisive constant is the result, neutral constants are dropped, and a single term
+/// replaces the list.
 fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term>) -> Term) -> Term {
     let is = |term: &Term, truth| matches!(term, Term::Constant(constant) if *constant == truth);
     if terms.iter().any(|term| is(term, decisive)) {
@@ -507,7 +509,8 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
         0 => Term::Constant(neutral),
         1 => terms.remove(0),
         _ => {
-            // A long list is stored for as long as the search waits; shrinking a short one is not worth a copy.
+            // A long list occupies memory as long as the search lasts, so it is shrunk. For a short one the copy is not
+            // worthwhile.
             if terms.capacity() - terms.len() > 16 {
                 terms.shrink_to_fit();
             }
@@ -516,14 +519,14 @@ fn fold(mut terms: Vec<Term>, decisive: Truth, neutral: Truth, join: fn(Vec<Term
     }
 }
 
-/// OID of the rule whose keys are the normal forms of names.
+/// OID of the matching rule whose keys are the normal forms of names.
 const DISTINGUISHED_NAME_MATCH: &str = "2.5.13.1";
 
-/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, by which filters compare the ends of values.
+/// OIDs of generalizedTimeMatch and generalizedTimeOrderingMatch, with which filters compare the ends of values.
 const END_EQUALITY: &str = "2.5.13.27";
 const END_ORDERING: &str = "2.5.13.28";
 
-/// Extra capacity for what normal forms add to a short value.
+/// Capacity for what the normal form adds to a short value.
 const KEY_OVERHEAD: usize = 8;
 
 impl Item {
@@ -533,13 +536,13 @@ impl Item {
 }
 
 impl Target {
-    /// Returns the name in an asserted value, if an entry can have it.
+    /// Parses an asserted value as a name. Returns `None` if no entry can have it.
     fn of(schema: &Schema, value: &[u8]) -> Option<Target> {
         let text = std::str::from_utf8(value).ok()?;
         Some(Target { text: text.into(), name: Some(name_in(schema, value)?), entry: None })
     }
 
-    /// Finds the entry with the name.
+    /// Sets the entry with the name.
     fn find(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let Some(name) = &self.name else { return Ok(()) };
         if let Some(id) = names.known(&self.text)? {
@@ -555,7 +558,7 @@ impl Target {
 }
 
 impl Term {
-    /// Compiles a filter and looks up its names, for a search.
+    /// Compiles a filter for a search and resolves the names in it.
     pub(crate) fn prepared(
         names: &dyn Names,
         shown: Shown,
@@ -567,8 +570,8 @@ impl Term {
         Ok(term)
     }
 
-    /// Adds the normal forms of names whose entries were known by their spelling, so that the filter also fits entries
-    /// outside the tree.
+    /// Adds the normal forms of names that were found in the cache by their spelling, so that the filter can also be
+    /// evaluated on entries outside the tree.
     pub(crate) fn complete_names(&mut self, schema: &Schema) {
         let complete = &mut |item: &mut Item| {
             if let (Test::Equal(rule, key), Some(target)) = (&mut item.test, &mut item.target)
@@ -576,7 +579,7 @@ impl Term {
             {
                 target.name = name_in(schema, target.text.as_bytes());
                 key.clear();
-                // A name that an entry has conforms to the syntax.
+                // The name of an entry conforms to the syntax, so this cannot fail.
                 let _ = rule.normalize_assertion(schema, target.text.as_bytes(), key);
             }
             Ok(())
@@ -584,13 +587,13 @@ impl Term {
         let _: Result<(), OperationError> = self.for_each_item(complete);
     }
 
-    /// Finds the entries that the asserted names mean. Call it once before use, on the snapshot for which the filter
-    /// was compiled.
+    /// Resolves the names in the filter to entries. Call it once before use, on the snapshot for which the filter was
+    /// compiled.
     pub(crate) fn find_targets(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| item.target.as_mut().map_or(Ok(()), |target| target.find(names)))
     }
 
-    /// Finds the entries again after the snapshot has moved.
+    /// Resolves the names again, on a newer snapshot.
     pub(crate) fn find_targets_anew(&mut self, names: &dyn Names) -> Result<(), OperationError> {
         let schema = &names.state().catalog.schema;
         self.for_each_item(&mut |item| {
@@ -599,7 +602,7 @@ impl Term {
         })
     }
 
-    /// Finds the entries again without the caches of a snapshot.
+    /// Resolves the names again, without the cache of a snapshot.
     pub(crate) fn find_targets_in(&mut self, state: TreeState<'_>) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             if let Some(Target { name: Some(name), entry, .. }) = item.target.as_deref_mut() {
@@ -609,7 +612,7 @@ impl Term {
         })
     }
 
-    /// Adds attributes that were allocated numbers since the filter was compiled.
+    /// Adds attributes that have received their numbers since the filter was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) -> Result<(), OperationError> {
         self.for_each_item(&mut |item| {
             item.find_attributes(catalog, shown);
@@ -624,7 +627,7 @@ impl Term {
         names
     }
 
-    /// Returns true if its result for an entry may change with other entries alone: entries that it names as values,
+    /// Returns true if the result for an entry may change when only other entries change: entries that its values name,
     /// and groups.
     pub(crate) fn asks_other_entries(&self, catalog: &Catalog) -> bool {
         let mut asks = false;
@@ -635,8 +638,8 @@ impl Term {
         asks
     }
 
-    /// Returns true if entries may have an attribute of the filter by a subentry: then neither indexes nor stored rows
-    /// show which entries match.
+    /// Returns true if the filter tests an attribute that entries may have from a collective subentry. Then neither
+    /// indexes nor stored rows show which entries match.
     #[inline]
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
         let mut asks = false;
@@ -646,7 +649,8 @@ impl Term {
         asks
     }
 
-    /// Returns the places of the items whose attributes entries may have by a subentry, counted from the first item.
+    /// Returns the indexes of the items, counted through the filter, whose attributes entries may have from a
+    /// collective subentry.
     #[inline]
     pub(crate) fn collective_items(&self, state: TreeState<'_>) -> Vec<usize> {
         let (mut places, mut place) = (Vec::new(), 0);
@@ -708,7 +712,7 @@ impl Term {
 }
 
 impl Item {
-    /// Returns true if entries may have one of its attributes by a subentry.
+    /// Returns true if entries may have one of the item's attributes from a collective subentry.
     #[inline]
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
         state.collective.is_some_and(|subentries| subentries.have_one_of(&self.attributes))
@@ -728,7 +732,8 @@ impl Item {
         subject + test + target + self.attributes.heap_bytes()
     }
 
-    /// Computes the normal form of a name that was known without it: the entry may have another name by now.
+    /// Computes the normal form of a name that was found in the cache by its spelling, because the entry may have
+    /// another name now.
     fn make_name(&mut self, schema: &Schema) {
         if let (Some(target), Test::Equal(rule, key)) = (&mut self.target, &mut self.test)
             && target.name.is_none()
@@ -737,12 +742,12 @@ impl Item {
             target.name = name_in(schema, text);
             target.entry = None;
             key.clear();
-            // It was the name of an entry, so it has a normal form.
+            // The text was the name of an entry, so this cannot fail.
             let _ = rule.normalize_assertion(schema, text, key);
         }
     }
 
-    /// Adds attributes that were allocated numbers since the item was compiled.
+    /// Adds attributes that have received their numbers since the item was compiled.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         match (&self.subject, &self.test) {
             (Subject::Attribute(description), test) => {
@@ -759,8 +764,9 @@ impl Item {
     }
 }
 
-/// Returns true if approximate matches of the type are by sound: its values are text in a natural language (the
-/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types they are equality.
+/// Returns true if approximate matches of the type compare sounds: its values are text in a natural language (the
+/// syntax Directory String, RFC 4517 section 3.3.6, with an equality rule). For all other types they compare for
+/// equality.
 pub(crate) fn matches_by_sound(schema: &Schema, attribute_type: &schema::AttributeType) -> bool {
     const DIRECTORY_STRING: &str = "1.3.6.1.4.1.1466.115.121.1.15";
     schema.syntax_by_id(attribute_type.syntax).oid == DIRECTORY_STRING && attribute_type.equality.is_some()

@@ -1,8 +1,8 @@
-//! Visibility and writability of single values: access rules with filters for values.
+//! Rights to read and write single values: access rules with filters for values.
 //!
-//! A hidden value is treated as if it did not exist: it is not returned, and no filter test finds it. Rules
-//! distinguish values only by the value itself, in any spelling (`catalog::rule_filter::value_filter`), so the
-//! decision about an asserted value reveals nothing about stored ones.
+//! A hidden value is treated as absent: no result contains it, and no filter matches it. A rule depends only on the
+//! value itself, in any spelling (`catalog::rule_filter::value_filter`), so the decision about an asserted value
+//! reveals nothing about stored values.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::model::access_rule::{COMPARE, READ, Rights, SEARCH, WRITE};
 /// Rights that rules can grant for single values.
 const OF_VALUES: [Rights; 4] = [COMPARE, SEARCH, READ, WRITE];
 
-/// A set of types for each of these rights.
+/// A set of types for each right in [`OF_VALUES`].
 type OfRights = [TypeSet; OF_VALUES.len()];
 
 /// A rule about the values that a filter matches.
@@ -24,7 +24,7 @@ pub(crate) struct ValueRule {
     pub(crate) is_allow: bool,
     pub(crate) rights: Rights,
     pub(crate) types: TypeSet,
-    /// The filter as written; two rules with equal texts are equal.
+    /// Text of the filter, by which two rules are compared.
     pub(crate) text: String,
     pub(crate) filter: Term,
 }
@@ -48,17 +48,16 @@ impl ValueRule {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByValue {
     rules: Vec<Arc<ValueRule>>,
-    /// For each right, the types for which it depends on the value.
+    /// For each right, the types to which it covers only some values.
     some: OfRights,
-    /// For each right, those of these types whose values are all allowed except those that a rule about values
-    /// denies.
+    /// For each right, the types in `some` of which it covers all values except those that a rule denies.
     open: OfRights,
 }
 
 impl ByValue {
-    /// Combines rules about values with those about whole attributes. For each right the latter allow the types in
-    /// `allowed`, from which types with denied values are removed, and deny those in `denied`. Returns `None` if no
-    /// right depends on the value.
+    /// Combines rules about single values with rules about whole attributes. For each right, the latter allow the types
+    /// in `allowed` and deny those in `denied`. Types for which a right now depends on the value are removed from
+    /// `allowed`. Returns `None` if no right depends on the value.
     pub(crate) fn of(
         rules: Vec<Arc<ValueRule>>,
         allowed: [&mut TypeSet; OF_VALUES.len()],
@@ -85,20 +84,19 @@ impl ByValue {
         known.some.iter().any(|some| !some.is_empty()).then_some(known)
     }
 
-    /// Returns true if a right to values of a type depends on the value.
+    /// Returns true if a right to a type depends on the value.
     pub(crate) fn is_for(&self, right: Rights, type_id: TypeId) -> bool {
         self.sets(right).is_some_and(|(some, _)| some.contains(type_id))
     }
 
-    /// Returns the rules that decide a right to values of a type, and whether other values are allowed.
+    /// Returns the rules that decide a right to values of a type, and whether values that no rule matches are allowed.
     pub(crate) fn deciding(&self, right: Rights, type_id: TypeId) -> (bool, Vec<&ValueRule>) {
         let is_open = self.sets(right).is_some_and(|(_, open)| open.contains(type_id));
         let rules = self.rules.iter().map(Arc::as_ref).filter(|rule| rule.is_about(right, type_id));
         (is_open, rules.collect())
     }
 
-    /// Returns true if a right covers a value of a type for which it depends on the value. `key` is a scratch
-    /// buffer.
+    /// Returns true if a right to a type depends on the value and covers this value. `key` is a scratch buffer.
     pub(crate) fn allows(
         &self,
         right: Rights,
@@ -116,7 +114,7 @@ impl ByValue {
             match rule.is_allow {
                 true if is_allowed => {}
                 true => is_allowed = of_value(&rule.filter, schema, value, key) == Truth::True,
-                // A `deny` also applies if its filter is Undefined.
+                // A `deny` also applies if the result of its filter is Undefined.
                 false if of_value(&rule.filter, schema, value, key) != Truth::False => return false,
                 false => {}
             }
@@ -130,7 +128,7 @@ impl ByValue {
     }
 }
 
-/// Evaluates a filter for values: all its items concern the attribute that the value belongs to.
+/// Evaluates a filter for values on a value. All items of the filter concern the attribute of the value.
 fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> Truth {
     match filter {
         Term::Constant(truth) => *truth,
@@ -150,12 +148,12 @@ fn of_value(filter: &Term, schema: &Schema, value: &[u8], key: &mut Vec<u8>) -> 
     }
 }
 
-/// A test that finds only visible values.
+/// A test that considers only visible values.
 #[derive(Clone, Debug)]
 pub(crate) struct VisibleTest {
     pub(crate) test: super::Test,
     pub(crate) view: Arc<ByValue>,
-    /// The right that makes values visible.
+    /// The right that a value requires to be visible.
     pub(crate) right: Rights,
 }
 

@@ -2,13 +2,13 @@
 //! more links of the attribute leads from it to the asserted entry. For memberOf, each link leads from a member to its
 //! group.
 //!
-//! The question has two cheap sides in turn: a user is in few groups, but a group may have a million members, and a
-//! group may be in few others. So both ends are followed at once, always the one with fewer links to read, until they
-//! meet or one is exhausted. Entries that are met once are not followed again, so cycles end. What was found from the
-//! asserted entry serves all later candidates, and so do results for the groups on the way.
+//! Either end of a chain may be the cheaper one to follow: a user is in few groups, but a group may have a million
+//! members or be a member of few other groups. Therefore chains are followed from both ends at once, always from the
+//! one with fewer links to read, until the two meet or one is exhausted. No entry is followed twice, so cycles end. The
+//! entries found from the asserted entry serve all later candidates, and so do the results for groups between the ends.
 //!
-//! Under access rules, a link counts only if the requester sees the entry that has the value, and may use the
-//! attribute there in the way of the operation, as for memberOf.
+//! Under access rules, a link is followed only if the requester may see the entry with the value and may use the
+//! attribute there as the operation requires, as for memberOf.
 
 mod onward;
 
@@ -35,17 +35,18 @@ use crate::tree::operational::member_attributes;
 type Result<T> = std::result::Result<T, OperationError>;
 type Ids = HashSet<u64, RandomState>;
 
-/// Maximum number of items of a filter whose chains are cached.
+/// Maximum number of filter items whose chains are cached.
 const CHAINS_MAX: usize = 16;
 
-/// Links that cost as much as the decision of access rules about one.
+/// Number of links that cost as much to read as one decision of access rules about a link.
 const LINKS_PER_DECISION: u64 = 4;
 
 /// Links that a chain follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Hops {
     pub(crate) attributes: AttributeNumbers,
-    /// Whether a step leads from a value to the entry that has it, as from a member to its group.
+    /// Whether a step leads from an entry to the entries that name it, such as from a member to its groups, and not to
+    /// the entries that it names.
     pub(crate) to_holders: bool,
 }
 
@@ -63,17 +64,17 @@ impl Hops {
         Hops { attributes: member_attributes(catalog).collect(), to_holders: true }
     }
 
-    /// Map of the links that lead on from an entry toward the asserted one.
+    /// Returns the map with the links that lead from an entry toward the asserted one.
     fn onward(&self) -> MapId {
         if self.to_holders { LINKED } else { LINKS }
     }
 
-    /// Map of the links that lead to an entry.
+    /// Returns the map with the links that lead back from the asserted entry.
     pub(crate) fn back(&self) -> MapId {
         if self.to_holders { LINKS } else { LINKED }
     }
 
-    /// Returns the number of links of an entry in one of these maps.
+    /// Returns the estimated number of links of an entry in one of these maps.
     pub(crate) fn count(&self, read: &Read, map: MapId, id: u64) -> Result<u64> {
         let mut count = 0;
         for attribute in self.attributes.iter() {
@@ -83,8 +84,9 @@ impl Hops {
     }
 }
 
-/// Calls `each` with the entries, and their attributes, whose links lead on from an entry, and if nested ones are
-/// included, from their ends. Some are omitted if there are more than [`CHAIN_LINKS_MAX`] links.
+/// Calls `each` with the entries, and their attributes, that have the links leading onward from an entry. If
+/// `is_nested`, continues with the entries at the ends of these links. Some are omitted if there are more than
+/// [`CHAIN_LINKS_MAX`] links.
 pub(crate) fn for_each_holder(
     state: TreeState<'_>,
     hops: &Hops,
@@ -118,12 +120,12 @@ pub(crate) fn for_each_holder(
 #[derive(Debug, Default)]
 pub(crate) struct Chains {
     all: Vec<Chain>,
-    /// Links read since the cost was last taken.
+    /// Number of links read since the last [`take_cost`](Chains::take_cost).
     links_read: u64,
 }
 
 impl Chains {
-    /// Returns true if the item's chain leads from an entry to the asserted one.
+    /// Returns true if a chain of the item leads from an entry to the asserted one.
     pub(super) fn lead(
         &mut self,
         item: &Item,
@@ -146,7 +148,7 @@ impl Chains {
         chain.leads_from(id.0, &mut Links { state, asker, read: &mut self.links_read })
     }
 
-    /// Adds the cost of asking which of some dynamic groups describe an entry.
+    /// Adds the cost of testing which of `group_count` dynamic groups describe an entry.
     pub(super) fn add_cost(&mut self, group_count: usize) {
         self.links_read += group_count as u64 * LINKS_PER_DECISION;
     }
@@ -170,15 +172,16 @@ struct Chain {
     target: Option<EntryId>,
     /// Normal form of the asserted name.
     name: Vec<u8>,
-    /// Entries from which the target is reached, as far as known.
+    /// Entries that are known to lead to the target.
     reached: Ids,
-    /// Entries whose links back are still to be read, with the number of these.
+    /// Entries that lead to the target and whose links back are not read yet, each with the number of these links,
+    /// fewest first.
     back: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Results for other entries.
+    /// Cached results for other entries.
     known: HashMap<u64, bool, RandomState>,
 }
 
-/// Reading of links that a requester may follow.
+/// Reads links that the requester may follow.
 struct Links<'s, 'a> {
     state: TreeState<'s>,
     asker: Option<&'a GroupsOf>,
@@ -191,7 +194,7 @@ impl Links<'_, '_> {
         self.asker.map_or(Ok(true), |asker| asker.shows(self.state, EntryId(holder), attribute))
     }
 
-    /// Returns those of an entry's links, read before, that the requester may follow: their ends.
+    /// Returns the ends of the links `links` of an entry that the requester may follow. The links are already read.
     fn ends_of(
         &mut self,
         hops: &Hops,
@@ -212,7 +215,7 @@ impl Links<'_, '_> {
         Ok(all)
     }
 
-    /// Returns the entries at the other ends of an entry's links in a map.
+    /// Reads the links of an entry in a map. Returns the ends of those that the requester may follow.
     fn ends(&mut self, hops: &Hops, map: MapId, id: u64) -> Result<Vec<u64>> {
         let (mut all, is_holder) = (Vec::new(), map == LINKS);
         for attribute in hops.attributes.iter() {
@@ -278,7 +281,7 @@ impl Chain {
             + (self.back.capacity() + self.known.capacity()) * pair
     }
 
-    /// Records an entry from which the target is reached.
+    /// Records that an entry leads to the target. Returns false if this was known.
     fn reach(&mut self, id: u64, links: &mut Links<'_, '_>) -> Result<bool> {
         let is_new = self.reached.insert(id);
         if is_new && Some(EntryId(id)) != self.target {
@@ -330,7 +333,8 @@ impl Chain {
         }
     }
 
-    /// Follows links back from one entry. Returns the place of an entry met from the other end.
+    /// Follows links back from one entry. Returns the index in `onward` of an entry that this reaches, so that the ends
+    /// meet.
     fn step_back(&mut self, onward: &Onward, links: &mut Links<'_, '_>) -> Result<Option<usize>> {
         let Some(Reverse((_, id))) = self.back.pop() else { return Ok(None) };
         let mut met = None;
@@ -342,7 +346,7 @@ impl Chain {
         Ok(met)
     }
 
-    /// Follows links onward from the entry at a place. Returns the place of an entry from which the target is reached.
+    /// Follows links onward from the entry at index `place`. Returns the index of an entry that leads to the target.
     fn step_on(
         &mut self,
         place: usize,
@@ -363,7 +367,8 @@ impl Chain {
         Ok(None)
     }
 
-    /// Adds an entry that was met after the one at `before`. Returns true if the target is known to be reached from it.
+    /// Adds an entry that a link leads to from the entry at index `before`. Returns true if it is known to lead to the
+    /// target.
     fn meet(
         &mut self,
         id: u64,
@@ -376,7 +381,7 @@ impl Chain {
         *links.read += 1;
         match self.known.get(&id) {
             Some(true) => return Ok(true),
-            // Nothing new beyond it.
+            // The entry is known not to lead to the target, so it is not followed.
             Some(false) => return Ok(false),
             None if self.reached.contains(&id) => return Ok(true),
             None => {}
@@ -398,7 +403,7 @@ impl Chain {
         Ok(false)
     }
 
-    /// Returns true if one of an entry's links leads to the target, and may be followed.
+    /// Returns true if one of an entry's links leads to the target and the requester may follow it.
     fn has_link(
         &self,
         id: u64,
@@ -412,8 +417,8 @@ impl Chain {
         })
     }
 
-    /// Returns true if a link leads from an entry directly to the target. Other than
-    /// [`has_link`](Chain::has_link), does not read all of its links.
+    /// Returns true if a link leads from an entry directly to the target. Unlike [`has_link`](Chain::has_link), it does
+    /// not need all links of the entry.
     fn is_linked(&self, id: u64, links: &Links<'_, '_>) -> Result<bool> {
         let Some(target) = self.target else { return Ok(false) };
         let (holder, named) = if self.hops.to_holders { (target, id) } else { (EntryId(id), target.0) };
@@ -434,7 +439,7 @@ impl Chain {
         self.known.insert(id, leads);
     }
 
-    /// Records the entries from the candidate to a place, from which the target is reached.
+    /// Records that the entries from the candidate to the one at index `place` lead to the target.
     fn keep_path(&mut self, onward: &Onward, mut place: usize) {
         while let Some(Met { id, before, .. }) = onward.met.get(place) {
             self.keep(*id, true);
@@ -446,8 +451,8 @@ impl Chain {
     }
 }
 
-/// Returns the normal form of the asserted name; empty for an equality test of nested groups, which only an entry
-/// decides.
+/// Returns the normal form of the asserted name. It is empty for an equality test of nested groups, because the
+/// asserted entry alone decides that test.
 fn asserted(item: &Item) -> &[u8] {
     match &item.test {
         Test::InChain(name) => name,
@@ -455,7 +460,7 @@ fn asserted(item: &Item) -> &[u8] {
     }
 }
 
-/// Returns the entries that have the name as text, because no entry has that name, and their attributes.
+/// Returns the entries, and their attributes, that have the name as text because no entry has this name.
 pub(crate) fn holders_of_text(
     item: &Item,
     hops: &Hops,
@@ -469,7 +474,7 @@ pub(crate) fn holders_of_text(
         let dangling = dangling_key(*attribute, &name.key);
         state.read.ids(DANGLING, &dangling)?.next_block(&mut holders, usize::MAX)?;
         for holder in holders {
-            // The key of a long name is shortened: the value decides.
+            // The index shortens the key of a long name, so the value itself is compared.
             if state.read.get(VALUES, &value_key(EntryId(holder), *attribute, key))?.is_some() {
                 all.push((holder, *attribute));
             }

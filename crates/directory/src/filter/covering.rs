@@ -1,4 +1,4 @@
-//! The entries that a rule for values covers, at one position of the log.
+//! The entries that a rule of the settings covers, at one position of the log.
 
 use super::{Candidate, Compiler, Matcher, Term, Truth};
 use crate::catalog::Shown;
@@ -7,12 +7,12 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::EntryId;
 use crate::tree::{TreeState, damaged_row};
 
-/// The base and the filter of a rule, ready for evaluation.
+/// Base and filter of a rule, resolved for one state.
 pub(crate) struct Covering {
     /// The filter, if the rule has one.
     pub(crate) filter: Option<Term>,
     has_base: bool,
-    /// The entry with the DN of the base, if it exists.
+    /// The base entry, if it exists.
     base: Option<EntryId>,
 }
 
@@ -32,7 +32,7 @@ impl Covering {
         Ok(self.has_in_base(state, id)? && self.matches(state, id)?)
     }
 
-    /// Returns true if an entry is at or below the base.
+    /// Returns true if an entry is at or below the base, or the rule has no base.
     pub(crate) fn has_in_base(&self, state: TreeState<'_>, id: EntryId) -> Result<bool, OperationError> {
         match self.base {
             Some(base) => state.is_at_or_below(id, base),

@@ -1,6 +1,6 @@
 //! Evaluates filters on entries (RFC 4511 section 4.5.1.7).
 //!
-//! [`Candidate`] opens the entry row only when a test needs values: class tests read only the node row.
+//! A [`Candidate`] reads the entry row only if a test needs values. Class tests read only the node row.
 
 pub(crate) mod described;
 
@@ -28,22 +28,23 @@ pub(crate) struct Candidate<'s> {
     pub(crate) id: EntryId,
     pub(crate) node: NodeRow<'s>,
     entry: Cell<Option<EntryRow<'s>>>,
-    /// The row with collective attributes; empty if the entry has none.
+    /// The entry row merged with collective attributes; empty if the entry has none.
     merged: OnceCell<Box<[u8]>>,
 }
 
 impl<'s> Candidate<'s> {
-    /// Returns a candidate whose attributes are read when needed.
+    /// Returns a candidate that reads its entry row when needed.
     pub(crate) fn new(id: EntryId, node: NodeRow<'s>) -> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(None), merged: OnceCell::new() }
     }
 
-    /// Returns a candidate whose attributes are already read.
+    /// Returns a candidate whose entry row is already read.
     pub(crate) fn with_entry(id: EntryId, node: NodeRow<'s>, entry: EntryRow<'s>) -> Candidate<'s> {
         Candidate { id, node, entry: Cell::new(Some(entry)), merged: OnceCell::new() }
     }
 
-    /// Returns the entry's attributes, as they are in this state. All calls must be for one snapshot.
+    /// Returns the entry's attributes, with collective attributes if `state` has them. All calls must use the same
+    /// snapshot.
     pub(crate) fn entry(&self, state: TreeState<'s>) -> Result<EntryRow<'_>, OperationError> {
         let entry = self.stored(state)?;
         match state.collective {
@@ -82,13 +83,13 @@ impl<'s> Candidate<'s> {
 
 /// Evaluates filters on entries, with reusable buffers.
 pub(crate) struct Matcher {
-    /// Secrecy that is visible, for the rule-only extensible match on values of the DN.
+    /// Visible secrecy, for items with a matching rule but no attribute that test values of the DN.
     shown: Shown,
-    /// The requester's view of groups, if access rules may hide some.
+    /// The requester's view of groups; `None` if no access rule hides groups.
     asker: Option<GroupsOf>,
-    /// Whether only stored members count: the filter is that of a dynamic group.
+    /// Whether the filter is that of a dynamic group, so that only stored members count.
     is_of_member_url: bool,
-    /// Chains of links followed so far; `None` as long as no test has followed any.
+    /// Chains of links followed so far; `None` before the first.
     chains: Option<Box<Chains>>,
     key: Vec<u8>,
 }
@@ -104,7 +105,7 @@ impl Matcher {
         Matcher { shown, asker: None, is_of_member_url: false, chains: None, key: Vec::new() }
     }
 
-    /// Returns a matcher for a requester under access rules.
+    /// Returns a matcher for a requester whose access rules may hide groups.
     pub(crate) fn under(shown: Shown, asker: Option<GroupsOf>) -> Matcher {
         Matcher { asker, ..Matcher::new(shown) }
     }
@@ -114,12 +115,12 @@ impl Matcher {
         Matcher { is_of_member_url: true, ..Matcher::under(Shown::Plain, asker) }
     }
 
-    /// Drops state of another snapshot.
+    /// Drops cached state when the snapshot changes.
     pub(crate) fn forget(&mut self) {
         self.chains = None;
     }
 
-    /// Returns the number of links of other entries that were read since the last call.
+    /// Returns the number of links of other entries that were read since the last call, as a measure of cost.
     #[inline]
     pub(crate) fn take_cost(&mut self) -> u64 {
         self.chains.as_mut().map_or(0, |chains| chains.take_cost())
@@ -207,7 +208,7 @@ impl Matcher {
         match (row.content, &item.test) {
             (_, Test::Visible(shown)) => self.visible_passes(shown, state, id, row),
             (_, Test::InChain(_)) => self.in_chain(item, state, id),
-            // An attribute without values does not exist.
+            // A stored attribute has at least one value.
             (_, Test::Present) => Ok(true),
             (Content::Inline(values), test) => {
                 for value in values.iter() {
@@ -232,7 +233,7 @@ impl Matcher {
                 {
                     return Ok(true);
                 }
-                // The name of an entry is never stored as text.
+                // The name of an existing entry is stored as a link, never as text.
                 let may_be_text = item.target.as_ref().is_none_or(|target| target.name.is_some());
                 Ok(may_be_text && state.read.get(VALUES, &value_key(id, row.id, key))?.is_some())
             }
@@ -253,7 +254,7 @@ impl Matcher {
         self.chains.get_or_insert_default().lead(item, state, self.asker.as_ref(), id)
     }
 
-    /// Like `row_passes`, counting only visible values.
+    /// Like `row_passes`, but considers only visible values.
     #[cold]
     fn visible_passes(
         &mut self,
@@ -336,7 +337,7 @@ impl Matcher {
         }
     }
 
-    /// Returns true if a visible end passes a test.
+    /// Returns true if an end that is visible to the requester passes a test.
     #[cold]
     fn end_passes(
         &mut self,
@@ -375,7 +376,7 @@ impl Matcher {
         })
     }
 
-    /// Returns true if a dynamic group describes the entry and `counts`.
+    /// Returns true if a dynamic group describes the entry and `counts` accepts the group.
     #[cold]
     fn is_described<'s>(
         &mut self,
@@ -413,7 +414,7 @@ impl Matcher {
         let counts = |name: &str| {
             let Some(attribute_type) = schema.attribute_type(name) else { return false };
             match &item.subject {
-                // The values of a DN have no options.
+                // Values in a DN have no options.
                 Subject::Attribute(requested) => {
                     AttributeDescription::of(attribute_type.id).is_subtype_of(schema, requested)
                 }
@@ -453,7 +454,7 @@ impl Matcher {
                     entry.values_of(schema, "2.5.21.9").filter_map(|name| schema.object_class(name));
                 named.any(|named| named.id == *class).into()
             }
-            // The entry is not linked with others yet.
+            // No links lead to or from an entry outside the tree.
             Term::Item(Item { test: Test::InChain(_), .. }) => Truth::Undefined,
             Term::Item(item) => {
                 let passes = entry.attributes.iter().any(|(description, values)| {
@@ -468,7 +469,7 @@ impl Matcher {
 }
 
 impl Term {
-    /// Returns true if the term tests values of an attribute of an entry outside the tree.
+    /// Returns true if, on an entry outside the tree, the term tests values of the attribute.
     pub(crate) fn tests(&self, schema: &Schema, description: &AttributeDescription) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -478,8 +479,8 @@ impl Term {
         }
     }
 
-    /// Appends the names that the term compares with values of an attribute of an entry outside the tree. Returns false
-    /// if it tests the values in another way.
+    /// Appends the names with which the term compares values of the attribute, on an entry outside the tree. Returns
+    /// false if it also tests the values in another way.
     pub(crate) fn compared_names<'t>(
         &'t self,
         schema: &Schema,
@@ -502,7 +503,7 @@ impl Term {
     }
 }
 
-/// An entry outside the tree, with resolved attributes.
+/// An entry outside the tree, with its attribute descriptions resolved.
 pub(crate) struct InMemory<'e> {
     pub(crate) dn: &'e str,
     pub(crate) attributes: Vec<(AttributeDescription, &'e [Vec<u8>])>,

@@ -1,4 +1,4 @@
-//! Groups and links of other entries that a requester may see: the right that a test of them requires.
+//! Visibility of groups, and of links of other entries, to a requester.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use crate::model::outcome::OperationError;
 use crate::model::rows::{AttrId, EntryId};
 use crate::tree::TreeState;
 
-/// View of groups for memberOf, with the right to members that it requires.
+/// A requester's view of groups for memberOf, and the right to their members that this use requires.
 #[derive(Clone, Debug)]
 pub(crate) struct GroupsOf {
     pub(crate) view: Arc<dyn Memberships>,
     pub(crate) by: MemberUse,
 }
 
-/// Use of a group's members.
+/// Use of a group's members, which determines the required right.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum MemberUse {
     Compare,
@@ -24,7 +24,7 @@ pub(crate) enum MemberUse {
 
 /// Visibility of memberships to a requester.
 pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
-    /// Returns true if the members in an attribute of a group are visible.
+    /// Returns true if the requester may use the members in an attribute of a group in the way `by`.
     ///
     /// # Errors
     /// The store failed.
@@ -35,7 +35,7 @@ pub(crate) trait Memberships: std::fmt::Debug + Send + Sync {
         by: MemberUse,
     ) -> Result<bool, OperationError>;
 
-    /// Returns the part of a filter that the requester may search by at an entry; `None` if the entry is hidden.
+    /// Returns the part of a filter that the requester may test at an entry; `None` if the entry is hidden.
     ///
     /// # Errors
     /// The store failed.

@@ -1,12 +1,12 @@
 //! Evaluation of a filter on the bytes of an entry row alone.
 //!
-//! A scan that needs values reads entry rows in storage order and tests them here first. A row that fails is skipped
-//! without reading its node row or verifying its checksum. A row that passes, or cannot be decided, is evaluated
-//! like any other candidate. A scan may therefore skip a damaged row; it never returns one, and `pando verify` finds
-//! it.
+//! A scan that needs values reads entry rows in storage order and tests them here first. It skips a row that fails,
+//! without reading the node row or verifying the checksum. It evaluates a row that passes or cannot be decided like any
+//! other candidate. Therefore a scan may skip a damaged row, but never returns one; `pando verify` finds damaged rows.
 //!
-//! The [`Guard`], one test of one attribute or a few of which one must pass, rejects most rows. A scan locates those
-//! attributes in a block of rows and prefetches their values before it tests the first row.
+//! The [`Guard`] rejects most rows. It is one test of one attribute, or a few tests of which every result passes at
+//! least one. A scan locates these attributes in a block of rows and prefetches their values before it tests the first
+//! row.
 
 use schema::Schema;
 
@@ -14,35 +14,35 @@ use super::{Item, Subject, Term, Test, Truth};
 use crate::model::entry::{Content, EntryRow, InlineValue, Located, Place};
 use crate::model::rows::AttrId;
 
-/// Most tests of a guard.
+/// Maximum number of tests of a guard.
 const GUARD_TESTS_MAX: usize = 8;
 
-/// A test that every result passes, of an attribute with one number; or tests of which every result passes one.
+/// A few tests of which every result passes at least one, each on an attribute with one number. Usually it is one test.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'f> {
     attribute: AttrId,
     test: &'f Test,
-    /// Items of the other tests, each of one attribute number or none.
+    /// Items of the tests other than the first. Each item has one attribute number or none.
     others: &'f [Term],
-    /// Whether rows that pass must still be tested against the rest of the filter.
+    /// Whether the filter has further terms, so that rows that pass must still be tested against the whole filter.
     pub(crate) is_part: bool,
 }
 
 impl<'f> Guard<'f> {
-    /// Locates the attribute in a row; `None` if the row does not have it. `place` is the attribute's place in the
-    /// previous row.
+    /// Locates the attribute of the first test in a row; `None` if the row does not have it. `place` is its index in
+    /// the previous row.
     #[inline(always)]
     pub(crate) fn look<'a>(&self, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
         locate(self.attribute, row, place)
     }
 
-    /// Returns true if an entry cannot pass the first test. `key` is a scratch buffer.
+    /// Returns true if the entry cannot pass the first test. `key` is a scratch buffer.
     #[inline]
     pub(crate) fn refuses(&self, schema: &Schema, looked: Option<Located<'_>>, key: &mut Vec<u8>) -> bool {
         fails(self.test, schema, looked, key)
     }
 
-    /// Returns the other tests, without those of attributes that no entry has.
+    /// Returns the other tests, except tests of attributes that no entry has.
     pub(crate) fn other_tests(&self) -> Vec<OtherTest<'f>> {
         let tests = self.others.iter().filter_map(|term| {
             let (attribute, test) = single(term)?;
@@ -51,18 +51,19 @@ impl<'f> Guard<'f> {
         tests.collect()
     }
 
-    /// Returns a guard of one item, if it concerns at most one attribute number. A guard by presence refuses little.
+    /// Returns a guard of these items, if each has at most one attribute number. A guard that tests presence rejects
+    /// few rows.
     fn of_items(first: &'f Term, others: &'f [Term]) -> Option<Guard<'f>> {
         let is_single = others.len() < GUARD_TESTS_MAX && others.iter().all(|term| single(term).is_some());
         match single(first)? {
             (Some(attribute), test) if is_single => Some(Guard { attribute, test, others, is_part: false }),
-            // No entry has the attribute.
+            // No entry has the attribute, so no entry passes this test.
             (None, _) => others.split_first().and_then(|(first, others)| Guard::of_items(first, others)),
             _ => None,
         }
     }
 
-    /// Returns the order in which guards are preferred: those that probably refuse most first.
+    /// Returns the rank of the guard: guards that are likely to reject the most rows have the lowest.
     fn rank(&self) -> u8 {
         match (self.test, self.others) {
             (Test::Present, []) => 2,
@@ -72,15 +73,15 @@ impl<'f> Guard<'f> {
     }
 }
 
-/// A further test of a guard.
+/// A test of a guard other than the first.
 pub(crate) struct OtherTest<'f> {
     attribute: AttrId,
     test: &'f Test,
-    /// Place of the attribute in the previous row.
+    /// Index of the attribute in the previous row.
     place: Place,
 }
 
-/// Locates the attributes of other tests in a row.
+/// Locates the attributes of the other tests in a row.
 #[inline]
 pub(crate) fn look_at_others<'a>(
     tests: &mut [OtherTest<'_>],
@@ -96,7 +97,7 @@ pub(crate) fn look_at_others<'a>(
     }
 }
 
-/// Returns true if an entry cannot pass any of these tests, of attributes that were located before.
+/// Returns true if an entry passes none of these tests. `looked` has the located attributes.
 #[inline]
 pub(crate) fn others_refuse(
     tests: &[OtherTest<'_>],
@@ -104,14 +105,14 @@ pub(crate) fn others_refuse(
     looked: &[Option<Located<'_>>],
     key: &mut Vec<u8>,
 ) -> bool {
-    // Without all of them nothing is refused.
+    // If not all attributes are located, the row is not rejected.
     looked.len() == tests.len()
         && tests.iter().zip(looked).all(|(test, looked)| fails(test.test, schema, *looked, key))
 }
 
 #[inline(always)]
 fn locate<'a>(attribute: AttrId, row: &'a [u8], place: &mut Place) -> Option<Located<'a>> {
-    // A row that cannot be read decides nothing.
+    // A row that cannot be decoded is not rejected.
     let Some(row) = EntryRow::unchecked(row) else { return Some(Located::UNKNOWN) };
     row.locate(attribute, place)
 }
@@ -121,7 +122,7 @@ fn fails(test: &Test, schema: &Schema, looked: Option<Located<'_>>, key: &mut Ve
     looked.is_none_or(|located| test.content_passes(schema, located.content(), key) == Some(false))
 }
 
-/// Returns the attribute number and the test of an item that rows decide, if it has at most one number.
+/// Returns the attribute number and the test of an item that entry rows can decide, if the item has at most one number.
 #[inline]
 fn single(term: &Term) -> Option<(Option<AttrId>, &Test)> {
     match term {
@@ -135,7 +136,7 @@ fn single(term: &Term) -> Option<(Option<AttrId>, &Test)> {
 }
 
 impl Term {
-    /// Returns tests that can decide by themselves that an entry does not match.
+    /// Returns the guard of the filter: tests that suffice to show that an entry does not match.
     pub(crate) fn guard(&self) -> Option<Guard<'_>> {
         match self {
             Term::And(terms) => {
@@ -148,7 +149,7 @@ impl Term {
         }
     }
 
-    /// Returns true if entry rows decide about most entries, so that testing them first pays.
+    /// Returns true if entry rows alone decide about most entries, so that it is worthwhile to test them first.
     pub(crate) fn is_decided_by_rows(&self) -> bool {
         match self {
             Term::Constant(_) | Term::Class(_) | Term::StructuralClass(_) => false,
@@ -159,8 +160,7 @@ impl Term {
         }
     }
 
-    /// Evaluates the filter on the entry with this row; `None` if the row alone cannot decide. `key` is a scratch
-    /// buffer.
+    /// Evaluates the filter on an entry row; `None` if the row alone cannot decide. `key` is a scratch buffer.
     pub(crate) fn row_truth(&self, schema: &Schema, row: &EntryRow<'_>, key: &mut Vec<u8>) -> Option<Truth> {
         match self {
             Term::Constant(truth) => Some(*truth),
@@ -213,7 +213,7 @@ impl Item {
 }
 
 impl Test {
-    /// Returns true if a value in this content passes; `None` if values outside the row decide.
+    /// Returns true if a value in this content passes; `None` if that depends on values outside the row.
     #[inline]
     fn content_passes(&self, schema: &Schema, content: Content<'_>, key: &mut Vec<u8>) -> Option<bool> {
         let values = match (content, self) {

@@ -1,23 +1,23 @@
-//! Comparison of compiled filters: whether one contains every condition of another.
+//! Comparison of compiled filters: whether one implies another.
 
 use super::{Item, Subject, Term, Test, Truth};
 
 impl Term {
-    /// Returns true if every entry that matches this filter certainly matches the other one as well: its conditions are
-    /// among those of this one. `None` matches every entry.
+    /// Returns true if every entry that matches this filter is sure to match the other one, because the conditions of
+    /// the other are among those of this one. `None` matches every entry.
     pub(crate) fn implies(&self, other: Option<&Term>) -> bool {
         let own = conditions(Some(self));
         conditions(other).iter().all(|wanted| own.iter().any(|term| is_same(term, wanted)))
     }
 
-    /// Returns true if every entry that matches the other filter certainly matches this one.
+    /// Returns true if every entry that matches the other filter is sure to match this one.
     pub(crate) fn is_implied_by(&self, other: Option<&Term>) -> bool {
         let others = conditions(other);
         conditions(Some(self)).iter().all(|own| others.iter().any(|term| is_same(term, own)))
     }
 }
 
-/// Returns the conditions that must all be met.
+/// Returns the conditions that an entry must meet, all of them.
 fn conditions(filter: Option<&Term>) -> &[Term] {
     match filter {
         None | Some(Term::Constant(Truth::True)) => &[],
@@ -26,7 +26,7 @@ fn conditions(filter: Option<&Term>) -> &[Term] {
     }
 }
 
-/// Returns true if two filters are certainly the same.
+/// Returns true if two filters are known to be the same.
 fn is_same(one: &Term, other: &Term) -> bool {
     let all = |one: &[Term], other: &[Term]| {
         one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same(one, other))

@@ -1,4 +1,4 @@
-//! [`Onward`]: the entries on the way from a candidate.
+//! [`Onward`]: the entries that chains reach from a candidate.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,38 +10,38 @@ use store::{MapId, Read};
 use super::{Hops, Result};
 use crate::model::rows::{AttrId, EntryId, link_key};
 
-/// Maximum number of links of an entry that are kept when they are counted: most entries are in few groups.
+/// Maximum number of links of an entry that are kept when they are counted. Most entries are in few groups.
 const FEW_LINKS: u64 = 16;
 
-/// Number of entries from which on they are found by a hash table.
+/// Number of entries from which a hash table finds them.
 const MET_HASHED: usize = 16;
 
-/// Entries met on the way from a candidate.
+/// Entries that chains reach from a candidate.
 #[derive(Default)]
 pub(super) struct Onward {
-    /// The candidate is first.
+    /// The entries, starting with the candidate.
     pub(super) met: Vec<Met>,
-    /// Place of each entry in `met`; empty while these are few.
+    /// Index of each entry in `met`; empty while there are few.
     seen: HashMap<u64, usize, RandomState>,
-    /// Places of entries whose links are still to be followed, with the number of these.
+    /// Indexes of the entries whose links are not followed yet, each with the number of these links, fewest first.
     pub(super) open: BinaryHeap<Reverse<(u64, usize)>>,
-    /// Ends of links that were read when they were counted, and the attribute of each.
+    /// Ends of the links that were read when they were counted, and the attribute of each.
     ends: Vec<u64>,
     attributes: Vec<AttrId>,
 }
 
-/// An entry met on the way from a candidate.
+/// An entry that chains reach from a candidate.
 #[derive(Clone)]
 pub(super) struct Met {
     pub(super) id: u64,
-    /// Place of the entry before it; the candidate has its own.
+    /// Index of the entry before it on the chain. The candidate has its own index.
     pub(super) before: usize,
-    /// Its links in [`Onward::ends`]; `None` if they were not kept.
+    /// Range of its links in [`Onward::ends`]; `None` if they are not kept.
     pub(super) ends: Option<Range<usize>>,
 }
 
 impl Onward {
-    /// Returns the place of an entry, if it was met.
+    /// Returns the index of an entry; `None` if it is not among the entries.
     pub(super) fn place(&self, id: u64) -> Option<usize> {
         if self.seen.is_empty() {
             return self.met.iter().position(|met| met.id == id);
@@ -49,7 +49,7 @@ impl Onward {
         self.seen.get(&id).copied()
     }
 
-    /// Adds an entry that was not met before.
+    /// Adds an entry that is not among the entries yet.
     pub(super) fn add(&mut self, id: u64, before: usize) {
         self.met.push(Met { id, before, ends: None });
         if self.met.len() == MET_HASHED {

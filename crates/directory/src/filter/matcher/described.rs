@@ -1,9 +1,9 @@
-//! The dynamic groups that describe an entry (decision 0180).
+//! Membership in dynamic groups (decision 0180).
 //!
-//! A group describes an entry if a search by one of its URLs finds the entry. Under access rules the requester must be
-//! able to use the URL, and the search runs with the requester's rights: a membership reveals nothing that the
-//! requester could not find by that search. Tests of memberOf inside a URL consider stored members only, so that no
-//! group depends on itself.
+//! A dynamic group describes an entry if a search with one of the group's URLs finds the entry. Under access rules the
+//! requester must be able to use the URL, and the search runs with the requester's rights. Thus a membership reveals
+//! nothing that the requester could not find with that search. Tests of memberOf inside a URL consider only stored
+//! members, so that no group depends on itself.
 
 use std::ops::ControlFlow;
 
@@ -29,12 +29,12 @@ pub(crate) struct Described<'a> {
     groups: Option<&'a GroupsOf>,
     id: EntryId,
     node: NodeRow<'a>,
-    /// The last base that was looked up. The URLs of a directory often share one.
+    /// The last base that was resolved. The URLs of a directory often share their base.
     base: Option<(&'a NormalName, Option<EntryId>)>,
 }
 
 impl<'a> Described<'a> {
-    /// Prepares the question, for a requester whose access rules hide groups.
+    /// Prepares tests on one entry. `groups` is the requester's view of groups if access rules may hide some.
     pub(crate) fn new(
         state: TreeState<'a>,
         (id, node): (EntryId, &NodeRow<'a>),
@@ -89,7 +89,7 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Returns the entry at the base of a URL; the root of the tree for the empty DN.
+/// Returns the base entry of a URL; the root of the tree for the empty DN.
 ///
 /// # Errors
 /// The store failed.
@@ -117,7 +117,7 @@ pub(crate) fn is_in_scope(
     }
 }
 
-/// Compiles the filter of a URL. No requester's rights make it test secrets.
+/// Compiles the filter of a URL. It never tests secrets, whatever the rights of the requester.
 ///
 /// # Errors
 /// The store failed.
@@ -128,8 +128,8 @@ pub(crate) fn compiled(state: TreeState<'_>, url: &MemberUrl) -> Result<Term> {
     Ok(term)
 }
 
-/// Returns the dynamic groups whose members are members of the group that an item asserts: that group itself, and if
-/// nested groups count, those from which a chain of stored members leads to it.
+/// Returns the dynamic groups whose members are members of the group that an item asserts. These are that group itself
+/// and, if nested groups count, the groups from which a chain of stored members leads to it.
 ///
 /// # Errors
 /// The store failed, or the chain of a group is too long.
@@ -148,7 +148,7 @@ pub(crate) fn groups_toward<'a>(
     Ok(all)
 }
 
-/// Returns the dynamic groups that describe an entry and are visible, ascending.
+/// Returns the ids of the dynamic groups that describe an entry and are visible to the requester, ascending.
 ///
 /// # Errors
 /// The store failed.
@@ -181,7 +181,7 @@ fn some_describing_groups(
     Ok(all)
 }
 
-/// Returns true if a dynamic group describes an entry and is visible.
+/// Returns true if a dynamic group that is visible to the requester describes an entry.
 ///
 /// # Errors
 /// The store failed.
@@ -199,7 +199,8 @@ fn is_described(
     Ok(false)
 }
 
-/// Returns true if a group that is visible has an entry as a direct member. Dynamic groups count if `with_described`.
+/// Returns true if an entry is a direct member of a group that is visible to the requester. Dynamic groups count if
+/// `with_described`.
 pub(crate) fn is_in_a_group(
     state: TreeState<'_>,
     (id, node): (EntryId, &NodeRow<'_>),
@@ -221,8 +222,9 @@ pub(crate) fn is_in_a_group(
     Ok(is_stored || (with_described && is_described(state, (id, node), groups)?))
 }
 
-/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until it breaks. Without
-/// `groups`, no access rule hides any. Groups include those that describe the entry, and those that contain these.
+/// Calls `each` with the values of a virtual attribute of an entry that the requester may see, until `each` breaks.
+/// Without `groups`, no access rule hides any. The groups of an entry include the dynamic groups that describe it, and
+/// if nested groups count, the groups that contain these.
 pub(crate) fn for_each_visible(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
@@ -258,7 +260,7 @@ pub(crate) fn has_visible_end(
     Ok(has_any)
 }
 
-/// Calls `each` with the ends of the values of an entry, as far as the requester may read its values.
+/// Calls `each` with the ends of the values of an entry that the requester may read.
 #[cold]
 #[inline(never)]
 fn for_each_end(
@@ -276,8 +278,7 @@ fn for_each_end(
     })
 }
 
-/// Calls `each` with the ends of the links to an entry, as far as the requester may read the values of the entries that
-/// have them.
+/// Calls `each` with the ends of the links to an entry. Links that the requester may not read are omitted.
 #[cold]
 #[inline(never)]
 fn for_each_membership_end(
@@ -295,8 +296,7 @@ fn for_each_membership_end(
     })
 }
 
-/// Calls `each` with the DNs of the subentries that give an entry collective attributes, as far as the requester may
-/// see those.
+/// Calls `each` with the DNs of the subentries that give an entry collective attributes and that the requester may see.
 #[cold]
 #[inline(never)]
 fn for_each_giving(
@@ -321,7 +321,7 @@ fn for_each_giving(
     Ok(())
 }
 
-/// Returns true if the values of a link attribute are visible.
+/// Returns true if the requester may read the values of a link attribute of the entry `source`.
 fn shows_values(
     state: TreeState<'_>,
     groups: Option<&GroupsOf>,
@@ -332,7 +332,7 @@ fn shows_values(
     Ok(is_open && groups.map_or(Ok(true), |groups| groups.shows(state, source, attribute))?)
 }
 
-/// Like [`for_each_visible`] for groups, with those in `described` in place of those that describe the entry.
+/// Like [`for_each_visible`] for groups. The caller passes the dynamic groups that describe the entry as `described`.
 pub(super) fn for_each_stored(
     state: TreeState<'_>,
     attribute: VirtualAttribute,
