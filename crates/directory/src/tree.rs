@@ -1,8 +1,8 @@
-//! Names and places: from a DN to an entry id and back, and superiors of entries.
+//! Resolution of DNs to entry ids and back, and superiors of entries.
 //!
-//! A DN is resolved with one lookup in `names` per RDN below the suffix. The reverse follows the chain of parents in
-//! `nodes`. Neither follows aliases or referrals: the result shows where resolution stopped, and the operations
-//! decide (see `search/base.rs` and `target.rs`).
+//! A DN is resolved with one lookup in `names` for each RDN below the suffix. A DN is built by following the parents in
+//! `nodes`. Neither follows aliases or referrals: the result shows at which entry resolution stopped, and the
+//! operations decide (see `search/base.rs` and `target.rs`).
 
 pub(crate) mod collective;
 pub(crate) mod dynamic_groups;
@@ -38,8 +38,8 @@ pub struct TreeState<'a> {
     pub catalog: &'a Catalog,
     /// Directory-wide settings.
     pub settings: &'a Settings,
-    /// Subentries whose attributes entries have when they are read (RFC 3671); `None` if entries have only what is
-    /// stored in them.
+    /// Subentries that give entries collective attributes (RFC 3671); `None` to read entries only with what is stored
+    /// in them.
     pub(crate) collective: Option<&'a CollectiveSubentries>,
 }
 
@@ -57,7 +57,7 @@ pub enum Found {
 }
 
 impl<'a> TreeState<'a> {
-    /// Returns the state for readers: entries have collective attributes.
+    /// Returns the state for readers, in which entries have collective attributes.
     #[inline]
     pub(crate) fn of_readers(read: &'a Read, catalog: &'a Catalog, settings: &'a Settings) -> TreeState<'a> {
         TreeState { read, catalog, settings, collective: catalog.collective.as_deref() }
@@ -87,7 +87,7 @@ impl TreeState<'_> {
         find(self.read, self.catalog, name)
     }
 
-    /// Returns the entry with a name, of any kind.
+    /// Returns the entry with a name, which may be an alias, a referral or a subentry.
     pub(crate) fn entry_of(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
         Ok(match self.find(name)? {
             Found::Entry(id, _) => Some(id),
@@ -95,7 +95,7 @@ impl TreeState<'_> {
         })
     }
 
-    /// Returns the entry with a name, unless it refers to another server.
+    /// Returns the entry with a name; `None` if the entry refers to another server.
     pub(crate) fn entry_here(&self, name: &NormalName) -> Result<Option<EntryId>, OperationError> {
         Ok(match self.find(name)? {
             Found::Entry(id, flags) if !flags.is_referral() => Some(id),
@@ -188,7 +188,7 @@ pub(crate) fn entry_row(read: &Read, id: EntryId) -> Result<EntryRow<'_>, Operat
 
 /// Returns the DN of an entry; empty for [`EntryId::ROOT`], `None` if there is no such entry.
 pub fn dn_of(read: &Read, id: EntryId) -> Result<Option<String>, OperationError> {
-    // Most DNs fit, so few need to grow name by name.
+    // Most DNs fit into this capacity.
     let mut dn = String::with_capacity(96);
     let mut at = id;
     for _ in 0..TREE_DEPTH_MAX {

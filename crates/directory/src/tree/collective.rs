@@ -1,7 +1,7 @@
-//! Collective attributes (RFC 3671): which subentries cover an entry, and the entry's row with their values.
+//! Collective attributes (RFC 3671): finds the subentries that cover an entry, and merges their values into its row.
 //!
-//! Values are merged when an entry is read, and never stored in it. A merged row has the form of a stored one, with all
-//! values inline, so that filters, results and sort keys treat both alike. The rules:
+//! Values are merged when an entry is read, and are never stored in it. A merged row has the form of a stored row with
+//! all values inline, so that filters, results and sort keys treat both alike. The rules:
 //!
 //! - A subentry covers the entries of its subtree (RFC 3672 section 2.1), but no subentries.
 //! - An administrative point of the role collectiveAttributeSpecificArea or autonomousArea ends the areas above it. All
@@ -32,14 +32,14 @@ const ADMINISTRATIVE_ROLE: &str = "2.5.18.5";
 const COLLECTIVE_EXCLUSIONS: &str = "2.5.18.7";
 const SUBTREE_SPECIFICATION: &str = "2.5.18.6";
 
-/// Roles of a point at which the areas above end, by OID and by name.
+/// Roles of an administrative point that end the areas above it, by OID and by name.
 const ENDING_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.5", "autonomousArea", "collectiveAttributeSpecificArea"];
 
 /// Value of collectiveExclusions that excludes all collective attributes, by OID and by name.
 const ALL: [&str; 2] = ["2.5.18.0", "excludeAllCollectiveAttributes"];
 
-/// Reads the collective attribute subentries, within the limits; `None` if there are none. The result depends on the
-/// rows alone, not on earlier results.
+/// Reads the collective attribute subentries, within the limits; `None` if there are none. The result depends only on
+/// the rows, not on earlier results.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -86,7 +86,7 @@ fn read_subentry(
     Ok(CollectiveSubentry { id, point: node.parent, subtree, subtree_octets, attributes })
 }
 
-/// Describes a subtree specification that is not applied.
+/// Text for a subtree specification that is not applied.
 pub(crate) const UNSUITABLE_SUBTREE: &str =
     "subtreeSpecification is malformed, or the schema lacks an attribute type or object class in it";
 
@@ -95,7 +95,7 @@ fn plain(catalog: &Catalog, oid: &str) -> Option<AttrId> {
     catalog.attribute_id(catalog.schema.attribute_type(oid)?.id, "")
 }
 
-/// Returns true if a change may affect the subentries. Call it before the change is applied.
+/// Returns true if a change may affect the collective attribute subentries. Call it before the change is applied.
 ///
 /// # Errors
 /// The store failed, or rows contradict each other.
@@ -114,10 +114,10 @@ pub(crate) fn changes_collective(read: &Read, catalog: &Catalog, change: &Change
     let was_one = |id| Ok(node(read, id)?.is_some_and(|node| is_one(node.class_set)));
     match change {
         Change::Add(add) => Ok(is_one(add.class_set)),
-        // It may lose the class.
+        // The modify may remove the class that makes it such a subentry.
         Change::Modify(modify) if !is_one(modify.class_set) => was_one(modify.id),
         Change::Delete(delete) => was_one(delete.id),
-        // A name above a subentry matters only to the descriptions of faults.
+        // The names of entries above a subentry matter only for the descriptions of faults.
         Change::ModifyDn(rename) => Ok(known.has_faults() || was_one(rename.id)?),
         Change::Settings(settings) => Ok(settings.schema.is_some()),
         Change::Modify(_) | Change::DeleteTree(_) | Change::Undelete(_) => Ok(true),
@@ -192,7 +192,7 @@ pub(crate) fn subentries_of(
     Ok(covering.into_iter().filter(gives).map(|subentry| subentry.id).collect())
 }
 
-/// Returns values without those that equal an earlier one.
+/// Returns the values, omitting those that equal an earlier one.
 fn distinct<'v>(
     catalog: &Catalog,
     attribute: AttrId,
@@ -227,7 +227,7 @@ fn covering<'c>(
         let roles = of_content(state.read, id, role, row.find(role).map(|found| found.content))?;
         Ok::<_, OperationError>(roles.iter().any(|role| is_any(role, &ENDING_ROLES)))
     };
-    // The entry and its superiors.
+    // The entry and its superiors, from the entry up.
     let (mut path, mut parent, mut is_end) = (vec![id], node.parent, ends_areas(id, row)?);
     loop {
         if let Some(point) = path.last().copied() {
@@ -254,7 +254,7 @@ fn covering<'c>(
     }
 }
 
-/// Returns true if a subtree has the first entry of a path that leads up to the administrative point.
+/// Returns true if a subtree contains the first entry of a path that leads up to the administrative point.
 fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &NodeRow<'_>) -> Result<bool> {
     let Some(level) = (path.len() - 1).checked_sub(subtree.base.depth()) else { return Ok(false) };
     let classes = &state.catalog.class_set(node.class_set).closure;
@@ -276,7 +276,7 @@ fn has_entry(state: TreeState<'_>, subtree: &Subtree, path: &[EntryId], node: &N
     Ok(true)
 }
 
-/// Returns true if a name that is relative to the last entry of a path is that of an entry on the path.
+/// Returns true if a name, relative to the last entry of a path, denotes an entry on the path.
 fn leads_down(state: TreeState<'_>, name: &NormalName, path: &[EntryId]) -> Result<bool> {
     let Some(mut at) = path.last().copied() else { return Ok(false) };
     for (place, expected) in path.iter().rev().skip(1).take(name.depth()).enumerate() {

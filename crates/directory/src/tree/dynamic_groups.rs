@@ -1,6 +1,6 @@
-//! Reads dynamic groups from the rows, and keeps the table of them in the catalogue up to date.
+//! Reads dynamic groups from the rows, and updates their table in the catalogue after changes.
 //!
-//! The table depends only on the rows: those with the lowest ids count if there are too many.
+//! The table depends only on the rows. If there are too many groups, it contains those with the lowest ids.
 
 use std::sync::Arc;
 
@@ -67,7 +67,7 @@ fn read_group(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Option<Dyna
     }
 }
 
-/// Returns the numbers of memberURL.
+/// Returns the numbers under which entries may have memberURL.
 pub(crate) fn member_url_attributes(catalog: &Catalog) -> AttributeNumbers {
     let known = catalog.schema.attribute_type(MEMBER_URL);
     known.map_or_else(AttributeNumbers::default, |known| {
@@ -133,7 +133,7 @@ fn affected(catalog: &Catalog, change: &Change) -> Affected {
         Change::DeleteTree(_) if !groups.is_empty() => Affected::All,
         Change::Undelete(_) => Affected::All,
         Change::Settings(settings) if settings.schema.is_some() => Affected::All,
-        // A group that was left out may be deleted.
+        // The delete may make room for a group that the table lacks.
         Change::Delete(_) if groups.left_out() > 0 => Affected::All,
         _ => Affected::Nothing,
     }

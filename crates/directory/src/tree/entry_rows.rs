@@ -1,4 +1,4 @@
-//! Rows of entries, for changes.
+//! Entry rows as changes read them.
 
 use store::Batch;
 
@@ -17,7 +17,8 @@ pub(crate) struct ChangedEntry<'a> {
     pub(crate) entry: &'a mut StoredEntry,
 }
 
-/// Returns the attributes of an entry as before `position`. `None` if, during replay, it does not exist or is newer.
+/// Returns the attributes of an entry before the record at `position`. During replay, returns `None` if the entry does
+/// not exist or already contains that record.
 pub(crate) fn load_older(batch: &Batch<'_>, id: EntryId, position: u64) -> Result<Option<StoredEntry>> {
     Ok(load(batch, id)?.filter(|entry| entry.position < position))
 }
@@ -34,7 +35,7 @@ pub(crate) fn save(batch: &mut Batch<'_>, id: EntryId, entry: &StoredEntry) -> R
     Ok(())
 }
 
-/// Returns the normal form under which `names` lists an entry: all RDNs of the suffix for a suffix entry.
+/// Returns the normal form under which `names` lists an entry. For a suffix entry it contains all RDNs of the suffix.
 pub(crate) fn normal_rdn(catalog: &Catalog, parent: EntryId, rdn: &str) -> Result<Vec<u8>> {
     let damaged = |error: String| OperationError::Damaged(format!("RDN {rdn:?}: {error}"));
     let dn = ldap::Dn::parse(rdn).map_err(|error| damaged(error.to_string()))?;

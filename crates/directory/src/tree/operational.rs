@@ -1,7 +1,7 @@
-//! Operational attributes that are never stored: computed from rows on demand, usable in filters and compares.
+//! Operational attributes that are never stored but computed from rows on demand. Filters and compares can use them.
 //!
-//! memberOf and isMemberOf are derived from `linked`, isMemberOf with nested groups; the counts come from counters,
-//! whatever the size of the tree.
+//! memberOf and isMemberOf are derived from `linked`; isMemberOf includes nested groups. Numbers of subordinates come
+//! from counters, so their cost does not depend on the size of the tree.
 
 use std::ops::ControlFlow;
 
@@ -17,11 +17,11 @@ use crate::model::virtual_entries::SUBSCHEMA_DN;
 use crate::tree::structure::governing_rule;
 use crate::tree::{TreeState, dn_of, entry_row};
 
-/// member and uniqueMember: the attributes that memberOf is derived from.
+/// OIDs of member and uniqueMember, from which memberOf is derived.
 const MEMBER_TYPES: [&str; 2] = ["2.5.4.31", "2.5.4.50"];
 
 impl VirtualAttribute {
-    /// Returns true if its values are groups, those that contain a group of the entry included.
+    /// Returns true if the values are groups and include nested ones, which contain a group of the entry.
     pub(crate) fn is_nested(self, state: TreeState<'_>) -> bool {
         match self {
             VirtualAttribute::IsMemberOf => true,
@@ -30,8 +30,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Returns true if an entry has the attribute. Of groups, only those count that have it as a stored member; ends,
-    /// which depend on the requester, do not count.
+    /// Returns true if an entry has the attribute. Only groups with the entry as a stored member count. Ends do not
+    /// count, because they depend on the requester.
     pub(crate) fn is_present(
         self,
         state: TreeState<'_>,
@@ -58,8 +58,8 @@ impl VirtualAttribute {
         }
     }
 
-    /// Calls `each` with each value of an entry until it breaks. Groups come in ascending entry id; only those count
-    /// that have it as a stored member.
+    /// Calls `each` with each value of an entry until `each` breaks. Groups come in ascending entry id; only those with
+    /// the entry as a stored member are included.
     pub(crate) fn for_each_value(
         self,
         state: TreeState<'_>,
@@ -113,7 +113,7 @@ impl VirtualAttribute {
     }
 }
 
-/// Name of the attribute with the end of a dynamic entry, in the spelling of OpenLDAP.
+/// Name of the attribute with the end of a dynamic entry, as in OpenLDAP.
 pub(crate) const EXPIRE_TIME: &str = "entryExpireTimestamp";
 
 /// Returns the number of whole seconds until the end of a dynamic entry; `None` for other entries.
@@ -152,12 +152,12 @@ pub(crate) fn member_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrI
         .copied()
 }
 
-/// Decides whether a group counts, with the attribute that contains the member.
+/// Returns true if a group counts, given the attribute that contains the member.
 pub(crate) type ShowsGroup<'f> = dyn FnMut(EntryId, AttrId) -> Result<bool, OperationError> + 'f;
 
-/// Calls `each` with the DN of each group that contains the entry, and of the groups in `described`, until it breaks.
-/// A group is skipped unless `shows` accepts it; so are, if nested groups are included, the groups that contain it
-/// alone. They come in ascending entry id.
+/// Calls `each` with the DN of each group that contains the entry, and of each group in `described`, until `each`
+/// breaks. They come in ascending entry id. Groups that `shows` rejects are skipped. If nested groups are included,
+/// groups that contain the entry only through a skipped group are skipped too.
 pub(crate) fn for_each_group(
     state: TreeState<'_>,
     (id, is_nested): (EntryId, bool),
@@ -191,7 +191,7 @@ pub(crate) fn for_each_group(
     Ok(())
 }
 
-/// Returns up to `max` groups that contain the entry themselves, by each attribute, ascending.
+/// Returns the groups that have the entry as a direct member, ascending; at most `max` for each attribute.
 fn direct_groups(
     state: TreeState<'_>,
     id: EntryId,
@@ -208,14 +208,14 @@ fn direct_groups(
             }
         }
     }
-    // A group can have the entry as member and as uniqueMember.
+    // A group can have the entry both as member and as uniqueMember.
     groups.sort_unstable();
     groups.dedup();
     Ok(groups)
 }
 
 /// Returns the groups of an entry, direct and nested, ascending; `None` if there are more than
-/// [`REQUESTER_GROUPS_MAX`]. `described`, ascending, are further groups that have it as a member.
+/// [`REQUESTER_GROUPS_MAX`]. `described` has further groups that have the entry as a direct member, ascending.
 pub(crate) fn nested_groups(
     state: TreeState<'_>,
     id: EntryId,
@@ -242,7 +242,7 @@ fn context_csn<'a>(state: TreeState<'a>, node: &NodeRow<'_>) -> Result<Option<&'
     if node.parent != EntryId::ROOT {
         return Ok(None);
     }
-    // The RDN of a suffix entry is the suffix's DN, both rendered by the same function.
+    // The RDN of a suffix entry is the whole DN of the suffix, in the same form.
     let suffix = match state.catalog.suffixes.as_slice() {
         [suffix] => Some(suffix),
         suffixes => suffixes.iter().find(|suffix| suffix.dn.as_bytes().eq_ignore_ascii_case(node.rdn)),

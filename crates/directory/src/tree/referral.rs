@@ -1,4 +1,4 @@
-//! Referral entries: names of subtrees that another server holds (RFC 3296).
+//! Referral entries, which stand for subtrees on other servers (RFC 3296).
 //!
 //! Without ManageDsaIT such an entry refers to another server: an operation on it or on a name below it returns
 //! `referral`, and a search with the entry in its scope returns a continuation reference. Both contain the URLs of
@@ -18,8 +18,8 @@ const REF: &str = "2.16.840.1.113730.3.1.34";
 
 /// Returns the result of an operation on a name at or below a referral entry (RFC 3296 sections 5.2 and 5.3).
 ///
-/// `below` is the text of the name's RDNs below the referral entry, empty for the entry itself. `scope` is the scope
-/// of a search; other operations have none.
+/// `below` is the text of the RDNs below the referral entry; empty for the entry itself. `scope` is the scope of a
+/// search; `None` for other operations.
 pub(crate) fn referral(
     state: TreeState<'_>,
     referral: EntryId,
@@ -57,7 +57,7 @@ pub(crate) fn continuation(
     })
 }
 
-/// Returns the URLs of the `ref` values: labels dropped, LDAP URLs changed by `change`, others unchanged.
+/// Returns the URLs of the `ref` values without labels. LDAP URLs are changed by `change`; other URLs are unchanged.
 fn urls(
     state: TreeState<'_>,
     id: EntryId,
@@ -73,7 +73,7 @@ fn urls(
     for row in entry.attributes().filter(|row| refs.contains(&row.id)) {
         for_each_value(state, id, &row, &mut |value| {
             let text = String::from_utf8_lossy(value);
-            // A labeledURI: the URI ends at the first space (RFC 2079).
+            // In a labeledURI the URI ends at the first space (RFC 2079).
             let uri = text.split_ascii_whitespace().next().unwrap_or_default();
             match LdapUrl::parse(uri) {
                 Ok(mut url) => {

@@ -1,5 +1,5 @@
-//! Values of ordinary attributes: in the entry row, in a row of `values` if large, or in one row per value if there
-//! are many.
+//! Values of attributes that are not links. They are in the entry row; a large value is in a row of `values`; many
+//! values have one row each.
 
 use std::ops::{Bound, ControlFlow};
 
@@ -12,7 +12,7 @@ use crate::tree::{TreeState, damaged_row, dn_of, entry_row};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns a large value, by the hash that the entry row contains.
+/// Returns a large value, given its hash from the entry row.
 pub fn large_value<'r>(read: &'r Read, id: EntryId, attribute: AttrId, hash: &[u8]) -> Result<&'r [u8]> {
     read.get(VALUES, &value_key(id, attribute, hash))?.ok_or_else(|| damaged_row("values", id))
 }
@@ -37,7 +37,7 @@ pub(crate) fn all(read: &Read, id: EntryId, entry: &StoredEntry, attribute: Attr
     of_content(read, id, attribute, entry.find(attribute))
 }
 
-/// Returns copies of all values of an attribute that is not a link, by its content in the row.
+/// Returns copies of all values of an attribute that is not a link, given its content in the entry row.
 pub(crate) fn of_content(
     read: &Read,
     id: EntryId,
@@ -77,7 +77,7 @@ fn whole_value<'v>(
     }
 }
 
-/// Calls `is_it` with the values of an attribute that is not a link until it returns true. Returns whether it did.
+/// Calls `is_it` with the values of an attribute that is not a link until `is_it` returns true. Returns true if it did.
 pub(crate) fn any(
     read: &Read,
     id: EntryId,
@@ -105,7 +105,7 @@ pub(crate) fn any(
     Ok(false)
 }
 
-/// Returns the values that an entry has of a type, without options; none if the schema lacks the type.
+/// Returns the values of a type, without options, that an entry has; none if the schema lacks the type.
 pub(crate) fn values_of_type(state: TreeState<'_>, id: EntryId, name: &str) -> Result<Vec<Vec<u8>>> {
     let catalog = state.catalog;
     let mut values = Vec::new();
@@ -121,8 +121,8 @@ pub(crate) fn values_of_type(state: TreeState<'_>, id: EntryId, name: &str) -> R
     Ok(values)
 }
 
-/// Calls `each` with each value of a stored attribute until it breaks. Links come as the current DNs of their
-/// targets in ascending entry id, followed by names that are still text.
+/// Calls `each` with each value of a stored attribute until `each` breaks. Links are passed as the current DNs of their
+/// targets in ascending entry id, followed by names that are stored as text.
 pub(crate) fn for_each_value(
     state: TreeState<'_>,
     id: EntryId,
@@ -153,7 +153,7 @@ pub(crate) fn for_each_value(
     Ok(())
 }
 
-/// Like [`for_each_value`], without the first `skipped` values. Those that are links cost next to nothing.
+/// Like [`for_each_value`], but skips the first `skipped` values. To skip links costs almost nothing.
 pub(crate) fn for_each_value_from(
     state: TreeState<'_>,
     id: EntryId,
@@ -185,7 +185,7 @@ pub(crate) fn for_each_value_from(
     Ok(())
 }
 
-/// Calls `each` with the DN of each target of a link attribute, without the first `skipped`, until it breaks.
+/// Calls `each` with the DN of each target of a link attribute until `each` breaks. Skips the first `skipped` targets.
 fn for_each_link(
     state: TreeState<'_>,
     (id, attribute): (EntryId, AttrId),
@@ -207,5 +207,5 @@ fn for_each_link(
     Ok(ControlFlow::Continue(()))
 }
 
-/// Targets read at a time.
+/// Number of targets read at a time.
 const LINK_BLOCK: usize = 512;

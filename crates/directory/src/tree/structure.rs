@@ -1,15 +1,16 @@
-//! Name forms and DIT structure rules (RFC 4512 sections 4.1.7.1 and 4.1.7.2): the rule that governs an entry.
+//! Name forms and DIT structure rules (RFC 4512 sections 4.1.7.1 and 4.1.7.2): determines the rule that governs an
+//! entry.
 //!
-//! The governing rule follows from the entry's structural class, the attribute types of its RDN, and the rule of its
-//! superior. So it is computed and not stored: a move of a subtree costs nothing, and the rules of a schema hold for
-//! entries of any age.
+//! The governing rule follows from the entry's structural class, the attribute types of its RDN, and the governing rule
+//! of its superior. It is computed and not stored, so that moving a subtree updates no entries, and rules of a new
+//! schema apply to existing entries.
 //!
 //! - Entries of a class with active name forms follow one of them.
 //! - Entries of a class with active structure rules are governed by one of them. If several fit, it is the one with the
 //!   lowest number.
 //! - A rule without superior rules is for administrative points: the entry of a naming context, and entries whose
 //!   administrativeRole is autonomousArea or subschemaAdminSpecificArea (RFC 3672 section 3).
-//! - Below a governed entry, all entries are governed. Entries of other classes may be anywhere else.
+//! - Below a governed entry, all entries are governed. Elsewhere, entries of other classes may have any superior.
 //! - Subentries and referrals are not governed: they are not objects or aliases of the tree.
 
 use ldap::Dn;
@@ -28,16 +29,16 @@ type Result<T> = std::result::Result<T, OperationError>;
 
 const ADMINISTRATIVE_ROLE: &str = "2.5.18.5";
 
-/// Roles of an administrative point at which a subschema begins, by OID and by name.
+/// Roles of an administrative point that starts a subschema area, by OID and by name.
 const POINT_ROLES: [&str; 4] = ["2.5.23.1", "2.5.23.4", "autonomousArea", "subschemaAdminSpecificArea"];
 
-/// Stands for "no class" in the form for temporary files.
+/// Encodes "no class" in temporary files.
 const NO_CLASS: u32 = u32::MAX;
 
 /// Number of a structure rule; `None` for an entry that is not governed.
 pub(crate) type GoverningRule = Option<u32>;
 
-/// Facts about an entry that name forms and structure rules depend on.
+/// Facts about an entry on which name forms and structure rules depend.
 #[derive(Debug)]
 pub(crate) struct Placed {
     /// Structural class; `None` if the entry cannot be governed.
@@ -48,12 +49,12 @@ pub(crate) struct Placed {
     pub(crate) is_point: bool,
 }
 
-/// Reason why an entry may not have its superior or its name.
+/// Reason why an entry may not have its RDN or its superior.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Misplaced {
     /// The RDN follows no name form of the class.
     Name(ClassId),
-    /// No structure rule of the class permits the superior, which this rule governs.
+    /// No structure rule of the class permits the superior. The second field is the rule that governs the superior.
     Place(ClassId, GoverningRule),
 }
 
@@ -80,7 +81,7 @@ impl Placed {
         }
     }
 
-    /// Returns the facts about a stored entry whose row is known.
+    /// Returns the facts about a stored entry, whose entry row is already read.
     pub(crate) fn of_row(
         read: &Read,
         catalog: &Catalog,
@@ -104,7 +105,7 @@ impl Placed {
         Ok(Placed::of(&catalog.schema, (class, node.flags), rdn, is_point))
     }
 
-    /// Appends the facts in a form for temporary files; never empty.
+    /// Appends the facts in the encoding for temporary files. It is never empty.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.push(u8::from(self.is_point));
         let class = self.class.map_or(NO_CLASS, |class| class.0);
@@ -112,7 +113,7 @@ impl Placed {
         self.naming.iter().for_each(|type_id| out.extend_from_slice(&type_id.0.to_be_bytes()));
     }
 
-    /// Decodes facts; `None` if they were not encoded by [`encode`](Self::encode).
+    /// Decodes facts; `None` if the bytes do not come from [`encode`](Self::encode).
     pub(crate) fn decode(bytes: &[u8]) -> Option<Placed> {
         let (is_point, rest) = bytes.split_first()?;
         let (numbers, []) = rest.as_chunks() else { return None };
@@ -121,7 +122,7 @@ impl Placed {
         Some(Placed { class, naming: numbers.map(TypeId).collect(), is_point: *is_point != 0 })
     }
 
-    /// Checks the name against the name forms of the class.
+    /// Checks the RDN against the name forms of the class.
     pub(crate) fn check_name(&self, schema: &Schema) -> std::result::Result<(), Misplaced> {
         let Some(class) = self.class else { return Ok(()) };
         let mut forms = schema.name_forms_of(class).peekable();
@@ -131,7 +132,7 @@ impl Placed {
         }
     }
 
-    /// Returns the rule that governs the entry below a superior that this rule governs.
+    /// Returns the rule that governs the entry, given the rule that governs its superior.
     pub(crate) fn governed_below(
         &self,
         schema: &Schema,
@@ -159,7 +160,7 @@ impl Placed {
 }
 
 impl Misplaced {
-    /// Returns the sentence for a client or an administrator.
+    /// Returns the reason as a sentence for clients and administrators.
     pub(crate) fn describe(self, schema: &Schema) -> String {
         match self {
             Misplaced::Name(class) => {
@@ -214,13 +215,13 @@ fn role_attribute(catalog: &Catalog) -> Option<AttrId> {
     catalog.attribute_id(role_type(&catalog.schema)?, "")
 }
 
-/// Returns the rule that governs a stored entry; `None` if none does, also for an entry that breaks the rules.
+/// Returns the rule that governs a stored entry; `None` if no rule does, or if the entry violates the rules.
 pub(crate) fn governing_rule(state: TreeState<'_>, id: EntryId) -> Result<GoverningRule> {
     let schema = &*state.catalog.schema;
     if schema.structure_rules().is_empty() {
         return Ok(None);
     }
-    // From the entry up, as far as rules depend on the superior, and down again.
+    // Walk up as far as rules depend on the superior, then compute the rules from there down to the entry.
     let (mut path, mut at) = (Vec::new(), id);
     while at != EntryId::ROOT && path.len() <= TREE_DEPTH_MAX {
         let node = state.node(at)?.ok_or_else(|| damaged_row("nodes", at))?;

@@ -1,13 +1,13 @@
-//! Resolution of the entry that an update or a compare names.
+//! Resolution of the target entry of an update or a compare.
 //!
-//! Aliases are not followed here (RFC 4511 section 4.7: an add's superiors are not dereferenced; the other updates
-//! never are), so an alias among the superiors is simply an entry without subordinates. A referral entry among the
-//! superiors leads to another server whatever the controls say; at the target itself ManageDsaIT makes it an
-//! ordinary entry (RFC 3296 section 5.2).
+//! Updates and compares do not follow aliases (for the superiors of an added entry see RFC 4511 section 4.7), so an
+//! alias among the superiors is an entry without subordinates. A referral entry among the superiors always leads to
+//! another server. If the target itself is a referral entry, ManageDsaIT makes it an ordinary entry (RFC 3296 section
+//! 5.2).
 //!
-//! A name that no entry can have, because the schema lacks a type in it or a value does not conform to its syntax,
-//! is invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral among the superiors shows that another server is
-//! responsible.
+//! No entry can have a name with a type that the schema lacks, or with a value that does not conform to its syntax.
+//! Such a name results in invalidDNSyntax (RFC 4511 section 4.1.9), unless a referral among the superiors shows that
+//! another server is responsible.
 
 use ldap::{Dn, ResultCode};
 
@@ -27,9 +27,9 @@ type Result<T> = std::result::Result<T, OperationError>;
 pub struct Target {
     /// Id of the entry.
     pub id: EntryId,
-    /// Alias, referral, subentry.
+    /// Whether the entry is an alias, a referral or a subentry.
     pub flags: NodeFlags,
-    /// DN as rendered.
+    /// DN in the form for clients.
     pub dn: String,
 }
 
@@ -62,7 +62,7 @@ pub fn locate_name(
     }
 }
 
-/// Returns why the entry with a name was not found, from the result of [`TreeState::find`].
+/// Returns the error for a name that does not exist, given the result of [`TreeState::find`].
 pub(crate) fn missing(
     state: TreeState<'_>,
     dn: &Dn<'_>,
@@ -100,7 +100,7 @@ pub(crate) fn missing(
     Ok(OperationError::NoSuchObject { matched_dn, what })
 }
 
-/// Returns the diagnostic text for a name under which not even a suffix entry exists.
+/// Returns the diagnostic message for a name in a naming context whose suffix entry does not exist, or in none.
 fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     if let Some(suffix) = state.catalog.suffix_above(&name.key) {
         return format!(
@@ -119,7 +119,7 @@ fn outside(state: TreeState<'_>, dn: &Dn<'_>, name: &NormalName) -> String {
     }
 }
 
-/// Refuses names of entries that the server computes: the root DSE, the schema, the monitor.
+/// Refuses the names of the root DSE, the subschema subentry, and the entries at and below `cn=monitor`.
 ///
 /// # Errors
 /// `code`, with the name of the entry.
@@ -147,12 +147,12 @@ pub(crate) fn check_not_virtual(
     Ok(())
 }
 
-/// Checks that an entry with this many RDNs is not too deep in its suffix.
+/// Checks that an entry with `rdn_count` RDNs is not too far below the entry of its suffix.
 ///
 /// # Errors
 /// unwillingToPerform beyond [`TREE_DEPTH_MAX`].
 pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<()> {
-    // A chain of entries ends before TREE_DEPTH_MAX; the suffix entry is its first, however many RDNs it has.
+    // TREE_DEPTH_MAX limits the entries from the suffix entry down, which counts as one however many RDNs it has.
     let depth = rdn_count + 1 - suffix_rdn_count.min(rdn_count);
     if depth < TREE_DEPTH_MAX {
         return Ok(());
@@ -163,7 +163,7 @@ pub(crate) fn check_depth(rdn_count: usize, suffix_rdn_count: usize) -> Result<(
     ))
 }
 
-/// Returns the DN of an entry that `names` has just led to.
+/// Returns the DN of an entry that was just found in `names`, so that it must exist.
 pub(crate) fn entry_dn(state: TreeState<'_>, id: EntryId) -> Result<String> {
     state.dn(id)?.ok_or_else(|| damaged_row("nodes", id))
 }

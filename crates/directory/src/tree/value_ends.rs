@@ -1,4 +1,4 @@
-//! Ends of values, as results, exports and tombstones contain them: see [`crate::model::value_end`].
+//! Ends of values, in the forms that results, exports and tombstones need: see [`crate::model::value_end`].
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,7 +15,7 @@ use crate::tree::{TreeState, damaged_row, dn_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Returns the end of a value; 0 if it has none.
+/// Returns the time at which a value ends; 0 if it has no end.
 pub(crate) fn of_value(
     read: &Read,
     (source, attribute): (EntryId, AttrId),
@@ -40,8 +40,8 @@ pub(crate) fn count(read: &Read, source: EntryId, max: usize) -> Result<usize> {
     Ok(count)
 }
 
-/// Calls `each` with the attribute, the value and the end of the values of an entry that have one, in one attribute or
-/// in all.
+/// Calls `each` with the attribute, the value and the end of each value of an entry that has an end. `attribute`
+/// restricts them to one attribute.
 pub(crate) fn for_each(
     read: &Read,
     source: EntryId,
@@ -65,11 +65,11 @@ pub(crate) fn for_each(
     Ok(())
 }
 
-/// Returns the value that a key of `ends` belongs to.
+/// Returns the value to which a key of `ends` belongs.
 pub(crate) fn value_of(read: &Read, key: EndKey<'_>) -> Result<Value> {
     match key.value {
         EndingValue::Link(target) => Ok(Value::Link(target)),
-        // Both keys shorten a long value alike.
+        // The keys of `ends` and of `values` shorten a long value in the same way.
         EndingValue::Text(normal) => {
             let text = read.get(VALUES, &value_key(key.source, key.attribute, normal))?;
             Ok(Value::Bytes(text.ok_or_else(|| damaged_row("ends", key.source))?.to_vec()))
@@ -77,7 +77,7 @@ pub(crate) fn value_of(read: &Read, key: EndKey<'_>) -> Result<Value> {
     }
 }
 
-/// Returns the ends of the values of an entry as changes that set them.
+/// Returns the changes that set the ends of the values of an entry.
 pub(crate) fn changes_of(read: &Read, source: EntryId) -> Result<Vec<ValueChange>> {
     let mut by_end: BTreeMap<(AttrId, u64), Vec<Value>> = BTreeMap::new();
     for_each(read, source, None, &mut |attribute, value, until| {
@@ -91,7 +91,7 @@ pub(crate) fn changes_of(read: &Read, source: EntryId) -> Result<Vec<ValueChange
     Ok(by_end.into_iter().map(change).collect())
 }
 
-/// Returns the entries whose links to an entry in one attribute have an end, with the ends.
+/// Returns the entries whose links to `target` in one attribute have an end, with these ends.
 pub(crate) fn of_target(read: &Read, target: EntryId, attribute: AttrId) -> Result<Vec<(EntryId, u64)>> {
     let mut found = Vec::new();
     for_each_of_target(read, target, &mut |of, source, until| {
@@ -103,7 +103,7 @@ pub(crate) fn of_target(read: &Read, target: EntryId, attribute: AttrId) -> Resu
     Ok(found)
 }
 
-/// Calls `each` with the attribute, the source and the end of the links to an entry that have one.
+/// Calls `each` with the attribute, the source and the end of each link to an entry that has an end.
 pub(crate) fn for_each_of_target(
     read: &Read,
     target: EntryId,
@@ -123,13 +123,13 @@ pub(crate) fn for_each_of_target(
     Ok(())
 }
 
-/// Returns an end as results contain it: time, attribute and value, separated by spaces.
+/// Returns an end in the form for results: time, attribute and value, separated by spaces.
 pub(crate) fn text(catalog: &Catalog, attribute: AttrId, until: u64, value: &[u8]) -> Vec<u8> {
     let time = generalized_time(until);
     [time.as_bytes(), b" ", catalog.attribute(attribute).name.as_bytes(), b" ", value].concat()
 }
 
-/// Returns a value as results contain it.
+/// Returns a value in the form for results.
 pub(crate) fn value_text(state: TreeState<'_>, attribute: AttrId, value: &Value) -> Result<Vec<u8>> {
     match value {
         Value::Bytes(text) => {
