@@ -16,14 +16,14 @@
 //!
 //! - [`Store::open`] returns a [`Store`], to be cloned freely, and the one [`Writer`]. The data directory is locked for
 //!   as long as any of them, or of the views, lives.
-//! - A [`View`] shows one durable position and moves on request. Keeping it costs nothing and renewing it little, so a
-//!   thread keeps one for all its requests.
+//! - A [`View`] shows one durable position and moves to a newer one on request. It costs nothing to hold and little to
+//!   renew, so each thread holds one for all its requests.
 //! - A [`Batch`] sees its own writes. Its [`commit`](Batch::commit) returns when everything is on the disk, after one
-//!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches: decide whether an
-//!   operation is refused before writing.
+//!   sync; only then do views see it. Dropping it discards its changes. There are no nested batches, so decide whether
+//!   to refuse an operation before writing its rows.
 //! - Both dereference to [`Read`]. Results borrow from it, so the compiler ensures that no slice or cursor outlives a
 //!   write or a renewal.
-//! - The log is part of the same batch: a record is there if and only if the rows written with it are.
+//! - The log is part of the same batch: a record exists if and only if the rows written with it exist.
 //!
 //! Path of a change from its batch to the data file (see the modules of the same names):
 //!
@@ -31,7 +31,7 @@
 //!   batch --commit--> redo (one sync) --> overlay, seen by views --checkpoint--> lmdb --> redo trimmed
 //! ```
 //!
-//! [`RankedKeys`] are sorted sets in a plain map that know the key at a place and the place of a key.
+//! [`RankedKeys`] are sorted sets in a plain map. They find the key with a given rank, and the rank of a key.
 //!
 //! For whole stores there are also:
 //!
@@ -42,8 +42,8 @@
 //!   View --- copy() --> StreamWriter, bytes, read_stream() --> BulkStore
 //! ```
 //!
-//! - A [`BulkStore`] accepts rows in key order and writes them at the speed of a file, into a data file of its own that
-//!   replaces the old one when it is complete: for loading, restoring and compacting.
+//! - A [`BulkStore`] accepts rows in key order and writes them at the speed of a file, into a new data file that
+//!   replaces the old one when it is complete. It is for loading, restoring and compacting.
 //! - A [`Sorter`] sorts rows into that order, in bounded memory.
 //! - A [`SetInserter`] adds ids in key order straight to the data file of an open store: for building an index.
 //! - A [`ReadOnlyStore`] reads a store that a server has open: for exporting and verifying.
@@ -74,7 +74,8 @@
 //! writes that were not synced.
 
 #![deny(unsafe_code)]
-// The bytes of the data directory are input: each of these is a bound to check, or says why there is none.
+// The bytes of the data directory are untrusted input, so each cast or index below needs a bounds check or a reason why
+// it needs none.
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 
 mod batch;
@@ -103,7 +104,7 @@ mod sort;
 mod stream;
 mod view;
 
-// Model and scratch directory of the tests in `tests/`, for those that need to hold up a checkpoint.
+// The model and the scratch directory of `tests/`, for unit tests that have to delay a checkpoint.
 #[cfg(test)]
 extern crate self as store;
 #[cfg(test)]
@@ -139,8 +140,8 @@ pub use sort::{Sorted, Sorter};
 pub use stream::{StreamError, StreamWriter, read_stream};
 pub use view::View;
 
-/// A place in the log: 1 for the first record, one more for each that follows; 0 before the first.
+/// Position in the log: 1 for the first record, one more for each following record; 0 before the first.
 pub type Position = u64;
 
-/// Result with a [`StoreError`], unless it says another error.
+/// Result whose error is a [`StoreError`] by default.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;

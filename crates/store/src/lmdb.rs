@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Env, Txn, Cursor          what the store sees
-//!     row_cache               where rows were found, from one look-up to the next
+//!     row_cache               locations of rows found by earlier look-ups
 //!     residency               which pages are in memory
 //!     page_reader             look-ups and walks over LMDB's pages; one unsafe function
 //!     ffi                     LMDB's calls
@@ -81,8 +81,8 @@ impl Env {
         self.page_bytes == PAGE_LEN && cfg!(target_endian = "little")
     }
 
-    /// Returns the record of what commits move, kept from the first call on; `None` if it cannot be kept, because
-    /// another process writes.
+    /// Returns the record of moved pages and keys, which is maintained from the first call on. `None` if it cannot be
+    /// maintained because another process writes the file.
     fn moved(&self) -> Option<Arc<Moved>> {
         let can_record = self.mode == Mode::ReadWrite && self.has_usual_pages();
         let last_txn_id = self.facts().ok().filter(|_| can_record)?.last_txn_id;
@@ -102,17 +102,18 @@ impl Deref for Env {
 pub(crate) struct Txn {
     engine: Transaction,
     env: Arc<Env>,
-    /// Whether pages are read without LMDB.
+    /// Whether pages are read by our own page reader instead of LMDB.
     reads_pages: bool,
-    /// Only in a reading transaction: rows that a writing one has read may move.
+    /// `Some` only in a reading transaction: a writing one may move the rows that it has read.
     row_cache: Option<RefCell<RowCache>>,
-    /// Only of a writing transaction, and from its beginning: a reader does not trust what a commit did not record.
+    /// `Some` only in a writing transaction, from its beginning. Readers drop their cached rows after a commit that was
+    /// not recorded.
     moved: Option<Arc<Moved>>,
     /// Whether reads fail instead of waiting for the disk.
     must_not_wait: Cell<bool>,
     /// Residency of pages, created at the first read without waiting.
     residency: OnceCell<Box<RefCell<Residency>>>,
-    /// Roots of maps that were looked up in the current state, with an empty map as `Some(None)`; empty while the
+    /// Roots of maps that were looked up in the current state; `Some(None)` for an empty map. Cleared while the
     /// transaction is reset.
     roots: RefCell<Vec<Option<Option<u64>>>>,
 }
@@ -134,17 +135,18 @@ impl Txn {
         })
     }
 
-    /// Caches rows in up to `bytes_max` bytes, in a reading transaction.
+    /// Caches the locations of rows in up to `bytes_max` bytes. Only for a reading transaction.
     pub(crate) fn cache_rows(&mut self, bytes_max: usize) {
         self.row_cache = Some(RefCell::new(RowCache::new(bytes_max, self.id(), self.env.moved())));
     }
 
-    /// Returns the id of the committed transaction that is read, or that a commit will get.
+    /// Returns the id of the committed transaction whose state is read. In a writing transaction, returns the id that
+    /// its commit will get.
     pub(crate) fn id(&self) -> u64 {
         self.engine.id()
     }
 
-    /// Releases the state that is read, keeping the reader slot. Without effect on a writing transaction.
+    /// Releases the state that is read, but not the reader slot. Has no effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         if let Some(cache) = &mut self.row_cache {
             cache.get_mut().suspend();
@@ -163,13 +165,13 @@ impl Txn {
         Ok(())
     }
 
-    /// Commits: durable when this returns. A failure aborts.
+    /// Commits. The changes are durable when this returns. A failure aborts the transaction.
     pub(crate) fn commit(self) -> Result<()> {
         let Txn { engine, env, moved, .. } = self;
         let id = engine.id();
         engine.commit()?;
         if let Some(moved) = &moved {
-            // If that fails, readers forget what they remember.
+            // If recording fails, readers drop their cached rows.
             let _ = record_moved(moved, &env, id);
         }
         Ok(())
@@ -201,9 +203,9 @@ impl Txn {
         Ok(value)
     }
 
-    /// Caches all rows of the leaf with this value: the descent to the leaf is most of the cost of a look-up, and it
-    /// need not be repeated for each row. So a server that has just started caches most of its rows after a few
-    /// requests for every hundred of them.
+    /// Caches all rows of the leaf that contains this value. The descent to the leaf is most of the cost of a look-up,
+    /// and this way it need not be repeated for each row. So a server that has just started caches most of its rows
+    /// after a few requests per hundred rows.
     #[inline(never)]
     fn cache_rows_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, value) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -214,7 +216,7 @@ impl Txn {
         }
     }
 
-    /// Does the same for a map of sets: caches the keys of the leaf that have one id.
+    /// Does the same for a map of sets: caches the keys of the leaf that have exactly one id.
     #[inline(never)]
     fn cache_ids_ahead(&self, cache: &mut RowCache, map: usize, value: ValueLocation) {
         for (key, id) in self.leaf_of(value).into_iter().flat_map(LeafRows::with_value) {
@@ -255,7 +257,7 @@ impl Txn {
         Some((self.pages().ok()??.offset_of(value)?, value.len()))
     }
 
-    /// Looks up a key; returns `None` if LMDB has to be asked.
+    /// Looks up a key; returns `None` if LMDB has to do it.
     #[inline]
     pub(crate) fn find(&self, map: usize, key: &[u8]) -> Result<Option<Found<'_>>> {
         if key.is_empty() || key.len() > KEY_LEN_MAX {
@@ -264,7 +266,7 @@ impl Txn {
         Ok(self.tree(map)?.and_then(|tree| tree.find(key)))
     }
 
-    /// Returns the tree of a map; `None` if the map is empty, or pages are not read without LMDB.
+    /// Returns the tree of a map; `None` if the map is empty or its pages have to be read by LMDB.
     #[inline]
     fn tree(&self, map: usize) -> Result<Option<MapTree<Mapping<'_>>>> {
         let cached = self.roots.borrow().get(map).copied().flatten();
@@ -279,7 +281,7 @@ impl Txn {
             return Ok(None);
         }
         let record = self.engine.map_record(map)?;
-        // An empty map has none.
+        // An empty map has no root.
         let root = record.and_then(|record| word(record, TREE_ROOT)).filter(|root| *root != u64::MAX);
         let roots = &mut *self.roots.borrow_mut();
         roots.resize(roots.len().max(map + 1), None);
@@ -289,8 +291,8 @@ impl Txn {
         Ok(root)
     }
 
-    /// Looks up `key` in a map of id sets. Returns its one value if that is cached. If it could be cached, returns the
-    /// key in the form that [`cache_id`](Txn::cache_id) accepts.
+    /// Looks up `key` in a map of id sets and returns its one value if that is cached. Otherwise returns the key in the
+    /// form that [`cache_id`](Txn::cache_id) accepts, if it could be cached.
     #[inline]
     pub(crate) fn cached_id(&self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let mut cache = self.row_cache.as_ref()?.borrow_mut();
@@ -299,18 +301,18 @@ impl Txn {
         }
         let answer = cache.id(map, key);
         if let Some(Ok(id)) = answer {
-            // A caller that finds an id asks for the rows of that number next.
+            // A caller that finds an id usually looks up the row of that id next.
             cache.prefetch_place(id);
         }
         answer
     }
 
-    /// Prefetches the value of the number `key`, if its location is cached: call it before a read.
+    /// Prefetches the value of the row with the numeric key `key`, if its location is cached. Call it before a read.
     #[inline]
     pub(crate) fn prefetch(&self, map: usize, key: u64) {
         let Some(cache) = &self.row_cache else { return };
         let mut cache = cache.borrow_mut();
-        // Without waiting for the slot of the row, if possible.
+        // The hint, stored with the id, avoids waiting for the slot of the row.
         if cache.is_active()
             && let Some((offset, len)) = cache.hint(map, key).or_else(|| cache.row(map, key))
             && let Some(value) = self.bytes_at((offset, len.min(PREFETCHED_MAX)))
@@ -319,7 +321,7 @@ impl Txn {
         }
     }
 
-    /// Prefetches the slot of a key in a map of id sets: call it some time before the key is looked up.
+    /// Prefetches the cache slot of a key in a map of id sets. Call it some time before the look-up of the key.
     #[inline]
     pub(crate) fn prefetch_id(&self, map: usize, key: &[u8]) {
         if let Some(cache) = &self.row_cache {
@@ -327,7 +329,7 @@ impl Txn {
         }
     }
 
-    /// Caches the one value of a key, at the location of the last read.
+    /// Caches the one value of a key with the location of the last read.
     pub(crate) fn cache_id(&self, map: usize, key: &NewKey, id: &[u8]) {
         let (Some(cache), Ok(number)) = (&self.row_cache, id.try_into().map(u64::from_be_bytes)) else {
             return;
@@ -361,7 +363,7 @@ impl Txn {
         cache.is_active() && cache.row(map, key).is_some()
     }
 
-    /// Returns the number of values in a map, counting all values of sets.
+    /// Returns the number of values in a map. Each value of a set counts.
     pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
         self.engine.row_count(map)
     }
@@ -406,14 +408,16 @@ impl Txn {
     }
 }
 
-/// Most bytes of a value that are prefetched: more than the entry of a person takes, and as many lines as a processor
-/// loads in parallel.
+/// Maximum number of bytes of a value that are prefetched. Covers the entry of a person, and is as many cache lines as
+/// a processor loads in parallel.
 const PREFETCHED_MAX: usize = 1_024;
 
-/// Records the pages that the commit `txn_id` moved. It has ended, and the keys whose sets it changed are recorded.
+/// Records the pages that the commit `txn_id` moved. Call it after the commit, once the keys whose sets it changed are
+/// recorded.
 fn record_moved(moved: &Moved, env: &Arc<Env>, txn_id: u64) -> Result<()> {
     let txn = Txn::begin(env, TxnKind::Read)?;
-    // A commit that changed nothing gets no number, and a later commit may have changed this one's list.
+    // A commit that changed nothing gets no number. A later commit may have changed the list of pages that this one
+    // freed.
     if txn.id() == txn_id {
         moved.note(txn_id, txn.engine.freed_pages(txn_id)?);
     }

@@ -8,18 +8,16 @@ use super::page_reader::leaf_walk::LeafWalk;
 use super::page_reader::page::{PAGE_LEN, Pages};
 use super::{Result, Txn};
 
-/// A position in a map. Returned slices borrow from the transaction, so they outlive the cursor.
-///
-/// LMDB's cursor is at the row that was returned last, unless that came from `leaf`: then its position is arbitrary.
+/// LMDB's cursor is at the row returned last, unless that row came from `leaf`: then its position is arbitrary.
 pub(crate) struct Cursor<'t> {
     engine: ffi::Cursor<'t>,
-    /// Position of a forward traversal that reads rows in place: only in a reading transaction.
+    /// Map and state of a forward traversal that reads rows in place. `Some` only in a reading transaction.
     walked: Option<Walked<'t>>,
-    /// Key of the row at LMDB's cursor, if it is known.
+    /// Key of the row at LMDB's cursor, if known.
     at: Option<&'t [u8]>,
-    /// Rows after the last one returned, on its page.
+    /// Rows that follow the last one returned, on the same page.
     leaf: LeafRows<'t>,
-    /// Leaf traversal at the page of `leaf`, unless `leaf` is on another page.
+    /// Leaf traversal at the page of `leaf`; `None` if `leaf` is on another page.
     walk: Option<Box<LeafWalk<'t, Mapping<'t>>>>,
     /// Leaves read to their end without a leaf traversal.
     leaves_passed: usize,
@@ -33,8 +31,8 @@ struct Walked<'t> {
     pages: Mapping<'t>,
 }
 
-/// Leaves for which LMDB's cursor is used before a leaf traversal begins: its descent costs as much as the cursor on a
-/// few leaves.
+/// Number of leaves that are read with LMDB's cursor before a leaf traversal begins. The descent of a leaf traversal
+/// costs as much as LMDB's cursor does on a few leaves.
 const LEAVES_BEFORE_WALK: usize = 2;
 
 impl Txn {
@@ -63,7 +61,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Returns the row of the next key, if it is on the current page.
+    /// Returns the row with the next key, if it is on the current page.
     #[inline(always)]
     pub(crate) fn next_at_hand(&mut self) -> Option<Row<'t>> {
         let row = self.leaf.next()?;
@@ -73,7 +71,7 @@ impl<'t> Cursor<'t> {
         Some(row)
     }
 
-    /// Returns the next row if `leaf` has none left, and loads the rest of its page.
+    /// Returns the next row if `leaf` is exhausted, and loads the rest of its page.
     #[inline(never)]
     fn step_to_leaf(&mut self) -> Result<Option<Row<'t>>> {
         if let Some(key) = self.at
@@ -102,8 +100,8 @@ impl<'t> Cursor<'t> {
         Ok(Some(row))
     }
 
-    /// Returns the leaf after this one, or that there is none, by a leaf traversal; `None` if only LMDB's cursor can
-    /// find it.
+    /// Returns the next leaf by a leaf traversal, or `Some(None)` if there is none. Returns `None` if only LMDB's
+    /// cursor can find it.
     fn leaf_after(&mut self, page: &'t [u8]) -> Result<Option<Option<&'t [u8]>>> {
         if self.walk.as_ref().is_none_or(|walk| !ptr::eq(walk.leaf(), page)) {
             self.walk = None;
@@ -131,7 +129,7 @@ impl<'t> Cursor<'t> {
         Ok(LeafWalk::to_key(tree, key).filter(|walk| ptr::eq(walk.leaf(), page)))
     }
 
-    /// Returns the rows after one that LMDB returned, by its key.
+    /// Returns the rows that follow the row with this key, which LMDB returned.
     fn rows_after(&self, key: &'t [u8]) -> LeafRows<'t> {
         let page =
             self.walked.and_then(|Walked { pages, .. }| pages.page(pages.offset_of(key)? / PAGE_LEN as u64));
@@ -176,13 +174,13 @@ impl<'t> Cursor<'t> {
         self.came_to(row)
     }
 
-    /// In a map of sets, moves to the lowest value of `key` that is at least `value`; returns whether there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if there is one.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.forget_row();
         self.engine.at_value_or_after(key, value)
     }
 
-    /// In a map of sets, returns whether `key` has `value`.
+    /// Returns true if `key` has `value`, in a map of sets.
     pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.forget_row();
         self.engine.has_value(key, value)
@@ -203,11 +201,11 @@ impl<'t> Cursor<'t> {
 
     /// In a map of sets, returns the number of values of the key at the position.
     pub(crate) fn value_count(&mut self) -> Result<u64> {
-        // A row with several does not come from a leaf.
+        // A row with several values does not come from a leaf.
         if self.leaf.last().is_some() { Ok(1) } else { self.engine.value_count() }
     }
 
-    /// Records that LMDB's cursor has moved to a row.
+    /// Records that LMDB's cursor has moved to `row`.
     #[inline]
     fn came_to(&mut self, row: Result<Option<Row<'t>>>) -> Result<Option<Row<'t>>> {
         self.forget_row();

@@ -1,19 +1,19 @@
-//! Safe wrappers of LMDB's calls, and nothing else: [`Environment`], [`Transaction`], [`Cursor`].
+//! Safe wrappers of LMDB's functions: [`Environment`], [`Transaction`], [`Cursor`].
 //!
-//! Requirements of LMDB, and how the types meet them:
+//! LMDB's requirements, and how the types meet them:
 //!
 //! - *A transaction is used by one thread at a time.* [`Transaction`] is `Send` (the environment is opened with
 //!   `MDB_NOTLS`) and not `Sync`: even a read changes the transaction's cache of map roots.
-//! - *Returned bytes live until the transaction ends, is reset, or (if it writes) writes.* They borrow from the
+//! - *Returned bytes are valid until the transaction ends, is reset, or (if it writes) writes.* They borrow from the
 //!   [`Transaction`]; ending, resetting and writing take it by value or by `&mut`. The same holds for [`Cursor`] and
 //!   for [`Mapping`].
 //! - *The environment outlives its transactions.* A transaction holds an `Arc` of its [`Environment`].
-//! - *A data file is opened once at a time.* The environment owns the guards of that (the lock file, the process's
+//! - *A data file is opened once at a time.* The environment owns the guards for this (the lock file, the process's
 //!   claim) and drops them after closing.
 //! - *Map handles belong to their environment.* They stay inside; callers name maps by index, which is checked.
 //!
 //! No flag that weakens durability (`MDB_NOSYNC`, `MDB_NOMETASYNC`, `MDB_WRITEMAP`, `MDB_MAPASYNC`) is ever set on live
-//! data; [`Mode::Making`] sets `MDB_NOSYNC` on a file that is not read before it is synced as a whole. `MDB_NOMEMINIT`
+//! data. [`Mode::Making`] sets `MDB_NOSYNC` on a file that is not read before it is synced as a whole. `MDB_NOMEMINIT`
 //! is never set: it would write stale heap memory, passwords included, into the file.
 
 #![allow(unsafe_code)]
@@ -35,7 +35,7 @@ pub(crate) use transaction::{PutKind, Transaction, TxnKind};
 
 use crate::StoreError;
 
-/// An error number that an engine call returned: negative for LMDB's own, else the system's.
+/// Error number returned by an engine call: negative if it is one of LMDB's, otherwise an errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) operation: &'static str,
@@ -49,18 +49,19 @@ impl Failure {
     pub(crate) const MAP_FULL: i32 = sys::MDB_MAP_FULL;
     pub(crate) const NOT_FOUND: i32 = sys::MDB_NOTFOUND;
     pub(crate) const PANIC: i32 = sys::MDB_PANIC;
-    /// Not an error of LMDB: a page that was to be read only from memory is not in memory.
+    /// Not an LMDB error: a page that must be read only from memory is not in memory.
     pub(crate) const NOT_IN_MEMORY: i32 = i32::MIN;
     pub(crate) const READERS_FULL: i32 = sys::MDB_READERS_FULL;
     pub(crate) const VERSION_MISMATCH: i32 = sys::MDB_VERSION_MISMATCH;
 
-    /// Returns true if the failure precedes the sync of a transaction: pages that it has written until then are not
+    /// Returns true if the call failed before the transaction was synced. The pages that it wrote until then are not
     /// referenced.
     pub(crate) fn is_before_commit(self) -> bool {
         self.is_of_beginning() || matches!(self.operation, "mdb_put" | "mdb_cursor_put" | "mdb_del")
     }
 
-    /// Returns true if the failure precedes any write: beginning a transaction or a cursor, which takes memory.
+    /// Returns true if the call failed before any write, in beginning a transaction or a cursor, which allocates
+    /// memory.
     pub(crate) fn is_of_beginning(self) -> bool {
         matches!(self.operation, "mdb_txn_begin" | "mdb_txn_renew" | "mdb_cursor_open")
     }
@@ -70,12 +71,12 @@ impl Failure {
         [libc::EMFILE, libc::ENFILE, libc::ENOMEM, libc::EAGAIN].contains(&self.code)
     }
 
-    /// Returns the error for a lack of system resources.
+    /// Returns the error for a shortage of system resources.
     pub(crate) fn exhausted(self) -> StoreError {
         StoreError::Exhausted { operation: self.operation, message: self.message() }
     }
 
-    /// Returns the engine's or the system's text for the code.
+    /// Returns the error text of LMDB or the system for the code.
     pub(crate) fn message(self) -> String {
         if self.code > 0 {
             return std::io::Error::from_raw_os_error(self.code).to_string();
@@ -103,14 +104,15 @@ fn check(operation: &'static str, code: i32) -> Result<()> {
     if code == sys::MDB_SUCCESS { Ok(()) } else { Err(Failure { operation, code }) }
 }
 
-/// The same as [`check`], with "not found" as `false`.
+/// Does the same as [`check`], but returns "not found" as `false`.
 fn found(operation: &'static str, code: i32) -> Result<bool> {
     if code == sys::MDB_NOTFOUND { Ok(false) } else { check(operation, code).map(|()| true) }
 }
 
 const EMPTY: sys::MDB_val = sys::MDB_val { mv_size: 0, mv_data: ptr::null_mut() };
 
-/// Converts `bytes` to an argument. LMDB does not write through the pointer; its type is merely not const.
+/// Converts `bytes` to an argument of an LMDB call. LMDB does not write through the pointer, although its type is not
+/// const.
 fn value_of(bytes: &[u8]) -> sys::MDB_val {
     sys::MDB_val { mv_size: bytes.len(), mv_data: bytes.as_ptr() as *mut _ }
 }

@@ -52,15 +52,15 @@ impl Transaction {
         Ok(names)
     }
 
-    /// Returns the pages that the commit `txn_id` freed: their count, and the number of each, eight bytes each.
+    /// Returns the list of pages that the commit `txn_id` freed: their number, then each page number, eight bytes each.
     pub(crate) fn freed_pages(&self, txn_id: u64) -> Result<&[u8]> {
         let row = self.cursor_of(FREE_PAGES)?.at_key(&txn_id.to_ne_bytes())?;
         Ok(row.map_or(&[][..], |(_, freed)| freed))
     }
 
-    /// Adds values to the set of a key; with `new_key` it is above all others, which fills pages instead of splitting
-    /// them. The values are concatenated, `value_len` bytes each, ascend, and are above those in the set;
-    /// [`Failure::KEY_EXISTS`] if one is not.
+    /// Adds values to the set of a key. With `new_key`, the key is above all others, so that pages are filled and not
+    /// split. `values` is a concatenation of values of `value_len` bytes in ascending order, all above those in the
+    /// set. Returns [`Failure::KEY_EXISTS`] if one is not.
     pub(crate) fn append_values(
         &mut self,
         map: usize,
@@ -73,7 +73,7 @@ impl Transaction {
         if new_key {
             flags |= sys::MDB_APPEND;
         }
-        // Asked for none, LMDB would write one.
+        // LMDB would write one value if given a count of 0.
         if values.len() < value_len {
             return Ok(());
         }
@@ -81,7 +81,7 @@ impl Transaction {
         let count = sys::MDB_val { mv_size: values.len() / value_len, mv_data: ptr::null_mut() };
         let mut data = [sys::MDB_val { mv_size: value_len, ..value_of(values) }, count];
         let cursor = self.cursor(map)?;
-        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE asks for: the
+        // SAFETY: the cursor is open and the only one, as `&mut self` says; `data` is what MDB_MULTIPLE requires: the
         // length of one value with a pointer to all of them, and their count, which `values` has room for. LMDB copies
         // key and values and writes through neither.
         let code = unsafe { sys::mdb_cursor_put(cursor.raw.as_ptr(), &mut key, data.as_mut_ptr(), flags) };
@@ -111,18 +111,18 @@ impl<'t> Cursor<'t> {
         self.row(sys::MDB_SET_RANGE, value_of(key))
     }
 
-    /// In a map of sets, moves to the lowest value of `key` that is at least `value`; returns whether there is one.
+    /// In a map of sets, moves to the lowest value of `key` that is at least `value`. Returns true if there is one.
     pub(crate) fn at_value_or_after(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.go(sys::MDB_GET_BOTH_RANGE, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, returns whether `key` has `value`.
+    /// Returns true if `key` has `value`, in a map of sets.
     pub(crate) fn has_value(&mut self, key: &[u8], value: &[u8]) -> Result<bool> {
         self.go(sys::MDB_GET_BOTH, &mut value_of(key), &mut value_of(value))
     }
 
-    /// In a map of sets, returns the whole page of values around the position, lower ones too. Empty if the key has one
-    /// value only.
+    /// In a map of sets, returns the whole page of values around the position, including lower ones. Empty if the key
+    /// has only one value.
     pub(crate) fn block(&mut self) -> Result<&'t [u8]> {
         Ok(self.values(sys::MDB_GET_MULTIPLE)?.unwrap_or_default())
     }
@@ -140,7 +140,7 @@ impl<'t> Cursor<'t> {
         Ok(count as u64)
     }
 
-    /// Runs an operation that on success sets both key and value.
+    /// Runs an operation that sets both key and value if it succeeds.
     fn row(&mut self, operation: sys::MDB_cursor_op, mut key: sys::MDB_val) -> Result<Option<Row<'t>>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut key, &mut value)?;
@@ -148,7 +148,7 @@ impl<'t> Cursor<'t> {
         Ok(found.then(|| unsafe { (bytes_of(key), bytes_of(value)) }))
     }
 
-    /// Runs an operation that needs no key and on success sets the value or leaves it.
+    /// Runs an operation that needs no key and, if it succeeds, sets the value or leaves it unchanged.
     fn values(&mut self, operation: sys::MDB_cursor_op) -> Result<Option<&'t [u8]>> {
         let mut value = EMPTY;
         let found = self.go(operation, &mut { EMPTY }, &mut value)?;

@@ -22,8 +22,8 @@ pub(crate) enum Mode {
     ReadOnly,
     /// Reading without LMDB's locking: sound only while no process writes.
     Frozen,
-    /// Writing a new file that no other process opens, without syncs and without LMDB's locking: one writing
-    /// transaction at a time and no other.
+    /// Writing a new file that no other process opens, without syncs and without LMDB's locking. Only one transaction
+    /// may exist at a time, and it writes.
     Making,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct EnvOptions<'a> {
     pub(crate) readers_max: u32,
     pub(crate) maps_max: u32,
     pub(crate) mode: Mode,
-    /// Whether the system may read pages ahead: a gain for whole scans, a loss for everything else.
+    /// Whether the system may read pages ahead. This speeds up scans of the whole file and slows down everything else.
     pub(crate) read_ahead: bool,
 }
 
@@ -61,12 +61,12 @@ pub(super) struct OpenMap {
 pub(crate) struct Environment {
     pub(super) raw: NonNull<sys::MDB_env>,
     pub(super) maps: Vec<OpenMap>,
-    /// Length of a page of the data file.
+    /// Page size of the data file, in bytes.
     pub(crate) page_bytes: usize,
     pub(crate) mode: Mode,
     /// Start address of the mapped data file, once it is known.
     pub(super) start: OnceLock<usize>,
-    /// Kept until the environment is closed. Fields drop after `Drop::drop`, which closes it.
+    /// Dropped after the environment is closed: `Drop::drop` closes it, and fields are dropped after that.
     _held: Box<dyn Any + Send + Sync>,
 }
 
@@ -76,7 +76,7 @@ unsafe impl Send for Environment {}
 // SAFETY: as above.
 unsafe impl Sync for Environment {}
 
-/// Figures about an environment.
+/// Figures of an environment.
 pub(crate) struct EnvironmentFacts {
     pub(crate) map_bytes: u64,
     pub(crate) used_bytes: u64,
@@ -85,10 +85,11 @@ pub(crate) struct EnvironmentFacts {
 }
 
 impl Environment {
-    /// Opens a data file, created if missing, without any map yet. `held` is dropped after the file is closed.
+    /// Opens a data file, which is created if it is missing. No map is open yet. `held` is dropped after the file is
+    /// closed.
     ///
-    /// The caller ensures that one process at a time has the file open for writing, that no process opens it twice
-    /// unless the second time is [`Mode::Frozen`], and the conditions of the modes.
+    /// The caller ensures that at most one process has the file open for writing, that no process opens it twice
+    /// (except the second time with [`Mode::Frozen`]), and that the conditions of the mode hold.
     pub(crate) fn open(options: &EnvOptions<'_>, held: Box<dyn Any + Send + Sync>) -> Result<Environment> {
         let path = CString::new(options.data_file.as_os_str().as_bytes())
             .map_err(|_| Failure { operation: "mdb_env_open", code: sys::MDB_INVALID })?;
@@ -96,7 +97,7 @@ impl Environment {
         // SAFETY: `raw` is a valid place for the new environment.
         check("mdb_env_create", unsafe { sys::mdb_env_create(&mut raw) })?;
         let raw = NonNull::new(raw).ok_or(Failure { operation: "mdb_env_create", code: sys::MDB_PROBLEM })?;
-        // From here on a failure drops `env`, which closes: what LMDB asks for also after a failed open.
+        // From here on a failure drops `env`, which closes it: LMDB requires closing also after a failed open.
         let mut env = Environment {
             raw,
             maps: Vec::new(),
@@ -109,7 +110,7 @@ impl Environment {
         if !options.read_ahead {
             flags |= sys::MDB_NORDAHEAD;
         }
-        // SAFETY: the environment is created and not yet open, as these calls ask; `path` ends with a NUL and is
+        // SAFETY: the environment is created and not yet open, as these calls require; `path` ends with a NUL and is
         // copied.
         unsafe {
             check("mdb_env_set_mapsize", sys::mdb_env_set_mapsize(raw.as_ptr(), options.map_bytes))?;
@@ -121,13 +122,13 @@ impl Environment {
         Ok(env)
     }
 
-    /// Opens maps, in addition to those open, and creates missing ones if `create` is set. Returns the first that
-    /// exists with another kind.
+    /// Opens further maps, and creates missing ones if `create` is set. Returns the first that exists with another
+    /// kind.
     pub(crate) fn open_maps(&mut self, maps: &[MapSpec], create: bool) -> Result<Option<&'static str>> {
         let begin_flags = if create { 0 } else { sys::MDB_RDONLY };
         let mut txn = ptr::null_mut();
-        // SAFETY: the environment is open, and `&mut self` says that no other transaction of ours is; `txn` is a valid
-        // place.
+        // SAFETY: the environment is open, and `&mut self` proves that no other transaction of it is open; `txn` is a
+        // valid place.
         check("mdb_txn_begin", unsafe {
             sys::mdb_txn_begin(self.raw.as_ptr(), ptr::null_mut(), begin_flags, &mut txn)
         })?;
@@ -138,8 +139,8 @@ impl Environment {
             Ok(if same_kind { mismatch } else { mismatch.or(Some(map.name)) })
         });
         match outcome {
-            // Handles become the environment's by the commit, also by that of a reading transaction.
-            // SAFETY: `txn` is open and not used after this.
+            // The commit, even of a reading transaction, makes the map handles belong to the environment. SAFETY: `txn`
+            // is open and not used after this.
             Ok(None) => check("mdb_txn_commit", unsafe { sys::mdb_txn_commit(txn) }).map(|()| None),
             other => {
                 // SAFETY: as above.
@@ -149,20 +150,20 @@ impl Environment {
         }
     }
 
-    /// Makes all commits durable, also in [`Mode::Making`].
+    /// Makes all commits durable, even in [`Mode::Making`].
     pub(crate) fn sync(&self) -> Result<()> {
         // SAFETY: the environment is open.
         check("mdb_env_sync", unsafe { sys::mdb_env_sync(self.raw.as_ptr(), 1) })
     }
 
     /// Frees the slots, and so the pages, of readers in other processes that died. Costs well under a microsecond while
-    /// other processes have none.
+    /// no other process has a slot.
     pub(crate) fn forget_dead_readers(&self) -> Result<()> {
         // SAFETY: the environment is open; a null count is allowed.
         check("mdb_reader_check", unsafe { sys::mdb_reader_check(self.raw.as_ptr(), ptr::null_mut()) })
     }
 
-    /// Returns figures about the environment, at constant cost.
+    /// Returns figures of the environment, at constant cost.
     pub(crate) fn facts(&self) -> Result<EnvironmentFacts> {
         // SAFETY: a plain C structure for which all zeroes is a valid value; the environment is open.
         let (info, code) = unsafe {
@@ -206,7 +207,7 @@ impl Environment {
     }
 }
 
-/// Opens one map; returns whether it is of the requested kind.
+/// Opens one map. Returns true if it has the requested kind.
 ///
 /// # Safety
 /// `txn` is an open transaction with no other user.
@@ -227,7 +228,8 @@ unsafe fn open_map(txn: *mut sys::MDB_txn, map: &MapSpec, create: bool) -> Resul
 
 impl Drop for Environment {
     fn drop(&mut self) {
-        // SAFETY: every transaction holds an `Arc` of this environment, so none is left; nothing uses `raw` afterwards.
+        // SAFETY: every transaction holds an `Arc` of this environment, so none exists any more; nothing uses `raw`
+        // afterwards.
         unsafe { sys::mdb_env_close(self.raw.as_ptr()) }
     }
 }

@@ -22,13 +22,13 @@ impl Mapping<'_> {
         ptr::with_exposed_provenance(self.start)
     }
 
-    /// Returns how many bytes of the file are pages of the newest committed state.
+    /// Returns the size in bytes of the newest committed state's pages.
     #[inline]
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// Returns the file offset of bytes that a reading transaction returned.
+    /// Returns the file offset of bytes returned by a reading transaction.
     #[inline]
     pub(crate) fn offset_of(self, bytes: &[u8]) -> Option<u64> {
         let offset = bytes.as_ptr().expose_provenance().checked_sub(self.start)?;
@@ -42,15 +42,15 @@ impl Mapping<'_> {
             return true;
         };
         let mut answer = 1u8;
-        // SAFETY: the kernel looks at its own tables of this address, which is in the map, and writes one octet of
-        // answer for the one page that a length of one octet lies on.
+        // SAFETY: the kernel looks up this address, which is in the map, in its own tables. It writes one octet,
+        // because a length of one octet covers one page.
         let code = unsafe { libc::mincore(self.start().add(address).cast_mut().cast(), 1, &mut answer) };
         code != 0 || answer & 1 != 0
     }
 }
 
 impl Transaction {
-    /// Returns the mapped data file; `None` while it has no map, and in a writing transaction, whose pages are
+    /// Returns the mapped data file. `None` while it is not mapped, and in a writing transaction, whose pages are
     /// elsewhere.
     #[inline]
     pub(crate) fn mapping(&self) -> Result<Option<Mapping<'_>>> {
@@ -84,13 +84,13 @@ impl Transaction {
         Ok(Some((start, len)))
     }
 
-    /// Each page has its own number in the file, so the start follows from any page.
+    /// Returns the address at which the data file is mapped, computed from any page: each page contains its own number.
     fn map_start(&self) -> Result<Option<usize>> {
         let Some(record) = self.map_record(0)? else { return Ok(None) };
         let page_bytes = self.environment().page_bytes;
         let page_start = record.as_ptr().expose_provenance() & !(page_bytes - 1);
-        // SAFETY: the record lies on a page of the mapped file, as all does that a reading transaction gives, and pages
-        // begin at multiples of their length.
+        // SAFETY: the record lies on a page of the mapped file, like everything that a reading transaction returns, and
+        // pages begin at multiples of their length.
         let number: u64 = unsafe { ptr::with_exposed_provenance::<u64>(page_start).read() };
         let before = usize::try_from(number).ok().and_then(|number| number.checked_mul(page_bytes));
         Ok(before.and_then(|before| page_start.checked_sub(before)))

@@ -13,8 +13,8 @@ use super::{EMPTY, Environment, Failure, Result, bytes_of, check, found, value_o
 pub(crate) enum TxnKind {
     Read,
     /// One at a time: beginning a second one waits for the first. LMDB's writer mutex belongs to the thread that took
-    /// it, so a writing transaction must end on the thread that began it; to break that rule costs a dead writer, not
-    /// memory safety.
+    /// it, so a writing transaction must end on the thread that began it; breaking that rule can block the writer for
+    /// ever, but does not break memory safety.
     Write,
 }
 
@@ -23,9 +23,9 @@ pub(crate) enum TxnKind {
 pub(crate) enum PutKind {
     /// Set the value, replacing one that is there.
     Set,
-    /// Add a value to the key's set unless it is in there.
+    /// Add a value to the set of the key, unless the set contains it.
     Insert,
-    /// Set the value of a key above all others; [`Failure::KEY_EXISTS`] if it is not.
+    /// Set the value of a key that is above all others; [`Failure::KEY_EXISTS`] if it is not.
     Append,
 }
 
@@ -33,11 +33,11 @@ pub(crate) enum PutKind {
 pub(crate) struct Transaction {
     pub(super) raw: NonNull<sys::MDB_txn>,
     ended: bool,
-    /// Whether it has a state to read: not while it is reset.
+    /// Whether the transaction has a state to read. False while it is reset.
     pub(super) stands: bool,
     pub(super) kind: TxnKind,
     environment: Arc<Environment>,
-    /// Start address of the mapped data file, and the length that belongs to the state that is read. Unknown at first.
+    /// Start address of the mapped data file, and its length in the state that is read. `None` until first needed.
     pub(super) mapped: Cell<Option<(usize, usize)>>,
 }
 
@@ -62,18 +62,19 @@ impl Transaction {
         &self.environment
     }
 
-    /// Returns the id of the committed transaction that is read, or that a commit will get.
+    /// Returns the id of the committed transaction whose state is read. In a writing transaction, returns the id that
+    /// its commit will get.
     #[inline]
     pub(crate) fn id(&self) -> u64 {
         // SAFETY: `raw` is a transaction until it ends, and nothing can be called on it afterwards.
         unsafe { sys::mdb_txn_id(self.raw.as_ptr()) as u64 }
     }
 
-    /// Releases the state that is read, keeping the reader slot. Without effect on a writing transaction.
+    /// Releases the state that is read, but not the reader slot. Has no effect on a writing transaction.
     pub(crate) fn reset(&mut self) {
         self.mapped.set(None);
         self.stands = false;
-        // SAFETY: as in `id`; `&mut self` says that nothing borrows from the transaction.
+        // SAFETY: as in `id`; `&mut self` proves that nothing borrows from the transaction.
         unsafe { sys::mdb_txn_reset(self.raw.as_ptr()) }
     }
 
@@ -85,7 +86,7 @@ impl Transaction {
         Ok(())
     }
 
-    /// Commits: durable when this returns. A failure aborts.
+    /// Commits. The changes are durable when this returns. A failure aborts the transaction.
     pub(crate) fn commit(mut self) -> Result<()> {
         self.ended = true;
         // SAFETY: as in `reset`; LMDB frees the transaction whatever the outcome, and `ended` keeps `drop` from
@@ -106,7 +107,7 @@ impl Transaction {
         Ok(dbi)
     }
 
-    /// Returns the value of `key` in a map; the lowest of a set.
+    /// Returns the value of `key` in a map, or the lowest value if it has a set.
     #[inline]
     pub(crate) fn get(&self, map: usize, key: &[u8]) -> Result<Option<&[u8]>> {
         self.get_from(self.dbi(map), key)
@@ -129,7 +130,7 @@ impl Transaction {
         }
     }
 
-    /// Returns the number of values in a map, counting all values of sets.
+    /// Returns the number of values in a map. Each value of a set counts.
     pub(crate) fn row_count(&self, map: usize) -> Result<u64> {
         // SAFETY: a plain C structure for which all zeroes is a valid value; the rest as in `id`.
         let (stat, code) = unsafe {
@@ -141,7 +142,7 @@ impl Transaction {
         Ok(stat.ms_entries as u64)
     }
 
-    /// Puts a value. Returns false if it was to be inserted and exists.
+    /// Puts a value. Returns false if `kind` is [`PutKind::Insert`] and the value exists.
     pub(crate) fn put(&mut self, map: usize, key: &[u8], value: &[u8], kind: PutKind) -> Result<bool> {
         let flags = match kind {
             PutKind::Set => 0,
@@ -162,7 +163,7 @@ impl Transaction {
         let mut key = value_of(key);
         let mut value = value.map(value_of);
         let value = value.as_mut().map_or(ptr::null_mut(), ptr::from_mut);
-        // SAFETY: as in `reset`; LMDB only reads key and value, and a null value stands for all.
+        // SAFETY: as in `reset`; LMDB only reads key and value, and a null value means all values.
         let code = unsafe { sys::mdb_del(self.raw.as_ptr(), self.dbi(map), &mut key, value) };
         found("mdb_del", code)
     }
