@@ -1,8 +1,9 @@
-//! Reader of the pages of LMDB's trees without LMDB: look-ups and traversals at a fraction of the cost of its calls.
+//! Reader of the pages of LMDB's trees that does not call LMDB: look-ups and traversals at a fraction of the cost of
+//! its functions.
 //!
-//! All of it is safe code over the bytes of pages except [`Mapping::bytes`](Pages::bytes), which makes such bytes of
-//! the mapped file. So no damage in a page can cause a panic or a read beyond the page: a layout other than that of
-//! [`page`] is left to LMDB. The fuzz target `pages` checks these claims with any bytes.
+//! All of it is safe code over the bytes of pages, except [`Mapping::bytes`](Pages::bytes), which makes slices of the
+//! mapped file. So no damage in a page can cause a panic or a read beyond the page. Pages with another layout than that
+//! of [`page`] are left to LMDB. The fuzz target `pages` checks these claims with arbitrary bytes.
 
 pub(super) mod leaf;
 pub(super) mod leaf_walk;
@@ -23,9 +24,9 @@ impl<'t> Pages<'t> for Mapping<'t> {
         if len > self.len().checked_sub(offset)? {
             return None;
         }
-        // SAFETY: all bytes from `offset` on, `len` of them, are mapped as long as the environment is open, which the
-        // transaction holds that is borrowed for `'t`. They are asked for by the numbers of pages that the state names
-        // which this transaction reads; LMDB writes to none of these before the transaction is reset.
+        // SAFETY: the `len` bytes at `offset` are mapped while the environment is open, and the borrowed transaction
+        // keeps it open for `'t`. Callers only request pages whose numbers are in the state that this transaction
+        // reads; LMDB writes to none of these before the transaction is reset.
         Some(unsafe { std::slice::from_raw_parts(self.start().add(offset), len) })
     }
 }

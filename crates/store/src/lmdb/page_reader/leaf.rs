@@ -1,23 +1,22 @@
-//! [`LeafRows`]: the rows of a leaf page, read in place.
+//! Moving from row to row with LMDB's cursor takes a call each, which costs as much as the rest of a scan's work on a
+//! row.
 //!
-//! Moving from row to row with LMDB's cursor costs a call each, as much as the rest of a scan's work on a row.
-//!
-//! A row with flags has its value elsewhere or, in a map of sets, has several: LMDB reads it. In a map of sets a row
-//! without flags has one value.
+//! A row with flags has its value elsewhere or, in a map of sets, has several values: LMDB reads it. In a map of sets,
+//! a row without flags has one value.
 
 use super::page::{LEAF, LIST, Node, ROW_HEAD, number, row_count};
 
 /// A key and a value.
 pub(crate) type Row<'t> = (&'t [u8], &'t [u8]);
 
-/// Rows of a page, starting at some row.
+/// Remaining rows of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct LeafRows<'t> {
     page: &'t [u8],
-    /// Number of the next row.
+    /// Index of the next row.
     next: usize,
     count: usize,
-    /// Key of the last row that was returned.
+    /// Key of the last row returned.
     last: Option<&'t [u8]>,
 }
 
@@ -36,12 +35,12 @@ impl<'t> LeafRows<'t> {
         }
     }
 
-    /// Returns all rows of a page; `last` is the key of the one before them.
+    /// Returns all rows of a page; `last` is the key of the row before them.
     pub(crate) fn all(page: &'t [u8], last: Option<&'t [u8]>) -> LeafRows<'t> {
         LeafRows { page, next: 0, count: row_count(page, LEAF).unwrap_or(0), last }
     }
 
-    /// Returns the next row; `None` at the end of the page, and before a row with flags.
+    /// Returns the next row. `None` at the end of the page and before a row with flags.
     #[inline]
     pub(crate) fn next(&mut self) -> Option<Row<'t>> {
         if self.next >= self.count {
@@ -58,7 +57,7 @@ impl<'t> LeafRows<'t> {
         self.count == 0
     }
 
-    /// Returns the page whose last row was returned, or the page whose rows this began after.
+    /// Returns the page whose last row was returned, or the page that the given row was the last of.
     pub(crate) fn finished_page(&self) -> Option<&'t [u8]> {
         (self.count > 0 && self.next >= self.count).then_some(self.page)
     }
@@ -68,7 +67,7 @@ impl<'t> LeafRows<'t> {
         self.last
     }
 
-    /// Returns all rows of a page whose value is stored with the key.
+    /// Returns the rows of a page whose value is stored next to the key.
     pub(crate) fn with_value(page: &'t [u8]) -> impl Iterator<Item = Row<'t>> {
         let rows = LeafRows::all(page, None);
         (0..rows.count).filter_map(move |place| rows.row(place))

@@ -1,8 +1,8 @@
 //! [`LeafWalk`]: traversal of a map's leaves in their order, by the branches above them.
 //!
-//! LMDB's cursor moves from leaf to leaf with a call and reads the page that it reaches. The branch above contains the
-//! numbers of all its leaves, so the processor can prefetch the next ones while this one is read: a tree that was
-//! changed has its leaves anywhere in the file.
+//! LMDB's cursor takes one call per leaf and waits for each leaf's memory, because the leaves of a tree that was
+//! changed are scattered over the file. But the branch above contains the numbers of all its leaves, so the processor
+//! can prefetch the next leaves while the current one is read.
 
 use system::CACHE_LINE_LEN;
 
@@ -11,18 +11,18 @@ use super::page::{
     BRANCH, DEPTH_MAX, LEAF, LIST, PAGE_LEN, Pages, child, child_with, number, row_count, word,
 };
 
-/// Cache lines of a row that are prefetched, including its key and head: a scan reads these of an entry's row to find
-/// the attribute that it tests. Pages with smaller rows have so many of them that fewer lines suffice.
+/// Number of cache lines prefetched of each row, including its key and head. A scan reads these lines of an entry's row
+/// to find the attribute that it tests. Pages with smaller rows have more rows, so fewer lines of each suffice.
 const ROW_LINES: usize = 4;
 
-/// Leaves between the current one and the one whose rows are prefetched: a scan reads rows in blocks, which span a few
-/// leaves.
+/// Number of leaves between the current one and the one whose rows are prefetched. A scan reads rows in blocks, and a
+/// block spans a few leaves.
 const LEAVES_AHEAD: usize = 3;
 
-/// Leaves whose heads are prefetched together, that many leaves in advance.
+/// Number of leaves whose heads are prefetched at a time, and how many leaves in advance.
 const HEADS_AHEAD: usize = 8;
 
-/// Rows prefetched at once at the end of the current leaf.
+/// Maximum number of rows prefetched at the end of the current leaf.
 const REST_MAX: usize = 8;
 
 /// Current leaf of a traversal, and the branches above it.
@@ -31,13 +31,13 @@ pub(crate) struct LeafWalk<'t, P> {
     /// Branches from the root down, each with the index of the current child.
     branches: Vec<(&'t [u8], usize)>,
     leaf: &'t [u8],
-    /// Index of the first child of the lowest branch whose head was not prefetched.
+    /// Index of the first child of the lowest branch whose head is not prefetched yet.
     heads_fetched: usize,
     ahead: RowsAhead<'t>,
 }
 
 impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
-    /// Moves to the leaf that would contain a key; `None` if a page on the path has an unsupported layout.
+    /// Moves to the leaf that would contain a key. `None` if a page on the path has an unsupported layout.
     pub(crate) fn to_key(tree: MapTree<P>, key: &[u8]) -> Option<LeafWalk<'t, P>> {
         let MapTree { pages, root } = tree;
         let branches = Vec::with_capacity(4);
@@ -46,16 +46,16 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         Some(walk)
     }
 
-    /// Returns the leaf.
+    /// Returns the current leaf.
     #[inline]
     pub(crate) fn leaf(&self) -> &'t [u8] {
         self.leaf
     }
 
-    /// Moves to the next leaf: `Some(false)` if this is the last one, `None` if a page has an unsupported layout, which
-    /// ends the traversal.
+    /// Moves to the next leaf. Returns `Some(false)` if the current one is the last. Returns `None`, which ends the
+    /// traversal, if a page has an unsupported layout.
     pub(crate) fn advance(&mut self) -> Option<bool> {
-        // The leaf that was read may have had fewer rows.
+        // The current leaf may have had fewer rows than the one being prefetched.
         (0..REST_MAX).for_each(|_| self.ahead.fetch_row());
         self.ahead = RowsAhead::NONE;
         while let Some((branch, place)) = self.branches.last_mut() {
@@ -72,13 +72,13 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         Some(false)
     }
 
-    /// Prefetches a row of a later leaf. Call it for each row that is passed.
+    /// Prefetches a row of a later leaf. Call it for each row that is read.
     #[inline]
     pub(crate) fn fetch_ahead(&mut self) {
         self.ahead.fetch_row();
     }
 
-    /// Returns the leaf `count` places after this one, if it has the same branch. Does not read the leaf.
+    /// Returns the leaf `count` places after this one, if it is below the same branch. Does not read the leaf.
     pub(crate) fn leaf_after(&self, count: usize) -> Option<&'t [u8]> {
         let (branch, place) = self.branches.last()?;
         let page = child(branch, place + count)
@@ -86,8 +86,8 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.pages.page(page)
     }
 
-    /// Prefetches the heads of the next leaves into the processor's cache. Address translation takes longest, and the
-    /// processor does several at a time.
+    /// Prefetches the heads of the next leaves. Address translation takes most of the time, and the processor does
+    /// several at once.
     fn fetch_heads(&mut self) {
         let Some(&(branch, place)) = self.branches.last() else { return };
         if self.heads_fetched > place + HEADS_AHEAD {
@@ -102,7 +102,7 @@ impl<'t, P: Pages<'t>> LeafWalk<'t, P> {
         self.heads_fetched = place + 2 * HEADS_AHEAD;
     }
 
-    /// Descends from a page to a leaf, by the children that `choose` returns.
+    /// Descends from a page to a leaf; `choose` returns the index of the child on each branch.
     fn descend(&mut self, from: u64, choose: impl Fn(&'t [u8]) -> Option<usize>) -> Option<()> {
         let mut at = from;
         while self.branches.len() < DEPTH_MAX {
@@ -125,7 +125,7 @@ struct RowsAhead<'t> {
     page: &'t [u8],
     next: usize,
     count: usize,
-    /// Number of cache lines prefetched of each leaf.
+    /// Number of cache lines to prefetch of each row.
     lines: usize,
 }
 

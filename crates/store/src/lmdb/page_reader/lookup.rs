@@ -1,7 +1,7 @@
 //! [`MapTree`]: look-ups in the tree of a map.
 //!
-//! For each look-up LMDB creates a cursor, with another one for a set under the key, and compares keys by calls. Here a
-//! look-up only descends the pages.
+//! For each look-up LMDB creates a cursor, plus another one for a set under the key, and compares keys by function
+//! calls. Here a look-up only descends the pages.
 
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ use super::page::{
 #[derive(Clone, Copy)]
 pub(crate) struct MapTree<P> {
     pub(crate) pages: P,
-    /// Number of its root page.
+    /// Number of the root page.
     pub(crate) root: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct MapTree<P> {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<'t> {
     Nothing,
-    /// The value, or the only one of a set.
+    /// The value, or the only value of a set.
     Value(&'t [u8]),
     /// A set of several values.
     Set,
@@ -59,8 +59,9 @@ impl<'t, P: Pages<'t>> MapTree<P> {
         None
     }
 
-    /// Returns the first pages that `has` denies, of those that a look-up of `key` reads, including the value's own
-    /// pages and the path to the lowest value of a set. Does not ask about pages below a denied one.
+    /// Returns the first pages for which `has` returns false, of those that a look-up of `key` reads: the path to the
+    /// row, and then either the value's own pages or the path to the lowest value of a set. Does not ask about pages
+    /// below an absent one.
     pub(crate) fn first_absent(self, key: &[u8], mut has: impl FnMut(u64) -> bool) -> Option<Range<u64>> {
         let (mut number, mut key) = (self.root, key);
         for _ in 0..DEPTH_MAX {

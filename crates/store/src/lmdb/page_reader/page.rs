@@ -1,23 +1,23 @@
 //! Layout of LMDB's pages.
 //!
-//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets,
-//! which begins after the header, two bytes a row. At each offset there are three words (in a leaf the length of the
-//! value, low and high half, and flags; in a branch the number of the page below), the length of the key, and the key;
-//! in a leaf the value follows. Rows are in the order of their keys; the first key of a branch does not count. Numbers
-//! are of the machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have had
-//! this layout since its first release.
+//! A page has a header of 16 bytes: its own number at 0, flags at 10, and at 12 the end of the list of row offsets. The
+//! list follows the header, with two bytes per row. At each offset there are three words (in a leaf, the low and high
+//! half of the value's length, and flags; in a branch, the number of the page below), the length of the key, and the
+//! key; in a leaf, the value follows. Rows are sorted by key; the first key of a branch is ignored. Numbers have the
+//! machine's byte order. The version of LMDB is pinned in the workspace's `Cargo.toml`; its pages have had this layout
+//! since its first release.
 //!
-//! No byte is trusted: all bounds are checked, and an unsupported layout gives `None`, which leaves it to LMDB.
+//! No byte is trusted: all bounds are checked. An unsupported layout gives `None`, and the caller then uses LMDB.
 
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The usual length of a page. Files with another page length are read by LMDB only.
+/// The usual page size. Files with another page size are read only by LMDB.
 pub(crate) const PAGE_LEN: usize = 4096;
 
 /// Pages of one state of a data file, immutable for `'t`.
 pub(crate) trait Pages<'t>: Copy {
-    /// Returns bytes of the file from an offset on; `None` unless all of them are in it.
+    /// Returns `len` bytes of the file from `offset` on; `None` unless all of them are in the file.
     fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]>;
 
     /// Returns the bytes of a page.
@@ -27,39 +27,39 @@ pub(crate) trait Pages<'t>: Copy {
     }
 }
 
-/// The pages of a file that was read.
+/// The pages of a file that was read into memory.
 impl<'t> Pages<'t> for &'t [u8] {
     fn bytes(self, offset: u64, len: usize) -> Option<&'t [u8]> {
         self.get(usize::try_from(offset).ok()?..)?.get(..len)
     }
 }
 
-/// Offsets in a page of the flags, of the end of the list, and of the start of the list.
+/// Offsets in a page: of the flags, of the end of the list of row offsets, and of the start of that list.
 pub(crate) const FLAGS: usize = 10;
 pub(crate) const LIST_END: usize = 12;
 pub(crate) const LIST: usize = 16;
 
-/// Flags of a branch page, and of a leaf page with keys and values. Such pages have no other flags.
+/// Flags of a branch page, and of a leaf page with keys and values. Such pages have no other flag.
 pub(crate) const BRANCH: usize = 1;
 pub(crate) const LEAF: usize = 2;
 
-/// Flags of the first page of a value that has pages of its own: the value begins where other pages have their list.
+/// Flags of the first page of a value with pages of its own. The value begins at the offset of other pages' list.
 const OVERFLOW: usize = 4;
 
-/// Bytes before the key of a row.
+/// Number of bytes before the key of a row.
 pub(crate) const ROW_HEAD: usize = 8;
 
-/// Flags of a row: its value lies on pages of its own; its value is a tree of values.
+/// Flags of a row: its value has pages of its own; its value is a tree of values.
 pub(crate) const FAR: usize = 1;
 pub(crate) const TREE: usize = 2;
 
-/// Levels of a tree, and of that of a set under it; LMDB has room for no more.
+/// Maximum depth of a tree, and of the tree of a set below it. LMDB supports no more.
 pub(crate) const DEPTH_MAX: usize = 64;
 
-/// Offset of the root in LMDB's record of a tree, of which it is the last field.
+/// Offset of the root's page number in LMDB's record of a tree; it is the last field.
 pub(crate) const TREE_ROOT: usize = 40;
 
-/// Returns a value that has pages of its own, from the first of them.
+/// Returns a value with pages of its own, given the first of them.
 pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Option<&'t [u8]> {
     let page = pages.page(first)?;
     if word(page, 0) != Some(first) || number(page, FLAGS) != Some(OVERFLOW) {
@@ -68,7 +68,7 @@ pub(crate) fn far_value<'t>(pages: impl Pages<'t>, first: u64, len: usize) -> Op
     pages.bytes(first.checked_mul(PAGE_LEN as u64)?.checked_add(LIST as u64)?, len)
 }
 
-/// Returns the pages of a value that has pages of its own, from the first of them.
+/// Returns the page numbers of a value with pages of its own, given the first of them.
 pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
     let count = LIST.checked_add(len)?.div_ceil(PAGE_LEN) as u64;
     Some(first..first.checked_add(count)?)
@@ -78,7 +78,7 @@ pub(crate) fn far_value_pages(first: u64, len: usize) -> Option<Range<u64>> {
 pub(crate) struct Node<'p> {
     pub(crate) words: [usize; 3],
     pub(crate) key: &'p [u8],
-    /// The page from the end of the key on.
+    /// The page from the end of the key to the end of the page.
     pub(crate) rest: &'p [u8],
 }
 
@@ -93,22 +93,23 @@ impl Node<'_> {
     }
 }
 
-/// Returns the number of rows of a page that has these flags.
+/// Returns the number of rows of a page, if it has these flags.
 pub(crate) fn row_count(page: &[u8], flags: usize) -> Option<usize> {
     let is_of_kind = number(page, FLAGS)? == flags;
     let end = number(page, LIST_END).filter(|end| is_of_kind && *end <= page.len())?;
     end.checked_sub(LIST).map(|bytes| bytes / 2)
 }
 
-/// Returns the index of the child of a branch that would contain a key.
+/// Returns the index of the child of a branch whose subtree would contain a key.
 #[inline]
 pub(crate) fn child_with(branch: &[u8], key: impl Key) -> Option<usize> {
-    // The last one whose key is not above; that of the first does not count.
+    // The last child whose key is not above `key`; the key of the first child is ignored.
     let count = row_count(branch, BRANCH)?;
     Some(first_that(1..count, |place| Some(key.compare(Node::at(branch, place)?.key).is_lt()))? - 1)
 }
 
-/// Returns the row of a leaf with this key, or that there is none; `None` if the page has an unsupported layout.
+/// Returns the row of a leaf with this key; `Some(None)` if there is none, `None` if the page has an unsupported
+/// layout.
 #[inline]
 pub(crate) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
     let count = row_count(leaf, LEAF)?;
@@ -120,7 +121,7 @@ pub(crate) fn row_with(leaf: &[u8], key: impl Key) -> Option<Option<Node<'_>>> {
     Some(key.compare(node.key).is_eq().then_some(node))
 }
 
-/// Returns the number of a page below a branch.
+/// Returns the page number of a child of a branch.
 #[inline]
 pub(crate) fn child(branch: &[u8], place: usize) -> Option<u64> {
     let [low, middle, high] = Node::at(branch, place)?.words.map(|word| word as u64);
@@ -129,7 +130,7 @@ pub(crate) fn child(branch: &[u8], place: usize) -> Option<u64> {
 
 /// Key of a look-up.
 pub(crate) trait Key: Copy {
-    /// Compares this key with that of a row.
+    /// Compares this key with the key of a row.
     fn compare(self, of_row: &[u8]) -> Ordering;
 }
 
@@ -140,7 +141,7 @@ impl Key for &[u8] {
     }
 }
 
-/// A key of eight bytes, as a number.
+/// A key of eight bytes, given as a number.
 impl Key for u64 {
     #[inline]
     fn compare(self, of_row: &[u8]) -> Ordering {
@@ -151,7 +152,8 @@ impl Key for u64 {
     }
 }
 
-/// Returns the first of ascending places for which `is_so` holds, or the end.
+/// Returns the first place for which `is_so` returns true, or the end; `places` are sorted so that it stays true after
+/// that.
 fn first_that(places: Range<usize>, is_so: impl Fn(usize) -> Option<bool>) -> Option<usize> {
     let Range { start: mut low, end: mut high } = places;
     while low < high {

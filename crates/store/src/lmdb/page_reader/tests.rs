@@ -1,4 +1,4 @@
-//! The page reader compared with LMDB, and on pages that LMDB would not write.
+//! The page reader compared with LMDB, and run on pages that LMDB would not write.
 
 mod damage;
 mod leaf;

@@ -1,4 +1,4 @@
-//! Pages of a real data file with some bytes changed: no look-up and no walk panics, whatever they answer.
+//! Pages of a real data file with some bytes changed: no look-up and no traversal panics, whatever the result is.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use crate::scratch::{ROWS, SETS, Scratch};
 const ROW_COUNT: u64 = 2_000;
 const ROUND_COUNT: u64 = 3_000;
 
-/// Most leaves that a traversal reads: damaged pages may refer to each other in a circle.
+/// Maximum number of leaves that a traversal reads: damaged pages may refer to each other in a cycle.
 const LEAVES_MAX: usize = 200;
 
 fn filled() -> Scratch {
@@ -42,7 +42,7 @@ enum Answer {
     Set,
 }
 
-/// Looks up a key by each function of the page reader, and walks some leaves from its place.
+/// Looks up a key with each function of the page reader, and traverses some leaves from there.
 fn ask(tree: MapTree<&[u8]>, key: &[u8]) -> Answer {
     let mut pages_read = 0;
     tree.first_absent(key, |_| {
@@ -81,7 +81,7 @@ fn damaged_pages_are_answered_or_left_to_lmdb() {
         let root = roots[random.usize(0..2)];
         let (number, is_set) = (random.u64(0..ROW_COUNT + 9), root == roots[1]);
         let key = [&number.to_be_bytes()[..], &[b'k'; 60][..if is_set { 60 } else { 0 }]].concat();
-        // One of the pages that this look-up reads, mostly its head.
+        // Damages one of the pages that this look-up reads, usually in its header.
         let mut path = Vec::new();
         MapTree { pages: &image[..], root }.first_absent(&key, |page| {
             path.push(page);

@@ -1,7 +1,7 @@
 use super::super::leaf::{LeafRows, Row};
 use super::super::page::{FLAGS, LEAF, LIST, LIST_END, ROW_HEAD};
 
-/// A page as LMDB fills it: the list upwards, rows from the end down.
+/// Builds a page the way LMDB fills it: the list of offsets grows upwards, rows are added from the end down.
 fn page(rows: &[(&str, &str, u16)]) -> Vec<u8> {
     let mut page = vec![0xee; 4096];
     let mut put = |at: usize, number: usize| page[at..at + 2].copy_from_slice(&(number as u16).to_ne_bytes());
@@ -47,7 +47,7 @@ fn rows_after_a_key() {
     assert_eq!(rest(&page, found(&page, b"cthree")), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"dbig")).0, [(&b"e"[..], &b"four"[..])]);
     assert_eq!(rest(&page, found(&page, b"efour")), (vec![], None));
-    // No row begins there.
+    // No row begins at this place.
     assert_eq!(rest(&page, &page[..1]), (vec![], None));
     assert_eq!(rest(&page, found(&page, b"three")), (vec![], None));
 }

@@ -9,8 +9,8 @@ use crate::scratch::{ROWS, SETS, Scratch};
 
 const ROW_COUNT: u64 = 1_500;
 
-/// Three levels; leaves of a few rows and of many, and such that were moved; rows on pages of their own and sets of
-/// several.
+/// Builds trees of three levels. Leaves have few or many rows, some were moved; some rows have pages of their own, some
+/// keys have several values.
 fn filled() -> Scratch {
     let scratch = Scratch::new();
     let (store, mut writer) = scratch.open();
@@ -35,12 +35,12 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// The rows from a key on, and whether a walk was under way at the end.
+/// Returns the rows from a key on, and whether a leaf traversal was in progress at the end.
 fn rows(mut cursor: Cursor<'_>, from: &[u8]) -> (Vec<Vec<u8>>, bool) {
     let mut rows = Vec::new();
     let mut row = cursor.at_or_after(from).unwrap();
     while let Some((key, value)) = row {
-        // The value of a set is its lowest one in both readers.
+        // Both readers return the lowest value of a set.
         rows.push([key, value].concat());
         row = cursor.step(Step::NextKey).unwrap();
     }
@@ -92,7 +92,7 @@ fn a_walk_turns_anywhere() {
     }
 }
 
-/// Returns the leaves of a map in an image of the data file, as places; `None` after the last one that could be
+/// Returns the leaves of a map in an image of the data file, by page number; ends with `None` at the last one that was
 /// reached.
 fn leaves(image: &[u8], root: u64, key: &[u8]) -> Vec<Option<usize>> {
     let tree = MapTree { pages: image, root };
@@ -135,7 +135,7 @@ fn an_unexpected_page_ends_a_walk() {
         image[page_of(page)][at].fill(byte);
         leaves(&image, root, &[])
     };
-    // Not its own number; neither branch nor leaf; a list that goes beyond the page; places and numbers of pages
+    // A wrong page number; neither branch nor leaf; a list beyond the end of the page; row offsets and page numbers
     // beyond the end.
     for (at, byte) in
         [(0..8, 0), (FLAGS..FLAGS + 2, 0x22), (LIST_END..LIST_END + 2, 0xff), (LIST..PAGE_LEN, 0xff)]

@@ -6,7 +6,7 @@ use crate::scratch::{ROWS, SETS, Scratch};
 
 const NUMBERS: u64 = 3_000;
 
-/// Keys of eight bytes and of other lengths, some of which begin alike.
+/// Returns a key of eight bytes or of another length; some keys have a common prefix.
 fn key(number: u64) -> Vec<u8> {
     let mut key = (number / 2 * 3).to_be_bytes().to_vec();
     if number % 2 == 1 {
@@ -132,7 +132,8 @@ fn leaves_unsupported_layouts_to_lmdb() {
         image
     };
     let root_at = root as usize * PAGE_LEN;
-    // Not its own number; neither branch nor leaf; a list beyond the page; places beyond it; cut short.
+    // A wrong page number; neither branch nor leaf; a list beyond the end of the page; row offsets beyond it; a
+    // truncated page.
     for (at, bytes) in
         [(0, [1, 0]), (FLAGS, [0x22, 0]), (LIST_END, [0xff, 0xff]), (LIST, [0xff; 2]), (LIST + 2, [0xff; 2])]
     {
@@ -144,7 +145,7 @@ fn leaves_unsupported_layouts_to_lmdb() {
     assert!(find(&with(root_at + first, &root.to_ne_bytes()[..6]), &[0]).is_none());
 }
 
-/// Returns the value stored last under the key of a number: some numbers share a key.
+/// Returns the last value stored under the key of a number: some numbers share a key.
 fn value_of(number: u64) -> Vec<u8> {
     let last = (number..NUMBERS).rfind(|other| key(*other) == key(number));
     value(last.unwrap_or(number))
