@@ -1,4 +1,4 @@
-//! Timing differences between failing binds, and the cost of binds of disconnected clients.
+//! Differences in the duration of failing binds, and the cost of binds of disconnected clients.
 //!
 //! This is a separate test binary, because other tests would disturb its measurements.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
@@ -40,7 +40,7 @@ fn kinds() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Starts a server with an entry for each kind.
+/// Starts a server with an entry for each kind of name.
 fn start(scratch: &Scratch) -> Pando {
     let node = scratch.join("node.toml");
     let node = if node.exists() { vec!["--node", node.to_str().unwrap()] } else { Vec::new() };
@@ -70,7 +70,7 @@ fn start(scratch: &Scratch) -> Pando {
     pando
 }
 
-/// Reads a figure of `cn=Passwords,cn=monitor`.
+/// Returns a figure of `cn=Passwords,cn=monitor`.
 fn figure(administrator: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Passwords,cn=monitor");
     let entry = administrator.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
@@ -89,7 +89,7 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
     let mut connection = pando.connect();
     for (kind, name) in kinds() {
         let before = figures(&mut administrator);
-        // Longer passwords than allowed cost the same.
+        // Passwords above the maximum length cost the same.
         for password in ["wrong".to_owned(), "x".repeat(20_000)] {
             let outcome = connection.bind(&name, &password).unwrap();
             assert_eq!(outcome.code, ResultCode::INVALID_CREDENTIALS, "{kind}: {outcome:?}");
@@ -98,18 +98,18 @@ fn every_failing_bind_costs_one_hash_on_the_pool() {
         let after = figures(&mut administrator);
         assert_eq!(after, before.map(|count| count + 2), "{kind}: jobs and hashes");
     }
-    // A right password costs as much as its scheme.
+    // A right password costs what its scheme costs.
     let before = figures(&mut administrator);
     assert!(connection.bind(&person_dn("quick"), "right").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before);
     assert!(connection.bind(&person_dn("anna"), "anna-secret").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 1));
-    // The same for a compare of the requester's own password.
+    // The same applies to a compare of the requester's own password.
     assert!(!connection.compare(&person_dn("anna"), "userPassword", "wrong").unwrap().is_success());
     assert_eq!(figures(&mut administrator), before.map(|count| count + 2));
 }
 
-/// Measures failing binds by kind: `rounds` of each, in a new order in each round.
+/// Measures failing binds: `rounds` for each kind, in a different order in each round.
 fn measure(address: SocketAddr, rounds: u64) -> Vec<(&'static str, Vec<Duration>)> {
     let mut connection = Connection::open(address).unwrap();
     let kinds = kinds();
@@ -135,7 +135,8 @@ fn median(sorted: &[Duration]) -> Duration {
     sorted[sorted.len() / 2]
 }
 
-/// Returns the share of right guesses of the best threshold between two kinds.
+/// Returns how often an attacker guesses the kind of a bind from its duration, with the best threshold between two
+/// kinds.
 fn best_guess(one: &[Duration], other: &[Duration]) -> f64 {
     let below =
         |sorted: &[Duration], at| sorted.partition_point(|time| *time <= at) as f64 / sorted.len() as f64;
@@ -143,8 +144,7 @@ fn best_guess(one: &[Duration], other: &[Duration]) -> f64 {
     0.5 + one.iter().chain(other).map(difference).fold(0.0, f64::max) / 2.0
 }
 
-/// Prints and returns the largest relative difference of two medians, and the share of right guesses between two
-/// kinds.
+/// Prints and returns the largest relative difference of two medians, and the largest share of right guesses.
 fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     let medians: Vec<_> = times.iter().map(|(_, times)| median(times)).collect();
     for ((kind, _), median) in times.iter().zip(&medians) {
@@ -159,15 +159,15 @@ fn compare(when: &str, times: &[(&str, Vec<Duration>)]) -> (f64, f64) {
     (apart, guess)
 }
 
-/// With PANDO_TEST_ROUNDS=100, a thousand binds of each kind, idle and under load, must be indistinguishable. Fewer
-/// rounds only detect the difference between hashing and not hashing, which is far larger than what other programs on
-/// the machine cause.
+/// Failing binds of all kinds take the same time, idle and under load. With PANDO_TEST_ROUNDS=100, a thousand binds of
+/// each kind must be indistinguishable. Fewer rounds only detect whether a hash is computed, because a hash takes far
+/// longer than disturbances by other programs on the machine.
 #[test]
 fn the_time_of_a_failing_bind_does_not_reveal_the_reason() {
     let rounds = support::rounds(10);
     let (apart_max, guess_max) = if rounds >= 1_000 { (0.05, 0.55) } else { (9.0, 1.0) };
     let scratch = Scratch::new("bind-time");
-    // So that successful binds of the load are hashed too.
+    // Without the cache, successful binds of the load are hashed too.
     scratch.write("node.toml", "bind_cache_seconds = 0\n");
     let pando = start(&scratch);
     measure(pando.address(), 2);
@@ -212,7 +212,7 @@ fn send(address: SocketAddr, bytes: &[u8]) -> TcpStream {
     stream
 }
 
-/// A successful bind once waited for 4 s after 1,500 binds of clients that had closed their connections.
+/// Regression test: a successful bind waited for 4 s after 1,500 binds of clients that had closed their connections.
 #[test]
 fn binds_of_disconnected_clients_are_not_hashed() {
     let scratch = Scratch::new("bind-gone");
@@ -224,14 +224,14 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     let bind = failing_bind();
     let with_unbind = [bind.clone(), encode(2, Request::Unbind)].concat();
     let with_request = [bind.clone(), bind.clone()].concat();
-    // Open connections keep the single thread busy for a second or two.
+    // These open connections keep the single hash thread busy for a second or two.
     let stay: Vec<_> = (0..128).map(|_| send(pando.address(), &bind)).collect();
     const DISCONNECTED: u64 = 50;
     let mut open = Vec::new();
     for _ in 0..DISCONNECTED {
         drop(send(pando.address(), &bind));
         drop(send(pando.address(), &with_unbind));
-        // These connections stay open on this side.
+        // The client does not close these connections after the unbind.
         open.push(send(pando.address(), &with_unbind));
         let half_closed = send(pando.address(), &bind);
         half_closed.shutdown(Shutdown::Write).unwrap();
@@ -245,7 +245,7 @@ fn binds_of_disconnected_clients_are_not_hashed() {
     }
     let mut connection = pando.connect();
     assert!(connection.bind(ADMIN_DN, support::ADMIN_PASSWORD).unwrap().is_success());
-    // Binds of closed connections may follow the administrator's in the queue.
+    // In the queue, binds of closed connections may come after the administrator's bind.
     let [jobs_after, hashes_after, dropped] = until("no bind waits", || {
         let [jobs_after, hashes_after] = figures(&mut administrator);
         let dropped = figure(&mut administrator, "Jobs Dropped");

@@ -1,4 +1,4 @@
-//! Several load machines: agents are processes of the real binary, and one of them is killed while it measures.
+//! A load from several machines: agents are processes of the real binary, and one is killed while it measures.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ use support::pando::{PROGRAM, Start};
 use support::{ADMIN_PASSWORD, Pando, Scratch};
 
 const TOKEN: &str = "a secret that both sides know";
-/// Any person, by uid, each answer checked.
+/// Searches a random person by uid, and checks each answer.
 const SEARCH: &str = r#"
 title = "Search"
 [data]
@@ -37,7 +37,7 @@ dn = "uid=user.{n},ou=oracle,dc=com"
 "#;
 const ENTRIES: &str = "500";
 
-/// An agent's process, killed when dropped.
+/// The process of an agent, killed when dropped.
 struct AgentProcess {
     child: Child,
     address: String,
@@ -73,7 +73,7 @@ impl Drop for AgentProcess {
     }
 }
 
-/// A server with the people of the template that the workload names.
+/// Starts a server with the people of the template that the workload names.
 fn server(scratch: &Scratch) -> Pando {
     let ldif = scratch.join("people.ldif");
     let data = scratch.join("data");
@@ -132,7 +132,7 @@ fn two_load_machines_measure_as_one() {
         search.seconds.iter().all(|second| second.latency.is_none()),
         "which are not saved with histograms"
     );
-    // One machine, one clock: it must come out as the same.
+    // All processes run on one machine, so their clocks must be measured as equal.
     for agent in &search.agents {
         let (offset, error) = (agent.clock_offset_micros.unwrap(), agent.clock_error_micros.unwrap());
         assert!(offset.unsigned_abs() <= error + 1000, "{offset} ± {error}");
@@ -156,7 +156,7 @@ fn a_load_machine_that_dies_makes_the_run_say_so() {
     let workload = Workload::parse("search.toml", SEARCH).unwrap();
     let targets = [format!("ldap://{}", pando.address())];
     let result = machines.run(&workload, &targets, &options(4), &mut |progress| {
-        // Once both have measured a second.
+        // Kill the agent after both agents have measured for a second.
         if progress.phase == Phase::Measure && progress.second.is_some() {
             victim.kill();
         }
@@ -178,7 +178,7 @@ fn a_load_machine_that_dies_makes_the_run_say_so() {
     let banner = &page[page.find("role=\"alert\"").expect("a banner")..];
     assert!(banner.contains(&format!("load machine {dead} failed")), "in the report as well");
 
-    // Without the dead one there is nothing that could be measured together.
+    // If an agent is lost, a further run is refused, because its results would not cover all machines.
     let error = machines.run(&workload, &targets, &options(1), &mut |_| {}).unwrap_err();
     assert!(error.to_string().contains(&dead), "{error}");
 }
@@ -188,7 +188,7 @@ fn a_coordinator_without_the_token_gets_nothing() {
     let scratch = Scratch::new("agents-token");
     let agent = AgentProcess::start(&scratch);
     let addresses = [agent.address.clone()];
-    // A silent client does not keep others out.
+    // A silent client does not prevent others from connecting.
     let _silent = TcpStream::connect(&agent.address).unwrap();
     let wrong = Machines::connect(&addresses, &Token::new("another secret, long enough").unwrap());
     assert!(wrong.err().unwrap().to_string().contains("the token is not this agent's"));
@@ -209,7 +209,7 @@ fn a_workload_that_fails_on_one_machine_fails_before_it_measures() {
     let addresses = agents.each_ref().map(|agent| agent.address.clone());
     let mut machines = Machines::connect(&addresses, &Token::new(TOKEN).unwrap()).unwrap();
     let workload = Workload::parse("search.toml", SEARCH).unwrap();
-    // Nothing listens there.
+    // No server listens at this address.
     let targets = ["ldap://127.0.0.1:1".to_owned()];
     let error = machines.run(&workload, &targets, &options(1), &mut |_| {}).unwrap_err();
     assert!(addresses.iter().any(|address| error.to_string().contains(address)), "{error}");

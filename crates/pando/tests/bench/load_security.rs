@@ -1,4 +1,4 @@
-//! The load driver with TLS and with SASL, against a server that others have written: Debian's slapd.
+//! The load driver with TLS and SASL, against a server of another project: Debian's slapd.
 
 use crate::support;
 
@@ -53,7 +53,7 @@ fn run(name: &str, uri: &str, options: &Options) -> Result<WorkloadResult, Drive
     driver::run(&workload::shipped(name).unwrap(), &Targets::resolve(&[uri]).unwrap(), options)
 }
 
-/// A slapd that does nothing for who has no TLS, and its certificate.
+/// Starts a slapd that refuses all requests without TLS. Returns it and its certificate.
 fn secure_slapd(scratch: &Scratch) -> (Slapd, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let certificate = scratch.write("certificate.pem", made.cert.pem());
@@ -127,17 +127,17 @@ fn untrusted_servers_are_not_measured() {
     assert!(misnamed.contains("certificate") || misnamed.contains("refused"), "{misnamed}");
     let untold = error(None, &secure, false);
     assert!(untold.contains("--tls-ca"), "{untold}");
-    // Without TLS this slapd does nothing, which shows that what was measured with it had it.
+    // Without TLS, this slapd refuses requests, which proves that the measured requests used TLS.
     let plain = error(None, &format!("ldap://{}", slapd.address()), false);
     assert!(plain.contains("result code 13"), "{plain}");
-    // As a user meets it.
+    // The command line reports the same error.
     let arguments = ["bench", "run", "people-search", "--target", &secure, "--no-limit"];
     let output = Command::new(env!("CARGO_BIN_EXE_pando")).args(arguments).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("--tls-insecure"), "{output:?}");
 }
 
-/// Users are those of `ou=people`, whose passwords slapd has in clear, as these mechanisms need.
+/// Users are the people in `ou=people`. slapd stores their passwords in clear, because these mechanisms need them.
 const SASL: &str = "password-hash {CLEARTEXT}\nsasl-host localhost\nsasl-auxprops slapd\n\
     authz-regexp \"uid=(user\\.[0-9]+),cn=[^,]+,cn=auth\" \"uid=$1,ou=people,dc=example,dc=com\"";
 
@@ -170,7 +170,7 @@ fn binds_by_cram_md5_and_scram_are_those_of_cyrus() {
         assert_eq!(totals.result_codes.get(&0), Some(&totals.operations), "{mechanism}");
         let wrong = sasl_bind(slapd.address(), mechanism, "passwort");
         let totals = &wrong.operations[&OperationKind::Bind];
-        // Errors are not operations.
+        // Failed requests do not count as operations.
         assert_eq!((totals.operations, totals.wrong_answers), (0, 0), "{mechanism}");
         assert!(totals.errors > 0, "{mechanism}: {totals:?}");
         assert_eq!(totals.result_codes.get(&49), Some(&totals.errors), "{mechanism}: {:?}", totals.examples);

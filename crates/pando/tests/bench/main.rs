@@ -1,6 +1,6 @@
-//! `pando bench`: what it measures, and what servers themselves count.
+//! `pando bench`: its measurements, compared with the counts of the measured servers.
 //!
-//! One binary, so that it is linked once and tests that wait do so at the same time.
+//! These tests are one binary, so that it is linked once and tests that wait can run at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

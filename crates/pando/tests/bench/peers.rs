@@ -1,7 +1,7 @@
-//! `pando bench peers`, end to end: servers set up, loaded, asked the same and stopped again, and the result that is
-//! left.
+//! `pando bench peers`, end to end: it starts servers, loads them, sends them the same requests, and stops them. The
+//! tests check the result.
 //!
-//! slapd is here for every `./dev test`; `./dev test-peers` installs the others and runs the ignored test too.
+//! `./dev test` compares with slapd only; `./dev test-peers` installs the other servers and runs the ignored test too.
 
 use crate::support;
 
@@ -48,7 +48,7 @@ dn = "uid=user.{n},ou=people,dc=example,dc=com"
 changes = ["replace description: {random:alphanumeric:20}"]
 "#;
 
-/// Runs a comparison in a folder of its own; what it saved and printed.
+/// Runs a comparison in the scratch folder. Returns the saved result and the output.
 #[track_caller]
 fn compare(scratch: &Scratch, arguments: &[&str]) -> (RunResult, String) {
     let output = scratch.join("result.json");
@@ -62,14 +62,14 @@ fn compare(scratch: &Scratch, arguments: &[&str]) -> (RunResult, String) {
         .unwrap();
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{}\n{said}", run.status);
-    // Nothing of the servers stays.
+    // No data of the servers is left.
     let is_servers = |name: &std::ffi::OsString| name.to_string_lossy().starts_with("pando-peers");
     let mut left = std::fs::read_dir(scratch.path()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!left.any(|name| is_servers(&name)), "{said}");
     (RunResult::read(&output).unwrap(), String::from_utf8(run.stdout).unwrap())
 }
 
-/// Every server took all entries and gave the answers that Pando gives.
+/// Checks that every server has loaded all entries, and gives the same answers as Pando.
 #[track_caller]
 fn check_loads(result: &RunResult, products: &[&str]) {
     let loads: Vec<_> = result.workloads.iter().filter(|measured| measured.workload == BULK_LOAD).collect();
@@ -95,8 +95,8 @@ fn slapd_and_pando_load_the_same_and_answer_the_same() {
     assert!(table.contains("Pando 0") && table.contains("OpenLDAP 2"), "{table}");
 }
 
-/// The steps of the suite of access rules, on few entries: settings that change while Pando runs, and an audit trail
-/// that needs a new start.
+/// Runs the steps of the suite of access rules with few entries. Some settings change while Pando runs, and an audit
+/// trail needs a restart.
 #[test]
 fn a_workload_is_measured_under_settings_too() {
     let scratch = Scratch::new("peers-settings");
@@ -114,7 +114,7 @@ fn a_workload_is_measured_under_settings_too() {
         measured.is_clean() && (measured.workload == BULK_LOAD || measured.operations_total() > 0)
     };
     assert!(result.workloads.iter().all(are_right), "{:?}", result.workloads);
-    // Nothing of it can be set on others.
+    // Settings of Pando cannot be set on other servers.
     let refused = Command::new(PROGRAM)
         .args(["bench", "peers", "--peers", "openldap", "--workload", &search, "--settings", &rules])
         .output()
@@ -122,7 +122,7 @@ fn a_workload_is_measured_under_settings_too() {
     assert_eq!(refused.status.code(), Some(2), "{refused:?}");
 }
 
-/// Binds on new connections, which is where TLS costs most; slapd has a certificate then.
+/// Measures binds on new connections, for which TLS costs most. slapd gets a certificate too.
 #[test]
 fn servers_are_measured_over_tls() {
     let scratch = Scratch::new("peers-tls");
@@ -150,7 +150,7 @@ fn workloads_alternate_between_slapd_and_pando() {
     let (search, modify) = (scratch.write("search.toml", SEARCH), scratch.write("modify.toml", MODIFY));
     let files = ["--workload", search.to_str().unwrap(), "--workload", modify.to_str().unwrap()];
     let how = ["--peers", "openldap", "--entries", "300", "--rounds", "2"];
-    // Long enough for a change on disk on a machine that has other things to do.
+    // The duration must be long enough for a durable change, even on a busy machine.
     let times = ["--duration", "2s", "--warmup", "0s", "--server-cpus", "0", "--load-cpus", "0"];
     let (result, table) = compare(&scratch, &[&files[..], &how, &times].concat());
     check_loads(&result, &["Pando", "OpenLDAP"]);
@@ -170,7 +170,7 @@ fn workloads_alternate_between_slapd_and_pando() {
         let figures = [ratio.per_second, ratio.cpu_per_operation, ratio.p50, ratio.p99];
         assert!(figures.iter().all(|figure| figure.unwrap() > 0.0), "{ratio:?}");
     }
-    // Two workloads, two rounds, two servers: each begins twice.
+    // With two workloads, two rounds and two servers, each server is first in two measurements.
     let begins: Vec<_> = result
         .workloads
         .iter()
@@ -183,7 +183,7 @@ fn workloads_alternate_between_slapd_and_pando() {
     assert!(table.contains("Pando's / theirs"), "{table}");
 }
 
-/// An interrupted comparison continues: results in the file stay, missing and failed ones are measured.
+/// An interrupted comparison continues: results in the file are kept, and missing and failed ones are measured.
 #[test]
 fn a_comparison_goes_on_where_it_was_interrupted() {
     let scratch = Scratch::new("peers-resume");
@@ -221,7 +221,7 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
     let run = how("200ms").output().unwrap();
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let whole = RunResult::read(&output).unwrap();
-    // A load, a search and a fresh start on two servers.
+    // A load, a search, and a search after a fresh start, on two servers each.
     assert_eq!(whole.workloads.len(), 6);
     let fresh_rows = whole.workloads.iter().filter(|measured| measured.workload == "fresh");
     for measured in fresh_rows {
@@ -232,10 +232,10 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
             measured.notes
         );
     }
-    // Nothing is left to do, and nothing is loaded.
+    // Everything is measured, so nothing is loaded.
     let run = how("200ms").output().unwrap();
     assert!(run.status.success() && !String::from_utf8_lossy(&run.stderr).contains("loading"));
-    // One is lost, one has failed.
+    // Remove one measurement, and mark another one as failed.
     let mut part = whole.clone();
     part.workloads
         .retain(|measured| measured.workload != "search" || !measured.server.product.starts_with("Pando"));
@@ -253,15 +253,15 @@ fn a_comparison_goes_on_where_it_was_interrupted() {
         fresh.map(|measured| measured.started.clone()).collect()
     };
     assert_eq!(times(&again), times(&whole));
-    // Figures of two commands are no comparison.
+    // The results of different commands are not combined.
     let run = how("300ms").output().unwrap();
     assert_eq!(run.status.code(), Some(1));
     let said = String::from_utf8_lossy(&run.stderr);
     assert!(said.contains("another command") && said.contains("200ms"), "{said}");
 }
 
-/// With --one-at-a-time a server is through with everything before the next is loaded, and one that is through is not
-/// loaded again.
+/// With --one-at-a-time, a server runs everything before the next server is loaded, and a finished server is not loaded
+/// again.
 #[test]
 fn one_server_goes_through_all_before_the_next() {
     let scratch = Scratch::new("peers-one");
@@ -296,7 +296,7 @@ fn one_server_goes_through_all_before_the_next() {
     let expected =
         [vec![load("Pando")], of("Pando").to_vec(), vec![load("OpenLDAP")], of("OpenLDAP").to_vec()];
     assert_eq!(places, expected.concat(), "{said}");
-    // A server is warmed up once for each start, and the result describes that.
+    // A server is warmed up once after each start, and the result says so.
     for row in result.workloads.iter().filter(|row| row.workload == "search") {
         assert_eq!(row.warm_up.is_some(), row.round == 1, "{row:?}");
         let told =
@@ -332,7 +332,7 @@ fn a_peer_that_is_not_there_is_in_the_result() {
 #[test]
 #[ignore = "needs 389 DS and OpenDJ, which ./dev test-peers installs"]
 fn all_peers_load_the_same_and_answer_the_same() {
-    // One with schema of its own, one with groups.
+    // One template has a schema, and the other one has groups.
     for template in ["edirectory", "oid"] {
         let scratch = Scratch::new("peers-all");
         let (result, _) = compare(&scratch, &["--load-only", "--entries", "200", "--template", template]);

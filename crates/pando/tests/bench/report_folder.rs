@@ -1,4 +1,4 @@
-//! `pando bench report FOLDER`: all that people read, from the results of a folder.
+//! `pando bench report FOLDER`: makes all pages and tables from the results in a folder.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use support::Scratch;
 use support::clients::{self, Run};
 use support::pando::PROGRAM;
 
-/// Makes the report of a folder in another one.
+/// Makes the report of one folder in another folder.
 fn report(folder: &Path, output: &Path) -> Run {
     let arguments = ["bench", "report", folder.to_str().unwrap(), "-o", output.to_str().unwrap()];
     clients::run(PROGRAM, &arguments, "")

@@ -1,4 +1,4 @@
-//! `pando bench sweep` as people use it: each step is measured on a server of its own, and the report draws the curve.
+//! `pando bench sweep`: each step is measured on a separate server, and the report draws the curve.
 
 use crate::support;
 

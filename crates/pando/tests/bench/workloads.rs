@@ -23,12 +23,12 @@ fn bound(address: SocketAddr) -> Connection {
     connection
 }
 
-/// Adds the people that shipped workloads ask for.
+/// Adds the people that the shipped workloads request.
 fn add_people(connection: &mut Connection) {
     let parameters = Parameters { entries: Some(PEOPLE), ..Parameters::default() };
     let mut ldif = Vec::new();
     Template::read("people", &parameters).unwrap().generate(1, NonZeroUsize::MIN, &mut ldif).unwrap();
-    // Unfolded (RFC 2849).
+    // Join continuation lines (RFC 2849).
     let ldif = String::from_utf8(ldif).unwrap().replace("\n ", "");
     for entry in ldif.split("\n\n").filter(|entry| !entry.trim().is_empty()) {
         let pairs: Vec<(&str, &str)> = entry
@@ -41,15 +41,16 @@ fn add_people(connection: &mut Connection) {
     }
 }
 
-/// Returns the completed operations of a kind, by slapd's monitor.
+/// Returns the number of completed operations of a kind, from slapd's monitor.
 fn completed(connection: &mut Connection, kind: &str) -> u64 {
     let dn = format!("cn={kind},cn=Operations,cn=Monitor");
     let entry = connection.entry(&dn, &["monitorOpCompleted"]).unwrap().unwrap();
     entry.text("monitorOpCompleted").unwrap().parse().unwrap()
 }
 
-/// An open loop sends just as many as it says, or says how many it could not send. A busy machine may stop this
-/// process for longer than the last requests have, so that is the one failure that is no defect here.
+/// Runs a workload as an open loop, which must send as many requests as it reports, and report how many it could not
+/// send. Requests that were not sent are tolerated, because a busy machine may suspend this process at the end of the
+/// run.
 fn run(workload: &Workload, address: SocketAddr) -> WorkloadResult {
     let options = Options {
         entries: Some(PEOPLE),
@@ -91,8 +92,8 @@ fn the_driver_counts_what_slapd_counts() {
     ] {
         let before = completed(&mut connection, operation);
         let result = run(&workload::shipped(workload).unwrap(), slapd.address());
-        // Besides the workload there are the bind and the search of the driver's look at the root DSE, and our reading
-        // of the figure before, which was completed only after it.
+        // slapd also counts the bind and the search of the root DSE by the driver, and this test's own search for the
+        // previous count, which was completed only after the count was read.
         let own = match operation {
             "Search" => 2,
             "Bind" => 1,
@@ -100,7 +101,7 @@ fn the_driver_counts_what_slapd_counts() {
         };
         let counted = completed(&mut connection, operation) - before - own;
         let totals = &result.operations[&kind];
-        // Each request that was sent has a latency, also when its answer came after the measured time.
+        // Every request that was sent has a latency, even if its answer came after the measured time.
         assert_eq!(counted, totals.latency.count(), "{workload}");
         assert_eq!(counted + result.unanswered, 400, "{workload}");
         assert!((200..=counted).contains(&totals.operations), "{workload}: {} operations", totals.operations);
@@ -121,13 +122,13 @@ fn pages_are_turned_to_the_end() {
         let totals = &result.operations[&OperationKind::Search];
         let pages = totals.operations;
         assert!((200..=400).contains(&pages), "{pages}: each page is an operation");
-        // 30, 30, 30 and 10 each time, but for the last time of each client.
+        // Each search returns pages of 30, 30, 30 and 10 entries, except for the last search of each client.
         let entries = totals.entries as f64 / pages as f64;
         assert!((23.75..=27.0).contains(&entries), "{entries} entries a page");
     }
 }
 
-/// Runs shipped workloads as a user does, against a Pando that is loaded with what they need.
+/// Runs shipped workloads on the command line, against a Pando that is loaded with the data they need.
 fn measure(names: &[&str]) {
     let mut arguments = vec!["bench", "run"];
     arguments.extend(names);

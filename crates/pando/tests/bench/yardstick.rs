@@ -1,4 +1,5 @@
-//! Figures of load generators compared with the server's counts: for the second generator and for `pando bench`.
+//! Rates that load generators report, compared with the server's counts: for the yardstick, a second load generator,
+//! and for `pando bench`.
 
 use crate::support;
 
@@ -9,7 +10,7 @@ use client::Connection;
 use support::pando::PROGRAM;
 use support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// More than are in flight when a window ends, and less than a hundredth of what even a slow machine does.
+/// Maximum number of requests in flight at the end of a window. Even a slow machine completes a hundred times as many.
 const IN_FLIGHT_MAX: u64 = 64;
 
 fn plant(connection: &mut Connection) {
@@ -26,7 +27,7 @@ fn plant(connection: &mut Connection) {
     }
 }
 
-/// Searches that the server has finished.
+/// Returns the number of searches that the server has completed.
 fn searches(connection: &mut Connection) -> u64 {
     let entry =
         connection.entry("cn=search,cn=Operations,cn=monitor", &["monitorOpCompleted"]).unwrap().unwrap();
@@ -58,13 +59,13 @@ fn a_second_generator_counts_what_the_server_counts() {
         assert_eq!(wrong, 0);
         assert!(right > 0 && right <= counted && counted - right <= IN_FLIGHT_MAX, "{right} of {counted}");
     }
-    // Answers without an entry are wrong, and a refused bind ends it.
+    // Answers without an entry count as wrong.
     let (right, wrong) = yardstick(&pando, "1000000000", "1", "1").unwrap();
     assert!(wrong > right, "{right} {wrong}");
     assert!(pando.stop().success());
 }
 
-/// All that a run of `pando bench` asked, and nothing more, is what the server counted meanwhile.
+/// The requests that `pando bench` reports are exactly those that the server counts.
 #[test]
 fn pando_bench_counts_what_the_server_counts() {
     let scratch = Scratch::new("counted");
@@ -94,6 +95,6 @@ fn pando_bench_counts_what_the_server_counts() {
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let counted = searches(&mut administrator) - before - 1;
     let said = RunResult::read(&output).unwrap().workloads[0].operations_total();
-    // Only the server counts requests that were in flight at the end of the window.
+    // Requests in flight at the end of the window are counted only by the server.
     assert!(said > 0 && said <= counted && counted - said <= IN_FLIGHT_MAX + 64, "{said} of {counted}");
 }

@@ -1,4 +1,4 @@
-//! The user's own account: codes, passwords of applications, and what others see.
+//! The user's own account: one-time codes, application passwords, and what other users see.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,8 @@ use crate::support::http::Browser;
 use crate::support::tree::{add_person, bind, person_dn, plant_policy, replace};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, Scratch};
 
-/// Returns the code of a step of 30 seconds, as a device makes it (RFC 4226 section 5.3). 0 is the present step.
+/// Returns the one-time code of a time step, relative to the present one, as a device computes it (RFC 4226 section
+/// 5.3). A step lasts 30 seconds.
 fn code(secret: &str, from_now: u64) -> String {
     let step = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() / 30 + from_now;
     let secret = secret_of(secret.as_bytes()).unwrap();
@@ -68,7 +69,7 @@ fn users_give_applications_their_own_passwords() {
     let remove = [("name", "mail"), ("password", "anna-secret"), ("action", "remove")];
     assert_eq!(browser.post("/account/applications", &remove).status, 303);
     assert_eq!(bind(&pando, "anna", password), ResultCode::INVALID_CREDENTIALS);
-    // Without the token of the session nothing happens.
+    // Without the session's token, nothing is changed.
     let forged = [("name", "x"), ("password", "anna-secret"), ("token", "forged")];
     assert_eq!(browser.post("/account/applications", &forged).status, 403);
     // The administrator has no entry.
@@ -110,7 +111,7 @@ fn users_turn_codes_on_with_a_qr_code() {
     assert!(pando.stop().success());
 }
 
-/// The page of the password says what the policy asks for, also to a user who can do nothing else.
+/// The password page states the rules of the policy, even to a user who must change the password before anything else.
 #[test]
 fn a_page_lists_the_rules_of_a_new_password() {
     let scratch = Scratch::new("console-rules");

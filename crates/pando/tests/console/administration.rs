@@ -1,4 +1,4 @@
-//! The pages for administrators.
+//! Pages for administrators.
 
 use client::Connection;
 use ldap::{ChangeOperation, ResultCode, Scope};
@@ -53,7 +53,7 @@ fn indexes_are_built_changed_and_removed() {
         let work = model["indexes"].as_array().unwrap().iter().map(|index| index["work"].clone());
         work.chain([model["removed"].clone()]).all(|work| work.as_array().unwrap().is_empty())
     });
-    // The suffix, ou=people and anna: one of them has a uid.
+    // Of the three entries (the suffix, ou=people and anna), one has a uid.
     patiently(|| {
         let model = browser.json("/indexes");
         let uid = model["indexes"].as_array().unwrap().iter().find(|index| index["attribute"] == "uid");
@@ -64,7 +64,7 @@ fn indexes_are_built_changed_and_removed() {
     assert_eq!(browser.post("/indexes", &remove).status, 303);
     assert_eq!(kinds("description"), None);
 
-    // A refusal shows the form again, with the reason.
+    // After a refusal, the form is shown again with the reason.
     for (fields, status) in [
         (&[("attribute", "no-such<b>"), ("kind", "equality")][..], 422),
         (&[("attribute", "description")], 422),
@@ -85,7 +85,7 @@ fn indexes_are_built_changed_and_removed() {
 #[test]
 fn the_adviser_proposes_what_searches_lacked() {
     let scratch = Scratch::new("console-advice");
-    // Searches that examine fewer entries are not counted.
+    // 3,000 entries, because searches that examine fewer are not counted.
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..3_000 {
         ldif += &format!("dn: cn={number},{SUFFIX}\nobjectClass: person\nsn: x\ndescription: {number}\n\n");
@@ -138,7 +138,7 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     let change = &events("target=anna&operation=modify")[0];
     assert_eq!(change["who"], ADMIN_DN);
     assert!(change["values"].to_string().contains("=1+1"), "{change}");
-    // Below a DN, by a part of the requester's name, before a time.
+    // Select events by entries below a DN, by the requester, and by the end of a time range.
     assert_eq!(events(&format!("target={}&operation=add", quoted(&format!("ou=people,{SUFFIX}")))).len(), 2);
     assert_eq!(events("who=nobody-at-all").len(), 0);
     assert_eq!(events(&format!("who={}&operation=add", quoted(&ADMIN_DN.to_uppercase()))).len(), 3);
@@ -155,7 +155,7 @@ fn the_audit_trail_is_searched_by_who_what_and_when() {
     for wrong in ["since=yesterday", "until=x", "page=a.b", "page=1"] {
         assert_eq!(browser.get(&format!("/audit?{wrong}")).status, 422, "{wrong}");
     }
-    // A sign-in asks for nothing that is refused.
+    // Neither the sign-in nor the pages of a user send a request that is refused.
     let own = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!((own.get("/").status, own.get("/search?q=anna").status), (200, 200));
     patiently(|| !events("who=anna&operation=search").is_empty());
@@ -188,7 +188,7 @@ fn histories_list_changes_which_are_undone() {
     assert!(changes[0]["values"].to_string().contains(&bea), "{changes}");
     assert_eq!(browser.get(&format!("/history?dn={}&notice=undone", quoted(&sales))).status, 200);
 
-    // The members of the group are what they were, by a change that is shown first.
+    // Undo the change of the members, after a preview.
     let undo = |change: &Value, apply: bool| {
         let position = change["position"].to_string();
         let fields = [("dn", sales.as_str()), ("position", &position)];
@@ -205,12 +205,12 @@ fn histories_list_changes_which_are_undone() {
     let (preview, made) = undo(&changes[0], true);
     assert!(preview["ldif"].as_str().unwrap().contains("add: member"), "{preview}");
     assert_eq!((made, values(&mut administrator, "member")), (Some(303), vec![anna.clone()]));
-    // A value that a change replaced is known from the change before it.
+    // The previous value of a replaced attribute is taken from the change before.
     assert_eq!(undo(&changes[1], true).1, Some(303));
     assert_eq!(values(&mut administrator, "description"), ["one"]);
     assert_eq!(undo(&changes[2], true).1, Some(303));
     assert_eq!(values(&mut administrator, "description"), [""; 0]);
-    // A preview that is out of date, an add, and another entry's change are refused.
+    // Refused: a preview that is out of date, undoing an add, and a change of another entry.
     let stale = [("dn", sales.as_str()), ("position", "1"), ("csn", "x"), ("step", "apply")];
     assert_eq!(browser.post("/history", &stale).status, 422);
     let position = changes[0]["position"].to_string();
@@ -219,7 +219,7 @@ fn histories_list_changes_which_are_undone() {
     let of_other = [("dn", anna.as_str()), ("position", &position)];
     assert_eq!(browser.post("/history", &of_other).status, 422);
 
-    // Nothing reveals a password, and others see no history.
+    // No page reveals a password, and users without the right see no history.
     let own = history(&anna).to_string();
     assert!(own.contains("userPassword") && !own.to_lowercase().contains("argon2"));
     assert_eq!(browser.get("/history?dn=cn%3Dnone,dc%3Dnone").status, 404);
@@ -247,7 +247,7 @@ fn the_history_of_the_settings_names_what_changed() {
     assert!(pando.stop().success());
 }
 
-/// A reader of histories sees the values that the rules let it read now, and no names of entries that it may not see.
+/// A reader of histories sees only the values that the rules permit now, and no names of hidden entries.
 #[test]
 fn a_history_contains_what_its_reader_may_see() {
     let scratch = Scratch::new("console-history-rights");
@@ -301,7 +301,7 @@ fn policies_are_explained_and_a_locked_account_is_unlocked() {
     assert_eq!((&shown["dn"], &shown["is_default"]), (&Value::from(policy.as_str()), &Value::Bool(true)));
     assert!(shown["rules"].to_string().contains("365 d"), "{shown}");
 
-    // Wrong passwords lock the account; the page says so, and unlocks it.
+    // Wrong passwords lock the account. The page says so, and can unlock it.
     assert_eq!(of(&browser)["can_bind"], true);
     for _ in 0..2 {
         assert_eq!(bind(&pando, "anna", "wrong"), ResultCode::INVALID_CREDENTIALS);
@@ -367,7 +367,7 @@ fn the_overview_has_rates_for_readers_of_the_monitor() {
     plant(&mut pando.administrator());
     let browser = Browser::signed_in(&pando, ADMIN_DN, ADMIN_PASSWORD);
     let rates = until("two readings", || Some(browser.json("/")["rates"].clone()).filter(Value::is_object));
-    // The readings themselves are searches.
+    // Reading the figures causes searches itself.
     let searches = &rates["rates"][0];
     assert!(searches["name"] == "searches" && searches["per_second"].as_f64() > Some(0.0), "{rates}");
     assert!(searches["mean_microseconds"].is_u64(), "{rates}");

@@ -1,5 +1,5 @@
-//! The pages in Chromium, as each role sees them: nothing is wider than the screen, wide or narrow, each control has a
-//! name, and axe-core finds nothing serious or critical, in light and dark.
+//! The pages in Chromium, as each role sees them. On wide and narrow screens, nothing is wider than the screen; each
+//! control has a name; and axe-core finds nothing serious or critical, in the light and the dark style.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -14,22 +14,22 @@ use crate::support::http::{Answer, Browser, get, quoted};
 use crate::support::tree::{add_person, person_dn, plant, plant_policy, replace};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// Widths of the screens.
+/// Widths of the screens, in pixels.
 const WIDTHS: [u64; 2] = [1280, 400];
 
-/// Shows each page in frames, and reports what is wrong with it.
+/// Script that shows each page in a frame, and reports its defects.
 const LOOK: &str = include_str!("look.js");
 
-/// Link of the pages to their style, which the test puts in its place.
+/// Link of the pages to their style sheet, which the test replaces with the style itself.
 const STYLE_LINK: &str = "<link rel=\"stylesheet\" href=\"/style.css\">";
 
-/// A path of GET that is no page of its own: a picture.
+/// Paths with GET that return no page: this one returns a picture.
 const NO_PAGES: [&str; 1] = ["/photo"];
 
-/// A finding that is none: the user asked for this page to be loaded again, and its link stops that.
+/// A finding that is accepted: the user has requested the automatic reload of this page, and can stop it by a link.
 const REFRESHED: (&str, &str) = ("/?live=1 as administrator", "meta-refresh");
 
-/// Runs Chromium on a page and returns what its script found; a missing Chromium or axe-core fails the test.
+/// Runs Chromium on a page, and returns the findings of its script. If Chromium or axe-core is missing, the test fails.
 fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     let axe = repository().join(".dev/axe-core/axe.min.js");
     let axe = fs::read_to_string(&axe)
@@ -46,7 +46,7 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     let found = names.into_iter().find(|name| Command::new(name).arg("--version").output().is_ok());
     let program = found.expect("no Chromium here: `./dev test` installs it, or `apt-get install chromium`");
-    // It is ended after 15 minutes, should it hang.
+    // Chromium is ended after 15 minutes, in case it hangs.
     let output = Command::new("timeout")
         .args(["900", program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"])
         .args(["--no-first-run", "--hide-scrollbars", "--dump-dom", "--virtual-time-budget=600000"])
@@ -62,11 +62,11 @@ fn look(scratch: &Scratch, pages: &[(String, String)]) -> Value {
     serde_json::from_str(&found).unwrap_or_else(|error| panic!("{error}: {found}"))
 }
 
-/// A server with people, a group, rules, a policy that allows codes, an audit trail, and a backup, after which
-/// anna has changed.
+/// Starts a server with people, a group, rules, a policy that allows codes, an audit trail, and a backup. Anna's entry
+/// is changed after the backup.
 fn sample(scratch: &Scratch) -> Pando {
     let trail = format!("[audit]\nfolder = {:?}\n", scratch.join("trail").to_str().unwrap());
-    // No page sends a mail.
+    // The mail server is never used, because no page sends a mail.
     let mail = "[mail]\nserver = \"127.0.0.1:1\"\ntls = \"none\"\nsender = \"directory@example.com\"\n\
                 console_url = \"https://directory.example.com\"\n";
     let pando = crate::start(scratch, &[&trail, mail, &backup_table(scratch)].concat());
@@ -97,7 +97,7 @@ fn sample(scratch: &Scratch) -> Pando {
     pando
 }
 
-/// Pages of all roles, with their style.
+/// Pages of all roles, with their style sheets included.
 struct Pages {
     style: String,
     all: Vec<(String, String)>,
@@ -112,7 +112,7 @@ impl Pages {
         self.all.push((format!("{path} as {role}"), html.replace(STYLE_LINK, &self.style)));
     }
 
-    /// Adds the pages of these paths, which all answer.
+    /// Adds the pages with these paths, which must all succeed.
     fn visit(&mut self, role: &str, browser: &Browser, paths: &[&str]) {
         for path in paths {
             let answer = browser.get(path);
@@ -121,7 +121,7 @@ impl Pages {
         }
     }
 
-    /// Adds pages that answer forms of an administrator.
+    /// Adds the pages that answer an administrator's forms.
     fn send(&mut self, browser: &Browser, anna: &str) {
         let model = browser.json("/settings");
         let text = model["text"].as_str().unwrap().replace("size_limit = 1000", "size_limit = 77");
@@ -144,7 +144,7 @@ impl Pages {
     }
 }
 
-/// Returns the paths of pages, from the description of the console.
+/// Returns the paths of all pages, from the OpenAPI description of the console.
 fn described(browser: &Browser) -> BTreeSet<String> {
     let description = browser.json("/openapi.json");
     let paths = description["paths"].as_object().unwrap().iter();
@@ -242,7 +242,7 @@ fn pages_fit_screens_and_axe_finds_nothing_serious_for_every_role() {
     assert!(pando.stop().success());
 }
 
-/// Returns what is wrong with a page, by what was found on it.
+/// Returns the defects of a page, from the findings about it.
 fn lacks(one: &Value) -> Vec<String> {
     let mut wrong = Vec::new();
     let layouts = one["layouts"].as_array().unwrap();

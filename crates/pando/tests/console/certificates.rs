@@ -1,4 +1,4 @@
-//! Sign-ins with the certificate of the browser.
+//! Sign-ins with a certificate in the browser.
 
 use std::path::PathBuf;
 
@@ -13,8 +13,8 @@ use crate::support::pando::Start;
 use crate::support::tree::{add, replace};
 use crate::support::{ADMIN_PASSWORD, Pando, Scratch};
 
-/// Signs in over TLS with a certificate and its key, or without one, then lists the sessions. Prints status and body of
-/// each answer.
+/// Signs in over TLS, with a certificate and its key or without one, and then lists the sessions. Prints the status and
+/// body of each answer.
 const SIGN_IN: &str = r"
 import json, ssl, sys, urllib.parse, urllib.request
 url, authority, form, *own = sys.argv[1:]
@@ -37,7 +37,7 @@ opener.addheaders = [('Accept', 'text/html')]
 print(json.dumps(opener.open(url + '/sign-in').read().decode()))
 ";
 
-/// A server whose console asks for certificates, and the authority of its own certificate.
+/// A server whose console requests certificates, and the authority of the server's certificate.
 struct Site {
     scratch: Scratch,
     pando: Pando,
@@ -76,7 +76,7 @@ impl Site {
         run("/usr/bin/python3", &arguments, "")
     }
 
-    /// Signs in, which reaches the server; returns its answers.
+    /// Signs in, which must pass TLS. Returns the answers.
     fn answers(&self, form: &str, own: Option<(String, String)>) -> Vec<Value> {
         let run = self.sign_in(form, own).expect_code(0);
         run.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -111,11 +111,11 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
     let page = answers[3].as_str().unwrap();
     assert!(page.contains("Sign in with this certificate") && page.contains(dn), "{page}");
 
-    // A password signs in over the same connection.
+    // A password signs in over such a connection too.
     let answers = site.answers("name=anna&password=anna-secret", of_anna());
     assert_eq!(answers[2][1]["sessions"][0]["method"], "password", "{answers:?}");
 
-    // No entry has the name: the page says so.
+    // If no entry has the name in the certificate, the page says so.
     for name in ["stranger", "admin"] {
         let own = site.clients.issue(&[], &[(DnType::CommonName, name)]);
         let answers = site.answers(BY_CERTIFICATE, Some(own));
@@ -125,16 +125,16 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
         assert!(said.contains("certificate, cn=stranger") || said.contains("administrator"), "{said}");
         assert_eq!(answers[2][0], 401, "{answers:?}");
     }
-    // Without a certificate the page does not offer it.
+    // Without a certificate, the page does not offer this sign-in.
     let answers = site.answers(BY_CERTIFICATE, None);
     assert_eq!((&answers[0][1]["certificate"], &answers[1][0]), (&Value::Null, &422.into()), "{answers:?}");
     assert!(!answers[3].as_str().unwrap().contains("this certificate"), "{answers:?}");
-    // Certificates that are not valid do not reach the page.
+    // Invalid certificates are refused by TLS.
     let others = Authority::new().issue(&[], &anna());
     for own in [others, site.clients.issue_expired(&anna())] {
         assert_ne!(site.sign_in(BY_CERTIFICATE, Some(own)).code, Some(0));
     }
-    // A locked account stays locked.
+    // The certificate of a locked account is refused.
     let policy = [
         ("objectClass", "device"),
         ("objectClass", "pwdPolicy"),
@@ -153,7 +153,7 @@ fn the_certificate_of_a_browser_signs_its_entry_in() {
     assert!(site.pando.stop().success());
 }
 
-/// Requests that a proxy sends are not those of its own certificate.
+/// The certificate of a proxy does not authenticate the requests that the proxy forwards.
 #[test]
 fn the_certificate_of_a_proxy_is_not_that_of_its_browsers() {
     let site = Site::start("console-certificates-proxy", "trusted_proxies = [\"127.0.0.0/8\"]\n");

@@ -1,4 +1,4 @@
-//! Changes by the pages: edit, add, rename, delete, passwords of others, members.
+//! Changes by the pages: edit, add, rename, delete, passwords of other users, members.
 
 use client::Connection;
 use serde_json::Value;
@@ -50,7 +50,7 @@ fn an_edit_is_previewed_and_loses_no_update() {
     assert_eq!(texts(&mut administrator, &dn, "sn"), ["Huber"]);
     assert_eq!(texts(&mut administrator, &dn, "cn"), ["anna"], "an attribute that the form lacks stays");
 
-    // The form is of the entry as it was before: its change would undo that of another user.
+    // The form was made for an earlier version of the entry, and would undo the change of another user.
     assert_eq!(browser.post("/edit", &apply).status, 409);
     let form = browser.json(&format!("/edit?dn={}", quoted(&dn)));
     let fresh =
@@ -59,7 +59,7 @@ fn an_edit_is_previewed_and_loses_no_update() {
     assert_eq!(browser.post("/edit", &fresh).status, 409);
     assert_eq!(texts(&mut administrator, &dn, "title"), ["Prof"]);
 
-    // A change that the schema refuses shows the form again, with what was entered.
+    // If the schema refuses a change, the form is shown again with the input.
     let form = browser.json(&format!("/edit?dn={}", quoted(&dn)));
     let bad = [
         ("dn", dn.as_str()),
@@ -95,7 +95,7 @@ fn a_person_and_a_group_are_added_and_the_password_is_generated() {
     let own = Browser::signed_in(&pando, &dn, generated);
     assert_eq!(own.json(&format!("/entry?dn={}", quoted(&dn)))["dn"], dn);
 
-    // A user may not do what only the administrator may.
+    // A user cannot do what is permitted to the administrator only.
     let others = own.post("/reset-password", &[("dn", people.as_str()), ("new", "x"), ("again", "x")]);
     assert!(matches!(others.status, 403 | 422), "{}", others.text());
     let other = [("kind", "unit"), ("parent", SUFFIX), ("v:ou", "own"), ("step", "apply")];
@@ -164,7 +164,7 @@ fn entries_are_renamed_and_trees_deleted_on_demand() {
     assert!(pando.stop().success());
 }
 
-/// Templates fail on a value that the model lacks, so each page is made for each kind of user.
+/// Templates fail if the model lacks a value, so each page is rendered for each kind of user.
 #[test]
 fn every_page_renders_as_html_and_json() {
     let scratch = Scratch::new("console-pages");
@@ -235,7 +235,7 @@ fn every_page_renders_as_html_and_json() {
     assert!(pando.stop().success());
 }
 
-/// Pages leave out what the requester may not do; the state of an account is shown to who may know it.
+/// Pages offer only what the requester may do. They show the state of an account only to users who may read it.
 #[test]
 fn pages_offer_what_the_requester_may_do() {
     let scratch = Scratch::new("console-rights");
@@ -293,7 +293,7 @@ fn deleted_entries_come_back_and_access_is_explained() {
     assert_eq!(asked(&browser, "bea", "read", "mail"), "allowed");
     assert_eq!(asked(&browser, "bea", "write", "mail"), "denied");
     assert_eq!(asked(&browser, "", "read", "mail"), "denied");
-    // The link from an entry names no attribute; what is refused leaves the question in the form.
+    // The link from an entry names no attribute. If a question is refused, the form still contains it.
     let linked = browser.get(&format!("/access?right=read&dn={}", quoted(&anna)));
     assert_eq!(linked.status, 200, "{}", linked.text());
     assert!(linked.text().contains("Name an attribute"), "{}", linked.text());

@@ -1,4 +1,4 @@
-//! Entries compared with the server's backup, and given the values of a moment again.
+//! Comparison of entries with the server's backup, and restoring values of an earlier moment.
 
 use ldap::{ChangeOperation, ResultCode};
 use serde_json::Value;
@@ -10,22 +10,22 @@ use crate::support::pando::command;
 use crate::support::tree::{bind, person_dn, plant, replace, set_password};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Pando, SUFFIX, Scratch};
 
-/// Table of the node file for a backup.
+/// Returns the `[backup]` table of the node file.
 pub(crate) fn backup_table(scratch: &Scratch) -> String {
     format!("[backup]\nfolder = {:?}", scratch.join("backup").to_str().unwrap())
 }
 
-/// The end of a backup, whenever it is: later changes are not in it.
+/// A moment in the future, which selects the end of the backup. Later changes are not in it.
 pub(crate) const NEWEST: &str = "2100-01-01T00:00:00Z";
 
 const KEY_HOLDER: &str = "attributetype ( 1.3.6.1.4.1.7165.2.1.25 NAME 'sambaNTPassword' EQUALITY \
                           caseIgnoreIA5Match SYNTAX 1.3.6.1.4.1.1466.115.121.1.26 )\n\
                           objectclass ( 1.3.6.1.4.1.99999.9.1 NAME 'keyHolder' AUXILIARY MAY sambaNTPassword )\n";
-/// A secret of codes, and the hash of a password for another service.
+/// A secret of one-time codes, and a password hash for another service.
 const CODES: &str = "GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ";
 const HASH: &str = "8846F7EAEE8FB117AD06BDD830B7586C";
 
-/// Backs up all changes.
+/// Backs up all changes made so far.
 pub(crate) fn back_up(scratch: &Scratch) {
     let folder = scratch.join("backup");
     let arguments = ["backup", "make", folder.to_str().unwrap()];
@@ -35,7 +35,7 @@ pub(crate) fn back_up(scratch: &Scratch) {
     });
 }
 
-/// Returns the comparison of an entry with a moment, as soon as the server has restored it.
+/// Returns the comparison of an entry with an earlier moment, as soon as the server has restored that moment.
 pub(crate) fn compared(browser: &Browser, dn: &str, at: &str) -> Value {
     until("the moment is restored", || {
         let model = browser.json(&format!("/compare?dn={}&at={}", quoted(dn), quoted(at)));
@@ -100,7 +100,7 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     let path = format!("/compare?dn={}&at={}", quoted(&anna), quoted(NEWEST));
     assert_eq!(browser.json(&path)["place"], scratch.join("backup").to_str().unwrap());
 
-    // The change is shown first, and refused if the entry has changed since.
+    // A preview of the change comes first. The change is refused if the entry has changed since.
     let fields = [("dn", anna.as_str()), ("at", NEWEST)];
     let preview = model(&browser.post_json("/compare", &fields));
     let ldif = preview["ldif"].as_str().unwrap();
@@ -121,7 +121,7 @@ fn an_entry_is_compared_with_the_backup_and_given_its_values_again() {
     assert_eq!((entry.texts("title"), entry.texts("description").len()), (vec!["Engineer".to_owned()], 0));
     assert_eq!(bind(&pando, "anna", "anna-secret"), ResultCode::SUCCESS);
 
-    // A deleted entry comes back as it was, and then its membership.
+    // A deleted entry is restored, and afterwards its membership.
     let uuid = |found: &Value| found["existed"] == true && found["exists"] == false;
     assert!(uuid(&compared(&browser, &bert, NEWEST)));
     let made = browser.post("/compare", &[("dn", bert.as_str()), ("at", NEWEST), ("step", "apply")]);
@@ -153,7 +153,7 @@ fn the_backup_is_for_the_administrator_and_has_its_bounds() {
         let answer = browser.get(&format!("/compare?dn={}&at=2001-01-01", quoted(&anna)));
         (answer.status != 200).then(|| assert_eq!(answer.status, 422, "{}", answer.text()))
     });
-    // Another entry of the name is left alone.
+    // A different entry with the same name is left alone.
     assert!(administrator.delete(&anna).unwrap().is_success());
     crate::support::tree::add_person(&mut administrator, "anna");
     let found = compared(&browser, &anna, NEWEST);
@@ -163,7 +163,7 @@ fn the_backup_is_for_the_administrator_and_has_its_bounds() {
         409
     );
 
-    // Readers of the monitor see the page, but only the administrator reads the backup.
+    // Readers of the monitor see the page, but only the administrator can read the backup.
     let outcome = administrator
         .modify("cn=config", &[(ChangeOperation::Add, "pandoMonitorReader", [anna.as_str()].as_slice())])
         .unwrap();
@@ -177,7 +177,7 @@ fn the_backup_is_for_the_administrator_and_has_its_bounds() {
     assert!(pando.stop().success());
 }
 
-/// Returns the changes that bring a tree back, as soon as the server has restored the moment.
+/// Returns the changes that restore a tree, as soon as the server has restored the moment.
 pub(crate) fn tree(browser: &Browser, dn: &str) -> Value {
     until("the moment is restored", || {
         let model = browser.json(&format!("/compare/tree?dn={}&at={}", quoted(dn), quoted(NEWEST)));
@@ -198,7 +198,7 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
     let uuid = |administrator: &mut client::Connection, dn: &str| {
         administrator.entry(dn, &["entryUUID"]).unwrap().and_then(|entry| entry.text("entryUUID"))
     };
-    // A group whose last member is deleted gets an empty one, and keeps it.
+    // If the last member of a group is deleted, the group gets an empty member, which it keeps.
     let members = |administrator: &mut client::Connection| {
         let entry = administrator.entry(&staff, &["member"]).unwrap().unwrap();
         entry.texts("member").into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>()
@@ -214,7 +214,8 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
         "{same}"
     );
 
-    // An entry that differs gets its values; an entry of another UUID is left alone, and so is what was below it.
+    // An entry that differs gets its earlier values. An entry with another UUID is left alone, as is everything below
+    // it.
     replace(&mut administrator, &anna, "title", &["Boss"]);
     assert!(administrator.delete(&bert).unwrap().is_success());
     let found = tree(&browser, &people);
@@ -229,7 +230,7 @@ fn a_deleted_tree_is_brought_back_with_its_passwords_and_memberships() {
     assert_eq!(restore(&old).status, 409, "the changes are others than were shown");
     assert_eq!(restore("").status, 409);
 
-    // The whole department is gone.
+    // The whole department is deleted.
     for dn in [&anna, &bert, &people] {
         assert!(administrator.delete(dn).unwrap().is_success(), "{dn}");
     }

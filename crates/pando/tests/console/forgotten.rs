@@ -1,4 +1,4 @@
-//! A forgotten password, which a link by mail lets its user replace.
+//! Forgotten passwords, which users can replace with a link in a mail.
 
 use client::Connection;
 
@@ -9,8 +9,8 @@ use crate::support::{ADMIN_DN, DEADLINE, Pando, SUFFIX, Scratch};
 use crate::{planted, start};
 use ldap::ResultCode as Code;
 
-/// Starts a server that sends mail to this one, with this in its table `[mail]`, and people with mail addresses under a
-/// policy with these rules.
+/// Starts a server that sends mail to this mail server, with further keys in its `[mail]` table. Its people have mail
+/// addresses and a policy with these attributes.
 fn sending(
     scratch: &Scratch,
     mail_server: &MailServer,
@@ -37,14 +37,14 @@ fn sending(
     (pando, administrator)
 }
 
-/// Asks for a link. Returns status and text of the answer.
+/// Requests a link. Returns the status and text of the answer.
 #[track_caller]
 fn ask(pando: &Pando, name: &str) -> (u16, String) {
     let answer = Browser::new(pando).post_json("/forgotten-password", &[("name", name)]);
     (answer.status, answer.text())
 }
 
-/// Returns the token of a mail's link.
+/// Returns the token of the link in a mail.
 #[track_caller]
 fn token_of(mail: &Mail) -> String {
     let (_, rest) = mail.text.split_once("https://directory.example.com/new-password?token=").unwrap();
@@ -53,7 +53,7 @@ fn token_of(mail: &Mail) -> String {
     token.to_owned()
 }
 
-/// Uses a link. Returns the browser with the session that began, or the status.
+/// Opens a link. Returns the browser with its new session, or the status of a refusal.
 fn open(pando: &Pando, token: &str) -> Result<Browser, u16> {
     let mut browser = Browser::new(pando);
     let answer = browser.post_json("/new-password", &[("token", token)]);
@@ -68,13 +68,13 @@ fn open(pando: &Pando, token: &str) -> Result<Browser, u16> {
     Ok(browser)
 }
 
-/// Sets a new password in such a session. Returns status and text of the answer.
+/// Sets a new password in such a session. Returns the status and text of the answer.
 fn set(browser: &Browser, new: &str) -> (u16, String) {
     let answer = browser.post_json("/password", &[("new", new), ("again", new)]);
     (answer.status, answer.text())
 }
 
-/// Waits until the log has a text.
+/// Waits until the log contains a text.
 #[track_caller]
 fn wait_for_log(pando: &Pando, text: &str) {
     let started = std::time::Instant::now();
@@ -105,7 +105,7 @@ fn a_link_by_mail_sets_a_password_by_the_rules() {
         assert!(mail.text.contains(part), "{part}: {}", mail.text);
     }
     let token = token_of(&mail);
-    // A program that inspects mails uses nothing up.
+    // A program that inspects mails and opens the link does not use it up.
     for _ in 0..2 {
         let page = Browser::new(&pando).get(&format!("/new-password?token={token}"));
         assert!(page.status == 200 && page.text().contains(&token), "{}", page.text());
@@ -180,7 +180,8 @@ fn an_account_has_one_link_and_few_mails_an_hour() {
     assert!(pando.stop().success());
 }
 
-/// A lock by wrong passwords ends with the reset, because strangers can cause it; one by an administrator prevents it.
+/// The reset ends a lock caused by wrong passwords, which strangers can cause. A lock by an administrator prevents the
+/// reset.
 #[test]
 fn locks_of_an_administrator_hold() {
     let (scratch, mail_server) = (Scratch::new("forgotten-locked"), MailServer::start());

@@ -1,4 +1,4 @@
-//! The listener: its bounds, headers, and what the server knows of its clients.
+//! The console's listener: its limits, headers, and the addresses of its clients.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -39,7 +39,7 @@ fn every_answer_carries_the_headers_of_security() {
     assert!(pando.stop().success());
 }
 
-/// Asks for a page over TLS that trusts the server's certificate.
+/// Requests a page over TLS that verifies the server's certificate.
 const ASK: &str = r"
 import ssl, sys, urllib.request
 url, authority = sys.argv[1:]

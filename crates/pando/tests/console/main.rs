@@ -1,4 +1,4 @@
-//! The web console, over HTTP with the real server.
+//! The web console of the real server, over HTTP.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]
@@ -23,21 +23,21 @@ use client::Connection;
 use support::pando::Start;
 use support::{Pando, SUFFIX, Scratch};
 
-/// Starts a server with the console in the clear, and this in its node file.
+/// Starts a server with the console without TLS, and these additional lines in its node file.
 fn start(scratch: &Scratch, more: &str) -> Pando {
     let node = format!("{more}\n[console]\nlisten = [\"127.0.0.1:0\"]\ntls = false\n");
     let node = scratch.write("node.toml", node);
     Start::new(scratch).arguments(&["--node", node.to_str().unwrap()]).ready()
 }
 
-/// Starts a server with the console, and `ou=people` in its suffix.
+/// Starts a server with the console, and with `ou=people` below its suffix.
 fn filled(scratch: &Scratch) -> (Pando, Connection) {
     let pando = start(scratch, "");
     let administrator = planted(&pando);
     (pando, administrator)
 }
 
-/// Adds `ou=people`. Returns the administrator's connection.
+/// Adds the suffix entry and `ou=people`. Returns the administrator's connection.
 fn planted(pando: &Pando) -> Connection {
     let mut administrator = pando.administrator();
     support::tree::add(&mut administrator, SUFFIX, &[("objectClass", "domain"), ("dc", "example")]);

@@ -5,10 +5,10 @@ use crate::support::http::{Answer, Browser, quoted, send};
 use crate::support::tree::{add_person, person_dn};
 use crate::support::{ADMIN_DN, ADMIN_PASSWORD, Scratch};
 
-/// The first octets of a JPEG, and some that are text in no encoding.
+/// The beginning of a JPEG, with octets that are not valid text.
 const JPEG: &[u8] = b"\xff\xd8\xff\xe0\0\x10JFIF\0\xff\xfe\r\n--b\r\n\xff\xd9";
 
-/// Sends a form with a file.
+/// Sends a form that contains a file.
 fn upload(browser: &Browser, dn: &str, photo: &[u8], token: &str) -> Answer {
     let field = |name: &str, value: &str| {
         format!("--boundary\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
@@ -47,14 +47,14 @@ fn photos_are_uploaded_and_served_as_images_alone() {
     assert_eq!(shown.headers("x-content-type-options"), ["nosniff"]);
     assert!(shown.headers("content-security-policy").concat().contains("default-src 'none'"));
     assert!(browser.get(&format!("/entry?dn={}", quoted(&dn))).text().contains("photo?attribute=jpegPhoto"));
-    // Scripts in disguise, what is too large, and forms of others.
+    // Refused: scripts in disguise, files that are too large, and forms without the session's token.
     for no_photo in [&b"<svg onload=alert(1)>"[..], b"", b"GIF89a<script>", b"\x89PNG\r\n\x1a\n"] {
         assert_eq!(put(no_photo).status, 422);
     }
     assert_eq!(put(&[JPEG, &vec![0; 600 * 1024]].concat()).status, 422);
     assert_eq!(put(&[JPEG, &vec![0; 2 << 20]].concat()).status, 413);
     assert_eq!(upload(&browser, &dn, JPEG, "forged").status, 403);
-    // An attribute that is no image is not served as one.
+    // An attribute that is not an image is not served as one.
     assert_eq!(browser.get(&format!("/photo?dn={}&attribute=cn", quoted(&dn))).status, 404);
     let anna = Browser::signed_in(&pando, "anna", "anna-secret");
     assert_eq!(upload(&anna, &dn, JPEG, &anna.token).status, 403, "no right to write it");
@@ -63,7 +63,7 @@ fn photos_are_uploaded_and_served_as_images_alone() {
     assert!(pando.stop().success());
 }
 
-/// A manager is entered by name; the confirmed change has the DN that was shown.
+/// A manager is entered by name. The confirmed change contains the DN that the preview showed.
 #[test]
 fn names_of_entries_are_completed() {
     let scratch = Scratch::new("console-names");

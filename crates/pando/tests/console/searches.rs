@@ -1,4 +1,4 @@
-//! Filters from the rows of a form, and searches that a browser keeps.
+//! Filters from the rows of a form, and searches that the browser stores.
 
 use crate::filled;
 use crate::support::http::{Browser, quoted};
@@ -28,7 +28,7 @@ fn conditions_become_a_filter_without_scripts() {
     assert_eq!(found(two).0, Vec::<String>::new());
     assert_eq!(found(&format!("{two}&any=1")).0, [person_dn("bert"), person_dn("carl")]);
     assert_eq!(found("a=uid&o=present&v=&a=title&o=absent&v=").0, [person_dn("bert"), person_dn("carl")]);
-    // Letters of a name hold in addition, and the links of the page have the conditions.
+    // The letters of a name are an additional condition, and links of the page keep all conditions.
     assert_eq!(found("q=be&a=title&o=absent&v=").0, [person_dn("bert")]);
     let page = browser.get(&format!("/search?a=title&o=contains&v={title}")).text();
     assert!(page.contains("&amp;a=title&amp;o=contains&amp;v="), "{page}");
@@ -56,7 +56,7 @@ fn searches_are_kept_in_the_browser_of_their_user() {
     assert_eq!(browser.json("/search")["saved"][0]["at"], at);
     let page = browser.get("/search").text();
     assert!(page.contains("the &lt;b&gt;annas"), "{page}");
-    // The next user of the browser does not see them.
+    // The next user of the browser does not see the stored searches.
     let mut other = Browser::signed_in(&pando, &person_dn("anna"), "anna-secret");
     other.cookie = format!("{}; {}", other.cookie, cookie.split(';').next().unwrap());
     assert_eq!(other.json("/search")["saved"].as_array().unwrap().len(), 0);

@@ -1,4 +1,4 @@
-//! Sign in and out, cookies, and requests of other sites.
+//! Signing in and out, cookies, and requests from other sites.
 
 use crate::support::http::{Browser, get, quoted, send};
 use crate::support::pando::{Start, command};
@@ -34,7 +34,7 @@ fn users_sign_in_by_dn_or_name_and_see_what_they_may() {
     assert!(pando.stop().success());
 }
 
-/// The answer to an unknown name is that to a wrong password, whatever anonymous clients may read.
+/// The answers to an unknown name and to a wrong password are the same, whatever anonymous clients may read.
 #[test]
 fn unknown_names_and_wrong_passwords_are_answered_alike() {
     let scratch = Scratch::new("console-wrong");
@@ -53,7 +53,7 @@ fn unknown_names_and_wrong_passwords_are_answered_alike() {
         let other = answer(name);
         assert_eq!((other.0, other.1.contains("The name or the password is wrong.")), (401, true), "{name}");
     }
-    // An empty password would be an anonymous bind.
+    // An empty password is refused, because it would be an anonymous bind.
     assert_eq!(Browser::new(&pando).sign_in("anna", "").status, 422);
     assert!(pando.stop().success());
 }
@@ -70,7 +70,7 @@ fn a_session_ends_when_its_user_leaves_and_its_cookie_is_new_each_time() {
     let first = Browser { cookie: browser.cookie.clone(), token: browser.token.clone(), ..browser };
     assert_eq!(first.get("/search").status, 200);
 
-    // Signing in again ends the session that the browser had.
+    // A new sign-in ends the previous session of the browser.
     let mut again = Browser { cookie: first.cookie.clone(), token: String::new(), address: first.address };
     assert_eq!(again.sign_in(ADMIN_DN, ADMIN_PASSWORD).status, 200);
     assert_eq!(first.get("/search").status, 303);
@@ -150,7 +150,7 @@ fn a_password_is_changed_by_the_rules_and_ends_the_session() {
     assert!(pando.stop().success());
 }
 
-/// A password that an administrator reset: nothing but the change is possible (pwdMustChange).
+/// After an administrator has reset the password, only the change of the password is possible (pwdMustChange).
 #[test]
 fn a_reset_password_is_changed_first() {
     let scratch = Scratch::new("console-must-change");
@@ -184,12 +184,12 @@ fn a_reset_password_is_changed_first() {
     assert!(pando.stop().success());
 }
 
-/// One source has its share of sessions, and one user's next session ends the oldest.
+/// The sessions of one source are limited. If a user has too many, a new session ends the oldest one.
 #[test]
 fn sign_ins_beyond_the_bound_are_refused() {
     let scratch = Scratch::new("console-flood");
     let (pando, mut administrator) = filled(&scratch);
-    // Eight sessions each.
+    // Open eight sessions for each user.
     let users: Vec<String> = (0..9).map(|number| format!("user{number}")).collect();
     users.iter().for_each(|uid| add_person(&mut administrator, uid));
     let mut browsers = Vec::new();
@@ -201,12 +201,12 @@ fn sign_ins_beyond_the_bound_are_refused() {
     assert_eq!(Browser::new(&pando).sign_in("user1", "user1-secret").status, 200);
     assert_eq!(browsers[8].get("/search").status, 303, "the oldest of the user");
     assert_eq!(browsers[9].get("/search").status, 200);
-    // A wrong password is refused as such only while there is room.
+    // A wrong password is reported as such only if another session would be possible.
     assert!(matches!(Browser::new(&pando).sign_in("user8", "wrong").status, 401 | 503));
     assert!(pando.stop().success());
 }
 
-/// Users see their own sessions, and end one that they do not know.
+/// Users see their own sessions, and can end one that they do not recognize.
 #[test]
 fn users_list_and_end_their_sessions() {
     let scratch = Scratch::new("console-list");
@@ -230,7 +230,7 @@ fn users_list_and_end_their_sessions() {
     let third = sign_in("anna");
     assert_eq!(own.post("/sessions", &[("action", "others")]).status, 303);
     assert_eq!((third.get("/search").status, own.get("/search").status), (303, 200));
-    // A new password ends all of them: who knew the old one may have begun one.
+    // A new password ends all sessions of the user, because one may have begun with the old password.
     let fourth = sign_in("anna");
     let fields = [("old", "anna-secret"), ("new", "another secret"), ("again", "another secret")];
     assert_eq!(own.post("/password", &fields).status, 303);
@@ -239,7 +239,7 @@ fn users_list_and_end_their_sessions() {
     assert!(pando.stop().success());
 }
 
-/// Only a trusted proxy names the sender, for the session list, the cookie and the audit trail.
+/// Only a trusted proxy may name the client's address for the session list, the cookie and the audit trail.
 #[test]
 fn trusted_proxies_name_the_browser() {
     let forwarded = "X-Forwarded-For: 203.0.113.66, 192.0.2.7\r\nX-Forwarded-Proto: https\r\n";

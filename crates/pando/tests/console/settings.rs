@@ -1,4 +1,4 @@
-//! The settings as a text: the difference, the change, and what others have changed meanwhile.
+//! The settings as a text: the differences, the change, and changes that others have made meanwhile.
 
 use ldap::{ResultCode, SettingsInForce, SettingsRequest, oids};
 use serde_json::Value;
@@ -25,7 +25,7 @@ fn a_plan_precedes_the_change() {
     let page = browser.get("/settings").text();
     assert!(page.contains("name=\"token\"") && page.contains("suffixes = "), "{page}");
 
-    // Browsers send other ends of lines.
+    // Browsers send CR LF at the ends of lines.
     let proposed = text.replace("access_rules = []", "access_rules = [\"all: allow read to authenticated\"]");
     let sent = proposed.replace('\n', "\r\n");
     let fields = [("text", sent.as_str()), ("version", &version)];
@@ -51,7 +51,7 @@ fn a_plan_precedes_the_change() {
     let rules = administrator.entry("cn=config", &["pandoAccessRule"]).unwrap().unwrap();
     assert_eq!(rules.texts("pandoAccessRule"), ["all: allow read to authenticated"]);
 
-    // The form was made from older settings.
+    // This form was made for older settings.
     let late = browser.post("/settings", &apply);
     assert_eq!(late.status, 409, "{}", late.text());
     assert!(late.text().contains("have changed since you read them"), "{}", late.text());
@@ -95,7 +95,8 @@ fn problems_have_lines_and_only_the_administrator_sees_settings() {
             );
         }
     }
-    // The story: a refused text got the newest version, and took the change of another administrator back unsaid.
+    // Regression test: after a refusal, the form got the newest version number, so that the next attempt silently undid
+    // the change of another administrator.
     replace(&mut administrator, "cn=config", "pandoSizeLimit", &["77"]);
     let bad = format!("no_such_key = 1\n{text}");
     let answer = browser.post_json("/settings", &[("text", &bad), ("version", &version)]);
@@ -106,7 +107,7 @@ fn problems_have_lines_and_only_the_administrator_sees_settings() {
     assert_eq!(model["changed_meanwhile"], true);
     replace(&mut administrator, "cn=config", "pandoSizeLimit", &[]);
     let version = browser.json("/settings")["version"].to_string();
-    // A schema file of the server is not read for a client.
+    // The server does not read a schema file that a client names.
     let answer = browser.post("/settings", &[("text", "schema_files = [\"/etc/passwd\"]")]);
     assert!(answer.status == 422 && !answer.text().contains("root:"), "{}", answer.text());
 

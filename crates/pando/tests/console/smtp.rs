@@ -1,4 +1,5 @@
-//! A small SMTP server on loopback (RFC 5321), with STARTTLS (RFC 3207) and PLAIN (RFC 4954), which keeps what it gets.
+//! A small SMTP server on loopback (RFC 5321), with STARTTLS (RFC 3207) and AUTH PLAIN (RFC 4954), which stores the
+//! mails that it receives.
 
 use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -13,23 +14,23 @@ use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
 use crate::support::DEADLINE;
 
-/// A mail as it arrived.
+/// A mail as it was received.
 #[derive(Debug)]
 pub(crate) struct Mail {
     pub(crate) to: String,
     pub(crate) text: String,
-    /// User name and password that the client sent, each after a NUL.
+    /// User name and password from the client, each after a NUL.
     pub(crate) credentials: String,
     pub(crate) over_tls: bool,
 }
 
-/// The server. Its threads end with the process.
+/// A running server. Its threads end with the process.
 pub(crate) struct MailServer {
     pub(crate) address: SocketAddr,
-    /// Its certificate, in PEM form.
+    /// The certificate of the server, in PEM form.
     pub(crate) certificate: String,
     mails: Receiver<Mail>,
-    /// Answers to the next mails in place of an acceptance.
+    /// Replies that refuse the next mails.
     pub(crate) refusals: Arc<Mutex<VecDeque<&'static str>>>,
 }
 
@@ -64,7 +65,7 @@ impl MailServer {
         MailServer { address, certificate: pair.cert.pem(), mails, refusals }
     }
 
-    /// Returns the next mail.
+    /// Waits for the next mail.
     #[track_caller]
     pub(crate) fn next(&self) -> Mail {
         self.mails.recv_timeout(DEADLINE).expect("a mail")
@@ -85,7 +86,7 @@ impl Client {
         }
     }
 
-    /// Converses until the client leaves. Returns true if it asks for TLS.
+    /// Serves a client until it ends the connection. Returns true if the client requests TLS.
     fn talk(&self, input: &mut impl BufRead, output: &mut impl Write, over_tls: bool) -> bool {
         let (mut to, mut credentials, mut line) = (String::new(), String::new(), String::new());
         loop {
@@ -136,8 +137,8 @@ impl Client {
     }
 }
 
-/// Returns a mail with its body as it was written. Lines of a quoted-printable body end softly in `=`, and `=3D` is an
-/// equals sign (RFC 2045 section 6.7).
+/// Returns a mail with its body decoded. In a quoted-printable body, `=` at the end of a line is a soft line break, and
+/// `=3D` is an equals sign (RFC 2045 section 6.7).
 fn decoded(mail: &str) -> String {
     let (head, body) = mail.split_once("\r\n\r\n").expect("an empty line after the header");
     if !head.contains("Content-Transfer-Encoding: quoted-printable") {
@@ -154,7 +155,7 @@ fn decoded(mail: &str) -> String {
     format!("{head}\r\n\r\n{text}")
 }
 
-/// The two directions of one stream, used in turn.
+/// One stream as two values, for reading and writing in turn.
 struct Shared<'a>(&'a Mutex<StreamOwned<ServerConnection, TcpStream>>);
 
 impl Read for Shared<'_> {

@@ -1,4 +1,4 @@
-//! Values that attackers store: they are shown as text, and end no cell, line or header.
+//! Values that attackers store. They are displayed as text, and cannot end a cell, line or header.
 
 use crate::filled;
 use crate::support::http::{Browser, quoted};
@@ -61,7 +61,7 @@ fn hostile_values_are_escaped() {
 fn exports_are_whole_and_harmless() {
     let scratch = Scratch::new("console-export");
     let (pando, mut administrator) = filled(&scratch);
-    // More than a page of a search.
+    // More entries than one page of a search shows.
     for number in 0..120 {
         let value = HOSTILE[number % HOSTILE.len()];
         let dn = format!("cn={number},{SUFFIX}");
@@ -83,7 +83,7 @@ fn exports_are_whole_and_harmless() {
     assert_eq!(ldif.matches("\ndn: ").count(), 120);
     assert!(!ldif.contains("\r\nSet-Cookie") && !ldif.contains("\nSet-Cookie"));
 
-    // A page follows the other, each entry once.
+    // Pages follow one another, and contain each entry once.
     let mut path = format!("/search?{query}");
     let (mut seen, mut pages) = (std::collections::BTreeSet::new(), 0);
     loop {
@@ -101,7 +101,7 @@ fn exports_are_whole_and_harmless() {
     assert!(pando.stop().success());
 }
 
-/// A photo, a certificate that is none, and a group that is too large for a page.
+/// Values with limits: a photo, an invalid certificate, and a group that is too large for a page.
 #[test]
 fn large_and_binary_values_have_bounds() {
     let scratch = Scratch::new("console-large-values");
