@@ -1,6 +1,6 @@
-//! `./dev cluster --smoke` as a test: three brokers, three nodes, a load, and five rounds of trouble.
+//! Runs `./dev cluster --smoke` as a test: three brokers, three nodes, a load, and five rounds of faults.
 //!
-//! A binary of its own: three brokers, three nodes and a load are as much as a machine with two cores bears.
+//! This is a separate test binary, because a machine with two cores cannot run other tests at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[test]

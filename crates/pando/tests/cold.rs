@@ -1,8 +1,8 @@
-//! A directory whose data is not in memory: other threads bring in what requests lack, or go through them, and every
-//! answer is what it would be otherwise.
+//! A directory whose data is not in memory. Prefetch threads read the pages that requests need, or perform dry runs,
+//! and every answer is the same as without them.
 //!
-//! A binary of its own: a server says that it waits for the disk by the time that it lost, and other tests would keep
-//! the disk busy.
+//! This is a separate test binary, because other tests would keep the disk busy, and the server measures the time that
+//! it waits for the disk.
 
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
@@ -23,23 +23,23 @@ use rustix::io::{Errno, ReadWriteFlags, preadv2};
 use support::pando::{Start, command};
 use support::{Pando, SUFFIX, Scratch, positions};
 
-/// People in the directory: many pages.
+/// Number of people in the directory, which fill many pages.
 const PEOPLE: usize = 10_000;
 
-/// Connections that ask at a time.
+/// Number of connections that send requests at the same time.
 const CONNECTIONS: usize = 8;
 
-/// Requests that each sends in one write.
+/// Number of requests that each connection sends in one write.
 const PIPELINED: usize = 64;
 
-/// Rounds of requests without any prefetch that count as a failure. A server notices within a tenth of a second that it
-/// waits for the disk, and acts on it for two seconds.
+/// Number of rounds without any prefetch after which the test fails. A server detects within a tenth of a second that
+/// it waits for the disk, and prefetches for the next two seconds.
 const ROUNDS: usize = 1_000;
 
-/// Most requests until the server's data is in memory, which takes it a fraction of a second.
+/// Maximum number of requests until the server's data is in memory, which takes a fraction of a second.
 const ASKS: usize = 100_000;
 
-/// A stopped server's data of people with a line of description each.
+/// Creates the data of a stopped server: people with a long description each.
 fn people(scratch: &Scratch) {
     let mut ldif = format!("dn: {SUFFIX}\nobjectClass: domain\ndc: example\n\n");
     for number in 0..PEOPLE {
@@ -53,19 +53,19 @@ fn people(scratch: &Scratch) {
         .expect_code(0);
 }
 
-/// `cn=NAME,cn=Read Ahead,cn=monitor`.
+/// Returns the figure `cn=NAME,cn=Read Ahead,cn=monitor`.
 fn figure(connection: &mut Connection, name: &str) -> u64 {
     let dn = format!("cn={name},cn=Read Ahead,cn=monitor");
     let entry = connection.entry(&dn, &["monitorCounter"]).unwrap().unwrap();
     entry.text("monitorCounter").unwrap().parse().unwrap()
 }
 
-/// Whether the request for a person goes through several rows.
+/// Returns true if the request for this person reads several rows.
 fn is_walk(number: usize) -> bool {
     number % 100 == 99
 }
 
-/// The request for a person, a different kind for different numbers.
+/// Sends a request for each person. The kind of request depends on the number.
 fn send(connection: &mut Connection, numbers: &[usize]) {
     let mut bytes = Vec::new();
     for number in numbers {
@@ -97,9 +97,10 @@ fn send(connection: &mut Connection, numbers: &[usize]) {
     connection.send_bytes(&bytes).unwrap();
 }
 
-/// Returns true if the request for a person asks for the position of its answer. Story: a loop that waited for the
-/// disk answered with the search that a look ahead had run, which knew nothing of positions, so three of four such
-/// answers had none, and clients of a cluster could not read what they had written.
+/// Returns true if the request for this person asks for the position of its answer.
+///
+/// Regression test: in a cold loop, three of four such answers had no position, because they came from a search of a
+/// dry run, which did not know of the control. Clients of a cluster could not read their own changes.
 fn wants_position(number: usize) -> bool {
     number.is_multiple_of(2)
 }
@@ -137,7 +138,7 @@ fn cold_pages_are_read_by_other_threads() {
         for _ in 0..ROUNDS {
             let asked: Vec<Vec<usize>> = (0..CONNECTIONS)
                 .map(|_| {
-                    // All numbers, in an order in which neighbours are far from each other.
+                    // Cover all numbers, in an order that keeps neighbours far apart.
                     (0..PIPELINED)
                         .map(|_| {
                             number = (number + 7_919) % PEOPLE;
@@ -161,7 +162,7 @@ fn cold_pages_are_read_by_other_threads() {
     }
 }
 
-/// Whether each page of the data file can be read without waiting for the disk.
+/// Returns true if each page of the data file can be read without waiting for the disk.
 fn is_in_memory(data: &Path) -> bool {
     let file = File::open(data.join("data.mdb")).unwrap();
     let len = file.metadata().unwrap().len();
@@ -186,7 +187,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
     let pando = Start::new(&scratch).ready();
     let mut connection = pando.administrator();
     for _ in 0..ASKS {
-        // Not a page of the people.
+        // This request reads none of the people's pages.
         assert!(connection.entry(SUFFIX, &["dc"]).unwrap().is_some());
         if is_in_memory(&data) {
             return;
@@ -195,7 +196,7 @@ fn data_that_fits_into_memory_is_read_into_it_at_the_start() {
     panic!("it was not read in");
 }
 
-/// The server is still cold: it stays so for two seconds.
+/// The server is still cold, because the state lasts for two seconds.
 fn writes_and_binds_work_during_cold_searches(pando: &Pando) {
     let mut connection = pando.administrator();
     let entry = format!("uid=late,{SUFFIX}");

@@ -15,7 +15,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let mut one = first.administrator();
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
 
-    // A copy of a node that is running.
+    // Join node 2 with a copy of the running node.
     cluster.join(2);
     let second = cluster.start(2);
     let mut two = second.administrator();
@@ -25,7 +25,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let found = until("a change on one is read on two", || read(&mut two, &unit("on-one")));
     assert_eq!(Some(found), read(&mut one, &unit("on-one")), "with all its operational attributes");
 
-    // A forwarded change, which the client that sent it sees at once.
+    // A change at node 2 is forwarded. The client that sent it sees it at once.
     assert_eq!(figure(&second, "Writer"), "1");
     assert_eq!(add_unit(&mut two, "on-two").code, ResultCode::SUCCESS);
     assert!(read(&mut two, &unit("on-two")).is_some(), "the client that changed it sees it");
@@ -35,7 +35,7 @@ fn a_change_on_one_node_is_read_on_all() {
     let lacking = add_unit(&mut two, "a,ou=b");
     assert_eq!((lacking.code, &*lacking.matched_dn), (ResultCode::NO_SUCH_OBJECT, SUFFIX), "{lacking:?}");
 
-    // Passwords are hashed where the client asks, and good everywhere.
+    // Passwords are hashed on the client's node, and are accepted on every node.
     let person = format!("uid=anna,{}", unit("on-two"));
     let attributes: &[(&str, &str)] =
         &[("objectClass", "inetOrgPerson"), ("cn", "Anna"), ("sn", "A"), ("userPassword", "secret")];
@@ -47,7 +47,7 @@ fn a_change_on_one_node_is_read_on_all() {
         });
         assert!(bound.is_success(), "{bound:?}");
     }
-    // A user may change the own password on any node, and nothing else.
+    // A user may change only the own password, on any node.
     let mut user = second.connect();
     assert!(user.bind(&person, "secret").unwrap().is_success());
     let refused = user.modify(&person, &[(ChangeOperation::Replace, "sn", &["B"])]).unwrap();
@@ -61,20 +61,20 @@ fn a_change_on_one_node_is_read_on_all() {
     let status = command(&["cluster", "status"], Some(&cluster.data(2))).expect_code(0);
     status.expect_output("following");
 
-    // A node that does not follow the log changes nothing.
+    // The data of a node cannot be changed without following the log.
     assert!(second.stop().success());
     let refused = Start::bare(&cluster.scratch, "node-2").refused().1;
     assert!(refused.contains("is a node of a cluster"), "{refused}");
     let refused = command(&["index", "add", "description"], Some(&cluster.data(2)));
     assert!(refused.code != Some(0) && refused.stderr.contains("is a node of a cluster"), "{refused}");
 
-    // It continues from its position.
+    // After a restart, the node continues from its position.
     assert_eq!(add_unit(&mut one, "meanwhile").code, ResultCode::SUCCESS);
     let second = cluster.start(2);
     until("what it missed", || read(&mut second.administrator(), &unit("meanwhile")));
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // The other node becomes the writer when the first is killed, and no acknowledged change is lost.
+    // When the writer is killed, the other node becomes the writer. No acknowledged change is lost.
     for round in 0..3 {
         assert_eq!(add_unit(&mut one, &format!("last-{round}")).code, ResultCode::SUCCESS);
     }
@@ -108,8 +108,8 @@ fn a_change_on_one_node_is_read_on_all() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 }
 
-/// The writer is halted, and another node takes over. When it wakes up it still considers itself the writer: its
-/// decisions then do not count, and the other node decides those changes again.
+/// The writer is suspended, and another node takes over. When the former writer resumes, it still considers itself the
+/// writer, but its decisions are ignored, and the other node decides those changes again.
 #[test]
 fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     let (cluster, first) = Cluster::new("cluster-asleep");
@@ -136,7 +136,7 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     });
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // Without the log, nodes answer reads and refuse all changes; with the log back, they accept changes again.
+    // While the log is unreachable, nodes answer reads and refuse all changes. Then they accept changes again.
     cluster.brokers.halt(0, true).unwrap();
     for (server, connection) in [(&first, &mut one), (&second, &mut two)] {
         let refused = add_unit(connection, &format!("lost-{}", server.id()));
@@ -155,8 +155,8 @@ fn a_writer_that_slept_undoes_nothing_and_without_the_log_reads_go_on() {
     assert_eq!((figure(&first, "Alarms"), figure(&second, "Alarms")), ("0".to_owned(), "0".to_owned()));
 }
 
-/// Without the log, a node with a bound on the age of its data answers no reads, except to the administrator and of its
-/// own state. It answers again once it has received messages.
+/// While the log is unreachable, a node with a bound on the age of its data refuses reads, except from the
+/// administrator and of its own state. It answers again once it has received messages.
 #[test]
 fn reads_that_may_be_too_old_are_refused() {
     let (cluster, first) = Cluster::new("cluster-old");

@@ -1,4 +1,4 @@
-//! `packaging/compose`: the scripts that create nodes in containers, run without containers.
+//! `packaging/compose`: the scripts that create nodes in containers, here run without containers.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use ldap::ResultCode;
 
 const START_NODE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/compose/start-node.sh");
 
-/// Runs the script as the container of a node does, with a command that only reports that it was reached.
+/// Runs the script of a node's container, with a command that only reports that it was reached.
 fn start(cluster: &Cluster, node: u32, first: &str) -> Run {
     let programs = Path::new(PROGRAM).parent().unwrap().display();
     let path = std::env::var("PATH").unwrap();
@@ -38,7 +38,7 @@ fn containers_of_nodes_become_one_cluster() {
     let invitations = cluster.scratch.join("invitations");
     std::fs::create_dir(&invitations).unwrap();
 
-    // A node that starts before the first one ends, and is started again.
+    // A node that is started before the first one is ready fails, and must be started again.
     start(&cluster, 2, "127.0.0.1:1").expect_code(1).expect_error("there is no invitation for node 2 yet");
     start(&cluster, 1, "").expect_code(0).expect_output("it serves");
     start(&cluster, 2, "127.0.0.1:1").expect_code(1).expect_error("127.0.0.1:1");
@@ -55,7 +55,7 @@ fn containers_of_nodes_become_one_cluster() {
     assert_eq!(add_unit(&mut second.administrator(), "people").code, ResultCode::SUCCESS);
     until("the others have it", || read(&mut third.administrator(), &unit("people")));
 
-    // A later start creates nothing.
+    // A second start creates nothing.
     assert!(first.stop().success());
     let before = std::fs::read_dir(&invitations).unwrap().count();
     for node in 1..=3 {

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Opens the log with access to the brokers only.
+/// Opens the log with the broker credentials only.
 fn log_of(cluster: &Cluster) -> Settings {
     Settings {
         brokers: cluster.brokers.bootstrap().to_owned(),
@@ -39,7 +39,7 @@ fn append(log: &Settings, message: &[u8]) {
     while !matches!(events.recv_timeout(PATIENCE).unwrap(), Event::Appended { .. }) {}
 }
 
-/// Reads the first key of the cluster from an identity: the key that a former node still has.
+/// Reads the first cluster key from a node's identity. A former node still has this key.
 fn first_key(identity: PathBuf) -> KeyRing {
     let text = std::fs::read_to_string(identity.join("identity.toml")).unwrap();
     let line = text.lines().find(|line| line.starts_with("key = ")).unwrap();
@@ -48,8 +48,8 @@ fn first_key(identity: PathBuf) -> KeyRing {
     KeyRing::new(1, ClusterKey::new(&secret))
 }
 
-/// Forges the next group with an old key: the last group of the log, with the next number and position and another
-/// name in its record.
+/// Forges the next group with an old key. It is a copy of the last group with the next number and position, and another
+/// entry name.
 fn forged(log: &Settings, keys: &KeyRing) -> Vec<u8> {
     let all = messages(log);
     let last = all.iter().rfind(|message| message[1] == 3).unwrap();
@@ -87,7 +87,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     assert_eq!(add_unit(&mut one, "before").code, ResultCode::SUCCESS);
     assert_eq!((key(&first), key(&second)), (1, 1));
 
-    // Rotate by command during changes. All nodes receive the key; a stopped node receives it later.
+    // Rotate the key by command while clients make changes. All nodes receive it; a stopped node receives it later.
     assert!(third.stop().success());
     let said = cluster.cluster_command(2, &["rotate-key"]).expect_code(0);
     said.expect_output("is in force; messages under another count no longer");
@@ -100,7 +100,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     assert_eq!(add_unit(&mut third.administrator(), "by-the-third").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
 
-    // After a node leaves, the writer rotates the key by itself, and the former node receives none.
+    // After a node has left, the writer rotates the key by itself. The former node does not receive the new key.
     let theirs = first_key(cluster.data(3).join("cluster"));
     let identity = cluster.scratch.join("kept-identity");
     std::fs::create_dir(&identity).unwrap();
@@ -119,7 +119,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     let refused = cluster.cluster_command(3, &["fetch-keys", "--keys-from", &address]);
     assert!(refused.code != Some(0) && refused.stderr.contains("no keys of node 1"), "{refused}");
 
-    // A group that it writes with its old key would fit; all nodes ignore and report it.
+    // A group that the former node writes with its old key would be the next one. All nodes ignore and report it.
     assert_eq!(figure(&first, "Alarms"), "0");
     assert_eq!(add_unit(&mut first.administrator(), "genuine").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);
@@ -132,7 +132,7 @@ fn a_former_node_cannot_write_with_an_old_key() {
     assert_eq!(add_unit(&mut second.administrator(), "goes-on").code, ResultCode::SUCCESS);
     cluster.expect_equal(&[(1, &first), (2, &second)]);
 
-    // A joining node receives the keys in both ways.
+    // A joining node receives the keys with a copy over the network, and with a copy in a folder.
     let invitation = cluster.invite(4);
     let words = ["join", "--invitation", &invitation, "--copy-from", &address];
     cluster.cluster_command(4, &words).expect_code(0);
@@ -143,7 +143,8 @@ fn a_former_node_cannot_write_with_an_old_key() {
     cluster.expect_equal(&[(1, &first), (2, &second), (4, &fourth), (5, &fifth)]);
     assert_eq!((key(&fourth), key(&fifth)), (after, after));
 
-    // All restart with their keys. A node with an older folder reports the missing key, and receives it.
+    // All nodes keep their keys after a restart. A node with an older identity folder reports the missing key, and
+    // receives it.
     for server in [fourth, fifth, second] {
         assert!(server.stop().success());
     }
@@ -168,7 +169,7 @@ fn contains(file: &std::path::Path, number: u64) -> bool {
     std::fs::read_to_string(file).unwrap().contains(&number.to_string())
 }
 
-/// Other nodes can read an encrypted group, and the broker cannot.
+/// Nodes can read an encrypted group, and the broker cannot.
 #[test]
 fn groups_are_sealed_where_the_writer_says_so() {
     let (cluster, first) = Cluster::new("cluster-sealed");
@@ -181,7 +182,7 @@ fn groups_are_sealed_where_the_writer_says_so() {
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     assert!(first.stop().success() && second.stop().success());
 
-    // One node encrypts, the other does not: the writer's setting applies, and all read both.
+    // If only one node is set to encrypt, the writer's setting applies, and all nodes read both forms.
     let text = std::fs::read_to_string(cluster.node_file(1)).unwrap();
     cluster.scratch.write("node-1.toml", text.replace("[cluster]\n", "[cluster]\nseal = true\n"));
     let first = cluster.start(1);
@@ -204,8 +205,8 @@ fn groups_are_sealed_where_the_writer_says_so() {
     an_offered_key_outlives_its_node(&cluster, first, &second);
 }
 
-/// The node that created a key stops when the key is announced in the log but no other node has it. Its next start
-/// continues the rotation.
+/// A node stops after it has announced a new key in the log, before any other node has the key. After its next start,
+/// it continues the rotation.
 fn an_offered_key_outlives_its_node(cluster: &Cluster, first: Pando, second: &Pando) {
     second.signal(Signal::STOP);
     let offered = std::thread::scope(|scope| {

@@ -1,5 +1,7 @@
-//! Clusters of real nodes on a real broker. Most of their time goes by waiting for brokers to start and for nodes to
-//! miss one another, so they are one binary, whose tests wait at the same time.
+//! Clusters of real nodes on a real broker.
+//!
+//! These tests are one binary, because most of their time is spent waiting for brokers to start and for nodes to time
+//! out, and they can wait at the same time.
 #![allow(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 #[path = "../support/mod.rs"]

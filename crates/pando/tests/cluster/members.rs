@@ -1,14 +1,15 @@
-//! Members of a cluster, and trimming of its log: real nodes on a real broker.
+//! Membership of nodes, and trimming of the log: real nodes on a real broker.
 
 use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, until};
 use crate::support::pando::{Start, command};
 use ldap::ResultCode;
 
-/// Nodes join and leave, and log messages that no node needs are deleted.
+/// Nodes join and leave, and messages of the log that no node needs are deleted.
 #[test]
 fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     let (cluster, first) = Cluster::secured("cluster-members");
-    // A copy comes from the first node while it runs. Without the copy no node is created, and nothing else either.
+    // Node 2 copies the data of the running first node. If the copy fails, neither the node nor anything else is
+    // created.
     let (invitation, address) = (cluster.invite(2), figure(&first, "Address"));
     let join = |address: &str, more: &[&str]| {
         let words = [&["join", "--invitation", &invitation, "--copy-from", address][..], more].concat();
@@ -35,7 +36,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     }
     cluster.expect_equal(&[(1, &first), (2, &second), (3, &third)]);
 
-    // Without two snapshots on two machines nothing is deleted.
+    // Without snapshots on two machines, nothing is deleted.
     let kept = cluster.cluster_command(2, &["trim"]);
     assert!(kept.code != Some(0) && kept.stderr.contains("0 machines have a verified snapshot"), "{kept}");
     for node in [1, 2] {
@@ -47,7 +48,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
         let known = |node| figure_of(&first, &format!("Node {node}")).filter(|text| !text.ends_with("none"));
         known(1).and(known(2))
     });
-    // The third node reported its position before these changes, so they stay.
+    // The third node reported its position before these changes, so they are kept for it.
     let says = cluster.cluster_command(1, &["trim", "--dry-run"]).expect_code(0).stdout;
     let before = figure(&first, "Log Start Offset");
     let start = until("the monitor knows it too", || figure_of(&first, "Deletable Before"));
@@ -56,11 +57,12 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
         "{says}"
     );
 
-    // After it is unregistered, it retains no messages, other nodes refuse it, and it notices that itself.
+    // After the third node is unregistered, no messages are kept for it, other nodes reject it, and it detects this
+    // itself.
     let old_deletable: u64 = start.parse().unwrap();
     let gone = cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
     gone.expect_output("node 3 is unregistered");
-    // A client with its certificate gets no copy either.
+    // Its certificate does not give a client a copy either.
     let theirs = cluster.scratch.join("node-3.invitation");
     cluster.write_node_file(9);
     until("its certificate is refused", || {
@@ -76,7 +78,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     assert!(twice.code != Some(0) && twice.stderr.contains("does not belong"), "{twice}");
     assert!(third.stop().success());
 
-    // A node reports its position at its start.
+    // A node reports its position when it starts.
     for round in 0..5 {
         assert_eq!(add_unit(&mut one, &format!("more-{round}")).code, ResultCode::SUCCESS);
     }
@@ -103,11 +105,12 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     });
     assert!(start > old_deletable, "{start}");
 
-    // The nodes go on, and so does one that begins from a snapshot; one whose data is older than the log refuses.
+    // The nodes continue, and so does a node created from a snapshot. A node whose data is older than the log is
+    // refused.
     cluster.expect_equal(&[(1, &first), (2, &second)]);
     let mut second = second;
     for _ in 0..5 {
-        // Directly after a start it still asks Kafka for its position, and stops cleanly nevertheless.
+        // Directly after a start, the node is still asking Kafka for its position. It must stop cleanly nevertheless.
         assert!(second.stop().success());
         second = cluster.start(2);
     }
@@ -121,7 +124,7 @@ fn a_departed_node_is_rejected_and_the_log_is_trimmed_to_what_all_have() {
     until("too old", || figure_of(&fifth, "Role").filter(|role| role.contains("the log begins at offset")));
     assert!(fifth.stop().success());
 
-    // A node that leaves reports so itself, and is then a directory by itself.
+    // A leaving node reports that in the log. It is an independent directory afterwards.
     assert!(fourth.stop().success());
     let left = cluster.cluster_command(4, &["leave"]).expect_code(0);
     left.expect_output("no node any longer");

@@ -1,4 +1,4 @@
-//! Guarantees of a cluster's nodes to each other and to clients, on one broker.
+//! Guarantees of nodes to each other and to clients, on one broker.
 
 use crate::support::altered_rows::alter_row;
 use crate::support::clients::{ldap_utility, run};
@@ -25,7 +25,7 @@ fn nodes_keep_what_they_promise() {
     all_nodes_begin_again_with_other_data(&cluster, first, [second, third]);
 }
 
-/// Access rules apply to the client's listener, whichever node decides.
+/// Access rules apply to the listener of the client, even if another node decides the change.
 fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: &Pando) {
     let mut admin = second.administrator();
     let ada = format!("uid=ada,{SUFFIX}");
@@ -62,7 +62,7 @@ fn a_forwarded_change_has_the_listener_of_its_client(cluster: &Cluster, second: 
     assert!(admin.delete(&ada).unwrap().is_success());
 }
 
-/// The copies of RFC 4527 come back from the writer, and all nodes delete the same tree.
+/// The writer returns the entry copies of RFC 4527 for a forwarded change, and all nodes delete the same tree.
 fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &Pando, second: &Pando) {
     assert_ne!(figure(second, "Writer"), "2", "its changes are forwarded");
     let ldif = ["", "ou=middle,", "ou=low,ou=middle,"].map(|place| {
@@ -85,10 +85,10 @@ fn a_forwarded_change_brings_copies_and_takes_trees(cluster: &Cluster, first: &P
     cluster.expect_equal(&[(1, first), (2, second)]);
 }
 
-/// A client that sends its position sees on another node what it has seen; it sees its own changes without that.
+/// A client that sends its position sees the same state on another node. It sees its own changes even without that.
 fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     let (mut one, mut two) = (first.administrator(), second.administrator());
-    // The follower sleeps while something is changed, and is asked with the position before it has read that.
+    // The follower is suspended during a change, and receives a read with that position before it has read the change.
     second.signal(Signal::STOP);
     let seen = position_of(&add(&mut one, &unit("while-asleep"), None));
     let asked = send_read(&mut two, &unit("while-asleep"), at_least(seen, 0, 29_000));
@@ -98,7 +98,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert!(position_of(&reply).position >= seen.position);
     assert_eq!(position_of(&reply).generation, seen.generation, "of one generation on all nodes");
 
-    // A position that is not reached yet: busy at once, or an answer as soon as the other node changes something.
+    // A read at a future position is answered with busy at once, or with an entry as soon as the other node makes a
+    // change.
     let reply = read(&mut two, &unit("to-come"), at_least(seen, 1, 0));
     assert_eq!(reply.outcome.code, ResultCode::BUSY, "{reply:?}");
     let asked = send_read(&mut two, &unit("to-come"), at_least(seen, 1, 29_000));
@@ -106,7 +107,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     assert_eq!(made.position, seen.position + 1);
     assert_eq!(two.reply(asked).unwrap().entries.len(), 1);
 
-    // The answer to a forwarded change has its position. Without the control, the client's own connection waits for it.
+    // The answer to a forwarded change contains its position. Without the control, the client's connection waits for
+    // it.
     for round in 0..20 {
         let name = unit(&format!("own-{round}"));
         let seen = position_of(&add(&mut two, &name, None));
@@ -123,7 +125,8 @@ fn positions_hold_on_every_node(first: &Pando, second: &Pando) {
     }
 }
 
-/// The root DSE shows all clients what `cn=monitor` shows administrators, and `pando cluster status` prints it.
+/// The root DSE shows all clients the part of `cn=monitor` that describes the node, and `pando cluster status` prints
+/// it.
 fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     let root_dse = |server: &Pando| -> Entry {
         let reply = server.connect().search("", Scope::BaseObject, "(objectClass=*)", &["+"]).unwrap();
@@ -137,7 +140,7 @@ fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
         let is_whole = same[..3].iter().all(is_same)
             && (own(&one, "Node"), own(&two, "Node")) == ("1".to_owned(), "2".to_owned())
             && [&one, &two].iter().all(|entry| own(entry, "LagMessages") == "0");
-        // The writer may change on a busy machine.
+        // On a busy machine, the writer may change.
         let writer = own(&one, "Writer");
         let role = |entry: &Entry| if own(entry, "Node") == writer { "writing" } else { "following" };
         let is_whole = is_whole && own(&two, "Writer") == writer;
@@ -152,8 +155,8 @@ fn nodes_say_where_they_are(cluster: &Cluster, first: &Pando, second: &Pando) {
     }
 }
 
-/// The settings name the administrator, whose password is changed like that of others. It applies on nodes without a
-/// password of their own.
+/// The settings name the administrator, whose password is changed like that of a user. It applies on all nodes without
+/// an administrator password in their node files.
 fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
     let name = "cn=root,o=elsewhere";
     let mut one = first.administrator();
@@ -174,14 +177,15 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     until("the password is known on the other node", || {
         two.bind(name, "of all").unwrap().is_success().then_some(())
     });
-    // By the extended operation, on a node that forwards it; without a name the password is the client's own.
+    // The extended operation changes the password too, on a node that forwards it. Without a name, it is the client's
+    // own.
     let value = ldap::PasswordModify { new_password: Some(b"of all, again"), ..Default::default() }.encode();
     let reply = two.extended(oids::MODIFY_PASSWORD, Some(&value)).unwrap();
     assert!(reply.outcome.is_success(), "{reply:?}");
     assert!(!second.connect().bind(name, "of all").unwrap().is_success());
     assert!(second.connect().bind(name, "of all, again").unwrap().is_success());
 
-    // Each node has its own administrator again.
+    // Each node uses the administrator of its node file again.
     let set = two.modify("cn=config", &[(ChangeOperation::Replace, "pandoAdministrator", &[])]).unwrap();
     assert!(set.is_success(), "{set:?}");
     assert!(second.stop().success());
@@ -190,8 +194,8 @@ fn the_administrator_is_the_same_on_every_node(cluster: &Cluster, first: &Pando,
     second
 }
 
-/// A row of a node's store is altered while it is stopped. The node detects that when it starts, reports the place,
-/// stops serving, and cannot be started again without other data.
+/// A row of a stopped node is altered. The node detects that when it starts, reports the place, stops serving, and
+/// cannot be started again without other data.
 fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second: &Pando) -> Pando {
     cluster.join(3);
     let third = cluster.start(3);
@@ -224,7 +228,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     let again = Start::bare(&cluster.scratch, "node-3").arguments(&["--node", node_file.to_str().unwrap()]);
     let refused = again.refused().1;
     assert!(refused.contains("must not be served") && refused.contains(&place), "{refused}");
-    // The other nodes go on, and know of it.
+    // The other nodes continue, and are notified.
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS);
     until("they know", || (figure(first, "Alarms") != "0" && figure(second, "Alarms") != "0").then_some(()));
 
@@ -235,7 +239,7 @@ fn a_node_with_other_data_stops_serving(cluster: &Cluster, first: &Pando, second
     third
 }
 
-/// Gives a node the data of the first, over the listener of the cluster.
+/// Replaces the data of a node by the data of the first node, over the cluster listener.
 fn reseed_from(cluster: &Cluster, node: u32, first: &Pando) {
     let (own, address) = (cluster.node_file(node), figure(first, "Address"));
     let arguments = ["cluster", "reseed", "--node", own.to_str().unwrap(), "--copy-from", &address];
@@ -244,7 +248,7 @@ fn reseed_from(cluster: &Cluster, node: u32, first: &Pando) {
         .expect_output(&format!("node {node} has the data of node 1"));
 }
 
-/// Gives a node the data of the first.
+/// Replaces the data of a node by the data of the first node, from its folder.
 pub(crate) fn reseed(cluster: &Cluster, node: u32) {
     let (own, from) = (cluster.node_file(node), cluster.data(1));
     let arguments =
@@ -254,7 +258,7 @@ pub(crate) fn reseed(cluster: &Cluster, node: u32) {
         .expect_output(&format!("node {node} has the data"));
 }
 
-/// Data that did not result from changes becomes the data of all nodes, by one command and a copy for each.
+/// Data that did not result from changes becomes the data of all nodes, by one command and a copy to each node.
 fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others: [Pando; 2]) {
     let fresh = Start::bare(&cluster.scratch, "fresh")
         .arguments(&["--suffix", SUFFIX, "--admin-dn", ADMIN_DN])
@@ -269,13 +273,13 @@ fn all_nodes_begin_again_with_other_data(cluster: &Cluster, first: Pando, others
     let begin = ["cluster", "generation", "--node", node_file.to_str().unwrap(), folder.to_str().unwrap()];
     let refused = command(&begin, Some(&cluster.data(1)));
     assert!(refused.code != Some(0), "it is served: {refused}");
-    // A node takes data in no other way.
+    // A node accepts new data in no other way.
     let import = command(&["import", "/dev/null"], Some(&cluster.data(2)));
     assert!(import.code != Some(0), "{import}");
 
     assert!(first.stop().success());
-    // It is interrupted after the log has the new generation and before the node has the data: here an obstacle is in
-    // the way.
+    // The command is interrupted after it has announced the new generation and before the node has the data: a folder
+    // is in its way.
     let obstacle = cluster.data(1).join("data.new");
     std::fs::create_dir(&obstacle).unwrap();
     let broken = command(&begin, Some(&cluster.data(1)));

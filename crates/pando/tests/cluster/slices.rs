@@ -1,4 +1,4 @@
-//! Nodes that compare their data a slice at a time.
+//! Nodes that compare their data one slice at a time.
 
 use super::nodes::reseed;
 use crate::support::altered_rows::alter_row;
@@ -6,14 +6,14 @@ use crate::support::cluster::{Cluster, add_unit, figure, figure_of, read, unit, 
 use crate::support::{Pando, SUFFIX};
 use ldap::ResultCode;
 
-/// Small enough that a round of some forty entries has several slices.
+/// Maximum size of a slice in bytes, so small that a round over some forty entries has several slices.
 const SLICE_BYTES: usize = 2_500;
 
-/// Most starts of a node until a round is over: each has one slice compared.
+/// Maximum number of starts of a node until a round is complete. At each start, one slice is compared.
 const STARTS_MAX: usize = 30;
 
-/// A row of one node is altered, inside or outside the slice that is compared at its start. A later slice contains it,
-/// and the node stops. The other nodes know the progress of the round.
+/// A row of one node is altered, inside or outside the slice that is compared when it starts. When a later slice
+/// contains the row, the node stops. The other nodes know the progress of the round.
 #[test]
 fn a_slice_of_a_round_finds_what_was_altered() {
     let (cluster, first) = Cluster::new("cluster-slices");
@@ -55,15 +55,15 @@ fn a_slice_of_a_round_finds_what_was_altered() {
     assert_eq!(add_unit(&mut one, "unmoved").code, ResultCode::SUCCESS, "the others go on");
 
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0);
-    // Digest barriers under way when the key changes do not count.
+    // While the key changes, digest barriers that are under way do not count.
     until("the new key is in force", || {
         [&first, &second].iter().all(|node| figure(node, "Key") != "1").then_some(())
     });
     a_dispute_stands_until_its_slice_is_equal(&cluster, &first, second);
 }
 
-/// Of two nodes one has an altered row: neither is right. That another slice is equal ends nothing; that the node has
-/// right data again does, although the mark of its start is not of the slice in question.
+/// One of two nodes has an altered row, so neither is known to be right. The dispute lasts while only other slices are
+/// equal. It ends when the node has the right data again, although the barrier at its start concerns another slice.
 fn a_dispute_stands_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, mut second: Pando) {
     let mut one = first.administrator();
     let before = figure(first, "Alarms");
@@ -90,8 +90,8 @@ fn a_dispute_stands_until_its_slice_is_equal(cluster: &Cluster, first: &Pando, m
     cluster.expect_equal(&[(1, first), (2, &second)]);
 }
 
-/// Starts node 2 again, which has the next slice compared; or the last one again, which it had not read to its end, and
-/// of which the nodes may have different sums.
+/// Restarts node 2, so that the next slice is compared. If node 2 stopped before it had read the previous slice to its
+/// end, that slice is compared again.
 fn compare_next(cluster: &Cluster, first: &Pando, second: Pando) -> Pando {
     let mark = |node: &Pando| Some(figure_of(node, "Digest")?.split_once(':')?.0.to_owned());
     let before = mark(first);

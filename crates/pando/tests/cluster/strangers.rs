@@ -1,4 +1,4 @@
-//! Copies that break off while a node joins, and forwarded changes from senders that are no nodes.
+//! Copies that are interrupted while a node joins, and forwarded changes from senders that are not nodes.
 
 use std::io::Read;
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use replication::forward::{self, BindMethod, ForwardedRequester, Link, Prepared, Work};
 use replication::{NodeId, OperationId};
 
-/// Octets of a copy before it breaks off: fewer than the packed directory of this test has.
+/// Octets after which a copy is interrupted: fewer than the packed directory of this test.
 const BREAKS_AFTER: u64 = 8_000;
 
 #[test]
@@ -23,7 +23,8 @@ fn strangers_change_nothing_and_broken_copies_leave_nothing() {
     a_stranger_forwards_nothing(&cluster, first);
 }
 
-/// Starts a listener before an address, which passes on so many octets from there, and then closes, or holds the rest.
+/// Starts a listener that forwards connections to an address. After [`BREAKS_AFTER`] octets from there, it closes the
+/// connection, or holds the rest back.
 fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -32,7 +33,7 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
         let mut server = TcpStream::connect(to).unwrap();
         let (mut asks, mut asked) = (client.try_clone().unwrap(), server.try_clone().unwrap());
         let asking = std::thread::spawn(move || {
-            // The client may be killed: then the server's connection is closed.
+            // If the client is killed, close the connection to the server.
             let _ = std::io::copy(&mut asks, &mut asked);
             let _ = asked.shutdown(Shutdown::Both);
         });
@@ -45,8 +46,8 @@ fn breaking(to: SocketAddr, closes: bool) -> SocketAddr {
     address
 }
 
-/// Neither the joining node nor the copied one keeps parts of a copy that broke off, whether the network failed or the
-/// process ended, and the next copy is complete.
+/// After an interrupted copy, neither the joining node nor the copied one keeps parts of it, whether the network failed
+/// or the process was killed. The next copy is complete.
 fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     let mut one = first.administrator();
     for number in 0..100 {
@@ -68,7 +69,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
         !left("data.mdb") && !left("cluster/identity.toml")
     };
 
-    // The network breaks.
+    // The network fails.
     let broken = join(breaking(address, true));
     assert!(broken.code != Some(0) && broken.stderr.contains("no copy of node 1"), "{broken}");
     assert!(is_nothing() && !incoming.exists(), "nothing is left of it");
@@ -88,7 +89,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     let mut joining = spawn();
     until("the copy has begun", || {
         let has_begun = incoming.join("data.mdb").exists();
-        // The copy before may still be being sent: the node is refused then.
+        // The node is refused while the previous copy is still being sent.
         if !has_begun && joining.try_wait().unwrap().is_some() {
             joining = spawn();
         }
@@ -98,7 +99,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     joining.wait().unwrap();
     assert!(is_nothing() && incoming.exists(), "half a copy is not yet data");
 
-    // The other side notices that at its next write; meanwhile another copy is being sent.
+    // The sender notices the end at its next write. Until then, it refuses another copy.
     let joined = until("a copy that is whole", || {
         let run = join(address);
         assert!(run.code == Some(0) || run.stderr.contains("another copy is being sent"), "{run}");
@@ -113,7 +114,7 @@ fn a_copy_that_breaks_off_is_begun_again(cluster: &Cluster, first: &Pando) {
     assert!(second.stop().success());
 }
 
-/// A certificate and its key, in PEM, and the authority that both sides trust.
+/// A certificate and its key in PEM form, and the authority that both sides trust.
 struct Papers {
     authority: String,
     own: Option<(String, String)>,
@@ -139,7 +140,7 @@ impl Papers {
         Papers { authority: self.authority.clone(), own }
     }
 
-    /// Returns the TLS settings of a client with these, which trusts certificates of `trusted`.
+    /// Returns the TLS settings of a client that has this certificate and trusts the authorities in `trusted`.
     fn tls(&self, trusted: &[u8]) -> Tls {
         match &self.own {
             Some((certificate, key)) => {
@@ -150,7 +151,7 @@ impl Papers {
     }
 }
 
-/// Forges a frame in the name of a node: the administrator adds a unit.
+/// Forges a forwarded change of a node, by which the administrator adds a unit.
 fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     let entry = unit(name);
     let mut attributes = AttributesBuf::new();
@@ -158,7 +159,7 @@ fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     let request = Request::Add(AddRequest { entry: &entry, attributes: attributes.as_attributes() });
     let mut message = Vec::new();
     Message { id: MessageId(1), request, controls: Controls::NONE }.encode(&mut message);
-    // Later than anything that the node itself has said.
+    // Larger than any incarnation of the node itself.
     let incarnation = u64::MAX / 2;
     let request = forward::Request {
         operation: OperationId { node: NodeId(node), incarnation, sequence: number },
@@ -176,14 +177,14 @@ fn forged(node: u32, epoch: u64, number: u64, name: &str) -> Vec<u8> {
     [&u32::try_from(frame.len()).unwrap().to_be_bytes(), &*frame].concat()
 }
 
-/// Sends a frame, over TLS if that is given, and waits until the server has closed the connection.
+/// Sends a frame, over TLS if `tls` is given, and waits until the server has closed the connection.
 fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u8], what: &str) {
     let stream = TcpStream::connect(address).unwrap();
     let connection = match tls {
         None => Connection::over_tcp(stream),
         Some((tls, host)) => Connection::secured(stream, tls, host),
     };
-    // With TLS 1.3 a client learns that its certificate is refused when it reads.
+    // In TLS 1.3, a client learns only when it reads that its certificate was refused.
     let Ok(mut connection) = connection else { return };
     let _ = connection.send_bytes(frame);
     if let Err(ClientError::TimedOut) = connection.closed() {
@@ -191,8 +192,8 @@ fn send_and_be_closed(address: SocketAddr, tls: Option<(&Tls, &str)>, frame: &[u
     }
 }
 
-/// A sender without the certificate of a member changes nothing, on any listener. A sender with one can forward changes
-/// on the cluster's listener only.
+/// A sender without the certificate of a member cannot forward changes on any listener. A member can, but only on the
+/// cluster listener.
 fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     cluster.join(3);
     let third = cluster.start(3);
@@ -200,7 +201,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     assert!(third.stop().success());
     let node = Papers::of(cluster, 3);
 
-    // Clients are asked for certificates of the cluster's authority, so that these get past TLS there too.
+    // The listener for clients requests certificates of the cluster's authority, so that these pass TLS there too.
     assert!(first.stop().success());
     let authority = cluster.scratch.write("authority.pem", &node.authority);
     let file = cluster.node_file(1);
@@ -216,7 +217,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     let secure: SocketAddr = secure.split_whitespace().next().unwrap().parse().unwrap();
     let servers = std::fs::read(cluster.data(1).join("tls/certificate.pem")).unwrap();
 
-    // The frame is valid: sent by the node, on the listener of the cluster, the change is applied.
+    // The frame itself is valid: sent by the node to the cluster listener, the change is applied.
     let tls = node.tls(node.authority.as_bytes());
     let stream = TcpStream::connect(for_nodes).unwrap();
     let mut connection = Connection::secured(stream, &tls, "node-1.pando-cluster").unwrap();
@@ -253,7 +254,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
                 "cluster's" => {
                     let tls = Some((&of_cluster, "node-1.pando-cluster"));
                     send_and_be_closed(for_nodes, tls, &frame, &what);
-                    // Nor in the clear.
+                    // Without TLS, the frame is refused too.
                     send_and_be_closed(for_nodes, None, &frame, &what);
                 }
                 "secure one" => send_and_be_closed(secure, Some((&of_server, "localhost")), &frame, &what),
@@ -267,7 +268,7 @@ fn a_stranger_forwards_nothing(cluster: &Cluster, first: Pando) {
     }
     try_all("the node", &node, &["secure one", "clear one"]);
 
-    // After the node is unregistered, its own certificate is that of a stranger.
+    // After the node is unregistered, its certificate is refused too.
     cluster.cluster_command(1, &["unregister", "3"]).expect_code(0).expect_output("node 3 is unregistered");
     until("the node is gone", || figure(&first, "Node 3").starts_with("gone").then_some(()));
     try_all("a node that is gone", &node, &["cluster's", "secure one", "clear one"]);

@@ -1,4 +1,4 @@
-//! Nodes that create snapshots and trim the log by themselves: real nodes on a real broker.
+//! Nodes that make snapshots and trim the log by themselves: real nodes on a real broker.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -7,7 +7,7 @@ use crate::support::cluster::{Cluster, add_unit, figure, figure_of, until};
 use crate::support::pando::command;
 use ldap::ResultCode;
 
-/// Has a node keep snapshots in a folder.
+/// Configures a node to keep snapshots in a folder.
 fn keep_snapshots(cluster: &Cluster, node: u32, folder: &Path) {
     cluster.write_node_file(node);
     let text = std::fs::read_to_string(cluster.node_file(node)).unwrap();
@@ -32,14 +32,14 @@ fn committed(server: &crate::support::Pando, node: u32) -> Option<u64> {
 #[test]
 fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     let (cluster, first) = Cluster::new("cluster-trim");
-    // A node reports its data at its start.
+    // A node reports its position when it starts.
     assert_eq!(add_unit(&mut first.administrator(), "before").code, ResultCode::SUCCESS);
     cluster.join(2);
     cluster.join(3);
     assert!(first.stop().success());
     let folders = [1, 2].map(|node| cluster.scratch.join(&format!("snapshots-{node}")));
     keep_snapshots(&cluster, 1, &folders[0]);
-    // One node cannot, because a file is in the way. So nothing is deleted.
+    // One node cannot make snapshots, because a file is in the way, so nothing is deleted.
     cluster.scratch.write("snapshots-2", "no folder");
     keep_snapshots(&cluster, 2, &folders[1]);
     let (first, second, third) = (cluster.start(1), cluster.start(2), cluster.start(3));
@@ -53,7 +53,7 @@ fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     until("one is not enough", || figure_of(&first, "Kept Whole").filter(|text| text.contains("1 machines")));
     assert_eq!(start_of(&first), 0);
 
-    // A node that is down retains the messages that it lacks.
+    // The log keeps the messages that a stopped node lacks.
     cluster.expect_equal(&[(1, &first), (3, &third)]);
     assert!(third.stop().success());
     let third = cluster.start(3);
@@ -89,7 +89,7 @@ fn the_log_is_trimmed_by_itself_and_never_below_what_is_needed() {
     command(&["verify"], Some(kept)).expect_code(0);
     let old = SystemTime::now() - Duration::from_secs(48 * 60 * 60);
     std::fs::File::open(kept).unwrap().set_modified(old).unwrap();
-    // A node checks at its start how old the snapshot is.
+    // A node checks the age of its snapshot when it starts.
     assert!(first.stop().success());
     let first = cluster.start(1);
     let mut newer = until("another one", || {
