@@ -29,9 +29,9 @@ pub struct PageNumber(u64);
 /// Pages that a read without waiting did not find in memory.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Absent {
-    /// Pages to bring in before trying again.
+    /// Pages to bring in before the next attempt.
     pub pages: Vec<PageNumber>,
-    /// Whether the read needs pages that are only known once it runs: only reading brings them in.
+    /// Whether the read needs pages that are known only while it runs, so that only running it brings them in.
     pub is_walk: bool,
 }
 
@@ -42,14 +42,14 @@ impl Absent {
     }
 }
 
-/// Pages whose residency is cached.
+/// Number of pages whose residency is cached.
 const SEEN: usize = 8192;
 
-/// Absent pages to meet before the kernel is asked again about a page that was resident: a few megabytes, a small part
-/// of a system's memory.
+/// Number of absent pages to find before the kernel is asked again about a page that was resident. This many pages are
+/// a few megabytes, a small part of a system's memory.
 const TRUST: u64 = 1024;
 
-/// Most pages of a value that are checked one by one; a longer value is treated as a traversal.
+/// Maximum number of pages of a value that are checked one by one. A longer value is treated as a traversal.
 const VALUE_PAGES_MAX: u64 = 16;
 
 /// Residency of pages, as far as a transaction knows it.
@@ -66,7 +66,7 @@ impl Default for Residency {
     }
 }
 
-/// A page that was in memory, and the count of absent pages at that time. All zeroes is none: page 0 belongs to no
+/// A page that was in memory, and the count of absent pages at that time. All zeroes means none: page 0 belongs to no
 /// tree.
 #[derive(Clone, Copy, Default)]
 struct Sighting {
@@ -75,7 +75,7 @@ struct Sighting {
 }
 
 impl Txn {
-    /// Calls `read`, and meanwhile reads only pages in memory. Returns the absent pages that it met; reads of them
+    /// Calls `read`, during which only pages in memory are read. Returns the absent pages that it needed; reads of them
     /// have failed.
     pub(crate) fn without_waiting<T>(&self, read: impl FnOnce() -> T) -> (T, Absent) {
         /// Allows waiting again, also after a panic.
@@ -99,7 +99,7 @@ impl Txn {
         if self.must_not_wait.get() { self.check_row(map, key) } else { Ok(()) }
     }
 
-    /// Fails while the transaction must not wait: the pages that a scan reads are not known before.
+    /// Fails while the transaction must not wait: the pages of a scan are not known in advance.
     #[inline]
     pub(crate) fn check_traversal(&self) -> Result<()> {
         if !self.must_not_wait.get() {
@@ -168,7 +168,7 @@ impl Residency {
             self.absent_count += 1;
             return false;
         }
-        // The page is about to be read, which keeps it in memory.
+        // The caller reads the page next, which keeps it in memory.
         self.see(page);
         true
     }
@@ -184,8 +184,8 @@ impl Residency {
 }
 
 impl Txn {
-    /// Brings pages into memory, and returns when they are there. All are requested from the disk before the first is
-    /// waited for.
+    /// Brings pages into memory, and returns when they are there. Requests all of them from the disk before it waits
+    /// for the first.
     pub(crate) fn bring_in(&self, pages: &[PageNumber]) -> Result<()> {
         let data_file = self.env.data_file()?;
         let offsets = || pages.iter().map(|page| page.0.wrapping_mul(PAGE_LEN as u64));
@@ -195,7 +195,8 @@ impl Txn {
                 rustix::fs::fadvise(data_file, offset, NonZeroU64::new(PAGE_LEN as u64), Advice::WillNeed);
         }
         for offset in offsets() {
-            // The system reads whole pages into its cache, which the map shows. A read of the page meets any error.
+            // A read brings the whole page into the page cache, which the map shares. An error is reported by the later
+            // read through the map.
             let _ = rustix::io::pread(data_file, &mut [0; 1], offset);
         }
         Ok(())

@@ -7,10 +7,10 @@ use crate::{Direction, StoreError, View};
 
 const KEYS: u32 = 3_000;
 
-/// Look-ups of a value while its pages are brought in: more than it has pages.
+/// Number of look-ups of a value while its pages are brought in: more than it has pages.
 const ROUNDS: usize = 200;
 
-/// Long and short, and not in the order of the numbers.
+/// Returns a long or short key, in an order other than that of the numbers.
 fn key(number: u32) -> Vec<u8> {
     let mut key = number.reverse_bits().to_be_bytes().to_vec();
     key.extend(std::iter::repeat_n(b'k', number as usize % 61));
@@ -26,7 +26,7 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; length as usize]
 }
 
-/// In the leaf, on a page of their own, on many pages.
+/// The ids fit in the leaf, on a page of their own, or on many pages.
 fn id_count(number: u32) -> u64 {
     match number % 500 {
         3 => 5_000,
@@ -49,7 +49,8 @@ fn filled() -> Scratch {
     scratch
 }
 
-/// The pages that the values of a key lie on, the first ones of many, whatever the kind of the map.
+/// Returns the pages that hold the values of a key, in either kind of map. For a set of many pages, returns the first
+/// ones.
 fn pages_of(view: &View, map: usize, key: &[u8]) -> Option<Range<u64>> {
     let mut cursor = view.txn.cursor(map).unwrap();
     let (_, mut value) = cursor.at_key(key).unwrap()?;
@@ -146,7 +147,7 @@ fn refuses_traversals_only_during_reads_without_waiting() {
     let look = || view.without_waiting(|| -> () { panic!("a reader panics") });
     assert!(catch_unwind(AssertUnwindSafe(look)).is_err());
     assert_eq!(first_row(), Ok(()));
-    // A parked view says so.
+    // A parked view returns an error.
     let mut parked = store.view().unwrap();
     parked.park();
     let (found, absent) = parked.without_waiting(|| parked.get(ROWS, &key(1)).map(drop));

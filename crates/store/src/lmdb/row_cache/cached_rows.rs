@@ -5,10 +5,10 @@
 //! does not change during a reading transaction, so the offset in the file is enough, 16 bytes a row whatever its size.
 //! A look-up in the trees of a million entries touches about ten uncached lines of memory, in these tables one and two.
 //!
-//! Both are caches: their contents change no answer. Keys are compared in full; keys with the same slot, by accident or
-//! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it keeps the
-//! rows that the commits between have not moved, according to [`Moved`], or else drops all. A transaction that drops
-//! its rows often gains nothing, and does not pay either: caching begins [`PATIENCE`] look-ups later.
+//! Both are caches: their contents change no result. Keys are compared in full; keys with the same slot, by accident or
+//! by intent, only evict each other. The tables belong to a transaction. When it moves to another state, it retains the
+//! rows that no commit in between has moved, according to [`Moved`]; if that is unknown, it drops all rows. Caching
+//! then begins again after [`PATIENCE`] look-ups, so a transaction that often drops its rows does not pay for caching.
 //!
 //! A slot has a *stamp*: the state in which it was last known to be valid. It is valid in that state; in a later one it
 //! is checked once whether its row has moved since.
@@ -28,10 +28,10 @@ use super::packed::ValueLocation;
 use super::packed::{pack, unpack};
 use super::table::{Growing, SLOTS_PER_KEY, Table};
 
-/// Look-ups after an eviction of all rows before caching begins.
+/// Number of look-ups after all rows were evicted before caching begins.
 pub(crate) const PATIENCE: u32 = 4096;
 
-/// Load, in eighths, at which a table grows. Tables of rows grow at half if they serve a single map.
+/// Load, in eighths, at which a table grows. A table of rows that serves a single map grows when it is half full.
 const IDS_EIGHTHS: usize = 4;
 const ROWS_EIGHTHS: usize = 3;
 
@@ -39,12 +39,12 @@ const ROWS_EIGHTHS: usize = 3;
 pub(crate) struct RowCache {
     ids: CachedIds,
     rows: CachedRows,
-    /// Record of moved pages, which lets cached rows outlive commits; without it they do not.
+    /// Record of moved pages, by which cached rows outlive commits. Without it, each commit evicts them.
     moved: Option<Arc<Moved>>,
     /// Committed state that is read, while the transaction is active.
     txn_id: u64,
     moment: Moment,
-    /// Look-ups since all rows were evicted, up to the patience.
+    /// Look-ups since all rows were evicted, up to [`PATIENCE`].
     lookups: u32,
     /// Whether the cache is active: false while the transaction is reset (pages may change) or commits are not
     /// recorded.
@@ -54,9 +54,9 @@ pub(crate) struct RowCache {
 /// Span of commits for which a table slot is valid.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    /// Stamp of the state that is read; 0 for one in which no row is cached.
+    /// Stamp of the state that is read; 0 if no row is cached for it.
     stamp: u32,
-    /// Lowest stamp of a slot that was not evicted, above 0 unless `stamp` is 0.
+    /// Lowest stamp of the slots that were not evicted. Above 0 unless `stamp` is 0.
     floor: u32,
 }
 
@@ -70,7 +70,7 @@ impl Moment {
 }
 
 impl RowCache {
-    /// Creates tables of up to `bytes_max` bytes together. They begin small and grow with use.
+    /// Creates tables of up to `bytes_max` bytes in total. They are small at first and grow with use.
     pub(crate) fn new(bytes_max: usize, txn_id: u64, moved: Option<Arc<Moved>>) -> RowCache {
         let hasher = moved.as_ref().map_or_else(RandomState::default, |moved| moved.hasher.clone());
         let stamp = moved.as_ref().map_or(1, |moved| moved.stamp(txn_id));
@@ -105,7 +105,8 @@ impl RowCache {
             Some(moved) => match moved.knows(self.txn_id, txn_id) {
                 Some(is_recorded) => (moved.stamp(txn_id), is_recorded),
                 None => {
-                    // Not yet: what is remembered is about the state before, to be compared with a later one.
+                    // The commits are not recorded yet. The cached rows belong to the previous state, to be compared
+                    // with a later one.
                     self.stands = false;
                     return;
                 }
@@ -132,42 +133,43 @@ impl RowCache {
         false
     }
 
-    /// Returns the id under `key`, or the key as it is cached with an id; `None` for a key that cannot be cached.
+    /// Returns the id under `key`. If it is not cached, returns the key in the form in which it can be; `None` if it
+    /// cannot be cached.
     #[inline]
     pub(crate) fn id(&mut self, map: usize, key: &[u8]) -> Option<Result<u64, NewKey>> {
         let RowCache { ids, moved, moment, .. } = self;
         ids.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id under a key. Returns true if keys next to it should be cached too, see
-    /// [`cache_id_ahead`](RowCache::cache_id_ahead): not if it evicts another key, because keys that evict each other
-    /// are missed again and again, each time with all their neighbours in the cache.
+    /// Caches the one id under a key. Returns true if adjacent keys should be cached too, see
+    /// [`cache_id_ahead`](RowCache::cache_id_ahead). Returns false if it evicts another key: keys that evict each other
+    /// are missed again and again, and would cache all their neighbours each time.
     pub(crate) fn cache_id(&mut self, key: &NewKey, id: u64) -> bool {
         self.ids.remember(self.moment, key, id) && !self.ids.places.is_full(IDS_EIGHTHS)
     }
 
-    /// Returns the location of the value of `key`, if it is cached. Of use only while the transaction is in the state
-    /// with which it last [resumed](RowCache::resume): see [`is_active`](RowCache::is_active).
+    /// Returns the location of the value of `key`, if it is cached. Valid only while the transaction is in the state of
+    /// the last [`resume`](RowCache::resume): see [`is_active`](RowCache::is_active).
     #[inline(always)]
     pub(crate) fn row(&mut self, map: usize, key: u64) -> Option<ValueLocation> {
         let RowCache { rows, moved, moment, .. } = self;
         rows.find(*moment, moved.as_deref(), map, key)
     }
 
-    /// Caches the one id of a key that was not requested yet, if that evicts nothing.
+    /// Caches the one id of a key that was not requested yet, unless that would evict a key.
     pub(crate) fn cache_id_ahead(&mut self, map: usize, key: &[u8], id: u64) {
         let Some(words) = key_words(map, key) else { return };
         let key = NewKey { hash: hash(&self.ids.hasher, &words), words };
         self.ids.insert_ahead(self.moment, &key, id);
     }
 
-    /// Caches the location of a value that was not requested yet, if that evicts nothing.
+    /// Caches the location of a value that was not requested yet, unless that would evict a row.
     pub(crate) fn cache_row_ahead(&mut self, map: usize, key: u64, place: ValueLocation) {
         self.rows.insert_ahead(self.moment, map, key, place);
     }
 
-    /// Caches the location of the value of `key` in the current state. Returns true if rows next to it should be cached
-    /// too, for the same reason as [`cache_id`](RowCache::cache_id).
+    /// Caches the location of the value of `key` in the current state. Returns true if adjacent rows should be cached
+    /// too, by the rule of [`cache_id`](RowCache::cache_id).
     pub(crate) fn cache_row(&mut self, map: usize, key: u64, place: ValueLocation) -> bool {
         self.rows.remember(self.moment, map, key, place) && !self.rows.places.is_full(ROWS_EIGHTHS)
     }
@@ -184,14 +186,14 @@ impl RowCache {
         }
     }
 
-    /// Returns where the row of the id that was found last was found before. It may have moved.
+    /// Returns the earlier location of the row whose id was found last. The row may have moved since.
     #[inline]
     pub(crate) fn hint(&mut self, map: usize, id: u64) -> Option<ValueLocation> {
         let hint = *self.ids.hint(map, id)?;
         (hint != 0).then(|| unpack(hint))
     }
 
-    /// Keeps the location of a row with the id that was found last, for [`hint`](RowCache::hint).
+    /// Stores the location of the row whose id was found last, for [`hint`](RowCache::hint).
     #[inline(always)]
     pub(crate) fn keep_hint(&mut self, map: usize, id: u64, value: ValueLocation) {
         if let Some(hint) = self.ids.hint(map, id)
@@ -213,7 +215,7 @@ impl RowCache {
         self.lookups = PATIENCE;
     }
 
-    /// Drops the previous tables, so that look-ups change nothing from now on.
+    /// Drops the previous tables, so that later look-ups do not change the cache.
     #[cfg(test)]
     pub(crate) fn settle(&mut self) {
         self.ids.places.forget_before();
@@ -224,9 +226,9 @@ impl RowCache {
 /// Keys of id set maps that have one id.
 ///
 /// A slot is a cache line: the stamp with a part of the hash; the id; and the length, map and key, padded with zeroes.
-/// In place of the last two words, a short key has hints: the locations of the two rows with the id.
-/// A key is in one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one or at the last, and moves
-/// one slot forward when it is requested again, so keys that are requested once do not evict those that are requested
+/// If the key is short, the last two words are hints: the locations of the rows with that id in two maps. A key is in
+/// one of [`SLOTS_PER_KEY`] neighbouring slots. It enters at the first free one, or else at the last, and moves one
+/// slot forward each time it is requested again. So keys that are requested once do not evict keys that are requested
 /// often.
 struct CachedIds {
     places: Growing<8>,
@@ -237,7 +239,7 @@ struct CachedIds {
     last: (usize, u64),
 }
 
-/// Words of a slot after which those of a short key end, and the length of the longest one.
+/// Number of words of a slot up to the end of a short key, and the length of the longest short key.
 const SHORT_WORDS: usize = 6;
 const SHORT_KEY_MAX: u8 = 29;
 
@@ -253,7 +255,7 @@ fn is_short(place: &[u64; 8]) -> bool {
     place[2].to_ne_bytes()[0] <= SHORT_KEY_MAX
 }
 
-/// A key that is not cached, in the form in which it would be.
+/// A key that is not cached, in the form in which it can be.
 pub(crate) struct NewKey {
     hash: u64,
     words: KeyWords,
@@ -287,14 +289,14 @@ impl CachedIds {
         Some(id)
     }
 
-    /// Returns the word for the location of the row of the id that was found last.
+    /// Returns the word for the location of a row of the id that was found last.
     #[inline(always)]
     fn hint(&mut self, map: usize, id: u64) -> Option<&mut u64> {
         let (number, last) = self.last;
         if last != id {
             return None;
         }
-        // Another key may have taken the slot.
+        // Another key may have taken the slot since.
         let place = self.places.table.place(number);
         if place[1] == id && is_short(place) { place.get_mut(SHORT_WORDS + (map & 1)) } else { None }
     }
@@ -333,7 +335,7 @@ fn line(moment: Moment, key: &NewKey, id: u64) -> [u64; 8] {
     [tag(moment.stamp, key.hash), id, first, second, third, fourth, fifth, sixth]
 }
 
-/// Returns the id under a key and the number of its slot, if a table has it.
+/// Returns the id under a key and the number of its slot, if the table contains the key.
 #[inline(always)]
 fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewKey) -> Option<(u64, usize)> {
     let NewKey { hash, words } = key;
@@ -344,7 +346,7 @@ fn id_in(table: &mut Table<8>, moment: Moment, moved: Option<&Moved>, key: &NewK
             continue;
         }
         if !moment.has(place[0] as u32, || moved.map_or(u32::MAX, |moved| moved.key_changed(*hash))) {
-            // The slot must not match again along with the one cached next.
+            // Clear the old slot: it must not match together with the slot that is filled next.
             table.place(number ^ way)[0] = 0;
             table.taken = table.taken.saturating_sub(1);
             return None;
@@ -431,7 +433,7 @@ impl CachedRows {
     }
 }
 
-/// Returns the location of the value of a key, if a table has it.
+/// Returns the location of the value of a key, if the table contains it.
 #[inline(always)]
 fn row_in(
     table: &mut Table<2>,
@@ -453,7 +455,7 @@ fn row_in(
     Some(value)
 }
 
-/// Returns the bits that, with the slot's index, identify map and key. `None` if the slot is too small for them.
+/// Returns the bits that identify map and key within the slot's index. `None` if they do not fit into the slot.
 #[inline(always)]
 fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     let rest = key >> (table.place_count().ilog2() - 1);
@@ -463,7 +465,7 @@ fn rest(table: &Table<2>, map: usize, key: u64) -> Option<u64> {
     Some(rest * MAPS_MAX as u64 + map as u64)
 }
 
-/// Returns the slot number. Rows of one number in two maps, as an entry has them, are neighbours.
+/// Returns the slot number. Rows of the same number in two maps, as an entry has, are in adjacent slots.
 #[inline]
 fn place_number(map: usize, key: u64) -> usize {
     (key as usize) << 1 | (map & 1)

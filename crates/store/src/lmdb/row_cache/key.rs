@@ -1,4 +1,4 @@
-//! Form of keys in the slot of a table.
+//! Form of keys in a slot of a table.
 
 use std::hash::{BuildHasher, Hasher};
 

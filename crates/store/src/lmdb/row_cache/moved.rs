@@ -1,14 +1,14 @@
-//! [`Moved`]: record of the pages and keys that commits have moved, so that other cached rows of a reading transaction
-//! outlive them.
+//! [`Moved`]: record of the pages and keys that commits have moved, so that the other cached rows of a reading
+//! transaction stay valid.
 //!
 //! A commit copies each page that it changes, and records in LMDB's map of free pages which pages it freed. A page that
-//! no commit has freed is unchanged, and so is every row in it. In addition, the writer notes here each key whose set
-//! of ids it changes, before the commit. Both are kept as the stamp of the last commit that moved them, in tables too
-//! small for a slot per page and key: whatever shares a slot with something that moved counts as moved. A cached row is
-//! valid if nothing in its slot has moved since the row was last known to be valid.
+//! no commit has freed is unchanged, and so is every row in it. In addition, the writer records here each key whose set
+//! of ids it changes, before the commit. For each page and key, a table stores the stamp of the last commit that moved
+//! it. The tables are smaller than the number of pages and keys: all that share a slot count as moved together. A
+//! cached row is valid if nothing in its slot has moved since the row was last known to be valid.
 //!
-//! This holds only if every commit has recorded what it moved. All commits after `since` and up to `until` have. A
-//! transaction from before `since` drops all its cached rows; one after `until` uses none until it moves again.
+//! This requires that every commit has recorded what it moved. All commits after `since` and up to `until` have done
+//! so. A transaction from before `since` drops all its cached rows; one after `until` uses none until it moves again.
 
 #![expect(
     clippy::indexing_slicing,
@@ -24,15 +24,16 @@ use foldhash::fast::RandomState;
 use super::super::page_reader::page::PAGE_LEN;
 use super::key::{hash, key_words};
 
-/// Bytes of the number of a page.
+/// Bytes of a page number.
 const NUMBER_LEN: usize = 8;
 
-/// Slots of each table, of four bytes.
+/// Slots of each table, four bytes each.
 const PLACES: usize = 1 << 20;
 
 /// Pages and keys that commits have moved.
 pub(crate) struct Moved {
-    /// The newest commit when recording began: its stamp is 1, and all others follow. Stamp 0 is for earlier ones.
+    /// The newest commit when recording began. It has stamp 1, and later commits count on from there. Stamp 0 is for
+    /// earlier commits.
     first_txn: u64,
     pages: Box<[AtomicU32]>,
     keys: Box<[AtomicU32]>,
@@ -45,7 +46,7 @@ pub(crate) struct Moved {
 }
 
 impl Moved {
-    /// Records commits after `txn_id`.
+    /// Creates a record of the commits after `txn_id`.
     pub(crate) fn new(txn_id: u64) -> Moved {
         let table = || std::iter::repeat_with(AtomicU32::default).take(PLACES).collect();
         Moved {
@@ -59,30 +60,30 @@ impl Moved {
         }
     }
 
-    /// Returns the stamp of a commit; 0 for one that has none.
+    /// Returns the stamp of a commit; 0 if it has none.
     pub(crate) fn stamp(&self, txn_id: u64) -> u32 {
         let stamp = (txn_id + 1).checked_sub(self.first_txn);
         stamp.and_then(|stamp| u32::try_from(stamp).ok()).unwrap_or(0)
     }
 
-    /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of them are not
-    /// recorded yet. The caller must read the state of `to` already.
+    /// Returns true if all commits after `from` and up to `to` are recorded; `None` while the last of them may still be
+    /// recorded. The caller must be reading the state of `to` already.
     pub(crate) fn knows(&self, from: u64, to: u64) -> Option<bool> {
-        // In the order opposite to that of `note`.
+        // In the reverse order of the stores in `note`.
         let is_taken_down = to <= self.until.load(Ordering::Acquire);
         is_taken_down.then(|| self.since.load(Ordering::Acquire) <= from)
     }
 
     /// Records that the commit `txn_id` changes the set of a key. Call it before the commit.
     pub(crate) fn key_changes(&self, map: usize, key: &[u8], txn_id: u64) {
-        // Other keys are not remembered.
+        // Longer keys are not cached.
         if let Some(words) = key_words(map, key) {
             self.keys[key_place(hash(&self.hasher, &words))].store(self.stamp(txn_id), Ordering::Relaxed);
         }
     }
 
-    /// Records the pages that the commit `txn_id` freed: their count, and the number of each. All keys that it changed
-    /// must be noted before.
+    /// Records the pages that the commit `txn_id` freed: their number, then each page number. All keys that it changed
+    /// must be recorded before.
     pub(crate) fn note(&self, txn_id: u64, freed: &[u8]) {
         let _noting = self.noting.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = self.stamp(txn_id);
@@ -184,7 +185,8 @@ mod tests {
             }
         };
         (0..ROW_COUNT).for_each(ask_for);
-        // The tables grew meanwhile. What was in the ones before is still known, but for that in those before them.
+        // The tables grew during the look-ups. Rows of the previous table are still cached; rows of the tables before
+        // it are not.
         for known in [cached_rows(txn, tree).len(), cached_keys(txn, tree)] {
             assert!(known as u64 > ROW_COUNT / 2, "{known}");
         }
@@ -213,7 +215,7 @@ mod tests {
         ask_all(&txn, &tree);
         assert_eq!(cached_rows(&txn, &tree).len() as u64, ROW_COUNT);
         let keys = cached_keys(&txn, &tree);
-        // Four places a key: a few were pushed out.
+        // Each key has four slots, so a few keys were evicted.
         assert!(keys as u64 > ROW_COUNT * 9 / 10, "{keys}");
         tree.put(1_000, 200);
         move_on(&mut txn);
@@ -222,7 +224,7 @@ mod tests {
         let lost = ROW_COUNT - known.len() as u64;
         assert!((2..60).contains(&lost), "a page has some 19 of these rows, and {lost} are forgotten");
         assert_eq!(cached_keys(&txn, &tree), keys, "no set has changed");
-        // Several commits between two moves, and a row that comes to lie in pages of its own and leaves them.
+        // Several commits between two renewals, and a row that gets pages of its own and loses them again.
         for len in [9_000, 100, 9_000] {
             tree.put(500, len);
             tree.put(1_500, len);
@@ -241,7 +243,7 @@ mod tests {
         ask_all(&txn, &tree);
         let before = cached_keys(&txn, &tree);
         let is_known = |txn: &Txn, number| matches!(txn.cached_id(tree.sets, &key(number)), Some(Ok(_)));
-        // Which keys the others push out differs from run to run: the hashes are seeded.
+        // The hashes are seeded, so each run evicts different keys.
         let mut known = (0..ROW_COUNT).filter(|number| is_known(&txn, *number));
         let (one, other) = (known.next().unwrap(), known.next().unwrap());
         drop(known);
@@ -252,7 +254,7 @@ mod tests {
         assert_eq!(cached_keys(&txn, &tree), before, "the state is what it was");
         move_on(&mut txn);
         assert!(!is_known(&txn, one) && !is_known(&txn, other));
-        // Others may share their places.
+        // Other keys may have the same slots.
         assert!(cached_keys(&txn, &tree) >= before - 4);
     }
 
@@ -262,19 +264,19 @@ mod tests {
         let (_store, _writer, tree) = tree(&scratch);
         let mut txn = remembering(&tree);
         ask_all(&txn, &tree);
-        // A commit that says nothing of what it moves.
+        // A commit that does not record what it moves.
         let mut silent = Txn::begin(&tree.env, TxnKind::Write).unwrap();
         silent.moved = None;
         silent.put(tree.rows, &3u64.to_be_bytes(), &[2; 50], PutKind::Set).unwrap();
         silent.commit().unwrap();
         move_on(&mut txn);
-        // It may be about to.
+        // The cache waits: the commit may be recorded yet.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         assert_eq!(txn.get(tree.rows, &3u64.to_be_bytes()).unwrap(), Some(&[2; 50][..]));
         tree.put(1_000, 200);
         move_on(&mut txn);
         txn.skip_patience();
-        // It will not.
+        // A later commit is recorded, so this one never will be, and all rows are dropped.
         assert_eq!((cached_rows(&txn, &tree).len(), cached_keys(&txn, &tree)), (0, 0));
         ask_all(&txn, &tree);
         tree.put(1_000, 100);

@@ -3,7 +3,7 @@
 /// Location of a value: its offset in the data file, and its length.
 pub(crate) type ValueLocation = (u64, usize);
 
-/// Bits of an offset. The rest of the word holds the length.
+/// Number of bits of an offset. The remaining bits of the word hold the length.
 const OFFSET_BITS: u32 = 48;
 const LEN_MAX: usize = u16::MAX as usize;
 

@@ -1,9 +1,9 @@
 //! [`Table`], the slots of cached rows, and [`Growing`], a table that grows as it fills.
 //!
-//! Allocating a table of a hundred megabytes takes the system about a tenth of a second, during which an event loop
-//! could serve no client. So a separate thread allocates it, and the loop continues with the smaller table until then.
-//! Entries of the smaller table are copied when they are requested, so growing causes no new tree descents. While both
-//! exist, they take at most a quarter more than the larger one alone.
+//! Allocating a table of a hundred megabytes takes about a tenth of a second, during which an event loop could serve no
+//! client. So a separate thread allocates it while the loop continues with the smaller table. Rows of the smaller table
+//! are copied when they are requested, so growing causes no additional tree descents. While both tables exist, they
+//! occupy at most a quarter more than the larger one alone.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
@@ -17,20 +17,20 @@ const PLACES_MIN: usize = 1 << 10;
 /// Size in bytes from which a table is allocated by a separate thread.
 const LARGE: usize = 4 << 20;
 
-/// Niceness of that thread: the requesting thread continues meanwhile.
+/// Niceness of that thread: it must not delay the threads that serve clients.
 const NICENESS: i32 = 19;
 
-/// Look-ups in the smaller table after growing, for each of its slots.
+/// Look-ups after growing, per slot of the smaller table, until the smaller table is dropped.
 const LOOKS_PER_PLACE: usize = 2;
 
 /// Slots of `WORDS` words each; their number is a power of two. The low half of the first word is the stamp. Initially
 /// all zeroes.
 pub(crate) struct Table<const WORDS: usize> {
     words: Vec<u64>,
-    /// First word that begins a cache line, so that no slot spans two of them.
+    /// Index of the first word that begins a cache line, so that no slot spans two of them.
     start: usize,
     place_count: usize,
-    /// Slots taken since all were evicted.
+    /// Number of slots taken since all rows were evicted.
     pub(crate) taken: usize,
 }
 
@@ -59,8 +59,8 @@ impl<const WORDS: usize> Table<WORDS> {
         place.try_into().unwrap_or_else(|_| unreachable!("a slice of that length"))
     }
 
-    /// Touches all of the memory, which the system otherwise allocates page by page at the first use. Yields after
-    /// every 2 MiB: otherwise the scheduler would run other threads only at its next tick, some milliseconds later.
+    /// Writes to all of the memory, which the system otherwise allocates page by page at the first use. Yields after
+    /// every 2 MiB; otherwise the scheduler would run other threads only at its next tick, some milliseconds later.
     fn take_memory(&mut self) {
         const PAGE_WORDS: usize = 512;
         for pages in self.words.chunks_mut(512 * PAGE_WORDS) {
@@ -72,10 +72,10 @@ impl<const WORDS: usize> Table<WORDS> {
     }
 }
 
-/// A table that grows when more than a part of its slots is taken, up to a limit.
+/// A table that grows, up to a limit, when more than a given part of its slots is taken.
 pub(crate) struct Growing<const WORDS: usize> {
     pub(crate) table: Table<WORDS>,
-    /// The previous table, while it has entries that this one lacks.
+    /// The previous table, while rows may be missing from the new one.
     before: Option<Before<WORDS>>,
     /// A larger table that is being allocated.
     coming: Option<Receiver<Table<WORDS>>>,
@@ -95,7 +95,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         Growing { table, before: None, coming: None, place_count_max }
     }
 
-    /// Evicts everything.
+    /// Evicts all rows.
     pub(crate) fn forget(&mut self) {
         self.table.taken = 0;
         self.before = None;
@@ -107,7 +107,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         self.before.is_some()
     }
 
-    /// Returns the previous table, for entries that this one lacks. It is dropped after a number of look-ups.
+    /// Returns the previous table, for rows that this one lacks. It is dropped after a number of look-ups.
     pub(crate) fn before(&mut self) -> Option<&mut Table<WORDS>> {
         let lookups_left = self.before.as_ref()?.lookups_left.checked_sub(1);
         if lookups_left.is_none() {
@@ -118,7 +118,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         Some(&mut before.table)
     }
 
-    /// Grows if more than so many eighths of the slots are taken.
+    /// Grows if more than `eighths` eighths of the slots are taken.
     #[inline]
     pub(crate) fn grow_if_full(&mut self, eighths: usize) {
         if self.is_full(eighths) && self.table.place_count < self.place_count_max {
@@ -126,7 +126,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         }
     }
 
-    /// Returns true if more than so many eighths of the slots are taken.
+    /// Returns true if more than `eighths` eighths of the slots are taken.
     #[inline]
     pub(crate) fn is_full(&self, eighths: usize) -> bool {
         self.table.taken > self.table.place_count / 8 * eighths
@@ -139,7 +139,7 @@ impl<const WORDS: usize> Growing<WORDS> {
             Some(coming) => match coming.try_recv() {
                 Ok(table) => table,
                 Err(TryRecvError::Empty) => return,
-                // Its thread ended without it: there may be no memory. That is no reason to fail here.
+                // The thread ended without a table, perhaps for lack of memory. The smaller table stays in use.
                 Err(TryRecvError::Disconnected) => {
                     self.coming = None;
                     self.place_count_max = self.table.place_count;
@@ -165,7 +165,7 @@ impl<const WORDS: usize> Growing<WORDS> {
         self.before = None;
     }
 
-    /// Waits until the table that is being allocated is there.
+    /// Waits until the table that is being allocated is ready.
     #[cfg(test)]
     fn wait(&mut self) {
         if let Some(coming) = self.coming.take() {
@@ -176,15 +176,15 @@ impl<const WORDS: usize> Growing<WORDS> {
     }
 }
 
-/// Allocates a table, with all of its memory, in a thread; `None` if no thread can be started.
+/// Allocates a table, with all of its memory, on a thread. `None` if no thread can be started.
 fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Receiver<Table<WORDS>>> {
     let (sender, receiver) = sync_channel(1);
     let make = move || {
-        // If the system refuses, threads that serve clients wait for this one more often.
+        // If the system refuses, threads that serve clients are delayed more often by this one.
         let _ = system::set_thread_niceness(NICENESS);
         let mut table = Table::new(place_count);
         table.take_memory();
-        // The transaction that asked may have ended.
+        // The transaction that requested the table may have ended.
         let _ = sender.send(table);
     };
     thread::Builder::new().name("store-table".to_owned()).spawn(make).ok().map(|_| receiver)
@@ -194,7 +194,7 @@ fn allocate_in_background<const WORDS: usize>(place_count: usize) -> Option<Rece
 mod tests {
     use super::*;
 
-    /// Takes a slot as caching does.
+    /// Takes a slot in the way that caching does.
     fn take(growing: &mut Growing<2>, number: usize) {
         growing.grow_if_full(4);
         let was = std::mem::replace(growing.table.place(number), [1, number as u64]);

@@ -1,5 +1,5 @@
-//! A view that remembers where rows are answers as one that does not, whatever is committed meanwhile and however small
-//! its table is.
+//! A view that caches rows returns the same results as one that does not, whatever is committed between reads and
+//! however small its table is.
 
 use fastrand::Rng;
 
@@ -13,7 +13,7 @@ const KEY_COUNT: u32 = 400;
 /// map distinguishes them.
 fn key(number: u32) -> Vec<u8> {
     if number.is_multiple_of(2) {
-        // Some far apart, which want the same places.
+        // Some numbers are far apart and compete for the same slots.
         return (u64::from(number) << (number % 6 * 5)).to_be_bytes().to_vec();
     }
     let mut key = number.to_be_bytes().to_vec();
@@ -31,13 +31,13 @@ fn ask(read: &Read, key: &[u8]) -> Answers {
     (read.get(ROWS, key).unwrap().map(<[u8]>::to_vec), ids, count, read.count(key).unwrap())
 }
 
-/// Returns how many rows with these numeric keys a view has cached.
+/// Returns how many of these numeric keys a view has cached.
 fn cached_count(view: &View, mut keys: impl Iterator<Item = u64>) -> usize {
     let map = view.map(ROWS).index;
     keys.by_ref().filter(|key| view.txn.knows_row(map, *key)).count()
 }
 
-/// Asks both the same and returns how many rows the one then remembers.
+/// Sends the same queries to both views and returns how many rows the second has cached then.
 fn compare(plain: &View, remembering: &View, random: &mut Rng) -> usize {
     for _ in 0..PATIENCE {
         remembering.get(ROWS, b"patience").unwrap();
@@ -79,12 +79,12 @@ fn cached_rows_are_the_rows_of_the_view() {
             if round % 3 == 0 {
                 store.checkpoint().unwrap();
             }
-            // Before it moves, the view goes on in its own state.
+            // Until it is renewed, the view continues in its own state.
             cached_count += compare(&plain, &remembering, &mut random);
             plain.renew().unwrap();
             remembering.renew().unwrap();
             cached_count += compare(&plain, &remembering, &mut random);
-            // Parked it knows nothing; waking in the same state it may know what it knew.
+            // A parked view cannot be read. If it is renewed in the same state, it may use its cached rows again.
             remembering.park();
             assert!(matches!(remembering.get(ROWS, &key(1)), Err(StoreError::Parked)));
             remembering.renew().unwrap();
@@ -94,7 +94,7 @@ fn cached_rows_are_the_rows_of_the_view() {
     }
 }
 
-/// A server that has just started asks for every row once: those of a leaf are known when one of them is.
+/// A server that has just started looks up each row once: the first row of a leaf caches the others.
 #[test]
 fn caches_the_rows_of_a_leaf_together() {
     const ROW_COUNT: u64 = 2_000;
@@ -119,7 +119,7 @@ fn caches_the_rows_of_a_leaf_together() {
     assert_eq!(cached_count(&view, 0..ROW_COUNT), 0);
     view.get(ROWS, &1_000_u64.to_be_bytes()).unwrap();
     let known = cached_count(&view, 0..ROW_COUNT);
-    // 58 bytes each of 4,096.
+    // A row takes 58 bytes, a page has 4,096.
     assert!((30..=70).contains(&known), "{known} rows");
     let cached_sets = |view: &View| -> Vec<u64> {
         let map = view.map(SETS).index;
@@ -140,8 +140,8 @@ fn caches_the_rows_of_a_leaf_together() {
     }
 }
 
-/// Many pages, of which each checkpoint moves some: what is remembered of the others has to be right, and pages that
-/// were given up come back with other rows.
+/// Many pages, some of which each checkpoint moves. The cached rows of the other pages must be right, and freed pages
+/// are reused with other rows.
 #[test]
 fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
     const ROW_COUNT: u64 = 6_000;
@@ -183,10 +183,10 @@ fn cached_rows_that_checkpoints_have_not_moved_stay_valid() {
             };
             assert_eq!(ids(&remembering), ids(&plain), "{number}");
         }
-        // Also of rows that the checkpoints before this one have not moved, long before patience is over again.
+        // Rows that no checkpoint has moved are still cached, long before `PATIENCE` look-ups have passed.
         let cached_count = cached_count(&remembering, 0..ROW_COUNT);
         assert!(cached_count as u64 > ROW_COUNT / 2, "{cached_count} rows are remembered in round {round}");
-        // The writer sees the same as the views.
+        // The writer reads the same as the views.
         let batch = writer.begin().unwrap();
         for number in (0..ROW_COUNT).step_by(7) {
             let key = number.to_be_bytes();
