@@ -1,9 +1,9 @@
 //! Frame around each record of the log.
 //!
-//! A record is a row of the map `store.log`, its position the key. The frame is needed because the engine's pages carry
-//! no checksum, and everything else can be rebuilt from the log: a damaged record must be refused, never applied. The
-//! checksum covers the position, so that a record under another's key is damage too, and positions increase by one, so
-//! that a missing record is detected.
+//! A record is a row of the map `store.log`; its key is its position. The engine's pages carry no checksum, but all
+//! other rows can be rebuilt from the log, so a damaged record must be refused and never applied. The checksum covers
+//! the position, so a record under the key of another is detected, too. Positions increase by one, so a missing record
+//! is detected.
 //!
 //! ```text
 //! offset  size
@@ -27,7 +27,7 @@ fn checksum(position: Position, record: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&covered_head), record)
 }
 
-/// Encodes a record into `frame`, whose content is replaced.
+/// Encodes a record into `frame`, replacing its content.
 pub(crate) fn frame(position: Position, record: &[u8], frame: &mut Vec<u8>) {
     frame.clear();
     frame.reserve(HEAD_LEN + record.len());

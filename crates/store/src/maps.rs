@@ -1,4 +1,4 @@
-//! Maps: their names and kinds, the store's own and the user's, and ranges of their keys.
+//! Maps: names and kinds of the store's own and the user's maps, and ranges of their keys.
 
 use std::ops::Bound;
 
@@ -24,11 +24,11 @@ pub enum Direction {
 pub enum MapKind {
     /// A key has one value of any bytes.
     Plain,
-    /// A set of `u64` ids, kept sorted; 8 bytes an id. A key without ids does not exist.
+    /// A sorted set of `u64` ids, 8 bytes each. A key without ids does not exist.
     IdSet,
 }
 
-/// A map as the store's user declares it.
+/// A map declared by the store's user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MapSpec {
     /// Name in the data file. Names that begin with `store.` are the store's own.
@@ -39,7 +39,7 @@ pub struct MapSpec {
 
 /// A map by its index in the slice given to [`Store::open`](crate::Store::open).
 ///
-/// Operations on a `MapId` beyond that slice panic: it is a mistake of the program, not of its data.
+/// Operations on a `MapId` beyond that slice panic: this is an error of the program, not of its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct MapId(usize);
 
@@ -49,13 +49,13 @@ impl MapId {
         MapId(index)
     }
 
-    /// Returns the index.
+    /// Returns the index in that slice.
     pub const fn index(self) -> usize {
         self.0
     }
 }
 
-/// A map of the engine: the store's own first, then the user's in their order.
+/// A map of the engine. The store's own maps come first, then the user's in their order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Map {
     pub(crate) index: usize,
@@ -63,8 +63,8 @@ pub(crate) struct Map {
 }
 
 impl Map {
-    /// Facts about the store itself. Opened before the others, so that a foreign format is recognised before anything
-    /// is written.
+    /// Facts about the store itself. Opened before the other maps, so that an unknown format is detected before
+    /// anything is written.
     pub(crate) const META: Map = Map::own(0, "store.meta");
     /// The log: position as u64, big-endian -> framed record.
     pub(crate) const LOG: Map = Map::own(1, "store.log");
@@ -92,13 +92,13 @@ impl Map {
         self.index as u16
     }
 
-    /// Returns true if it is one of the store's own.
+    /// Returns true if the map is one of the store's own.
     #[inline]
     pub(crate) fn is_own(self) -> bool {
         self.index < Map::OWN_COUNT
     }
 
-    /// Returns the map of this name.
+    /// Returns the map with this name.
     pub(crate) fn named(maps: &'static [MapSpec], name: &[u8]) -> Option<Map> {
         let own = [Map::META, Map::LOG, Map::COUNTS].into_iter();
         let users = (0..maps.len()).map(|index| Map::users(maps, MapId(index)));
@@ -138,12 +138,12 @@ pub(crate) fn all_names(maps: &[MapSpec]) -> Vec<&'static str> {
     [Map::META.spec].iter().chain(&other_maps(maps)).map(|map| map.name).collect()
 }
 
-/// Returns how many maps the engine opens.
+/// Returns the number of maps that the engine opens.
 pub(crate) fn map_count(maps: &[MapSpec]) -> u32 {
     u32::try_from(Map::OWN_COUNT + maps.len()).unwrap_or(u32::MAX)
 }
 
-/// Refuses a name that is empty, too long, reserved, has a zero byte, or is given twice.
+/// Refuses a name that is empty, too long, reserved, contains a zero byte, or is given twice.
 pub(crate) fn check_names(maps: &[MapSpec]) -> Result<(), OpenError> {
     for (index, map) in maps.iter().enumerate() {
         let reason = if map.name.is_empty() || map.name.contains('\0') {

@@ -1,4 +1,4 @@
-//! The redo log's record in `store.meta`, and building an overlay from that log: when a store is opened after a crash,
+//! The redo log's facts in `store.meta`, and building an overlay from that log: when a store is opened after a crash,
 //! and for every view of a process that does not write.
 
 use crate::layout::{
@@ -11,13 +11,13 @@ use crate::read::changes::unknown_map;
 use crate::redo::{Identity, Owner, Replay};
 use crate::{Read, Result, StoreError};
 
-/// The data file's record of its redo log.
+/// Facts about the redo log, stored in the data file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RedoFacts {
     pub(crate) owner: Owner,
-    /// Number of batches that were written to the data file without the log.
+    /// Number of batches that were written to the data file without the redo log.
     written_through: u64,
-    /// Names of the maps by which the log numbers them, as [`map_names`] returned them.
+    /// Names of the maps, in the order of their numbers in the log, as encoded by [`map_names`].
     map_names: Vec<u8>,
 }
 
@@ -39,12 +39,12 @@ impl RedoFacts {
         Ok(RedoFacts { owner, written_through, map_names })
     }
 
-    /// Returns true if the log numbers maps as this program does.
+    /// Returns true if the log numbers the maps as this program does.
     pub(crate) fn has_maps_of(&self, maps: &[MapSpec]) -> bool {
         self.map_names == map_names(maps)
     }
 
-    /// Applies the changes of the log's groups to the overlay of `read`.
+    /// Applies the changes of the redo groups to the overlay of `read`.
     pub(crate) fn replay(&self, read: &mut Read, replay: &mut Replay) -> Result<()> {
         let maps = read.maps;
         let names = self.map_names.split(|byte| *byte == 0);
@@ -81,7 +81,8 @@ pub(crate) fn put_replaced(txn: &mut Txn, replaced: Identity) -> Result<(), Fail
     txn.put(Map::META.index, REPLACED_KEY, &replaced, PutKind::Set).map(drop)
 }
 
-/// Records whether the redo log must have a mark from now on. A program that knows no mark must then not touch the log.
+/// Records whether the redo log must have a mark from now on. A program that does not know marks must then not modify
+/// the log.
 pub(crate) fn put_marked(txn: &mut Txn, is_marked: bool) -> Result<(), Failure> {
     if is_marked {
         txn.put(Map::META.index, FORMAT_KEY, &FORMAT_VERSION.to_be_bytes(), PutKind::Set)?;

@@ -1,9 +1,8 @@
 //! [`Store`]: opening a data directory, creating it if it is missing, and the resulting handles.
 //!
-//! A new data file is written complete under another name, synced, and renamed: a crash meanwhile leaves no half store.
-//! The format of an existing one is checked before a byte of it is changed. Changes that a crash has left in the redo
-//! log are brought into the data file before anything else; if the disk has no room for them, they stay pending as they
-//! were.
+//! A new data file is written completely under another name, synced, and renamed, so a crash leaves no partial store.
+//! The format of an existing file is checked before anything in it is changed. Changes that a crash left in the redo
+//! log are first written to the data file; if the disk has no room for them, they stay pending.
 
 mod data_file;
 pub(crate) mod read_only;
@@ -36,11 +35,11 @@ pub struct Store {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Bytes of address space into which the data file may grow.
+    /// Bytes of address space that are mapped: the limit of the data file's size.
     pub map_bytes: u64,
-    /// Bytes of the data file in use or free for reuse.
+    /// Bytes of the data file, in use or free for reuse.
     pub used_bytes: u64,
-    /// Most view slots in use at any time since the store was opened, at most [`Options::views_max`].
+    /// Maximum number of view slots in use at any time since the store was opened; at most [`Options::views_max`].
     pub view_slots: u32,
     /// Position of the last durable log record.
     pub position: Position,
@@ -50,9 +49,9 @@ pub struct Facts {
     pub disk_bytes: u64,
     /// Reserve of free bytes, below which changes are refused.
     pub disk_reserve_bytes: u64,
-    /// Whether a failed commit has stopped the writer.
+    /// Whether a failed commit has stopped writes.
     pub writes_stopped: bool,
-    /// Approximate memory of changes that are durable and not in the data file yet.
+    /// Approximate memory of changes that are durable but not in the data file yet, in bytes.
     pub pending_bytes: u64,
 }
 
@@ -91,7 +90,7 @@ impl Store {
     }
 
     /// Checkpoints all committed changes into the data file, and waits until that is done. Calling it is optional: the
-    /// store does so by itself, and when it is closed.
+    /// store checkpoints by itself, and when it is closed.
     ///
     /// # Errors
     /// `DiskFull`: changes stay pending. `WritesStopped`.
@@ -99,9 +98,8 @@ impl Store {
         self.shared.pending().map_or(Ok(()), |pending| pending.checkpoint_all())
     }
 
-    /// Reads the data file into memory, if it has at most `bytes_max`, for as long as `go_on` returns true, and returns
-    /// how many bytes were read. A larger file is left to its readers: reading all of it would evict the pages that
-    /// they use.
+    /// Reads the data file into memory while `go_on` returns true, and returns the number of bytes read. Does nothing
+    /// if the file has more than `bytes_max` bytes: reading all of it would evict the pages that its readers use.
     ///
     /// # Errors
     /// `Engine`: the file cannot be read. The store is unchanged.
@@ -122,8 +120,8 @@ impl Store {
         &self.shared
     }
 
-    /// Returns the new paths of files of other data, with changes that may be nowhere else, which opening found in the
-    /// data directory and set aside.
+    /// Returns the new paths of files that opening the store moved out of the data directory. They belong to other
+    /// data, and may be the only copy of changes.
     pub fn set_aside(&self) -> &[PathBuf] {
         &self.set_aside
     }
@@ -157,8 +155,8 @@ impl Store {
     }
 }
 
-/// Opens the redo log and brings its pending groups into the data file; the data file's record of the redo log is then
-/// up to date.
+/// Opens the redo log and writes its pending groups to the data file, then updates the data file's facts about the redo
+/// log.
 fn recover(
     env: &Arc<Env>,
     directory: &Path,
@@ -181,13 +179,13 @@ fn recover(
             Ok(()) => {
                 (overlay, checkpointed) = (None, last);
                 match redo.trim(last) {
-                    // The segments stay for now.
+                    // The segments are released at a later open.
                     Ok(()) | Err(StoreError::DiskFull { .. }) => {}
                     Err(error) => return Err(error.into()),
                 }
             }
             Err(failure) => match room.full(failure) {
-                // It can still be read, and written to when there is room.
+                // The pending changes can still be read, and the store accepts writes once there is room.
                 Some(_) if facts.has_maps_of(maps) => {}
                 Some(error) => return Err(error.into()),
                 None => return Err(StoreError::from(failure).into()),
@@ -201,7 +199,7 @@ fn recover(
     if redo.has_mark() && !facts.owner.is_marked {
         match env.write(|txn| meta::put_marked(txn, true)) {
             Ok(()) => {}
-            // The mark is not asked for then, and nothing else depends on it.
+            // The mark is not required then; nothing else depends on it.
             Err(failure) if room.full(failure).is_some() => {}
             Err(failure) => return Err(StoreError::from(failure).into()),
         }
@@ -221,8 +219,8 @@ pub(crate) struct DataDirectory<'a> {
 }
 
 impl DataDirectory<'_> {
-    /// Takes a directory, created if it is missing, and removes what a crash has left in it. Checks the names of the
-    /// maps first.
+    /// Locks a directory, which is created if it is missing, and removes what a crash left in it. Checks the names of
+    /// the maps first.
     pub(crate) fn take<'a>(path: &'a Path, maps: &'static [MapSpec]) -> Result<DataDirectory<'a>, OpenError> {
         maps::check_names(maps)?;
         make_data_directory(path)?;
@@ -270,11 +268,11 @@ pub fn has_data_file(directory: &Path) -> Result<bool, OpenError> {
 }
 
 /// Moves a data file into a directory without one, on the same file system. The store in `from` must be closed and have
-/// no redo log: it was written by a [`BulkStore`](crate::BulkStore) and since then opened only for reading. Returns
-/// false if `to` has a data file.
+/// no redo log, so it must have been written by a [`BulkStore`](crate::BulkStore) and opened only for reading since.
+/// Returns false if `to` has a data file.
 ///
 /// # Errors
-/// The same as [`Store::open`]; the file cannot be moved.
+/// The same as [`Store::open`], or the file cannot be moved.
 pub fn move_data_file(from: &Path, to: &Path, maps: &'static [MapSpec]) -> Result<bool, OpenError> {
     let directory = DataDirectory::take(to, maps)?;
     let (source, target) = (from.join(layout::DATA_FILE), to.join(layout::DATA_FILE));
@@ -300,14 +298,14 @@ pub(crate) struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens the environment, without any map yet, and returns it with the size of its map. `held` is dropped when it
-    /// closes.
+    /// Opens the environment without any map yet, and returns it with the size of its memory map. `held` is dropped
+    /// when the environment closes.
     pub(crate) fn open<H: Send + Sync + 'static>(
         &self,
         room: &Room,
         held: Arc<H>,
     ) -> Result<(Env, usize), OpenError> {
-        // A file in the making is whatever it is.
+        // An unfinished file may have any length.
         if self.mode != Mode::Making {
             data_file::check_length(self.data_file)?;
         }
@@ -324,7 +322,7 @@ impl Opening<'_> {
                 mode: self.mode,
                 read_ahead: self.read_ahead,
             };
-            // A failed environment lets go of what it holds, so all of them share it.
+            // A failed attempt drops its guard, so all attempts share one.
             match Env::open(&env_options, Box::new(Arc::clone(&held))) {
                 Ok(env) => return Ok((env, env_options.map_bytes)),
                 Err(failure) if disk::is_out_of_memory(failure.code) => match disk::smaller_map(map_bytes) {
@@ -423,7 +421,7 @@ pub(crate) fn put_format(txn: &mut Txn) -> Result<(), Failure> {
     meta::put_identity(txn)
 }
 
-/// Syncs a complete data file and renames it to the one in use, replacing any other.
+/// Syncs a complete data file and renames it to `data_file`, replacing any other.
 fn put_in_place(directory: &File, new_file: &Path, data_file: &Path) -> Result<(), OpenError> {
     File::open(new_file).and_then(|file| file.sync_all()).map_err(failed("sync", new_file))?;
     fs::rename(new_file, data_file).map_err(failed("rename", new_file))?;

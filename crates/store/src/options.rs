@@ -13,12 +13,12 @@ use crate::StoreError;
 pub struct Options {
     /// Free bytes on the file system below which batches are refused with `DiskFull`. Default 128 MiB.
     pub reserve_bytes: u64,
-    /// Most views open at once. Default 1,024.
+    /// Maximum number of views open at once. Default 1,024.
     pub views_max: u32,
     /// Size of the map in bytes, which limits the data file; `None`, the default, derives it from the size of the disk.
     /// For tests.
     pub map_bytes: Option<u64>,
-    /// Approximate limit of memory for changes that are durable and not in the data file yet; batches wait when it is
+    /// Approximate limit of memory for changes that are durable but not in the data file yet; batches wait when it is
     /// reached. A checkpoint begins at a quarter of it. Default 64 MiB.
     pub pending_bytes_max: u64,
     /// Speed of writing a new data file, in bytes of rows a second; with a limit it is synced as it grows. `None`, the
@@ -42,7 +42,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the size of the engine's table of readers, in which the writer takes a place, too.
+    /// Returns the size of the engine's table of readers: one slot per view and one for the writer.
     pub(crate) fn readers_max(&self) -> u32 {
         self.views_max.saturating_add(1)
     }
@@ -54,11 +54,11 @@ impl Options {
 pub enum Event<'a> {
     /// No batch begins until the store is opened again. Reported once.
     WritesStopped {
-        /// Name of the failed action.
+        /// Error that stopped the writes.
         cause: &'a str,
     },
-    /// Committed changes cannot be brought into the data file for now. They stay durable and visible, and the
-    /// checkpoint is tried again. Reported at the first failure.
+    /// Committed changes cannot be written to the data file at present. They stay durable and visible, and the
+    /// checkpoint is retried. Reported at the first failure.
     CheckpointFailed {
         /// Error of the checkpoint.
         error: &'a StoreError,
@@ -67,12 +67,13 @@ pub enum Event<'a> {
     CheckpointRecovered,
     /// A segment of the redo log could not be released or created in advance. The log stays usable.
     SegmentFailed {
-        /// Error of the checkpoint.
+        /// Error of the failed operation.
         error: &'a StoreError,
     },
 }
 
-/// Receiver of events. Called on the thread where an event happens, with no lock of the store held; has to return soon.
+/// Receiver of events. It is called on the thread where an event happens, without any lock of the store, and must
+/// return soon.
 pub trait Observer: Debug + Send + Sync {
     /// Receives an event.
     fn notice(&self, event: &Event<'_>);

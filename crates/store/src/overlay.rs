@@ -1,4 +1,5 @@
-//! [`Overlay`]: changes that are durable in the redo log and not in the data file yet, kept in memory and read first.
+//! [`Overlay`]: changes that are durable in the redo log but not in the data file yet. They are in memory and are read
+//! first.
 //!
 //! ```text
 //!   active    what was committed since the last checkpoint began, and in a batch what that has changed so far
@@ -8,11 +9,11 @@
 //!
 //! The newest layer that contains a row decides. A layer stores absolute state: the value of a row, or that it is
 //! deleted; of an id, whether it is present; of a key's set, the number of its ids. So it does not matter how much of
-//! the frozen layer is in the data file already, and a reader may keep one snapshot of that during a whole checkpoint.
+//! the frozen layer is in the data file already, and a reader may use one snapshot of the data file during a whole
+//! checkpoint.
 //!
-//! Layers are [`SnapshotMap`]s: a batch changes a copy of its own, which becomes visible when it is committed and is
-//! dropped otherwise. Each has a bit filter, so that most look-ups of rows that it does not contain cost a single cache
-//! line.
+//! Layers are [`SnapshotMap`]s: a batch changes its own copy, which becomes visible with the commit and is dropped
+//! otherwise. Each layer has a bit filter, so most look-ups of rows that it does not contain touch a single cache line.
 
 #![expect(
     clippy::indexing_slicing,
@@ -37,7 +38,7 @@ use crate::snapshot_map::{SnapshotMap, SnapshotMapCursor};
 /// Assumed memory of a change in addition to its key and value.
 const CHANGE_LEN: usize = 96;
 
-/// Longest key that is stored in place: with it a key is 32 bytes.
+/// Maximum length of a key that is stored in place. A [`Key`] then takes 32 bytes.
 const SHORT_KEY_LEN_MAX: usize = 30;
 
 /// A key: short ones are stored in place, so that most need no allocation and comparing them touches no other memory.
@@ -106,8 +107,8 @@ impl Ord for Key {
     }
 }
 
-/// Returns all bytes, those in the middle twice, as numbers that order as the bytes do: comparing these is a few
-/// instructions and no call.
+/// Returns all bytes as two numbers that compare like the bytes; the numbers overlap in the middle. Comparing them
+/// takes a few instructions and no call.
 #[inline]
 fn as_numbers(bytes: &[u8; SHORT_KEY_LEN_MAX]) -> (u128, u128) {
     let number = |chunk: Option<&[u8; 16]>| chunk.map_or(0, |chunk| u128::from_be_bytes(*chunk));
@@ -130,24 +131,24 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// New value of a row of a plain map, or `None` if it was deleted.
+/// New value of a row of a plain map; `None` if the row was deleted.
 pub(crate) type RowChange = Option<Arc<[u8]>>;
 
 /// Changes to a set.
 #[derive(Debug, Clone)]
 pub(crate) struct SetChange {
-    /// Whether the ids of older layers and the data file under the key are deleted.
+    /// Whether the ids of this key in older layers and in the data file are deleted.
     pub(crate) cleared: bool,
-    /// Number of ids of the key, in all layers and the data file together.
+    /// Number of ids of the key in all layers and the data file.
     pub(crate) count: u64,
     pub(crate) ids: IdChanges,
 }
 
-/// Changed ids and whether they are present now.
+/// Changed ids, each with whether it is present now.
 #[derive(Debug, Clone)]
 pub(crate) enum IdChanges {
     None,
-    /// A single change, as under most keys of an index.
+    /// A single change, the usual case for keys of an index.
     One(u64, bool),
     Many(SnapshotMap<u64, bool>),
 }
@@ -161,7 +162,7 @@ impl IdChanges {
         }
     }
 
-    /// Sets whether an id is present; returns whether the id is new here.
+    /// Sets whether an id is present. Returns true if the id had no change here before.
     fn set(&mut self, id: u64, present: bool) -> bool {
         let mut many = match std::mem::replace(self, IdChanges::None) {
             IdChanges::None => {
@@ -200,7 +201,7 @@ impl IdChanges {
 /// Cursor over changes of ids.
 #[derive(Debug)]
 pub(crate) enum IdChangeCursor<'o> {
-    /// The only change, and whether the place is after it.
+    /// The only change, and whether the cursor is past it.
     One(Option<(u64, bool)>, bool),
     Many(SnapshotMapCursor<'o, u64, bool>),
 }
@@ -235,7 +236,7 @@ impl IdChangeCursor<'_> {
 pub(crate) struct MapLayer {
     pub(crate) rows: SnapshotMap<Key, RowChange>,
     pub(crate) sets: SnapshotMap<Key, SetChange>,
-    /// Number of rows or ids of the map, in all layers and the data file together. `None` if this layer changes none.
+    /// Number of rows or ids of the map in all layers and the data file. `None` if this layer changes none.
     pub(crate) row_count: Option<u64>,
 }
 
@@ -243,7 +244,7 @@ pub(crate) struct MapLayer {
 #[derive(Debug, Clone)]
 pub(crate) struct Layer {
     pub(crate) maps: Vec<MapLayer>,
-    /// Records of the log below this position are deleted.
+    /// Log records below this position are deleted.
     pub(crate) log_start: Position,
     /// Approximate memory of the changes.
     pub(crate) bytes: usize,
@@ -276,7 +277,7 @@ impl Layer {
         }
     }
 
-    /// Sets whether an id is present from now on, and how many ids its key then has.
+    /// Sets whether an id is present, and the number of ids that its key then has.
     pub(crate) fn set_id(&mut self, map: usize, key: &[u8], id: u64, present: bool, count: u64) {
         let mut is_new = false;
         let set = self.maps[map].sets.slot(Key::new(key), || {
@@ -309,7 +310,7 @@ pub(crate) struct Overlay {
     pub(crate) frozen: Option<Arc<Layer>>,
 }
 
-/// Changes to a set in the layers, the newest first. Layers below one that is cleared are left out.
+/// Changes to a set, the newest layer first. Layers older than one that clears the set are left out.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SetChanges<'o> {
     pub(crate) newest: &'o SetChange,
@@ -321,12 +322,12 @@ impl SetChanges<'_> {
         self.newest.count
     }
 
-    /// Returns true if the ids in the data file are deleted.
+    /// Returns true if the set's ids in the data file are deleted.
     pub(crate) fn hides_file(self) -> bool {
         self.newest.cleared || self.older.is_some_and(|older| older.cleared)
     }
 
-    /// Returns whether an id is present; `None` if the data file decides.
+    /// Returns whether an id is present; `None` if only the data file can answer.
     pub(crate) fn get(self, id: u64) -> Option<bool> {
         let known = self.newest.ids.get(id).or_else(|| self.older?.ids.get(id));
         known.or_else(|| self.hides_file().then_some(false))
@@ -352,7 +353,7 @@ impl Overlay {
     }
 
     /// Returns the change of a row of a plain map; `None` if no layer changes it.
-    // Not inlined, nor is `set`: who reads while nothing is pending should not pay for the registers that they take.
+    // Not inlined, nor is `set`: otherwise reads would pay for their registers even while nothing is pending.
     #[inline(never)]
     pub(crate) fn row(&self, map: usize, key: &[u8]) -> Option<&RowChange> {
         let layers = self.layers().filter(|layer| !layer.maps[map].rows.is_empty());
@@ -375,7 +376,7 @@ impl Overlay {
         self.layers().find_map(|layer| layer.maps[map].row_count)
     }
 
-    /// Returns the position below which records of the log are deleted.
+    /// Returns the position below which log records are deleted.
     pub(crate) fn log_start(&self) -> Position {
         self.layers().map(|layer| layer.log_start).max().unwrap_or(0)
     }
@@ -406,7 +407,7 @@ impl<'o, V> LayerCursor<'o, V> {
         Some(LayerCursor { layers, direction: Direction::Forward })
     }
 
-    /// Moves to the first change within `near` in a direction, which it keeps.
+    /// Moves to the first change within `near` in a direction, which later moves use, too.
     pub(crate) fn seek(&mut self, near: Bound<&[u8]>, direction: Direction) {
         self.direction = direction;
         for cursor in self.layers.iter_mut().flatten() {
@@ -420,11 +421,11 @@ impl<'o, V> LayerCursor<'o, V> {
     /// Returns the change at the cursor.
     pub(crate) fn item(&self) -> Option<&'o (Key, V)> {
         let items = self.layers.iter().flatten().filter_map(SnapshotMapCursor::item);
-        // Of equal ones the first, which is the newest.
+        // `reduce` returns the first of equal items, which is in the newest layer.
         items.reduce(|best, item| if self.is_before(&item.0, &best.0) { item } else { best })
     }
 
-    /// Moves past a key, which is the one at the place.
+    /// Moves past the key at the cursor.
     pub(crate) fn pass(&mut self, key: &[u8]) {
         let direction = self.direction;
         for cursor in self.layers.iter_mut().flatten() {
@@ -446,7 +447,7 @@ impl<'o, V> LayerCursor<'o, V> {
 }
 
 /// Bit filter of a layer's contents: a key whose bits are not all set is not in the layer. Bits are only ever set, even
-/// by batches that were dropped, so that all copies of a layer share one filter.
+/// by batches that are dropped later, so all copies of a layer can share one filter.
 #[derive(Debug)]
 struct Filter {
     words: Box<[AtomicU64]>,
@@ -454,7 +455,7 @@ struct Filter {
 }
 
 impl Filter {
-    /// 1 MiB: 12 bits for each of 700,000 keys, which is what two layers have at their bound if each takes 96 bytes.
+    /// 1 MiB: 12 bits for each of 700,000 keys. Two layers at their limit have so many if each key takes 96 bytes.
     const WORDS: usize = 1 << 17;
 
     fn new() -> Filter {
@@ -462,7 +463,7 @@ impl Filter {
         Filter { words, hasher: RandomState::default() }
     }
 
-    /// Returns the word of a key, and its bits there: all in one, so that a test costs one cache line.
+    /// Returns the word of a key and its bits in that word. All bits are in one word, so a test touches one cache line.
     #[inline]
     fn place(&self, map: usize, key: &[u8]) -> (&AtomicU64, u64) {
         let mut hasher = self.hasher.build_hasher();
@@ -495,7 +496,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(4);
         let mut keys: Vec<Vec<u8>> = Vec::new();
         for len in (0..=34).chain([60, 511]) {
-            // Few different bytes, zeroes among them, so that many keys are the beginnings of others.
+            // Few distinct bytes, including zero, so that many keys are prefixes of others.
             keys.extend((0..6).map(|_| (0..len).map(|_| random.u8(0..2) * 255).collect()));
             keys.extend([vec![0; len], vec![1; len]]);
         }

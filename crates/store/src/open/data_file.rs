@@ -1,9 +1,9 @@
-//! Whether a data file is as long as it says, asked before the engine maps it.
+//! Check that a data file is as long as its root requires, before the engine maps it.
 //!
-//! The engine trusts its file: reading past the end of it ends the process with a signal, and the engine writes into an
-//! empty one. So the length is compared with that in the last root. It may be less than that if the pages at the end
-//! are free, because a page that was freed by the transaction that took it is never written; then each of them has to
-//! be in the engine's list of free pages.
+//! The engine trusts its file: reading past its end kills the process with a signal, and the engine writes into an
+//! empty file. So the length is compared with the length in the newest root. It may be smaller if the pages at the end
+//! are free, because a page that is allocated and freed by the same transaction is never written. Then each of these
+//! pages must be in the engine's list of free pages.
 //!
 //! ```text
 //!   a root page   16 magic (4)   40 size of a page (4)   80 root of the free pages' tree (8)   136 last page (8)
@@ -11,8 +11,8 @@
 //!   that tree     key: a transaction (8); value: a count (8), then so many numbers of pages (8 each)
 //! ```
 //!
-//! Numbers are of the machine's byte order; pages are as the module `lmdb::pages` says. What is not as described here
-//! is left to the engine.
+//! Numbers have the machine's byte order. The module `lmdb::page_reader::page` describes the layout of pages. A file
+//! with another layout is left to the engine.
 
 use std::fs::File;
 use std::io;
@@ -26,15 +26,15 @@ const MAGIC: u32 = 0xBEEF_C0DE;
 /// Bytes read of a root page.
 const ROOT_LEN: usize = 152;
 const PAGE_LENS: std::ops::RangeInclusive<u64> = 512..=65_536;
-/// The number of a root that there is not.
+/// Page number in a root of an empty tree.
 const NO_PAGE: u64 = u64::MAX;
 const PAGE_HEAD_LEN: usize = 16;
 const NODE_HEAD_LEN: usize = 8;
 const BRANCH: u16 = 1;
 const LEAF: u16 = 2;
-/// Flag of a row whose value lies on pages of its own.
+/// Flag of a row whose value has pages of its own.
 const FAR: u64 = 1;
-/// Levels of a tree; the engine has room for no more.
+/// Maximum depth of a tree; the engine supports no more.
 const DEPTH_MAX: usize = 32;
 
 /// Contents of the newest root.
@@ -55,7 +55,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
     let mut before = None;
     loop {
         let root = newest_root(&file).map_err(failed("read", path))?;
-        // After the root: a writer makes the file longer before it writes the root.
+        // Read after the root, because a writer extends the file before it writes the root.
         let length = file.metadata().map_err(failed("read", path))?.len();
         let (expected, is_whole) = match root {
             _ if length == 0 => (0, false),
@@ -66,7 +66,7 @@ pub(crate) fn check_length(path: &Path) -> Result<(), OpenError> {
                 (expected, is_whole)
             }
         };
-        // A root that another process was replacing meanwhile says nothing.
+        // If another process was replacing the root, look again.
         match root {
             _ if is_whole => return Ok(()),
             Some(_) if before != root => before = root,
@@ -97,18 +97,18 @@ fn root_at(file: &File, offset: u64) -> io::Result<Option<Root>> {
     Ok((short(16) == Some(MAGIC)).then(root).flatten())
 }
 
-/// Whether all pages of the state that are not complete in the file are free.
+/// Returns true if all pages of the state that are not completely in the file are free.
 fn all_free_after(file: &File, root: Root, length: u64) -> bool {
     let pages = FreePages { file, page_len: root.page_len, from: length / root.page_len };
     let missing = (root.last_page + 1).saturating_sub(pages.from);
     root.free_root != NO_PAGE && pages.count(root.free_root, 0) == Some(missing)
 }
 
-/// The engine's list of free pages, which has each of them once.
+/// The engine's list of free pages, which contains each page once.
 struct FreePages<'a> {
     file: &'a File,
     page_len: u64,
-    /// The first page that counts.
+    /// The first page to count.
     from: u64,
 }
 
@@ -145,7 +145,8 @@ impl FreePages<'_> {
         Some(count)
     }
 
-    /// Reads the bytes of a page and of those after it, if they are in the file.
+    /// Reads `length` bytes of a page and the pages after it, from byte `skipped` on. `None` if they are not in the
+    /// file.
     fn read(&self, page: u64, skipped: u64, length: u64) -> Option<Vec<u8>> {
         let offset = page.checked_mul(self.page_len)?.checked_add(skipped)?;
         if offset.checked_add(length)? > self.from * self.page_len {

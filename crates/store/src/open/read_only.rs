@@ -1,13 +1,13 @@
 //! [`ReadOnlyStore`]: a store that is read while another process may write it.
 //!
-//! The engine keeps one table of readers for all processes, in `data.mdb-lock`, so a writer does not reuse the pages
-//! that are read here; when a reader's process dies, the writer frees its place. What keeps the file from being
-//! replaced under a reader, and so from meeting another file's table of readers, is a shared lock on `data.mdb` itself,
-//! which only [`BulkStore`](crate::BulkStore) asks for alone.
+//! The engine has one table of readers for all processes, in `data.mdb-lock`, so a writer does not reuse the pages that
+//! are read here; when a reader's process dies, the writer frees its slot. A reader holds a shared lock on `data.mdb`
+//! itself, so the file is not replaced while it is read, and does not get another file's table of readers. Only
+//! [`BulkStore`](crate::BulkStore) takes that lock exclusively.
 //!
-//! Changes that are not in the data file yet are in the writer's memory, and in the redo log. So a view here reads that
-//! log, during and after a writer's life alike, syncs the groups that it has read, and keeps them in memory. It shows
-//! all changes that were acknowledged when it was taken or renewed.
+//! Changes that are not in the data file yet are in the writer's memory and in the redo log. So a view of this store
+//! reads that log, whether or not the writer still runs, syncs the groups that it has read, and holds them in memory.
+//! It shows all changes that were acknowledged when it was created or renewed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,21 +21,21 @@ use crate::maps::{self, MapSpec};
 use crate::shared::{Shared, WrittenBy};
 use crate::{OpenError, Options, Result, Store, View};
 
-/// A store open for reading only, whether or not another process has it open for writing. To be cloned freely; once in
-/// a process, and not together with a [`Store`] of the same directory.
+/// A store open for reading only, whether or not another process has it open for writing. To be cloned freely. A
+/// process may open a directory only once, either as this or as a [`Store`].
 #[derive(Clone)]
 pub struct ReadOnlyStore {
     shared: Arc<Shared>,
 }
 
 impl Store {
-    /// Opens the store in `directory` for reading. Keeps no writer away, and writes nothing but its place in the
-    /// engine's table of readers.
+    /// Opens the store in `directory` for reading. Does not exclude a writer, and writes only its slot in the engine's
+    /// table of readers.
     ///
     /// # Errors
     /// `InUse` while a [`BulkStore`](crate::BulkStore) is about to replace the data, or if this process has the store
     /// open already; `Map` if the store lacks one of `maps`; `File` if there is no store; `Format`, `NotAStore`, and
-    /// `Store` as [`OpenError`] says.
+    /// `Store` as [`OpenError`] describes.
     pub fn open_read_only(directory: &Path, maps: &'static [MapSpec]) -> Result<ReadOnlyStore, OpenError> {
         maps::check_names(maps)?;
         let options = Options::default();
@@ -62,9 +62,9 @@ impl Store {
 }
 
 impl ReadOnlyStore {
-    /// A new view at the newest durable position. Its [`renew`](View::renew) moves it to what the writer has committed
-    /// since. While it stays, the writer cannot reuse the pages that it reads, and the data file grows instead. Each
-    /// time the redo log is read: its size is bounded.
+    /// Returns a new view at the newest durable position. Its [`renew`](View::renew) moves it to the writer's newest
+    /// commit. Until then, the writer cannot reuse the pages of the view's state, and the data file grows instead. Each
+    /// call reads the redo log, whose size is bounded.
     ///
     /// # Errors
     /// `TooManyViews`, `DamagedRedo`, `Engine`.
