@@ -136,12 +136,11 @@ pub fn copy_node(from: &Path, to: &Path, options: &store::Options) -> Result<(),
 }
 
 impl Writer {
-    /// Applies records that another node decided, and the state of the shared log after them, in one commit. `first`
-    /// is the position of the first record. Records that are already applied are skipped, so a group may arrive
-    /// twice.
+    /// Applies records that another node decided, and the state of the shared log after them, in one commit. `first` is
+    /// the position of the first record. Records that are already applied are skipped, so a group may arrive twice.
     ///
     /// # Errors
-    /// A record has a later version, or does not follow the last one: then nothing of the group is applied. The
+    /// A record has a later version or does not follow the last one (nothing of the group is applied then), or the
     /// store failed.
     pub fn apply_group<'r>(
         &mut self,
@@ -200,55 +199,55 @@ impl WriteBatch<'_> {
         self.batch.log_records(position + 1).map(|record| Ok(record?.1.to_vec())).collect()
     }
 
-    /// Limits the records of further changes to `bytes_max` bytes in all, with `overhead` bytes for each. A change
-    /// whose records do not fit is refused without a trace;
-    /// [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports it.
+    /// Limits the total size of the records of further changes to `bytes_max` bytes, with `overhead` bytes for each
+    /// record. A change whose records do not fit is refused without effect;
+    /// [`take_rejected_record_bytes`](WriteBatch::take_rejected_record_bytes) reports its size.
     pub fn limit_records(&mut self, bytes_max: usize, overhead: usize) {
         (self.record_bytes_left, self.record_overhead) = (bytes_max, overhead);
         self.rejected_record_bytes = None;
     }
 
-    /// Refuses deletes of trees, because some nodes of the cluster do not know their records.
+    /// Refuses deletes of trees, because some nodes of the cluster do not support their records.
     pub fn refuse_trees(&mut self) {
         self.refuses_trees = true;
     }
 
-    /// Writes records of deletes as earlier builds do, for nodes that know no other form: see [`LastValue`].
+    /// Writes delete records in the form of earlier builds, for nodes that support no other: see [`LastValue`].
     pub fn keep_deleted_dns(&mut self) {
         self.last_value = LastValue::DeletedDn;
     }
 
-    /// Keeps no deleted entries, because some nodes of the cluster do not know tombstones.
+    /// Keeps no tombstones, because some nodes of the cluster do not support them.
     pub fn keep_none(&mut self) {
         self.may_keep_deleted = false;
     }
 
-    /// Writes records of deletes without a [trace](crate::record::DeleteTrace), because some nodes of the cluster do
-    /// not know them.
+    /// Writes delete records without a [trace](crate::record::DeleteTrace), because some nodes of the cluster do not
+    /// support traces.
     pub fn omit_delete_traces(&mut self) {
         self.may_trace_deletes = false;
     }
 
-    /// Refuses changes that give values an end, because some nodes of the cluster do not know their records.
+    /// Refuses changes that give values an end time, because some nodes of the cluster do not support their records.
     pub fn refuse_ends(&mut self) {
         self.may_end_values = false;
     }
 
-    /// Refuses definitions with `X-LINK`, because some nodes of the cluster do not know it.
+    /// Refuses definitions with `X-LINK`, because some nodes of the cluster do not support it.
     pub fn refuse_links(&mut self) {
         self.may_link = false;
     }
 
-    /// Returns the size of the last change whose records did not fit, if any since the last call.
+    /// Returns and clears the size of the last change whose records did not fit; `None` if there was none since the
+    /// last call.
     pub fn take_rejected_record_bytes(&mut self) -> Option<usize> {
         self.rejected_record_bytes.take()
     }
 
-    /// Checks that a requester of another node is still allowed to act: its entry exists, and no policy has locked
-    /// it.
+    /// Checks that a requester at another node may still act: its entry exists, and no policy has locked it.
     ///
     /// # Errors
-    /// insufficientAccessRights otherwise; the store failed.
+    /// insufficientAccessRights, or the store failed.
     pub fn check_requester(&self, requester: &Requester, now_micros: u64) -> Result<(), OperationError> {
         let Requester::User { id, .. } = requester else { return Ok(()) };
         let state = self.state();

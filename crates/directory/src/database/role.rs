@@ -1,4 +1,4 @@
-//! Role of a data directory in replication without a shared log, as a row.
+//! Role of a data directory in replication without a shared log, and its row.
 
 use store::Read;
 
@@ -9,17 +9,17 @@ use crate::model::rows::META;
 /// Role of a data directory in replication without a shared log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ReplicationRole {
-    /// The directory decides changes, as every directory does at first.
+    /// The directory decides changes. Every new directory has this role.
     #[default]
     Writer,
     /// The directory applies the records of its supplier.
     Replica,
-    /// Another server has begun the epoch of this name and is the writer now. This server must not write.
+    /// Another server has begun the epoch with this name and is the writer now. This server must not write.
     Replaced {
         /// Name of the epoch.
         epoch: [u8; 16],
     },
-    /// It was a replica of this supplier until it was promoted, and decides changes.
+    /// The directory decides changes. It was a replica of this supplier until it was promoted.
     Promoted {
         /// URL of the former supplier.
         supplier: String,
@@ -30,7 +30,7 @@ pub enum ReplicationRole {
 pub(super) const REPLICA_ROW: [u8; 1] = [1];
 
 impl ReplicationRole {
-    /// Returns true if changes may be decided.
+    /// Returns true if the directory may decide changes.
     pub fn may_write(&self) -> bool {
         matches!(self, ReplicationRole::Writer | ReplicationRole::Promoted { .. })
     }

@@ -1,10 +1,10 @@
-//! Several changes of a batch that are made together or not at all (RFC 5805).
+//! Transactions: several changes of a batch that are made together or not at all (RFC 5805).
 
 use super::WriteBatch;
 
 impl WriteBatch<'_> {
-    /// Runs `make`, which executes changes in this batch. If it fails, all of them are rolled back, so that they leave
-    /// no trace. The records of the others are atomic like those of the whole batch.
+    /// Runs `make`, which executes changes in this batch. If it fails, all of these changes are rolled back. On
+    /// success, their records become durable atomically, like all records of the batch.
     ///
     /// # Errors
     /// The error of `make`.
@@ -12,7 +12,7 @@ impl WriteBatch<'_> {
         let savepoint = self.savepoint();
         let made = make(self);
         if made.is_err() {
-            // The records before the one that did not fit belong to the same change for the caller.
+            // Includes the records before the one that did not fit: the caller needs the size of the whole transaction.
             let before = savepoint.record_bytes_left.saturating_sub(self.record_bytes_left);
             if let Some(rejected) = &mut self.rejected_record_bytes {
                 *rejected = rejected.saturating_add(before);
@@ -75,8 +75,9 @@ mod tests {
         assert_eq!(directory.reopen().directory.directory_settings().general.size_limit, size_limit);
     }
 
-    /// The size is that of all records, because the writer of a cluster compares it with what a message can hold: the
-    /// record that did not fit would fit alone, and the transaction would be tried again for ever.
+    /// The reported size is that of all records. The writer of a cluster compares it with the capacity of a message.
+    /// The record that did not fit would fit alone, so with its size only, the writer would retry the transaction for
+    /// ever.
     #[test]
     fn a_transaction_that_does_not_fit_reports_the_size_of_all_its_records() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(batch.transaction(both), Ok(()));
     }
 
-    /// Size of the sectors that a disk writes as a whole.
+    /// Size of the sectors that a disk writes atomically.
     const SECTOR: usize = 512;
     /// Alignment of groups in the log.
     const BLOCK: usize = 4_096;
@@ -119,7 +120,8 @@ mod tests {
         files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect()
     }
 
-    /// Returns the names and descriptions of the units, after an open of these files.
+    /// Opens a directory with these files, of which `log` has the content `bytes`. Returns the names and descriptions
+    /// of the units.
     fn found(files: &BTreeMap<OsString, Vec<u8>>, (log, bytes): (&OsString, &[u8])) -> Vec<(String, String)> {
         let folder = Arc::new(TemporaryFolder::new());
         for (name, content) in files {
@@ -131,16 +133,16 @@ mod tests {
         units.map(|(name, entry)| (name, entry.texts("description").concat())).collect()
     }
 
-    /// Returns the end of the last change in the frame of a group that begins at `first`; see `redo/frame.rs` of
-    /// `store`. Padding follows, with a tail for the salvage of damaged logs, which frames of older programs lack.
+    /// Returns the end of the last change in the frame of the group at `first`; see `redo/frame.rs` of `store`. After
+    /// it come padding and a tail for the salvage of damaged logs. Frames of older programs have no tail.
     fn end_of_changes(log: &[u8], first: usize) -> usize {
         let length = log[first + 20..first + 28].try_into().unwrap();
         first + 36 + usize::try_from(u64::from_be_bytes(length)).unwrap()
     }
 
-    /// The power is cut while the group that a transaction is written as is being written: after a number of bytes, or
-    /// with some of its sectors missing. The next open finds all of its changes if all of them are in the log, and none
-    /// otherwise. So does an open whose data file has none of them.
+    /// The power fails while the redo group of a transaction is written: after a number of bytes, or with some sectors
+    /// missing. The next open finds all changes of the transaction if all of them are in the log, and none otherwise.
+    /// The same holds if the data file contains none of them.
     #[test]
     fn a_torn_group_gives_the_whole_transaction_or_nothing() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -206,7 +208,7 @@ mod tests {
             let expected = if cut < changes_end { &none } else { &all };
             assert_eq!(part(&|place| place < cut), *expected, "cut at {} of {}", cut - first, end - first);
         }
-        // One sector of the changes is missing, or all others. The tail is written.
+        // One sector of the changes is missing, or all sectors except one. The tail is written.
         let sector_of = |place: usize| (place / SECTOR).checked_sub(first / SECTOR);
         for one in 0..sectors {
             let missing = |place: usize| sector_of(place) != Some(one);

@@ -1,7 +1,8 @@
-//! The one writer of a directory.
+//! The only writer of a directory.
 //!
-//! A change goes through [`WriteBatch::execute`]: decide, apply, append the record. All operations of a batch become
-//! durable with one sync in [`WriteBatch::commit`]; until then only the batch sees them.
+//! [`WriteBatch::execute`] makes a change in three steps: it decides the change, applies it, and appends its record.
+//! All operations of a batch become durable with one sync in [`WriteBatch::commit`]. Until then only the batch sees
+//! them.
 
 use std::sync::Arc;
 
@@ -39,14 +40,14 @@ use crate::write::decide::decide;
 use crate::write::deciding::Deciding;
 use crate::write::{dynamic_entries, own_credentials, password_state, undelete};
 
-/// The only value that changes a directory.
+/// Writer of a directory. Only it can change the directory.
 pub struct Writer {
     directory: Arc<Directory>,
     store: store::Writer,
     catalog: Arc<Catalog>,
-    /// False for a cluster node or a replica whose log is not followed.
+    /// False if the directory is a cluster node or a replica, and the caller does not follow its log.
     may_change: bool,
-    /// Whether the directory is a cluster node or a replica: its settings are not those of one machine.
+    /// Whether the directory is a cluster node or a replica, so that its settings apply to other machines too.
     is_node: bool,
 }
 
@@ -60,15 +61,15 @@ impl Writer {
         Writer { directory, store, catalog, may_change, is_node }
     }
 
-    /// Like [`Snapshot::cache_rows`](crate::Snapshot::cache_rows), for the reads of changes.
+    /// Like [`Snapshot::cache_rows`](crate::Snapshot::cache_rows), for reads by changes.
     pub fn cache_rows(&mut self, bytes_max: usize) {
         self.store.cache_rows(bytes_max);
     }
 
-    /// Begins a batch. While the disk is nearly full, it accepts only deletes, which free space.
+    /// Begins a batch. While the disk is nearly full, the batch accepts only deletes, which free space.
     ///
     /// # Errors
-    /// Writes are stopped after a failed sync, or the engine failed.
+    /// Writes are stopped after a failed sync, or the store failed.
     pub fn begin(&mut self) -> Result<WriteBatch<'_>, OperationError> {
         self.check_may_change()?;
         let settings = self.directory.settings();
@@ -122,19 +123,19 @@ impl Writer {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Begins a batch of plain rows, for repairs: it writes no record.
+    /// Begins a batch for repairs, which writes rows without a record.
     pub(crate) fn begin_repair(&mut self) -> Result<Batch<'_>, OperationError> {
         self.check_may_change()?;
         Ok(self.store.begin()?)
     }
 
     /// Defines the index of an attribute type; [`IndexKinds::NONE`] removes it. The definition is durable on return,
-    /// and every later change maintains it. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
-    /// removes the rows of existing entries; until then searches do not use the index. Returns false if the
-    /// definition is unchanged.
+    /// and every later change maintains the index. [`run_maintenance_slice`](Writer::run_maintenance_slice) builds or
+    /// removes the rows of existing entries. Searches do not use the index until its rows are complete. Returns false
+    /// if the definition is unchanged.
     ///
     /// # Errors
-    /// The schema does not know the type, the type cannot have such an index, or the store failed.
+    /// The schema does not define the type, the type cannot have such an index, or the store failed.
     pub fn define_index(
         &mut self,
         attribute: &str,
@@ -176,11 +177,11 @@ impl Writer {
         self.directory.index_progress()
     }
 
-    /// Builds or removes some index rows in a batch of its own: a few milliseconds of work and one sync. Returns
-    /// whether more remains. A process that ends at any point continues after its last slice.
+    /// Builds or removes some index rows in its own batch: a few milliseconds of work and one sync. Returns true if
+    /// more rows remain. A process that ends at any point continues after its last slice.
     ///
     /// # Errors
-    /// The disk is nearly full, or the store failed: then nothing of the slice is kept.
+    /// The disk is nearly full, or the store failed. Nothing of the slice is kept then.
     pub fn run_maintenance_slice(
         &mut self,
         budget: &SliceBudget,
@@ -200,7 +201,7 @@ impl Writer {
         Ok(self.maintenance_pending())
     }
 
-    /// Like [`WriteBatch::change_settings`], in a batch of its own: durable on return.
+    /// Like [`WriteBatch::change_settings`], in its own batch. Durable on return.
     ///
     /// # Errors
     /// See [`WriteBatch::change_settings`].
@@ -216,7 +217,7 @@ impl Writer {
         Ok(differences)
     }
 
-    /// Sets the administrator's password (in stored form), durably.
+    /// Sets the administrator's password, given in stored form. Durable on return.
     ///
     /// # Errors
     /// The store failed.
@@ -238,34 +239,35 @@ pub struct WriteBatch<'w> {
     pub(super) catalog: Arc<Catalog>,
     committed: &'w mut Arc<Catalog>,
     pub(super) settings: Arc<Settings>,
-    /// Set while the disk is nearly full.
+    /// Error to return for changes other than deletes; set while the disk is nearly full.
     full: Option<StoreError>,
-    /// Reason why rows could not be written. An operation may be half applied, so the batch must be dropped.
+    /// Reason why rows could not be written. An operation may be half applied, so the caller must drop the batch.
     failure: Option<BatchFailure>,
     /// Bytes left for further records: see [`limit_records`](WriteBatch::limit_records).
     pub(super) record_bytes_left: usize,
-    /// Bytes that each record takes besides its own.
+    /// Overhead of each record, in bytes.
     pub(super) record_overhead: usize,
-    /// Size of a record that did not fit, with the overhead.
+    /// Size of the last records that did not fit, including the overhead.
     pub(super) rejected_record_bytes: Option<usize>,
-    /// See [`Writer`].
+    /// See `Writer::is_node`.
     is_node: bool,
-    /// Whether some nodes of the cluster do not know records of deleted trees: see
+    /// Whether some nodes of the cluster do not support records of deleted trees: see
     /// [`refuse_trees`](WriteBatch::refuse_trees).
     pub(super) refuses_trees: bool,
-    /// Form of the records of deletes: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
+    /// Form of delete records: see [`keep_deleted_dns`](WriteBatch::keep_deleted_dns).
     pub(super) last_value: LastValue,
-    /// False if some nodes of the cluster do not know tombstones: see [`keep_none`](WriteBatch::keep_none).
+    /// False if some nodes of the cluster do not support tombstones: see [`keep_none`](WriteBatch::keep_none).
     pub(super) may_keep_deleted: bool,
-    /// False if some nodes of the cluster do not know traces of deletes: see
+    /// False if some nodes of the cluster do not support traces of deletes: see
     /// [`omit_delete_traces`](WriteBatch::omit_delete_traces).
     pub(super) may_trace_deletes: bool,
-    /// False if some nodes of the cluster do not know ends of values: see
+    /// False if some nodes of the cluster do not support end times of values: see
     /// [`refuse_ends`](WriteBatch::refuse_ends).
     pub(super) may_end_values: bool,
-    /// False if some nodes of the cluster do not know `X-LINK`: see [`refuse_links`](WriteBatch::refuse_links).
+    /// False if some nodes of the cluster do not support `X-LINK`: see [`refuse_links`](WriteBatch::refuse_links).
     pub(super) may_link: bool,
-    /// Whether the tree is no longer a copy after the batch: see [`promote`](WriteBatch::promote).
+    /// Copies that this batch has promoted or that were promoted before: see [`promote`](WriteBatch::promote). `None`
+    /// if the batch promotes none.
     pub(super) promoted: Option<Arc<CopyStates>>,
 }
 
@@ -279,20 +281,20 @@ pub(super) struct BatchSavepoint {
 
 /// Failure that ended a batch.
 enum BatchFailure {
-    /// The store failed; every operation of the batch reports this error.
+    /// The store failed. Every further operation of the batch returns this error.
     Store(StoreError),
     /// Rows contradict each other.
     Damaged(String),
 }
 
 impl WriteBatch<'_> {
-    /// Returns the error of a nearly full disk, while only deletes are accepted.
+    /// Returns the error of a nearly full disk; `None` unless the batch accepts only deletes.
     pub fn disk_full(&self) -> Option<&StoreError> {
         self.full.as_ref()
     }
 
-    /// Carries out an add, delete, modify or modify DN request. It sees the operations before it; a refused one
-    /// leaves no trace. The outcome is valid only after the batch is committed.
+    /// Executes an add, delete, modify or modify DN request. The request sees the changes of the operations before it.
+    /// A refused request has no effect. The outcome is valid only after the batch is committed.
     pub fn execute(
         &mut self,
         context: &RequestContext<'_>,
@@ -303,8 +305,8 @@ impl WriteBatch<'_> {
         self.execute_and_copy(context, request, controls, stamp, &mut ControlsBuf::new())
     }
 
-    /// Like [`execute`](WriteBatch::execute), and also adds the response controls with the copies of the entry that
-    /// the request asks for (RFC 4527).
+    /// Like [`execute`](WriteBatch::execute), and also adds the pre-read and post-read response controls that the
+    /// request asks for (RFC 4527).
     pub fn execute_and_copy(
         &mut self,
         context: &RequestContext<'_>,
@@ -323,7 +325,7 @@ impl WriteBatch<'_> {
         outcome
     }
 
-    /// Returns the diagnostic text of a success.
+    /// Executes a request. Returns the diagnostic text of a success.
     fn try_execute(
         &mut self,
         context: &RequestContext<'_>,
@@ -355,7 +357,7 @@ impl WriteBatch<'_> {
         }
         match self.step_first(request)? {
             None => self.decide_and_make((context, controls), request, stamp, copies),
-            // All records of a request have room in the batch, or none is made.
+            // Either all records of a request have room in the batch, or none is made.
             Some(step) => self.transaction(|batch| {
                 batch.link(step, stamp)?;
                 batch.decide_and_make((context, controls), request, stamp, copies)
@@ -397,7 +399,7 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Applies a change that was decided.
+    /// Applies a decided change.
     pub(super) fn make(&mut self, record: Option<Record>, stamp: &Stamp) -> Result<(), OperationError> {
         let Some(mut record) = record else { return Ok(()) };
         self.check_has_effect(&record.change)?;
@@ -409,11 +411,11 @@ impl WriteBatch<'_> {
         self.append(&record)
     }
 
-    /// Applies a decided change of the entry `id`, with the requested copies of the entry (RFC 4527). Returns the
-    /// diagnostic text of a success: which copy is missing, and why.
+    /// Applies a decided change of the entry `id`, and makes the requested pre-read and post-read copies (RFC 4527).
+    /// Returns the diagnostic text of a success, which says which copy is missing and why.
     ///
     /// # Errors
-    /// There is no copy for a critical control: the change is not applied.
+    /// The control is critical and there is no copy. The change is not applied then.
     #[cold]
     #[inline(never)]
     fn make_with_copies(
@@ -448,7 +450,7 @@ impl WriteBatch<'_> {
                     }
                     return Err(refusal);
                 }
-                // The change is already in the batch.
+                // The change is already in the batch, so the whole batch fails.
                 Err(error) => {
                     self.fail(&error);
                     return Err(error);
@@ -467,15 +469,15 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Rolls back the operations since a savepoint.
+    /// Rolls back the operations after a savepoint.
     pub(super) fn roll_back(&mut self, savepoint: BatchSavepoint) {
         let BatchSavepoint { batch, catalog, settings, record_bytes_left } = savepoint;
         self.batch.roll_back(batch);
         (self.catalog, self.settings, self.record_bytes_left) = (catalog, settings, record_bytes_left);
     }
 
-    /// Refuses a new administrator's password while this node's settings contain one, which takes precedence. Other
-    /// nodes of a cluster may have none, so there the change has an effect.
+    /// Refuses a new administrator's password if the settings of this node contain one, which takes precedence. In a
+    /// cluster the change is accepted, because other nodes may have no such setting.
     fn check_has_effect(&self, change: &Change) -> Result<(), OperationError> {
         let is_administrators = matches!(change, Change::Administrator { .. });
         if !is_administrators || self.is_node || self.settings.node.admin_password.is_none() {
@@ -486,7 +488,7 @@ impl WriteBatch<'_> {
         Err(OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text))
     }
 
-    /// Changes the recorded state of a password for an administrator of passwords, and returns the response value.
+    /// Executes a Password Policy State request of an administrator of passwords, and returns the response value.
     /// Otherwise like [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -550,7 +552,7 @@ impl WriteBatch<'_> {
         Ok(self.make(record, stamp)?)
     }
 
-    /// Brings a deleted entry back, with those that were deleted with it below it. Otherwise like
+    /// Restores a deleted entry, and the entries below it that were deleted with it. Otherwise like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -572,7 +574,7 @@ impl WriteBatch<'_> {
         Ok(answer)
     }
 
-    /// Sets the end of a dynamic entry (RFC 2589). Returns the seconds until then. Otherwise like
+    /// Refreshes a dynamic entry (RFC 2589). Returns its new time to live in seconds. Otherwise like
     /// [`execute`](WriteBatch::execute).
     ///
     /// # Errors
@@ -592,7 +594,7 @@ impl WriteBatch<'_> {
         Ok(seconds)
     }
 
-    /// Records an event of the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
+    /// Records an event concerning the password of the entry `id`. Otherwise like [`execute`](WriteBatch::execute).
     pub fn update_account(&mut self, id: EntryId, update: &AccountUpdate, stamp: &Stamp) -> Outcome {
         self.try_update_account(id, update, stamp).map_or_else(Outcome::from, |()| Outcome::success())
     }
@@ -619,13 +621,13 @@ impl WriteBatch<'_> {
         }
     }
 
-    /// Checks that changes other than deletes are accepted.
+    /// Checks that the batch accepts changes other than deletes.
     pub(super) fn check_room(&self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.full.as_ref().map_or(Ok(()), |full| Err(full.clone().into()))
     }
 
-    /// Returns the CSN of the change that is being decided.
+    /// Returns the CSN for the change that is being decided.
     pub(super) fn next_csn(&self, stamp: &Stamp) -> Result<Csn, OperationError> {
         Ok(Csn::after(catalog::last_csn(&self.batch)?, stamp.now_micros, SERVER_NUMBER))
     }
@@ -658,11 +660,11 @@ impl WriteBatch<'_> {
         Ok(true)
     }
 
-    /// Applies these directory-wide settings, all of them or none, with one record. Returns the differences; none if
-    /// they are already in force.
+    /// Applies these directory-wide settings, all of them or none, with one record. Returns the differences to the
+    /// settings in force; empty if there are none.
     ///
     /// # Errors
-    /// Problems of the settings, or reasons why the present data prevents them; then nothing changes.
+    /// Problems in the settings, or reasons why the present data prevents them. Nothing changes then.
     pub fn change_settings(
         &mut self,
         requester: &str,
@@ -696,7 +698,7 @@ impl WriteBatch<'_> {
         self.append(&Record { csn, requester, attributes, class_sets: Vec::new(), origin, change })
     }
 
-    /// Appends a record that no request can produce, as older data may contain.
+    /// Appends a record that no request can produce, but that older data may contain.
     #[cfg(test)]
     pub(crate) fn append_unchecked(&mut self, record: &Record) -> Result<(), OperationError> {
         self.append(record)
@@ -734,7 +736,7 @@ impl WriteBatch<'_> {
         written
     }
 
-    /// Marks the batch as failed: an operation may be half applied, so nothing is kept.
+    /// Marks the batch as failed. An operation may be half applied, so the batch can no longer be committed.
     fn fail(&mut self, error: &OperationError) {
         self.failure = Some(match error {
             OperationError::Store(error) => BatchFailure::Store(error.clone()),
@@ -742,7 +744,7 @@ impl WriteBatch<'_> {
         });
     }
 
-    /// Returns the state that includes the batch's operations so far.
+    /// Returns the state with the operations of the batch so far.
     pub fn state(&self) -> TreeState<'_> {
         TreeState::of_readers(&self.batch, &self.catalog, &self.settings)
     }
@@ -754,13 +756,14 @@ impl WriteBatch<'_> {
     pub fn commit(mut self) -> Result<(), OperationError> {
         self.check_failure()?;
         self.trim_log()?;
-        // Published first: a reader that sees the new rows must know their numbers. Unused numbers do no harm.
+        // The catalog is published first, because a reader that sees the new rows needs their numbers. Unused numbers
+        // do no harm.
         let is_changed = !Arc::ptr_eq(&self.catalog, self.committed);
         if is_changed {
             self.directory.catalog.store(self.catalog.clone());
         }
         if let Err(error) = self.batch.commit() {
-            // Settings that were not committed must no longer be visible.
+            // Settings that were not committed must not stay visible.
             self.directory.catalog.store(self.committed.clone());
             return Err(error.into());
         }
@@ -786,7 +789,7 @@ impl WriteBatch<'_> {
     }
 }
 
-/// Returns the result of a change that would succeed, but was only to be decided.
+/// Returns the outcome of a change with the no-op control, which would succeed.
 fn no_operation_outcome() -> OperationError {
     OperationError::refused(ResultCode::NO_OPERATION, "the change would succeed; it was not made")
 }
