@@ -1,18 +1,18 @@
-//! Attribute indexes: from values to entry ids. There is one index per attribute type, with kinds that an
+//! Attribute indexes, which map values to entry ids. There is one index per attribute type, with kinds that an
 //! administrator defines.
 //!
 //! Keys of values keep the order of the type's ordering rule, so the same rows answer equality, ranges, initial
-//! substrings and presence. Inner substrings and words by sound have rows of their own ([`keys`]). Values with
-//! options are indexed under the type. An index yields candidates, and the entry decides: it changes the cost of a
-//! search, never its results.
+//! substrings and presence. Other substrings and sounds of words have rows of their own ([`keys`]). Values with options
+//! are indexed under their type. An index yields candidates, and the matcher examines the entries. An index therefore
+//! changes the cost of a search, never its results.
 //!
 //! - [`keys`]: index rows of a value
-//! - [`maintenance`]: building and removing the rows of all entries, slice by slice
-//! - [`sizes`]: how much room the rows take, from a sample of the entries
-//! - `sort_orders`: rows of sort orders, by the keys that `sort_key` makes
+//! - [`maintenance`]: building and removing the rows of all entries in slices
+//! - [`sizes`]: sizes of the indexes, estimated from a sample of the entries
+//! - `sort_orders`: rows of sort orders, with the keys that `sort_key` computes
 //!
-//! Links have no such index: `linked` and `dangling` always answer for them. Nor have object classes: every entry is
-//! in the posting of its class set.
+//! Link attributes need no such index, because the maps `linked` and `dangling` always answer for them. objectClass
+//! needs none either: every entry is in the posting of its class set.
 
 pub mod keys;
 pub mod maintenance;
@@ -37,9 +37,9 @@ use keys::{RowKey, rows_of};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Updates the index rows of one attribute from the removed values to the added ones.
+/// Updates the index rows of one attribute after some values were removed and others added.
 ///
-/// `changed` contains the entry as it is after the change.
+/// `changed` contains the entry after the change.
 pub(crate) fn update(
     batch: &mut Batch<'_>,
     changed: &ChangedEntry<'_>,
@@ -57,8 +57,8 @@ pub(crate) fn update(
         rows.sort_unstable();
         rows.dedup();
     }
-    // No two values of an attribute have the same normal form, so only a value with other options can share the key
-    // of an added value.
+    // Values of an attribute have different normal forms. Only a value with other options can have the same key as an
+    // added one.
     let is_alone =
         || changed.entry.ids().all(|id| id == def.id || changed.catalog.attribute(id).base != def.base);
     let is_alone = !come.is_empty() && is_alone();
@@ -80,7 +80,7 @@ pub(crate) fn update(
     Ok(())
 }
 
-/// Removes from `gone` the rows that another value of the type has, with these options or others.
+/// Removes from `gone` the rows that are still needed for another value of the type, with these options or others.
 fn keep_what_others_have(
     batch: &Batch<'_>,
     changed: &ChangedEntry<'_>,
@@ -90,8 +90,7 @@ fn keep_what_others_have(
 ) -> Result<()> {
     let catalog = changed.catalog;
     for other in changed.entry.ids().filter(|id| catalog.attribute(*id).base == def.base) {
-        // An attribute has no two values with the same normal form, so its other values need no check for value
-        // rows.
+        // Values of an attribute have different normal forms, so its other values share no row of the part `Values`.
         let is_shared = |(part, _): &RowKey| other != def.id || *part != IndexPart::Values;
         if !gone.iter().any(is_shared) {
             continue;
@@ -109,15 +108,15 @@ fn keep_what_others_have(
     Ok(())
 }
 
-/// Returns the rule whose keys are cut into grams; `None` if the type cannot have a substring index.
+/// Returns the rule whose normal forms are divided into grams; `None` if the type cannot have a substring index.
 pub fn gram_rule(attribute_type: &schema::AttributeType) -> Option<MatchingRule> {
     let rule = attribute_type.substring.filter(|rule| rule.rule_use() == RuleUse::Substring)?;
-    // The rule itself decides: some have no form that can be cut into grams.
+    // Some rules have no normal form that can be divided into grams.
     schema::SubstringAssertion::new(rule, None, [], None).ok()?;
     Some(rule)
 }
 
-/// Returns the kinds, among these, that an index of the type can have.
+/// Returns those of `kinds` that an index of the type can have.
 pub fn possible_kinds(
     attribute_type: &schema::AttributeType,
     schema: &Schema,
@@ -154,7 +153,7 @@ pub fn check_kinds(
     refuse(IndexKinds::EQUALITY, attribute_type.equality.is_some(), "equality rule")?;
     let ordering = attribute_type.equality.zip(attribute_type.ordering);
     let is_ordered = ordering.is_some_and(|(equality, ordering)| equality.shares_key_with(ordering));
-    // Prefixes need the order of keys too.
+    // An index for prefixes also needs keys in the right order.
     let has_prefixes = attribute_type
         .equality
         .zip(attribute_type.substring)

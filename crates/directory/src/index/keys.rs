@@ -8,8 +8,8 @@
 //! | sounds | `pieces` | attribute, `a`, code | one per word |
 //!
 //! Grams are taken from the normal form with a mark before and after it, so that the ends of a value can be matched:
-//! `abc` has `<ab`, `abc`, `bc>`. A value too long for grams is listed, with all other such values, under the key
-//! without a gram or code, and is a candidate of every search that uses the part.
+//! `abc` has `<ab`, `abc`, `bc>`. Entries with a value too long for grams or sounds are listed under the key without a
+//! gram or code. They are candidates of every search that uses the part.
 
 use schema::{MatchingRule, Schema, SubstringPiece, sound_codes};
 use store::MapId;
@@ -19,11 +19,11 @@ use crate::model::index_definition::{IndexPart, IndexParts};
 use crate::model::limits::{CODES_PER_VALUE_MAX, GRAMMED_VALUE_MAX, INDEX_KEY_MAX, NEEDED_GRAMS_MAX};
 use crate::model::rows::{AttrId, INDEX, PIECES, index_key};
 
-/// Size of a gram, in bytes. With two, postings would contain most of the directory; with four there would be a
-/// third more rows for little benefit.
+/// Size of a gram, in bytes. With two bytes, postings would contain most of the directory. With four bytes there would
+/// be a third more rows for little benefit.
 pub const GRAM_SIZE: usize = 3;
 
-/// Mark before a normal value. UTF-8 has no such byte; in octet strings it can only add useless candidates.
+/// Mark before a normal value. UTF-8 does not contain this byte. In octet strings it can only add needless candidates.
 const BEGIN: u8 = 0xfe;
 /// Mark after a normal value.
 const END: u8 = 0xff;
@@ -32,7 +32,7 @@ const END: u8 = 0xff;
 pub type RowKey = (IndexPart, Vec<u8>);
 
 impl IndexPart {
-    /// Returns the map that contains the rows.
+    /// Returns the map that contains the rows of the part.
     pub fn map(self) -> MapId {
         match self {
             IndexPart::Values => INDEX,
@@ -40,7 +40,7 @@ impl IndexPart {
         }
     }
 
-    /// Returns the common prefix of the keys of all rows of the part.
+    /// Returns the common prefix of the keys of the part's rows.
     pub fn key_prefix(self, base: AttrId) -> Vec<u8> {
         let mut key = base.0.to_be_bytes().to_vec();
         match self {
@@ -52,8 +52,8 @@ impl IndexPart {
         key
     }
 
-    /// Returns the key of a row of `pieces`. With empty `content`: the row of entries that have the attribute, or of
-    /// entries with a value that is too long.
+    /// Returns the key of a row of `pieces`. Without `content`, it is the key for entries that have the attribute
+    /// (presence), or that have a value too long (grams and sounds).
     pub fn key(self, base: AttrId, content: &[u8]) -> Vec<u8> {
         let mut key = self.key_prefix(base);
         key.extend_from_slice(content);
@@ -61,9 +61,9 @@ impl IndexPart {
     }
 }
 
-/// Appends the rows of a value in some parts. Several values of an entry may share rows.
+/// Appends the index rows of a value in these parts. Several values of an entry may share rows.
 pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[u8], out: &mut Vec<RowKey>) {
-    // Most indexes have only this part, so its key is built in place.
+    // Most indexes have only this part, so this is the fast path.
     if parts.has(IndexPart::Values) {
         out.push((IndexPart::Values, key_of_value(schema, def, value)));
     }
@@ -71,19 +71,19 @@ pub fn rows_of(schema: &Schema, def: &AttributeDef, parts: IndexParts, value: &[
     for_each_row(schema, def, others, value, &mut |part, key| out.push((part, key.to_vec())));
 }
 
-/// Returns the key of a value's row of `index`.
+/// Returns the key of a value in `index`.
 fn key_of_value(schema: &Schema, def: &AttributeDef, value: &[u8]) -> Vec<u8> {
     let mut key = Vec::with_capacity(size_of::<AttrId>() + value.len() + 8);
     key.extend_from_slice(&def.base.0.to_be_bytes());
     put_normal_value(schema, def, value, &mut key);
     match key.split_at(size_of::<AttrId>()) {
-        // The value is shortened.
+        // A long value is shortened.
         (_, normal) if normal.len() > INDEX_KEY_MAX => index_key(def.base, normal),
         _ => key,
     }
 }
 
-/// Like [`rows_of`], for callers that need each key only briefly.
+/// Like [`rows_of`], but passes each key to a callback instead of storing it.
 pub fn for_each_row(
     schema: &Schema,
     def: &AttributeDef,
@@ -110,7 +110,7 @@ pub fn for_each_row(
 fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], each: &mut impl FnMut(&[u8])) {
     let mut key = IndexPart::Grams.key_prefix(base);
     let mut marked = vec![BEGIN];
-    // A value without a normal form matches no substring.
+    // A value without a normal form matches no substring filter.
     if rule.normalize(schema, value, &mut marked).is_err() {
         return;
     }
@@ -118,7 +118,7 @@ fn gram_rows(schema: &Schema, base: AttrId, rule: MatchingRule, value: &[u8], ea
         return each(&key);
     }
     marked.push(END);
-    // As numbers, which are cheap to compare: there is one gram per byte.
+    // Grams are collected as numbers, which are cheap to compare: there is one gram per byte.
     const { assert!(GRAM_SIZE + 1 == size_of::<u32>()) };
     let number = |gram: &[u8]| gram.iter().fold(0, |number, byte| number << 8 | u32::from(*byte));
     let mut grams: Vec<u32> = marked.windows(GRAM_SIZE).map(number).collect();
@@ -145,15 +145,15 @@ fn sound_rows(base: AttrId, value: &[u8], each: &mut impl FnMut(&[u8])) {
 /// Grams that a substring filter requires of matching values.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NeededGrams {
-    /// Values have all of these; no duplicates.
+    /// Matching values have all of these grams. There are no duplicates.
     All(Vec<Vec<u8>>),
-    /// No piece is long enough, but values have a gram that begins like this.
+    /// All pieces are shorter than a gram. Matching values have a gram with this prefix.
     Beginning(Vec<u8>),
-    /// No requirement.
+    /// The filter requires no gram.
     Nothing,
 }
 
-/// Returns the grams of all values that contain the pieces.
+/// Returns the grams that every value with these pieces has.
 pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> NeededGrams {
     let mut grams = Vec::new();
     let mut beginning: &[u8] = &[];
@@ -161,8 +161,8 @@ pub fn needed_grams<'a>(pieces: impl Iterator<Item = SubstringPiece<'a>>) -> Nee
     for piece in &marked {
         let room = NEEDED_GRAMS_MAX.saturating_sub(grams.len());
         grams.extend(piece.windows(GRAM_SIZE).take(room).map(<[u8]>::to_vec));
-        // After two bytes of a value follows another byte or the mark, so they begin a gram. A single byte may be
-        // the last.
+        // Two bytes of a value begin a gram, because another byte or the mark follows them. A single byte may be the
+        // last one.
         if piece.len() == GRAM_SIZE - 1 && !piece.ends_with(&[END]) {
             beginning = piece;
         }
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Every value that a filter matches has the grams that the filter requires.
+    /// Every value that matches a filter has the grams that the filter requires.
     #[test]
     fn every_match_has_the_required_grams() {
         let rule = MatchingRule::find("caseIgnoreSubstringsMatch").unwrap();

@@ -1,15 +1,16 @@
-//! Building and removing index rows of existing entries, slice by slice.
+//! Building and removing the index rows of existing entries, in slices.
 //!
-//! From the definition of an index on, every change of an entry maintains its rows ([`super::update`]); only the
-//! rows of older entries are missing. A slice reads some entries after the last one it reached, inserts their rows
-//! (some may already exist because of a change), and stores its progress in `meta`, in the same batch. A process
-//! that is killed at any point continues there. The slice that reaches the end marks the part complete, in the same
-//! batch as its last rows: a reader that sees a complete index sees all of its rows.
+//! After an index is defined, every change of an entry maintains its rows ([`super::update`]), so only rows of older
+//! entries are missing. A slice reads the entries after the last one of the previous slice, inserts their rows (a
+//! change may have inserted some already), and stores its progress in `meta`, all in one batch. If the process is
+//! killed, building continues from there. The last slice marks the part complete in the batch with its last rows: a
+//! reader that sees a complete index sees all of its rows.
 //!
-//! Removal works the same way. A part that is defined again meanwhile waits until its old rows are removed.
+//! Removal works the same way. If a part is defined again during its removal, building starts after its old rows are
+//! removed.
 //!
-//! All indexes that are being built and have reached the same entry are built together, so that several indexes
-//! defined at once need only one pass over the entries.
+//! Indexes whose building has reached the same entry are built together, so that several indexes defined at once need
+//! only one pass over the entries.
 
 use std::ops::Bound;
 use std::sync::Arc;
@@ -29,21 +30,21 @@ use crate::tree::{damaged_row, stored_values};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Entries read, or rows built or removed, between two calls of `maybe_yield`.
+/// Number of entries read, or of rows built or removed, between two calls of `maybe_yield`.
 const YIELD_INTERVAL_ROWS: usize = 16;
 
 /// Progress of an index part that is being built or removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexProgress {
-    /// Name of the attribute type, or of the sort order.
+    /// Name of the attribute type or of the sort order.
     pub attribute: String,
     /// The part; `None` for a sort order.
     pub part: Option<IndexPart>,
     /// [`Phase::Building`] or [`Phase::Clearing`].
     pub phase: Phase,
-    /// While building: the highest entry id whose rows exist.
+    /// Highest entry id whose rows exist, while they are built.
     pub built_to: u64,
-    /// The highest entry id allocated.
+    /// Highest entry id allocated.
     pub last_entry: u64,
 }
 
@@ -75,10 +76,10 @@ pub fn progress(read: &Read, catalog: &Catalog) -> Result<Vec<IndexProgress>> {
     Ok(all)
 }
 
-/// Index parts whose rows are to be built, by attribute.
+/// Index parts to build, by attribute.
 pub(crate) type IndexWork = [(AttrId, IndexParts)];
 
-/// Returns all parts that are being built.
+/// Returns all index parts that are being built.
 pub(crate) fn work(read: &Read, catalog: &Catalog) -> Result<Vec<(AttrId, IndexParts)>> {
     let mut work = Vec::new();
     for base in indexed(catalog).filter(|base| catalog.attribute(*base).index.has_work()) {
@@ -116,7 +117,7 @@ pub fn is_pending(catalog: &Catalog) -> bool {
     has_orders || catalog.attributes().iter().any(|def| def.index.has_work())
 }
 
-/// Returns true if the next slice builds rows; otherwise it removes some and frees space.
+/// Returns true if the next slice builds rows. Otherwise the next slice removes rows, which frees space.
 pub(crate) fn makes_rows(catalog: &Catalog) -> bool {
     has_part(catalog, Phase::Building) && !is_clearing(catalog)
 }
@@ -127,13 +128,13 @@ fn has_part(catalog: &Catalog, phase: Phase) -> bool {
         || sort_orders::has_phase(catalog, phase)
 }
 
-/// Returns the attributes without options that have an index, or remaining rows of one.
+/// Returns the attributes without options that have an index, or rows of a former index.
 pub(crate) fn indexed(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     let all = catalog.attributes().iter().filter(|def| def.id == def.base);
     all.filter(|def| !def.index.is_nothing()).map(|def| def.id)
 }
 
-/// Returns the row of an index, or an empty one.
+/// Returns the stored row of an index, or an empty one.
 pub(crate) fn row(read: &Read, base: AttrId) -> Result<IndexRow> {
     let Some(bytes) = read.get(META, &meta_key(META_INDEX, base.0))? else { return Ok(IndexRow::default()) };
     IndexRow::decode(bytes).ok_or_else(|| OperationError::Damaged(format!("index {}", base.0)))
@@ -154,8 +155,8 @@ fn put_row(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, base: AttrId, row:
     Ok(())
 }
 
-/// Changes the definition of an attribute's index: starts to build the parts that it gains, and to remove those that
-/// it loses.
+/// Changes the definition of an attribute's index. Parts that are added will be built, parts that are no longer needed
+/// will be removed.
 pub(crate) fn define(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -185,8 +186,8 @@ pub(crate) fn define(
     put_row(batch, catalog, base, &row)
 }
 
-/// Starts to rebuild the index parts whose rows another schema makes wrong: those of `changed` attributes, whose normal
-/// forms have changed, and those of other substring rules.
+/// Starts to rebuild index parts whose rows are wrong under a new schema. They are the parts of `changed` attributes,
+/// whose normal forms have changed, and grams if the substring rule has changed.
 pub(crate) fn follow_schema(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -209,11 +210,11 @@ pub(crate) fn follow_schema(
     Ok(())
 }
 
-/// Does some of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
+/// Processes one slice of the remaining work. Returns false if there was none. Calls `maybe_yield` every few tens of
 /// microseconds.
 ///
 /// # Errors
-/// The store failed or rows contradict each other; the batch can only be dropped then.
+/// The store failed or rows contradict each other. The caller must drop the batch then.
 pub fn run_slice(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -237,7 +238,7 @@ pub fn run_slice(
     Ok(true)
 }
 
-/// Work of one batch.
+/// Work of one slice.
 struct Slice<'s, 'b> {
     batch: &'s mut Batch<'b>,
     catalog: &'s mut Arc<Catalog>,
@@ -250,16 +251,16 @@ fn in_phase(row: &IndexRow, phase: Phase) -> impl Iterator<Item = IndexPart> {
     IndexPart::ALL.into_iter().filter(move |part| index.phase(*part) == phase)
 }
 
-/// Index rows of the entries of a slice.
+/// Index rows of the entries in a slice.
 struct SliceRows {
-    /// Sorted, so that they are inserted in page order.
+    /// Sorted, so that they are inserted in the order of the pages.
     rows: Vec<(IndexPart, Vec<u8>, u64)>,
     /// The last entry of the slice; `None` if there are no entries after it.
     last: Option<u64>,
 }
 
 impl Slice<'_, '_> {
-    /// Removes some rows of a part, and ends its removal when none are left.
+    /// Removes some rows of a part. Ends the removal when no rows are left.
     fn clear(&mut self, base: AttrId, part: IndexPart, mut row: IndexRow) -> Result<()> {
         let rows = first_rows(self.batch, base, part, self.budget.rows_max)?;
         let ids = rows.iter().flat_map(|(key, ids)| ids.iter().map(move |id| (key, *id)));
@@ -282,7 +283,7 @@ impl Slice<'_, '_> {
         Ok(())
     }
 
-    /// Builds the rows of some entries for all indexes at the lowest position reached.
+    /// Builds the rows of some entries, for all indexes whose building has reached the lowest entry id.
     fn build(&mut self, bases: &[AttrId]) -> Result<()> {
         let mut rows = Vec::with_capacity(bases.len());
         for base in bases {
@@ -325,7 +326,7 @@ impl Slice<'_, '_> {
         let mut rows: Vec<RowKey> = Vec::new();
         let scan = batch.scan(ENTRIES, (Bound::Excluded(&low[..]), Bound::Unbounded), Direction::Forward);
         for (count, row) in scan.enumerate() {
-            // Only now it is certain that there is an entry after the slice.
+            // Checked here because the loop has just seen that an entry follows the slice.
             if count == budget.entries_max || slice_rows.rows.len() >= budget.rows_max {
                 slice_rows.rows.sort_unstable();
                 return Ok(slice_rows);
@@ -350,7 +351,7 @@ impl Slice<'_, '_> {
     }
 }
 
-/// Returns the first rows of a part.
+/// Returns the first rows of a part, up to a limit.
 fn first_rows(
     read: &Read,
     base: AttrId,
@@ -372,7 +373,8 @@ fn first_rows(
     Ok(rows)
 }
 
-/// Appends the rows of an entry in these parts, without duplicates. `key` and `bytes` are its row of `entries`.
+/// Appends the index rows of an entry in these parts, without duplicates. `key` and `bytes` are the key and the value
+/// of its row in `entries`.
 pub(crate) fn entry_rows(
     read: &Read,
     catalog: &Catalog,

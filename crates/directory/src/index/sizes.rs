@@ -1,8 +1,8 @@
-//! Sizes of indexes, computed from the index rows of a sample of the entries.
+//! Sizes of indexes, estimated from the index rows of a sample of the entries.
 //!
-//! Each row of a sampled entry counts for the share that the entry has in it: one divided by the ids under the key. So
-//! the sum over all entries is the exact number of keys, and the sum over a sample times the quotient of both numbers
-//! is an estimate. The cost does not depend on the number of entries.
+//! An entry's share of a key is one divided by the number of ids under the key. The sum of the shares of all entries is
+//! the exact number of keys. The sum of the shares of a sample, multiplied by the ratio of all entries to sampled
+//! entries, is an estimate of it. The cost does not depend on the number of entries.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -18,21 +18,22 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Bytes of an id in an index row.
+/// Size of an id in an index row, in bytes.
 const ID_BYTES: u128 = 8;
 
-/// A whole in the unit of shares.
+/// Representation of the share 1. Shares are fixed-point numbers.
 const WHOLE: u128 = 1 << 32;
 
-/// Step by which the sampled entries are visited, so that those of a cut sample are spread. A prime number.
+/// Step by which the sampled entries are visited, so that a sample that is cut short is still spread evenly. A prime
+/// number.
 const STRIDE: usize = 7_919;
 
-/// Bounds on a sample.
+/// Limits of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleBounds {
-    /// Entries.
+    /// Maximum number of entries.
     pub entries_max: usize,
-    /// Index rows of all of them; the last entry may exceed it.
+    /// Maximum number of index rows of all sampled entries. The last entry may exceed it.
     pub rows_max: u64,
 }
 
@@ -41,24 +42,24 @@ pub struct SampleBounds {
 pub struct IndexSizes {
     /// Number of entries.
     pub entries: u64,
-    /// Number of entries whose rows were counted. If it is that of all, the sizes are exact.
+    /// Number of sampled entries. If all entries were sampled, the sizes are exact.
     pub sampled: u64,
-    /// Sizes by attribute type. Indexes without complete rows are missing.
+    /// Sizes by attribute type. Indexes whose rows are not complete are missing.
     pub by_attribute: BTreeMap<String, IndexSize>,
 }
 
-/// Size of an index: all of its parts together.
+/// Size of an index with all of its parts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexSize {
-    /// Pairs of a key and an entry.
+    /// Number of pairs of a key and an entry.
     pub rows: u64,
-    /// Keys.
+    /// Number of keys.
     pub keys: u64,
-    /// Bytes of the keys, and of the entries' ids below them, without what the pages of the data file add.
+    /// Bytes of the keys and of the entry ids under them, without the overhead of pages in the data file.
     pub bytes: u64,
 }
 
-/// Sums over the sample, in the unit of shares.
+/// Sums of shares over the sample, in units of 1 / [`WHOLE`].
 #[derive(Clone, Copy, Default)]
 struct Sums {
     rows: u128,
@@ -95,7 +96,7 @@ pub(crate) fn sizes(read: &Read, catalog: &Catalog, bounds: SampleBounds) -> Res
     Ok(IndexSizes { entries, sampled, by_attribute })
 }
 
-/// Returns the size of all entries, of which as many have been sampled, from the sum of their shares.
+/// Extrapolates a sum of shares from `sampled` entries to all `entries`.
 fn scaled(sum: u128, entries: u64, sampled: u64) -> u64 {
     let unit = u128::from(sampled) * WHOLE;
     let size = sum.saturating_mul(entries.into()).saturating_add(unit / 2) / unit;
@@ -108,7 +109,8 @@ fn complete(catalog: &Catalog, base: AttrId) -> IndexParts {
     parts.fold(IndexParts::NONE, IndexParts::with)
 }
 
-/// Returns the keys of the sampled rows of `entries`: all, or those after evenly distributed ids.
+/// Returns the keys of the sampled rows in `entries`: all of them if there are at most `entries_max`, otherwise evenly
+/// distributed ones.
 fn sample(read: &Read, entries: u64, entries_max: usize) -> Result<Vec<Vec<u8>>> {
     let after = |low: u64| -> Result<Option<Vec<u8>>> {
         let low = low.to_be_bytes();
@@ -131,7 +133,7 @@ fn sample(read: &Read, entries: u64, entries_max: usize) -> Result<Vec<Vec<u8>>>
     Ok(sample)
 }
 
-/// Adds the shares of an entry, by the key of its row. Returns the number of its index rows.
+/// Adds the shares of the entry with this key in `entries`. Returns the number of its index rows.
 fn add_entry(
     read: &Read,
     catalog: &Catalog,
@@ -181,9 +183,10 @@ mod tests {
         let all = sizes(state.read, state.catalog, ALL).unwrap();
         assert_eq!((all.entries, all.sampled), (91, 91));
         let l = all.by_attribute["l"];
-        // Three cities and one key of presence; each entry has a row of both.
+        // Three cities and one key for presence. Each entry has one row of each.
         assert_eq!((l.rows, l.keys), (180, 4));
-        // The attribute's number and the name; the attribute's number and a letter.
+        // A key for a city has the attribute number and the name; the key for presence has the attribute number and a
+        // letter.
         assert_eq!(l.bytes, 180 * 8 + 3 * (4 + 5) + (4 + 1));
         let some = sizes(state.read, state.catalog, SampleBounds { entries_max: 30, ..ALL }).unwrap();
         assert_eq!((some.entries, some.sampled), (91, 30));

@@ -1,4 +1,4 @@
-//! Slices of the work on index rows, which attribute indexes and sort orders share.
+//! Slices of work on index rows, for attribute indexes and sort orders.
 
 use store::Batch;
 
@@ -9,12 +9,12 @@ use crate::model::rows::{EntryId, NODES};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Limits of one slice.
+/// Limits of a slice.
 #[derive(Clone, Copy, Debug)]
 pub struct SliceBudget {
     /// Maximum number of entries whose rows are built.
     pub entries_max: usize,
-    /// Maximum number of rows built (slightly more if an entry has many) or removed.
+    /// Maximum number of rows built or removed; slightly more if an entry has many.
     pub rows_max: usize,
 }
 
@@ -24,12 +24,12 @@ impl Default for SliceBudget {
     }
 }
 
-/// Returns the first phase of new rows: without entries there is nothing to build.
+/// Returns the first phase of new rows. Without entries there is nothing to build.
 pub(crate) fn first_phase(batch: &Batch<'_>) -> Result<Phase> {
     Ok(if batch.row_count(NODES)? == 0 { Phase::Complete } else { Phase::Building })
 }
 
-/// Returns the entry of a key of `entries`.
+/// Returns the entry id in a key of `entries`.
 pub(crate) fn key_id(key: &[u8]) -> Result<EntryId> {
     let id = key.try_into().map(u64::from_be_bytes).map(EntryId);
     id.map_err(|_| OperationError::Damaged("key of entries".to_owned()))

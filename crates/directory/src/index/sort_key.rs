@@ -1,15 +1,15 @@
-//! Sort keys of entries (RFC 2891): octets that compare as the entries do, for sorted searches and for sort orders.
+//! Sort keys of entries (RFC 2891): octets that compare like the entries, for sorted searches and sort orders.
 //!
-//! For each attribute:
+//! A key has a part for each attribute:
 //!
 //! ```text
 //! 1, the normal form of the least value, with 0xff after each zero octet, and two zero octets. Or 2, if there is no
 //! value: NULL is larger than all others (section 2.2). All of it complemented if the order is reversed.
 //! ```
 //!
-//! Of all this the first [`SORT_KEY_MAX`] octets count. The entry id (8 octets) comes last, so that all keys differ,
-//! and equal entries are in order of ids. It is complemented if the order of the first attribute is reversed. So, if
-//! all attributes are reversed, the order is the exact reverse.
+//! Only the first [`SORT_KEY_MAX`] octets of these parts are used. The entry id (8 octets) follows, so that all keys
+//! differ, and entries with equal values are in order of ids. The id is complemented if the order of the first
+//! attribute is reversed. So if all attributes are reversed, the order is exactly reversed.
 
 use std::ops::ControlFlow;
 
@@ -31,7 +31,8 @@ type Result<T> = std::result::Result<T, OperationError>;
 /// Octets of an entry id.
 const ID_SIZE: usize = size_of::<u64>();
 
-/// Octets of a normal form by which values in rows of their own are certainly in order: the keys of rows are longer.
+/// Octets of a normal form up to which values in rows of their own are certainly in order. The keys of the rows contain
+/// more octets.
 const ORDERED_MAX: usize = NAME_KEY_MAX / 2;
 
 /// One attribute to sort by.
@@ -42,7 +43,7 @@ pub(crate) struct SortKey {
     pub(crate) is_reversed: bool,
 }
 
-/// Buffers for the keys of entries, and facts about the last one.
+/// Buffers for the keys of entries, with facts about the last key.
 #[derive(Default)]
 pub(crate) struct KeyBuffers {
     /// The key.
@@ -50,33 +51,33 @@ pub(crate) struct KeyBuffers {
     normal: Vec<u8>,
     least: Vec<u8>,
     shown: Vec<u8>,
-    /// Number of values that were examined, and their octets.
+    /// Number of values that were examined; then the total length of the values in octets.
     pub(crate) values: usize,
     pub(crate) octets: usize,
-    /// Whether there were more values than are examined.
+    /// Whether the entry has more values than may be examined.
     pub(crate) is_cut: bool,
 }
 
 impl KeyBuffers {
-    /// Returns the bytes of memory that it holds, without itself.
+    /// Returns the size of the heap memory in bytes.
     pub(crate) fn heap_bytes(&self) -> usize {
         let KeyBuffers { key, normal, least, shown, .. } = self;
         [key, normal, least, shown].map(Vec::capacity).iter().sum()
     }
 }
 
-/// Returns true if values are in order by the normal forms of the rule.
+/// Returns true if comparing normal forms of the rule sorts the values.
 pub(crate) fn orders(rule: MatchingRule) -> bool {
     matches!(rule.rule_use(), RuleUse::Ordering | RuleUse::Equality) && rule.is_order_preserving()
 }
 
-/// Returns the rule by which values of a type are sorted unless a request names another. Most types of RFC 4519 have no
-/// ordering rule, and clients sort by them anyway.
+/// Returns the rule by which values of a type are sorted if a request names no rule. Clients also sort by types without
+/// an ordering rule, as most types of RFC 4519 are.
 pub(crate) fn sort_rule(known: &AttributeType) -> Option<MatchingRule> {
     known.ordering.or(known.equality).filter(|rule| orders(*rule))
 }
 
-/// Puts the key of an entry into the buffers. With `rights`, only values count that the requester may read.
+/// Writes the key of an entry into the buffers. With `rights`, only values that the requester may read are used.
 pub(crate) fn make_key<'s>(
     keys: &[SortKey],
     state: TreeState<'s>,
@@ -97,7 +98,7 @@ pub(crate) fn make_key<'s>(
     Ok(())
 }
 
-/// Returns the id at the end of a key.
+/// Returns the entry id at the end of a key.
 pub(crate) fn id_of(keys: &[SortKey], key: &[u8]) -> EntryId {
     let id = key.last_chunk::<ID_SIZE>().map_or(0, |id| u64::from_be_bytes(*id));
     EntryId(if is_reversed(keys) { !id } else { id })
@@ -108,12 +109,12 @@ fn is_reversed(keys: &[SortKey]) -> bool {
 }
 
 impl SortKey {
-    /// Returns true if entries may have values of the key by a subentry.
+    /// Returns true if subentries may give entries collective values for the key.
     pub(crate) fn asks_collective(&self, state: TreeState<'_>) -> bool {
         self.item.asks_collective(state)
     }
 
-    /// Returns the sort key for an attribute; `None` if its values cannot be sorted by.
+    /// Returns the sort key for an attribute; `None` if its values cannot be sorted.
     pub(crate) fn of(
         compiler: &Compiler<'_>,
         description: AttributeDescription,
@@ -125,12 +126,12 @@ impl SortKey {
         }
     }
 
-    /// Adds attributes that received their numbers after the start.
+    /// Adds attribute numbers that were allocated after the search began.
     pub(crate) fn find_attributes(&mut self, catalog: &Catalog, shown: Shown) {
         self.item.find_attributes(catalog, shown);
     }
 
-    /// Appends the key of a value in normal form, or of a missing value.
+    /// Appends the part of a key for a value in normal form, or for a missing value.
     fn put(&self, value: Option<&[u8]>, key: &mut Vec<u8>) {
         let start = key.len();
         if let Some(value) = value {
@@ -150,7 +151,7 @@ impl SortKey {
         }
     }
 
-    /// Returns the key of a value; the keys of all entries with lower values are less. Returns `None` if the value is
+    /// Returns the part of a key for a value. Entries with lower values have lower keys. Returns `None` if the value is
     /// invalid.
     pub(crate) fn key_of(&self, schema: &Schema, value: &[u8]) -> Option<Vec<u8>> {
         let (mut normal, mut key) = (Vec::new(), Vec::new());
@@ -160,7 +161,8 @@ impl SortKey {
         Some(key)
     }
 
-    /// Puts the normal form of the least readable value into the buffer. Returns false if there is none.
+    /// Writes the normal form of the least readable value into the buffer. Returns false if the entry has no readable
+    /// value.
     fn find_least<'s>(
         &self,
         state: TreeState<'s>,
@@ -170,7 +172,7 @@ impl SortKey {
     ) -> Result<bool> {
         let schema = &state.catalog.schema;
         let (mut is_there, mut seen) = (false, 0);
-        // Compares the value with the least one by its first octets.
+        // Compares the first octets of the value with those of the least one.
         let mut look = |value: &[u8]| {
             normal.clear();
             let is_value = self.rule.normalize(schema, value, normal).is_ok();
@@ -206,7 +208,7 @@ impl SortKey {
                     if by_value.is_none() && !may_read(type_id) {
                         continue;
                     }
-                    // Values in rows of their own are in the order of their keys.
+                    // Values with rows of their own are read in the order of their keys.
                     let equality = state.catalog.attribute(row.id).equality;
                     let is_in_order = row.content == Content::Table
                         && equality.is_some_and(|equality| equality.shares_key_with(self.rule));
@@ -226,7 +228,7 @@ impl SortKey {
     }
 }
 
-/// Returns the octets of a normal form by which rows are ordered.
+/// Returns the octets of a normal form that determine the order of rows.
 fn beginning(normal: &[u8]) -> &[u8] {
     normal.get(..ORDERED_MAX).unwrap_or(normal)
 }
