@@ -1,8 +1,8 @@
-//! Rows of sort orders: for each order of the settings a sorted set ([`RankedKeys`]) of the keys of its entries, which
-//! [`super::sort_key`] makes. An order leaves out subentries, which most searches do not see.
+//! Rows of sort orders. Each order of the settings has a sorted set ([`RankedKeys`]) with the keys of its entries,
+//! which [`super::sort_key`] computes. Orders exclude subentries, which most searches do not see.
 //!
-//! The rows of an entry change with each of its changes that may move it. The rows of older entries are built slice by
-//! slice, as those of attribute indexes. Rows are local to a data directory: records do not contain them.
+//! Every change that may move an entry updates its rows. The rows of older entries are built in slices, like those of
+//! attribute indexes. Rows are local to a data directory: records do not contain them.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -25,13 +25,13 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Settings for reading rows: neither keys nor the filters of orders depend on them.
+/// Default settings. Reading rows requires settings, but neither keys nor the filters of orders depend on them.
 static NO_SETTINGS: LazyLock<Settings> = LazyLock::new(Settings::default);
 
-/// Entries between two calls of `maybe_yield`.
+/// Number of entries between two calls of `maybe_yield`.
 const YIELD_INTERVAL: usize = 4;
 
-/// Returns the sorted set of an order.
+/// Returns the sorted set of the order with this number.
 pub(crate) fn rows_of(number: u32) -> RankedKeys {
     RankedKeys::new(ORDERS, &number.to_be_bytes())
 }
@@ -52,14 +52,15 @@ impl ReadyOrder {
         Ok(ReadyOrder { keys: keys.collect(), covering: Covering::of(state, &rule.covered)? })
     }
 
-    /// Makes the key of an entry, whether or not the order covers it. Returns false if there is no such entry.
+    /// Computes the key of an entry, even if the order does not cover the entry. Returns false if the entry does not
+    /// exist.
     fn make_key(&self, state: TreeState<'_>, id: EntryId, buffers: &mut KeyBuffers) -> Result<bool> {
         let Some(node) = state.node(id)? else { return Ok(false) };
         make_key(&self.keys, state, &Candidate::new(id, node), None, buffers)?;
         Ok(true)
     }
 
-    /// Returns the key of an entry; `None` if it is not in the order.
+    /// Returns the key of an entry; `None` if the order does not contain it.
     pub(crate) fn key(
         &self,
         state: TreeState<'_>,
@@ -77,15 +78,15 @@ impl ReadyOrder {
 /// A change that may move an entry.
 #[derive(Clone, Copy)]
 pub(crate) enum Cause<'c> {
-    /// The entry comes, goes, or moves.
+    /// The entry is added, deleted or moved.
     Place,
-    /// The class set of an entry changes, and perhaps values.
+    /// The class set of the entry changes, and perhaps values.
     Classes,
     /// Values change.
     Values(&'c [ValueChange]),
 }
 
-/// Orders that a change of an entry may affect, and the keys that the entry has in them before the change.
+/// The orders that a change of an entry may affect, with the entry's key in each before the change.
 #[derive(Default)]
 pub(crate) struct Places(BTreeMap<u32, Option<Vec<u8>>>);
 
@@ -115,7 +116,7 @@ fn all_places(read: &Read, catalog: &Catalog, id: EntryId, cause: Cause<'_>) -> 
     Ok(Places(places))
 }
 
-/// Moves an entry to the places that it has after a change. `before` are those before it.
+/// Updates the keys of an entry after a change. `before` are its keys before the change.
 pub(crate) fn follow(batch: &mut Batch<'_>, catalog: &Catalog, id: EntryId, before: Places) -> Result<()> {
     if before.0.is_empty() { Ok(()) } else { move_entry(batch, catalog, id, before) }
 }
@@ -142,11 +143,11 @@ fn maintained(catalog: &Catalog) -> impl Iterator<Item = (&SortOrder, &SortOrder
     catalog.sort_orders.iter().filter_map(|order| Some((order, order.maintained()?)))
 }
 
-/// For each order with a base: its base, and whether an entry is at or below it.
+/// For each order with a base: the base, and whether an entry is at or below it.
 #[derive(Default, PartialEq, Eq)]
 pub(crate) struct Bases(Vec<(u32, Option<EntryId>, bool)>);
 
-/// Finds the bases of orders before or after an entry moves with entries below it.
+/// Finds the bases of orders, before or after an entry moves with the entries below it.
 pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases> {
     let mut bases = Bases::default();
     if catalog.sort_orders.is_empty() || read.count(&subtree_counter(id))? == 0 {
@@ -162,7 +163,7 @@ pub(crate) fn bases(read: &Read, catalog: &Catalog, id: EntryId) -> Result<Bases
     Ok(bases)
 }
 
-/// Rebuilds the orders whose base a moved tree contains, and those whose base it has entered or left.
+/// Rebuilds the orders whose base is in a moved tree, and the orders whose base the tree has entered or left.
 pub(crate) fn follow_tree(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -181,13 +182,13 @@ fn rebuild(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, numbers: &[u32]) -
     if numbers.is_empty() { Ok(()) } else { renew(batch, catalog) }
 }
 
-/// Starts to rebuild all orders: another schema may change their entries and the order of these.
+/// Starts to rebuild all orders, because a new schema may change their entries or the order of their entries.
 pub(crate) fn rebuild_all(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>) -> Result<()> {
     let numbers: Vec<u32> = catalog.sort_orders.iter().map(|order| order.number).collect();
     rebuild(batch, catalog, &numbers)
 }
 
-/// Starts to build the orders that the settings have gained, and to remove those that they have lost.
+/// Starts to build orders that were added to the settings, and to remove orders that were deleted from them.
 pub(crate) fn define(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>, texts: &[String]) -> Result<()> {
     if texts.is_empty() && catalog.sort_orders.is_empty() {
         return Ok(());
@@ -214,28 +215,28 @@ fn put_row(batch: &mut Batch<'_>, number: u32, row: Option<&SortOrderRow>) -> Re
     Ok(())
 }
 
-/// Updates the catalogue from the rows, after an order has begun or ceased to answer.
+/// Updates the catalog from the rows, after searches may use an order or may no longer use it.
 fn renew(batch: &mut Batch<'_>, catalog: &mut Arc<Catalog>) -> Result<()> {
     let version = index_version(batch)? + 1;
     batch.put(META, META_INDEX_VERSION, &version.to_be_bytes())?;
     load(batch, catalog)
 }
 
-/// Updates the catalogue from the rows.
+/// Updates the catalog from the rows.
 fn load(read: &Read, catalog: &mut Arc<Catalog>) -> Result<()> {
     let loaded = Arc::make_mut(catalog).load_indexes(read);
     loaded.map_err(|error| OperationError::Damaged(error.to_string()))
 }
 
-/// Returns true if an order is in a phase.
+/// Returns true if any order is in this phase.
 pub(crate) fn has_phase(catalog: &Catalog, phase: Phase) -> bool {
     catalog.sort_orders.iter().any(|order| order.row.phase == phase)
 }
 
-/// Does some of the remaining work on orders. Returns false if there was none.
+/// Processes one slice of the remaining work on orders. Returns false if there was none.
 ///
 /// # Errors
-/// The store failed or rows contradict each other; the batch can only be dropped then.
+/// The store failed or rows contradict each other. The caller must drop the batch then.
 pub(crate) fn run_slice(
     batch: &mut Batch<'_>,
     catalog: &mut Arc<Catalog>,
@@ -273,8 +274,8 @@ pub(crate) fn run_slice(
     Ok(true)
 }
 
-/// Returns the keys of the next entries in an order that is being built, sorted, and the last of these entries; `None`
-/// if there are no entries after them.
+/// Returns the sorted keys of the next entries in an order that is being built, and the last of these entries, or
+/// `None` if no entries follow them.
 fn keys_after(
     read: &Read,
     catalog: &Catalog,
@@ -289,7 +290,7 @@ fn keys_after(
     let low = order.row.built_to.to_be_bytes();
     let range = (Bound::Excluded(&low[..]), Bound::Unbounded);
     for (count, row) in read.scan(ENTRIES, range, Direction::Forward).enumerate() {
-        // Only now it is certain that there is an entry after the slice.
+        // Checked here because the loop has just seen that an entry follows the slice.
         if count == budget.entries_max {
             keys.sort_unstable();
             return Ok((keys, last));

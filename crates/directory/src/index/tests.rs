@@ -1,5 +1,5 @@
-//! Tests of indexes that are defined and dropped while the directory changes: incomplete indexes answer nothing, and
-//! work continues after a restart.
+//! Tests of indexes that are defined and removed while the directory changes. Searches do not use incomplete indexes,
+//! and work continues after a restart.
 
 use ldap::{ChangeOperation, ResultCode, Scope};
 
@@ -109,7 +109,7 @@ fn changes_during_the_build_are_indexed() {
     let mut directory = people();
     directory.define_index("description", "substring,presence");
     directory.run_index_slice(10);
-    // One entry after the builder's position, one before it: changed, emptied, deleted, added.
+    // One entry before the last one built and one after it are changed, emptied, deleted and added.
     for number in [2, 30] {
         let dn = format!("cn=Person {number},{SUFFIX}");
         let value = "Sentence about birds";
@@ -180,7 +180,7 @@ fn refuses_impossible_indexes_with_the_reason() {
         let error = directory.writer.define_index(attribute, kinds, &stamp).unwrap_err();
         assert!(error.to_string().contains(part), "{attribute}: {error}");
     }
-    // An unchanged definition makes no record.
+    // Defining an index again without a change makes no record.
     let position = directory.snapshot.position().unwrap();
     directory.define_index("uid", "equality,ordering");
     directory.define_index("title", "none");
@@ -189,11 +189,11 @@ fn refuses_impossible_indexes_with_the_reason() {
 
 #[test]
 fn building_all_rows_at_once_equals_building_slices() {
-    // With little memory, most rows go to a file.
+    // With little memory, most rows are written to a file.
     for memory_bytes in [20_000, 1 << 20] {
         let mut directory = people();
         directory.define_index("description", "substring,equality,presence");
-        // Rows of some entries already exist, and those of a dropped index.
+        // Rows of some entries already exist, as do rows of a removed index.
         assert!(directory.run_index_slice(3));
         directory.define_index("sn", "none");
         assert_eq!(phase(&directory, "sn", IndexPart::Values), Phase::Clearing);
