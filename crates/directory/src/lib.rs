@@ -1,23 +1,22 @@
-//! The directory: entries, the tree, indexes, links, planning and every operation.
+//! The directory: entries, the tree, indexes, links, and all operations on them.
 //!
-//! Two functions carry every change. A *decide* (one file per operation: `add.rs`, `delete.rs`, `modify.rs`,
-//! `modify_dn.rs`) reads the state, checks the request and returns a [`record::Record`]: a validated effect. It
-//! writes nothing, so a refused request leaves no trace. [`apply`] turns a record into rows; it is idempotent and
-//! cannot be refused, and start-up replay, replicas and restore use nothing else.
+//! Every change has two steps. A *decide* function (one file per operation: `add.rs`, `delete.rs`, `modify.rs`,
+//! `modify_dn.rs`) reads the state, checks the request, and returns a [`record::Record`]: its validated effect. It
+//! writes nothing, so a refused request has no effect. [`apply`] then turns the record into rows. It is idempotent and
+//! cannot be refused. Start-up replay, replicas and restore use only [`apply`].
 //!
-//! Reads go through [`search::Search`]: a state machine that any thread may run in slices, each slice on that
-//! thread's own [`Snapshot`].
+//! Reads use [`search::Search`]: a state machine that any thread may run in slices, each slice on that thread's own
+//! [`Snapshot`].
 //!
-//! The modules are floors: each uses only those before it (`crates/house/floors.toml`). Items that other crates need
-//! are re-exported at the root under their own names, whatever floor they are on.
+//! The modules are floors: each uses only the floors before it (`crates/house/floors.toml`). Items for other crates are
+//! re-exported at the root, whatever their floor.
 //!
-//! What this crate leaves out: it reads no clock and no random source (a [`Stamp`] brings both), opens no socket,
-//! starts no thread.
+//! This crate reads no clock and no random source (a [`Stamp`] provides both), opens no socket, and starts no thread.
 
 #![cfg_attr(not(test), warn(clippy::cast_possible_truncation, clippy::indexing_slicing, clippy::expect_used))]
 #![forbid(unsafe_code)]
 
-// Lets `testing.rs` use the same crate name in unit tests and in integration tests.
+// Lets `testing.rs` use the same crate name in unit tests and integration tests.
 #[cfg(test)]
 extern crate self as directory;
 
@@ -36,7 +35,7 @@ pub mod settings;
 mod snapshot;
 pub mod tree;
 mod write;
-// The integration tests use items that the unit tests do not.
+// Integration tests use items that unit tests do not use.
 #[cfg(test)]
 #[allow(dead_code)]
 mod testing;
