@@ -1,15 +1,15 @@
 //! Links: values of member, manager and similar attributes, stored as entry ids in both directions.
 //!
-//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source). It is
-//! returned with the target's current name, whatever is renamed, and adding one member to ten million touches two
-//! rows. A value that names no entry is text: a row of `values`, and a row of `dangling` by its normal name, by
-//! which it becomes a link when an entry with that name is added. When an entry is deleted, links to it become text
-//! again, or are removed if integrity is on for the attribute. The last value of an attribute that the source's
-//! classes require is replaced by the empty DN: the source stays valid, and no later entry takes the place of the
-//! deleted one.
+//! A value that names an entry is a row of `links` (source to target) and one of `linked` (target to source). Readers
+//! receive the target's current name, so a rename changes no link. Adding one member to ten million touches two rows. A
+//! value that names no entry is text: a row of `values`, and a row of `dangling` with its normal name. When an entry
+//! with that name is added, the row of `dangling` finds the values that become links. When an entry is deleted, links
+//! to it become text again, or are removed if the attribute is one of `integrity_attributes`. If such a value is the
+//! last one of a required attribute, the empty DN replaces it: the source stays valid, and no later entry takes the
+//! place of the deleted one.
 //!
-//! A value may have an end, at which the writer removes it: see [`ends`]. The end follows the value when a link becomes
-//! text and back, and is removed with it.
+//! A value may have an end time, at which the writer removes it: see [`ends`]. A value keeps its end time when it
+//! changes between link and text.
 //!
 //! A uniqueMember value with the optional UID (RFC 4517 section 3.3.21) stays text as given.
 
@@ -37,13 +37,13 @@ use crate::tree::{Found, child, damaged_row, dn_of, find, node};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// OID of the class that allows every attribute (RFC 4512 section 4.3).
+/// OID of extensibleObject, which allows every attribute (RFC 4512 section 4.3).
 const EXTENSIBLE_OBJECT: &str = "1.3.6.1.4.1.1466.101.120.111";
 
-/// Rows handled between two reads of a posting that is being emptied.
+/// Number of rows processed between two reads of a posting that is being emptied.
 const SLICE: usize = 1_024;
 
-/// Returns the link attributes of the catalogue.
+/// Returns the link attributes of the catalog.
 fn link_attributes(catalog: &Catalog) -> impl Iterator<Item = AttrId> {
     catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id)
 }
@@ -79,7 +79,7 @@ pub(crate) fn change(
     update_link_mark(batch, changed.id, changed.entry, attribute)
 }
 
-/// Adds or removes the attribute in the entry row, according to its number of values.
+/// Adds the attribute to the entry row if it has values; otherwise removes it.
 fn update_link_mark(
     batch: &Batch<'_>,
     id: EntryId,
@@ -141,8 +141,8 @@ fn remove_text(
     remove_row(batch, schema, source, def, (&normal_value(schema, def, text), text))
 }
 
-/// Removes a text by the normal form under which it is stored. A definition that was added later gives a text that
-/// contains its name another one.
+/// Removes a text with the normal form under which it is stored. The text may have another normal form now, if a
+/// definition that it names was added later.
 fn remove_row(
     batch: &mut Batch<'_>,
     schema: &Schema,
@@ -191,7 +191,7 @@ fn first_ids(read: &Read, map: store::MapId, key: &[u8]) -> Result<Vec<u64>> {
     Ok(ids)
 }
 
-/// Turns text that names a new entry into links.
+/// Converts text that names a new entry to links.
 pub(crate) fn attach(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -208,8 +208,8 @@ pub(crate) fn attach(
     Ok(())
 }
 
-/// Returns true if the entry's name leads to it. During replay the name of a restored entry may belong to another
-/// one.
+/// Returns true if looking up the entry's name finds the entry. During replay, the name of a restored entry may belong
+/// to another entry.
 fn owns_its_name(batch: &Batch<'_>, catalog: &Catalog, id: EntryId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let rdn = row.rdn_text().ok_or_else(|| damaged_row("nodes", id))?;
@@ -232,11 +232,11 @@ fn attach_attribute(
         return Ok(());
     }
     let def = catalog.attribute(attribute);
-    // Every text with this name has the same normal value as the name itself.
+    // All texts with this name have the same normal value as the name itself.
     let Some(dn) = dn_of(batch, target)? else { return Ok(()) };
     let normal = normal_value(&catalog.schema, def, dn.as_bytes());
     for source in sources.into_iter().map(EntryId) {
-        // The source's last record may be the present one: it was written just before.
+        // `position + 1`, because the source's last record may be the present one, which has just written it.
         let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
         if batch.delete(VALUES, &value_key(source, attribute, &normal))? {
             batch.bump(&value_counter(source, attribute), -1)?;
@@ -254,7 +254,7 @@ fn attach_attribute(
     Ok(())
 }
 
-/// Turns text that names entries at or below a new name into links.
+/// Converts text that names entries at or below a new name to links.
 pub(crate) fn attach_subtree(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -274,21 +274,21 @@ pub(crate) fn attach_subtree(
     Ok(())
 }
 
-/// Returns the names at and below `normal_dn` in values of the attribute that no entry had.
+/// Returns the names at or below `normal_dn` in dangling values of the attribute.
 fn dangling_below(
     batch: &Batch<'_>,
     catalog: &Catalog,
     attribute: AttrId,
     normal_dn: &[u8],
 ) -> Result<Vec<NormalName>> {
-    // The part of the name that even a shortened key contains.
+    // A shortened key contains at least this part of the name.
     let head = normal_dn.len().min(NAME_KEY_MAX - KEY_HASH_SIZE);
     let prefix = dangling_key(attribute, normal_dn.get(..head).unwrap_or(normal_dn));
     let mut names = Vec::new();
     for row in batch.scan_keys_below(DANGLING, &prefix) {
         let (key, _) = row?;
         let Some(source) = batch.ids(DANGLING, key)?.seek(0)? else { continue };
-        // The key may be shortened: the text itself determines the name.
+        // The key may be shortened, so the name is taken from the text itself.
         for row in table_values(batch, EntryId(source), attribute) {
             let Some(name) = name_in(&catalog.schema, row?.1) else { continue };
             if name.key.starts_with(normal_dn) && dangling_key(attribute, &name.key) == key {
@@ -300,7 +300,7 @@ fn dangling_below(
     Ok(names)
 }
 
-/// Turns links to a deleted entry into text, or removes them.
+/// Converts links to a deleted entry to text, or removes them.
 pub(crate) fn detach(batch: &mut Batch<'_>, catalog: &Catalog, position: u64, delete: &Delete) -> Result<()> {
     for attribute in link_attributes(catalog) {
         let key = link_key(delete.id, attribute);
@@ -350,8 +350,8 @@ fn detach_one(
     save(batch, source, &entry)
 }
 
-/// Makes entries name a returned entry again, unless they have changed since: their values have lost its former name,
-/// the values that vanished are no longer allowed, or an only value has been replaced.
+/// Makes entries name a restored entry again. Skips entries that have changed since: the value with its former name is
+/// gone, the classes no longer allow the removed values, or another value has replaced the only one.
 pub(crate) fn restore(
     batch: &mut Batch<'_>,
     catalog: &Catalog,
@@ -363,7 +363,7 @@ pub(crate) fn restore(
     let def = catalog.attribute(attribute);
     let schema = &catalog.schema;
     for source in sources.iter().copied() {
-        // The source's last record may be the present one: it may have returned as well.
+        // `position + 1`, because the source's last record may be the present one, if the source is restored too.
         let Some(mut entry) = load_older(batch, source, position + 1)? else { continue };
         let count = batch.count(&value_counter(source, attribute))?;
         if vanished {
@@ -394,7 +394,7 @@ pub(crate) fn restore(
     Ok(())
 }
 
-/// Returns true if the classes of an entry allow the attribute.
+/// Returns true if the object classes of an entry allow the attribute.
 fn is_allowed(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
     let Some(row) = node(batch, id)? else { return Ok(false) };
     let type_id = catalog.attribute(attribute).description.type_id;
@@ -405,7 +405,7 @@ fn is_allowed(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: Attr
     }))
 }
 
-/// Returns true if the classes of an entry require the attribute.
+/// Returns true if the object classes of an entry require the attribute.
 fn is_required(batch: &Batch<'_>, catalog: &Catalog, id: EntryId, attribute: AttrId) -> Result<bool> {
     Ok(node(batch, id)?.is_some_and(|row| requires(catalog, row.class_set, attribute)))
 }

@@ -1,6 +1,6 @@
-//! Rows of the ends of values: written with the values that they belong to.
+//! Rows of end times of values, written together with the values.
 //!
-//! A directory without ends reads nothing here but the number of rows.
+//! In a directory without end times, this module reads only the number of rows.
 
 use store::Batch;
 
@@ -13,7 +13,7 @@ use crate::tree::damaged_row;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Removes the end of a value. Returns it; 0 if the value has none.
+/// Removes the end time of a value and returns it; 0 if the value has none.
 pub(crate) fn take(
     batch: &mut Batch<'_>,
     (source, attribute): (EntryId, AttrId),
@@ -42,7 +42,7 @@ fn take_from(
     Ok(until)
 }
 
-/// Gives a value an end, in place of any that it has. Does nothing if `until` is 0.
+/// Sets the end time of a value, replacing any other. Does nothing if `until` is 0.
 pub(crate) fn set(
     batch: &mut Batch<'_>,
     (source, attribute): (EntryId, AttrId),
@@ -61,7 +61,8 @@ pub(crate) fn set(
     Ok(())
 }
 
-/// Joins a value with another that has become the same: the value ends when both would have ended.
+/// Merges the end time of a value that has become equal to this one. The remaining value has the later end time, or
+/// none if either had none.
 pub(crate) fn join(
     batch: &mut Batch<'_>,
     place: (EntryId, AttrId),
@@ -75,7 +76,7 @@ pub(crate) fn join(
     }
 }
 
-/// Gives values that the entry has this end, or removes their ends if it is 0.
+/// Sets this end time for values that the entry has, or removes their end times if it is 0.
 #[cold]
 pub(crate) fn set_all(
     batch: &mut Batch<'_>,

@@ -1,8 +1,9 @@
-//! Forms of stored values under a schema with more definitions.
+//! Updates of stored normal forms after definitions are added to the schema.
 //!
-//! Rows of texts and of values of large attributes are found by the values' normal forms. A value that contains the
-//! name or the OID of a type or class has another form once that is defined: then its rows move, so that it can be
-//! named alone again. If two values become equal, one stays. A text that names an entry by now becomes a link.
+//! Text of link attributes, and values of large attributes, have rows that are keyed by normal forms. A new definition
+//! changes the normal form of a value that contains the name or the OID of the defined type or class. Its row then
+//! moves to the new key, so that requests find the value again. If two values become equal, one is kept. Text that now
+//! names an entry becomes a link.
 
 use std::ops::Bound;
 
@@ -24,17 +25,17 @@ use crate::tree::{Found, damaged_row, find};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// A row of `values` whose key is not that of its value under the new schema.
+/// A row of `values` whose key does not match its value under the new schema.
 struct StaleRow {
     source: EntryId,
     attribute: AttrId,
-    /// The old form, as the key contains it.
+    /// The old normal form, as in the key.
     old: Vec<u8>,
     text: Vec<u8>,
 }
 
-/// Moves the rows of values that have other forms under a schema that has more definitions than `before`; `position` is
-/// that of the record. Returns the indexed attributes whose index has rows of old forms.
+/// Moves the rows of values whose normal forms differ under a schema with more definitions than `before`. `position` is
+/// that of the record. Returns the indexed attributes whose index has rows with old forms.
 pub(crate) fn follow_schema(
     batch: &mut Batch<'_>,
     before: &Catalog,
@@ -44,7 +45,7 @@ pub(crate) fn follow_schema(
     if !has_new_names(before, now) {
         return Ok(Vec::new());
     }
-    // Before texts become links, which have the new form.
+    // Before texts become links, whose names have the new form.
     let indexes = stale_indexes(batch, before, now)?;
     let mut after = None;
     loop {
@@ -57,8 +58,8 @@ pub(crate) fn follow_schema(
     }
 }
 
-/// Returns the stale rows after a key, and the last key examined if rows follow: the texts returned have about
-/// [`STALE_ROWS_BYTES`]. A row that moves has its new form if it is met again.
+/// Returns the stale rows after a key, up to about [`STALE_ROWS_BYTES`] of text; and the last key examined, if rows
+/// follow. A moved row that is met again is not stale.
 fn stale_rows(
     batch: &Batch<'_>,
     now: &Catalog,
@@ -72,7 +73,7 @@ fn stale_rows(
         let old = key.get(12..).unwrap_or_default();
         let def = now.attribute(attribute);
         if !reads_definitions(now, attribute) || old == value_hash(text) {
-            // Large values of small attributes are found by their hash.
+            // Large values of small attributes are keyed by their hash.
             continue;
         }
         if key != value_key(source, attribute, &normal_value(&now.schema, def, text)) {
@@ -121,7 +122,7 @@ impl StaleRow {
     }
 }
 
-/// Returns true if a type or class has a name or an OID that the schema did not have.
+/// Returns true if the schema has a new type or class, or a new name of one.
 fn has_new_names(before: &Catalog, now: &Catalog) -> bool {
     let types = now.schema.attribute_types().iter();
     let mut types = types.flat_map(|of| of.names.iter().chain([&of.oid]));
@@ -136,8 +137,8 @@ fn reads_definitions(catalog: &Catalog, attribute: AttrId) -> bool {
     def.retired.is_none() && def.equality.is_some_and(schema::MatchingRule::reads_definitions)
 }
 
-/// Returns the indexed attributes of which an entry has a value with another form. Entries are read only if an
-/// attribute whose values contain names of definitions is indexed.
+/// Returns the indexed attributes with a value in any entry whose normal form has changed. Reads entries only if an
+/// indexed attribute has a syntax whose values name definitions.
 fn stale_indexes(batch: &Batch<'_>, before: &Catalog, now: &Catalog) -> Result<Vec<AttrId>> {
     let is_indexed = |id: AttrId| {
         let base = now.attribute(id).base;
