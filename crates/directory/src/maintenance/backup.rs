@@ -1,12 +1,11 @@
-//! Backup of a directory, and its restoration.
+//! Backup and restoration of a directory.
 //!
-//! A backup contains all rows at one position of the log, and the records after that position, in segments that
-//! follow each other without a gap. To restore the directory at any of these positions, the records up to there are
-//! applied to the rows, as at every start and on every replica. This module reads and writes rows and records as
-//! streams of bytes; the caller chooses the files.
+//! A backup contains all rows at one position of the log, and the records after that position in contiguous segments.
+//! To restore the directory at a later position, the records up to it are applied to the rows, as at every start and on
+//! every replica. This module reads and writes rows and records as streams of bytes; the caller chooses the files.
 //!
-//! The state of a cluster's shared log is left out: a restored directory does not belong to a cluster. It gets a new
-//! generation, so that cookies and positions from after the backup are not mistaken for its own.
+//! A backup excludes the state of a cluster's shared log, so a restored directory does not belong to a cluster. It has
+//! a new generation, so that cookies and positions issued after the backup are not mistaken for its own.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -27,10 +26,10 @@ use crate::model::virtual_entries::{MonitorSource, VirtualEntry};
 use crate::settings::{DirectorySettings, NodeSettings};
 use crate::snapshot::Directory;
 
-/// Bytes of records applied in one commit.
+/// Size of the records applied in one commit, in bytes.
 const GROUP_BYTES: usize = 8 << 20;
 
-/// Short hash of a record, which shows that two logs are equal up to there.
+/// Short hash of a record. Two logs with the same fingerprint at a position are equal up to there.
 pub type Fingerprint = [u8; 16];
 
 /// Error of a backup or restoration.
@@ -43,7 +42,7 @@ pub enum BackupError {
     /// The directory cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// An operation failed after that.
+    /// An operation on the open directory failed.
     #[error(transparent)]
     Operation(#[from] OperationError),
 }
@@ -73,7 +72,7 @@ pub struct Moment {
     pub fingerprint: Fingerprint,
 }
 
-/// Data at one moment.
+/// The data of a directory at one moment.
 pub struct BackupSource(View);
 
 impl From<ReadOnlyDirectory> for BackupSource {
@@ -83,7 +82,7 @@ impl From<ReadOnlyDirectory> for BackupSource {
 }
 
 impl BackupSource {
-    /// Returns the present data of a directory that this process has open.
+    /// Returns the present data of a directory that is open in this process.
     ///
     /// # Errors
     /// The store failed.
@@ -106,7 +105,7 @@ impl BackupSource {
         })
     }
 
-    /// Returns the hash of the record at a position; `None` if the log no longer has it, or does not have it yet.
+    /// Returns the hash of the record at a position; `None` if the log has no record there, or no longer has it.
     ///
     /// # Errors
     /// The store failed, or the record is damaged.
@@ -117,7 +116,7 @@ impl BackupSource {
         }
     }
 
-    /// Writes all rows, and only the last record of the log: older ones are not needed to continue.
+    /// Writes all rows and the last record of the log. Older records are not needed to continue.
     ///
     /// # Errors
     /// The store failed, or the bytes cannot be written.
@@ -146,7 +145,7 @@ fn fingerprint(record: &[u8]) -> Fingerprint {
     hash
 }
 
-/// Filter that drops rows of a cluster node, and replaces the generation if a new one is given.
+/// Filter that drops the rows of a cluster node's state, and sets the generation if one is given.
 struct Portable<S> {
     sink: S,
     generation: Option<[u8; 16]>,
@@ -180,10 +179,10 @@ impl<S: RowSink> RowSink for Portable<S> {
     }
 }
 
-/// Reads rows or records to their end, and verifies that they are complete.
+/// Reads a stream of rows or records to its end, and verifies that it is complete.
 ///
 /// # Errors
-/// They are incomplete, or cannot be read.
+/// The stream is incomplete or cannot be read.
 pub fn read_back(input: &mut impl Read) -> Result<ReadBack, BackupError> {
     let mut seen = ReadBack::default();
     read(input, &mut seen)?;
@@ -200,7 +199,7 @@ where
 /// Summary of [`read_back`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadBack {
-    /// Number of rows of maps, ids of sets and counters.
+    /// Number of rows of maps, ids of sets, and counters.
     pub rows: u64,
     /// Number of records.
     pub records: u64,
@@ -243,10 +242,10 @@ impl RowSink for ReadBack {
     }
 }
 
-/// Creates a data directory from rows, under a new generation.
+/// Creates a data directory from rows, with this new generation.
 ///
 /// # Errors
-/// `to` contains data, or the rows cannot be read; nothing is created then.
+/// `to` contains data, or the rows cannot be read. Nothing is created then.
 pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> Result<(), BackupError> {
     if store::has_data_file(to)? {
         return Err(OpenError::HasData.into());
@@ -257,7 +256,7 @@ pub fn restore_rows(input: &mut impl Read, to: &Path, generation: [u8; 16]) -> R
     Ok(sink.sink.finish()?)
 }
 
-/// Last record to apply, by position and by time, both inclusive.
+/// Target of a restoration: the last record to apply, by position and by time, both inclusive.
 #[derive(Clone, Copy, Debug)]
 pub struct Until {
     /// Last position.
@@ -267,11 +266,11 @@ pub struct Until {
 }
 
 impl Until {
-    /// All records.
+    /// Target that applies all records.
     pub const END: Until = Until { position: Position::MAX, micros: u64::MAX };
 }
 
-/// A directory that is being restored, to whose rows records are applied.
+/// A directory being restored, to which records are applied.
 pub struct Replay {
     directory: Arc<Directory>,
     writer: Writer,
@@ -288,7 +287,7 @@ impl Replay {
     /// Opens the directory that [`restore_rows`] created.
     ///
     /// # Errors
-    /// It cannot be opened.
+    /// The directory cannot be opened.
     pub fn open(path: &Path, until: Until, stamp: Stamp) -> Result<Replay, BackupError> {
         let options = OpenOptions {
             initial: DirectorySettings::default(),
@@ -306,11 +305,11 @@ impl Replay {
         Ok(Replay { directory, writer, until, next: 1, first: 1, group, group_bytes, is_over: false })
     }
 
-    /// Applies the records of a stream that are not applied yet, up to the target. Returns whether the target is
+    /// Applies the records of a stream that are not applied yet, up to the target. Returns true when the target is
     /// reached.
     ///
     /// # Errors
-    /// They cannot be read, do not follow the last applied record, or cannot be applied.
+    /// The records cannot be read, do not follow the last applied record, or cannot be applied.
     pub fn apply(&mut self, input: &mut impl Read) -> Result<bool, BackupError> {
         read(input, self)?;
         self.apply_group()?;
@@ -374,7 +373,7 @@ impl RowSink for Replay {
     }
 }
 
-/// A restored directory answers no searches.
+/// Source without entries: a directory being restored answers no searches.
 struct NoMonitor;
 
 impl MonitorSource for NoMonitor {

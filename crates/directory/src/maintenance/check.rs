@@ -1,12 +1,12 @@
-//! The full check: compares every row with the entries, in both directions. Repair of derived rows.
+//! Full check, which compares every row with the entries in both directions; and repair of derived rows.
 //!
-//! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived: names, class postings,
-//! index rows, reverse links, dangling names, counters. The check computes the derived rows again ([`expected`]),
-//! sorted on disk if memory is not enough, and compares them with the existing rows ([`compare`]), so its memory
-//! does not grow with the directory. Each difference is a [`Finding`]: a sentence with its place, and the changes
-//! that repair it if the entries determine what is right.
+//! `nodes`, `entries`, `values` and `links` are the primary data. All other rows are derived from it: names, class
+//! postings, index rows, reverse links, dangling names and counters. The check computes the derived rows again
+//! ([`expected`]), sorts them (on disk if memory is not enough), and compares them with the existing rows
+//! ([`compare`]). Its memory therefore does not grow with the directory. Each difference is a [`Finding`]: a sentence
+//! that names the place, and the changes that repair it if the entries determine what is right.
 //!
-//! [`repair()`] makes those changes, a batch at a time, and checks again.
+//! [`repair()`] makes these changes in batches, and then checks again.
 
 mod compare;
 mod expected;
@@ -29,13 +29,13 @@ pub use repair::{RepairSummary, repair};
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of findings that [`check`] returns; further ones are only counted.
+/// Maximum number of findings that [`check`] returns. Further ones are only counted.
 const FINDINGS_MAX: usize = 200;
 
-/// Memory of [`check`], which is for small directories.
+/// Memory of [`check`], which is for small directories, in bytes.
 const SMALL_MEMORY_BYTES: usize = 16 << 20;
 
-/// Memory for sorting, sufficient for any size of directory: the rest goes to temporary files.
+/// Memory for sorting in bytes, sufficient for any directory: further rows are sorted in temporary files.
 pub const MEMORY_BYTES: usize = 256 << 20;
 
 /// A fault of the data.
@@ -43,7 +43,7 @@ pub const MEMORY_BYTES: usize = 256 << 20;
 pub struct Finding {
     /// The fault and its place, as a sentence.
     pub text: String,
-    /// Changes that repair it, in order; empty if the entries do not determine what is right.
+    /// Changes that repair the fault, in order. Empty if the entries do not determine what is right.
     pub fixes: Vec<Fix>,
 }
 
@@ -54,20 +54,20 @@ pub enum Fix {
     Put(MapId, Vec<u8>, Vec<u8>),
     /// Removes a row of a plain map.
     Delete(MapId, Vec<u8>),
-    /// Adds an id under a key.
+    /// Adds an id to the set under a key.
     InsertId(MapId, Vec<u8>, u64),
-    /// Removes an id under a key.
+    /// Removes an id from the set under a key.
     RemoveId(MapId, Vec<u8>, u64),
     /// Adds to a counter.
     Count(Vec<u8>, i64),
-    /// Adds or removes a link attribute in the entry row, according to whether it has values.
+    /// Adds a link attribute to the entry row if it has values; otherwise removes it.
     Mark(EntryId, AttrId),
 }
 
 /// Options of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct CheckOptions<'a> {
-    /// Folder for temporary files, which are as large as a part of the data; usually the data directory.
+    /// Folder for temporary files, which may grow to a fraction of the data; usually the data directory.
     pub scratch: &'a Path,
     /// Memory for sorting, in bytes.
     pub memory_bytes: usize,
@@ -84,8 +84,7 @@ pub struct CheckSummary {
     pub findings: u64,
 }
 
-/// Checks every row of a small directory in memory. Returns the findings, each a sentence with its place; none for a
-/// sound directory.
+/// Checks every row of a small directory in memory. Returns the findings as sentences; none for a sound directory.
 ///
 /// # Errors
 /// The store failed.
@@ -104,10 +103,10 @@ pub fn check(snapshot: &Snapshot) -> Result<Vec<String>> {
     Ok(texts)
 }
 
-/// Checks every row of a directory of any size, and passes the findings to `each`.
+/// Checks every row of a directory of any size, and passes each finding to `each`.
 ///
 /// # Errors
-/// The store failed, there is no room for temporary files, or `each` has failed.
+/// The store failed, there is no space for temporary files, or `each` has failed.
 pub fn check_all(
     state: TreeState<'_>,
     options: &CheckOptions<'_>,
@@ -126,9 +125,9 @@ pub fn check_all(
 struct Report<'e> {
     each: &'e mut dyn FnMut(Finding) -> Result<()>,
     checked: CheckSummary,
-    /// Entries that cannot be read completely: their derived rows are unknown.
+    /// Entries that cannot be read completely, so that their derived rows are unknown.
     unreadable: HashSet<u64>,
-    /// Whether the place in the tree of some entries is unknown.
+    /// Whether some entries have an unknown place in the tree.
     lost_nodes: bool,
 }
 

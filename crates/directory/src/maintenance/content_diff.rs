@@ -1,25 +1,26 @@
-//! Difference between the entries of two servers, by cause: entries of one of them, and attributes with other values.
+//! Differences between the entries of two servers: entries that only one server has, and attributes with different
+//! values.
 //!
-//! Names and values are compared by the schema's matching rules; values without an equality rule, and passwords, by
-//! their octets. Memory is bounded by that of the sorters and two entries.
+//! Names and values are compared by the schema's matching rules. Passwords, and values without an equality rule, are
+//! compared by their octets. Memory is limited to that of the sorters and two entries.
 
 use store::StoreError;
 
 use super::sorted_entries::SortedEntries;
 pub use super::sorted_entries::{Compared, EntryFault, EntrySorter};
 
-/// A difference between two servers.
+/// A difference between the two servers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ContentDifference<'d> {
-    /// Only the first server has the entry.
+    /// The entry exists only on the first server.
     OnlyFirst(&'d str),
-    /// Only the second server has the entry.
+    /// The entry exists only on the second server.
     OnlySecond(&'d str),
-    /// Both sides have the entry, with different values.
+    /// Both servers have the entry, with different values.
     Values(&'d str, &'d [AttributeDifference]),
 }
 
-/// Attribute of an entry whose values differ.
+/// Attribute whose values differ in an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttributeDifference {
     /// Name of the attribute, with its options.
@@ -33,17 +34,17 @@ pub struct AttributeDifference {
 /// Counts of a comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ContentSummary {
-    /// Entries that only the first server has.
+    /// Number of entries that only the first server has.
     pub only_first: u64,
-    /// Entries that only the second server has.
+    /// Number of entries that only the second server has.
     pub only_second: u64,
-    /// Entries that both have, with other values.
+    /// Number of entries that both have, with different values.
     pub differing: u64,
-    /// Entries that are the same on both.
+    /// Number of entries that are equal on both.
     pub same: u64,
 }
 
-/// Passes each difference to `each`, in the order of the names.
+/// Passes each difference to `each`, in the order of names.
 ///
 /// An entry that a server sent twice, because it was moved meanwhile, counts once.
 ///
@@ -84,7 +85,7 @@ pub fn content_diff<E: From<StoreError>>(
     Ok(summary)
 }
 
-/// Moves on to the next name.
+/// Advances to the next name.
 fn next(entries: &mut SortedEntries) -> Result<(), StoreError> {
     entries.advance()?;
     while entries.is_repeated && !entries.is_at_end {

@@ -1,15 +1,15 @@
-//! Rows that depend only on records, by part of the directory: the rows that nodes of a cluster compare.
+//! Rows that are determined by records alone, by part of the directory. Nodes of a cluster compare these rows.
 //!
-//! These are entries, their values and links, settings and schema: the data that `check` treats as primary. Index
+//! They are entries with their values and links, settings and schema: the data that `check` treats as primary. Index
 //! rows, names, counters and reverse links are derived from it, and each node builds them at its own pace.
 //!
-//! A part consists of the entries at and below an entry directly below a suffix. Entries there without subordinates
-//! belong to the part of the suffix.
+//! A part consists of an entry directly below a suffix and all entries below it. Such an entry without subordinates
+//! belongs to the part of the suffix.
 //!
-//! Rows are read slice by slice: those between two points. A point is a letter for the map, a key of the map and,
-//! for a link, the id of its target, so that a slice may end within the members of one group. Points are ordered by
-//! their octets. A point need not be that of an existing row: deletions move no slice, and an added row belongs to
-//! the slice that contains its point.
+//! Rows are read in slices. A slice contains the rows between two points. A point is a letter for the map, a key of the
+//! map and, for a link, the id of its target, so that a slice may end within the members of one group. Points are
+//! ordered by their octets. There need not be a row at a point. Deletions therefore move no slice, and an added row
+//! belongs to the slice that contains its point.
 
 use std::collections::HashMap;
 use std::ops::{Bound, ControlFlow};
@@ -30,14 +30,14 @@ use crate::tree::TreeState;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Callback for a row: its part, its key, which is unique among all maps, and its value. Returns whether to
+/// Callback for a row. It receives the row's part, its key (unique among all maps) and its value. It returns whether to
 /// continue.
 pub type EachRow<'f> = dyn FnMut(&str, &[u8], &[u8]) -> ControlFlow<()> + 'f;
 
 /// Callback for a row without its part.
 type Visit<'f> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>> + 'f;
 
-/// Rows between two points. An empty point means the beginning, or the end.
+/// A range of rows between two points. An empty point means the beginning or the end of all rows.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSlice<'p> {
     /// First point, inclusive.
@@ -46,17 +46,17 @@ pub struct RowSlice<'p> {
     pub to: &'p [u8],
 }
 
-/// The part of a slice that belongs to one map: points without their letter. `None` is no bound.
+/// The range of a slice within one map. Points are without their letter; `None` is no bound.
 struct MapSlice<'p> {
     from: Option<&'p [u8]>,
     to: Option<&'p [u8]>,
 }
 
-/// Cost of a row in addition to its bytes: finding its part, and a hash. In bytes, so that there is one limit for
-/// both.
+/// Cost of a row in addition to its bytes, for finding its part and for a hash. It is expressed in bytes, so that one
+/// limit covers both.
 pub const ROW_COST: u64 = 64;
 
-/// Maps by letter.
+/// Maps with the letters that represent them in points.
 const MAPS: [(u8, MapId); 6] = [
     (b'd', DELETED),
     (LETTER_ENTRY, ENTRIES),
@@ -70,24 +70,24 @@ const LETTER_ENTRY: u8 = b'e';
 const LETTER_LINK: u8 = b'l';
 const LETTER_SETTING: u8 = b'm';
 
-/// Size of a key of links, in octets. In a point, the id of a target follows.
+/// Size of a key of `links`, in octets. In a point, the id of a target follows it.
 const LINK_KEY_SIZE: usize = 12;
 
-/// The part of settings and schema.
+/// Name of the part that contains settings and schema.
 const SETTINGS: &str = "settings";
 
-/// Part of rows whose entry does not exist, or has no place in the tree.
+/// Name of the part for rows whose entry does not exist or has no place in the tree.
 const NOWHERE: &str = "no entry";
 
-/// Maximum number of other parts; further entries directly below a suffix belong to the part of the suffix.
+/// Maximum number of other parts. Further entries directly below a suffix belong to the part of the suffix.
 const PARTS_MAX: usize = 500;
 
-/// Ids read at a time.
+/// Number of ids read in one step.
 const ID_BLOCK: usize = 512;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Passes the rows of a slice to `each`, and those of settings and schema with every slice.
+/// Passes the rows of a slice to `each`. Every slice also includes the rows of settings and schema.
 ///
 /// # Errors
 /// The store failed.
@@ -100,9 +100,10 @@ pub fn each_row(snapshot: &Snapshot, slice: RowSlice<'_>, each: &mut EachRow<'_>
     walk(state, slice, &mut |key, value| Ok(each(parts.name(key.get(1..).unwrap_or_default())?, key, value)))
 }
 
-/// Returns the end of a slice that begins at `from` and costs at most `bytes_max`, or has one row, and its cost, for
-/// the present rows. Each row costs its key, its value and [`ROW_COST`]. The end is empty if no row remains after
-/// it. `step` receives the cost of each row and returns whether to continue; if it does not, the result is `None`.
+/// Plans the slice that begins at `from`. Returns its end and its cost for the present rows. A slice costs at most
+/// `bytes_max`, unless it has only one row. Each row costs its key, its value and [`ROW_COST`]. The end is empty if no
+/// row remains after it. `step` receives the cost of each row and returns whether to continue; if not, the result is
+/// `None`.
 ///
 /// # Errors
 /// The store failed.
@@ -134,8 +135,8 @@ pub fn row_cost(key: &[u8], value: &[u8]) -> u64 {
     (key.len() as u64 + value.len() as u64).saturating_add(ROW_COST)
 }
 
-/// Passes the rows of a slice to `visit`, in the order of their points: letter and key, and value. A link's value is
-/// the id of its target.
+/// Passes the rows of a slice to `visit` in the order of their points, with letter and key, and value. The value of a
+/// link is the id of its target.
 fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let mut tagged = Vec::new();
     for (letter, map) in MAPS {
@@ -159,8 +160,8 @@ fn walk(state: TreeState<'_>, slice: RowSlice<'_>, visit: &mut Visit<'_>) -> Res
     Ok(ControlFlow::Continue(()))
 }
 
-/// Passes the links between two points, without their letter. The targets of a key are read from the first wanted
-/// one.
+/// Passes the links between two points (without their letter) to `visit`. Starts at the first requested target of a
+/// key.
 fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Result<ControlFlow<()>> {
     let (from, to) = (slice.from.map(link_point), slice.to.map(link_point));
     let low = from.map_or(Bound::Unbounded, |(key, _)| Bound::Included(key));
@@ -191,7 +192,7 @@ fn links(state: TreeState<'_>, slice: MapSlice<'_>, visit: &mut Visit<'_>) -> Re
     Ok(ControlFlow::Continue(()))
 }
 
-/// Splits a point among links into key and target.
+/// Splits the point of a link into key and target.
 fn link_point(point: &[u8]) -> (&[u8], u64) {
     match point.split_at_checked(LINK_KEY_SIZE) {
         Some((key, id)) => (key, id.first_chunk().map_or(0, |id| u64::from_be_bytes(*id))),
@@ -200,7 +201,7 @@ fn link_point(point: &[u8]) -> (&[u8], u64) {
 }
 
 impl<'p> RowSlice<'p> {
-    /// Returns the part of the slice that belongs to a map, if there can be any.
+    /// Returns the range of the slice within the map with this letter; `None` if it is empty.
     fn of_map(self, letter: u8) -> Option<MapSlice<'p>> {
         let from = match self.from.split_first() {
             Some((of, _)) if *of > letter => return None,
@@ -253,14 +254,14 @@ fn settings(state: TreeState<'_>, each: &mut EachRow<'_>) -> Result<ControlFlow<
 struct Parts<'s> {
     state: TreeState<'s>,
     names: Vec<String>,
-    /// Parts, as places in `names`, of entries that have subordinates.
+    /// Places in `names` of the parts that entries with subordinates belong to.
     of: HashMap<EntryId, usize>,
-    /// Rows of one entry are adjacent.
+    /// The entry of the last row and its part. Rows of one entry are adjacent.
     last: Option<(EntryId, usize)>,
 }
 
 impl Parts<'_> {
-    /// Returns the part of a row whose key begins with an entry's id.
+    /// Returns the name of the part of a row whose key begins with an entry id.
     fn name(&mut self, key: &[u8]) -> Result<&str> {
         let id = key.first_chunk().map(|id| EntryId(u64::from_be_bytes(*id)));
         let place = match (id, self.last) {

@@ -1,4 +1,4 @@
-//! Comparison of existing rows with expected ones, map by map, both in the order of their keys.
+//! Comparison of existing rows with expected ones. Both are read map by map in the order of keys.
 
 use std::ops::Bound;
 
@@ -17,7 +17,7 @@ use crate::model::rows::{
 };
 use crate::tree::{TreeState, dn_of};
 
-/// Ids read at a time.
+/// Number of ids read in one step.
 const BLOCK: usize = 512;
 
 /// Compares all rows.
@@ -35,7 +35,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
         ahead: Lookahead::new(rows)?,
         report,
     };
-    // In the order of the maps' numbers, which is that of the expected rows.
+    // In the order of the maps' numbers, in which expected rows are sorted.
     comparison.plain(VALUES)?;
     comparison.plain(NAMES)?;
     for map in [LINKS, LINKED, DANGLING, INDEX, CLASSES, PIECES] {
@@ -47,7 +47,7 @@ pub(super) fn compare(state: TreeState<'_>, expected: ExpectedRows, report: &mut
     counters_of(state.read, state.catalog, Lookahead::new(counters)?, report)
 }
 
-/// Sorted rows with lookahead of one.
+/// Reader of sorted rows that looks one row ahead.
 struct Lookahead {
     sorted: Sorted,
     key: Vec<u8>,
@@ -75,7 +75,7 @@ impl Lookahead {
         Ok(())
     }
 
-    /// Returns the key of the next row, if it belongs to the map.
+    /// Returns the key of the next row if the row belongs to the map.
     fn key_of(&self, map: MapId) -> Option<&[u8]> {
         let (number, key) = self.key.split_first()?;
         (!self.is_at_end && usize::from(*number) == map.index()).then_some(key)
@@ -94,7 +94,7 @@ impl Lookahead {
 struct Comparison<'a, 'e, 'r> {
     read: &'a Read,
     catalog: &'a Catalog,
-    /// Key prefixes of index parts that are being removed: their rows may or may not exist.
+    /// Key prefixes of index parts that are being removed. Their rows may or may not exist.
     cleared: Vec<(MapId, Vec<u8>)>,
     ahead: Lookahead,
     report: &'r mut Report<'e>,
@@ -137,7 +137,8 @@ impl Comparison<'_, '_, '_> {
                 self.surplus_row(map, key, value)?;
                 continue;
             }
-            // For large values and for rows of a table only the key is known here: the values were checked before.
+            // Expected rows of `values` have no value to compare: only the key is known, and the value was checked
+            // before.
             if map == NAMES && self.ahead.value != value {
                 self.wrong_name(key)?;
             }
@@ -221,7 +222,7 @@ impl Comparison<'_, '_, '_> {
         if self.ahead.key_of(map) != Some(key) || self.ahead.id() != id {
             return self.surplus_id(map, key, id);
         }
-        // Several values of an entry can share a row.
+        // Several values of an entry may share a row.
         while self.ahead.key_of(map) == Some(key) && self.ahead.id() == id {
             self.ahead.advance()?;
         }
@@ -268,7 +269,7 @@ impl Comparison<'_, '_, '_> {
     }
 }
 
-/// Returns the name of the attribute that a key begins with, and the rest of the key.
+/// Returns the name of the attribute at the start of a key, and the rest of the key.
 fn attribute_and_key(catalog: &Catalog, key: &[u8]) -> String {
     let Some((number, rest)) = key.split_first_chunk() else {
         return format!("key {}", HEXLOWER.encode(key));
@@ -298,7 +299,7 @@ fn counters_of(read: &Read, catalog: &Catalog, mut ahead: Lookahead, report: &mu
     Ok(())
 }
 
-/// Returns the next counter, with the sum of all its contributions.
+/// Returns the next counter with the sum of all its contributions.
 fn next_sum(ahead: &mut Lookahead) -> Result<(Vec<u8>, i64)> {
     let key = ahead.key.clone();
     let mut sum = 0;

@@ -1,8 +1,8 @@
-//! Rows derived from the entries, sorted: those that should exist.
+//! Rows that should exist, derived from the entries and sorted.
 //!
-//! Rows of all maps go through one sorter. The key is the map's number and the row's key, followed by the id or the
-//! value. A byte after an id shows whether its row is required or only allowed, because its index is being built.
-//! Counters are summed in a table of limited size before they go to a sorter of their own.
+//! One sorter takes the rows of all maps. Its keys consist of the map's number and the row's key, followed by the id or
+//! the value. A byte after an id says whether the row is required, or only allowed because its index is being built.
+//! Counters are summed in a table of limited size before they are added to a sorter of their own.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -32,16 +32,16 @@ use crate::write::schema_check::object_class_type;
 /// Maximum number of counters summed in memory before they are sorted.
 const COUNTERS_MAX: usize = 1 << 16;
 
-/// Targets of links read at a time.
+/// Number of link targets read in one step.
 const TARGET_BLOCK: usize = 512;
 
-/// Number that replaces a map's in the keys of entryUUIDs, higher than those of all maps.
+/// Number used instead of a map number in the keys of entryUUIDs. It is higher than all map numbers.
 pub(super) const UUIDS: u8 = u8::MAX;
 const _: () = assert!(MAPS.len() < UUIDS as usize);
 
 /// The row must exist.
 pub(super) const REQUIRED: u8 = 0;
-/// The row may exist.
+/// The row may exist, because its index is being built.
 pub(super) const EARLY: u8 = 1;
 
 /// All rows and counters that should exist.
@@ -57,7 +57,7 @@ pub(super) fn derive(
     options: &CheckOptions<'_>,
     report: &mut Report<'_>,
 ) -> Result<ExpectedRows> {
-    // The final merge of both uses the memory of the sorters.
+    // The sorters share the memory. Their final merges use the same memory.
     let sorter = |part| Sorter::new(options.scratch, options.memory_bytes / 8 * part);
     let mut derivation = Derivation {
         state,
@@ -88,7 +88,7 @@ pub(super) fn derive(
     })
 }
 
-/// Reads every record that the log still has, which verifies it.
+/// Reads every record in the log, which verifies it.
 fn log(read: &Read, report: &mut Report<'_>) -> Result<()> {
     let first = read.first_position()?.unwrap_or(0);
     for record in read.log_records(first) {
@@ -107,7 +107,7 @@ struct Derivation<'s, 'r, 'e> {
     counts: HashMap<Box<[u8]>, i64>,
     indexes: BTreeMap<AttrId, IndexRow>,
     index_rows: Vec<RowKey>,
-    /// The last container that was looked up, with it and its superiors.
+    /// The last container that was looked up; then the container and its superiors.
     chain: (Option<EntryId>, Vec<EntryId>),
     /// Attribute number of entryUUID.
     uuid: Option<AttrId>,
@@ -177,7 +177,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Expects the name, the class posting and the counters of a node.
+    /// Adds the expected name, class posting and counters of a node.
     fn node(&mut self, id: EntryId, node: &NodeRow<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let Some(class_set) = catalog.class_sets().get(node.class_set.0 as usize) else {
@@ -220,7 +220,7 @@ impl Derivation<'_, '_, '_> {
             }
             match self.state.read.get(NODES, &id_key(at))?.map(NodeRow::decode) {
                 Some(Some(row)) => at = row.parent,
-                // The entry is reported when the check reaches it.
+                // The check reports the entry when it reaches it.
                 Some(None) => break,
                 None => {
                     self.report.lost_nodes = true;
@@ -285,7 +285,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Checks that the class set corresponds to the object classes.
+    /// Checks that the class set agrees with the values of objectClass.
     fn classes(&mut self, id: EntryId, node: &NodeRow<'_>, values: InlineValues<'_>) -> Result<()> {
         let catalog = self.state.catalog;
         let class = |value| match value {
@@ -344,7 +344,7 @@ impl Derivation<'_, '_, '_> {
         }
     }
 
-    /// Expects the index rows of a value.
+    /// Adds the expected index rows of a value.
     fn indexed(&mut self, id: EntryId, def: &AttributeDef, value: &[u8]) -> Result<()> {
         let Some(index) = self.indexes.get(&def.base).copied() else { return Ok(()) };
         let parts = index.index.maintained_parts();
@@ -370,7 +370,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Checks a value with a row of its own: its key must be derived from the value.
+    /// Checks a value with a row of its own. The row's key must be derived from the value.
     fn table_row<'r>(
         &mut self,
         id: EntryId,
@@ -431,7 +431,7 @@ impl Derivation<'_, '_, '_> {
         Ok(())
     }
 
-    /// Expects the rows of the end of a value, if it has one.
+    /// Adds the expected rows of the end time of a value, if it has one.
     fn end(&mut self, place: (EntryId, AttrId), value: EndingValue<'_>) -> Result<()> {
         let until = of_value(self.state.read, place, value)?;
         if until == 0 {
@@ -442,7 +442,7 @@ impl Derivation<'_, '_, '_> {
         due_keys(&key, until).try_for_each(|due| self.expect(DUE, &due, &row))
     }
 
-    /// Checks a name in a link attribute that should belong to no entry.
+    /// Checks text in a link attribute, which should name no entry.
     fn link_text(&mut self, id: EntryId, def: &AttributeDef, key: Vec<u8>, text: &[u8]) -> Result<()> {
         let catalog: &Catalog = self.state.catalog;
         let Some(name) = name_in(&catalog.schema, text) else { return Ok(()) };

@@ -10,10 +10,10 @@ use crate::snapshot::Directory;
 use crate::tree::entry_rows::{load, save};
 use crate::tree::stored_values::table_values;
 
-/// Changes made in one commit.
+/// Number of changes made in one commit.
 const FIXES_PER_COMMIT: usize = 4_096;
 
-/// A repair can reveal the next fault; this many rounds reveal all.
+/// Maximum number of repair rounds. A repair can reveal another fault; this many rounds reveal all of them.
 const ROUNDS_MAX: usize = 4;
 
 /// Result of a repair.
@@ -21,20 +21,19 @@ const ROUNDS_MAX: usize = 4;
 pub struct RepairSummary {
     /// Number of findings that were repaired.
     pub repaired: u64,
-    /// The last check, after everything repairable was repaired.
+    /// Result of the last check, after everything repairable was repaired.
     pub remaining: CheckSummary,
 }
 
-/// Repairs derived rows, and checks again, until no repairable finding remains. Passes each finding to `each` with
-/// whether it was repaired; those that were not are reported once.
+/// Repairs derived rows and checks again, until no repairable finding remains. Passes each finding to `each` with
+/// whether it was repaired. A finding that was not repaired is reported once.
 ///
-/// Derived rows are changed to agree with the entries, never the other way round. Data lost with an entry itself
-/// stays lost: a damaged row of `nodes` or `entries`, a large value, a record of the log. A link to an entry that
-/// does not exist has lost its name and is removed; a name that is stored as text although its entry exists becomes
-/// a link.
+/// Derived rows are changed to agree with the entries, never the reverse. Data lost with an entry itself stays lost: a
+/// damaged row of `nodes` or `entries`, a large value, a record of the log. A link to a missing entry has lost its name
+/// and is removed. A name that is stored as text although its entry exists becomes a link.
 ///
 /// # Errors
-/// The store failed. Changes committed until then remain, and do no harm.
+/// The store failed. Changes committed before remain, and do no harm.
 pub fn repair(
     directory: &std::sync::Arc<Directory>,
     writer: &mut Writer,
@@ -69,7 +68,7 @@ pub fn repair(
     }
 }
 
-/// Findings to be repaired in one commit, and reported when it is done.
+/// Findings to repair in one commit, and to report afterwards.
 #[derive(Default)]
 struct PendingRepairs {
     findings: Vec<Finding>,
@@ -99,7 +98,7 @@ impl PendingRepairs {
     }
 }
 
-/// Adds or removes the link attribute in the entry row, according to whether it has values.
+/// Adds the link attribute to the entry row if it has values; otherwise removes it.
 fn update_link_mark(batch: &mut Batch<'_>, id: EntryId, attribute: AttrId) -> Result<()> {
     let Some(mut entry) = load(batch, id)? else { return Ok(()) };
     let has_links = batch.ids(LINKS, &link_key(id, attribute))?.estimate() > 0;
