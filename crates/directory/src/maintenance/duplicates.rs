@@ -1,4 +1,4 @@
-//! Existing values that break a uniqueness rule: those that are older than the rule, and those of an import.
+//! Existing values that violate a uniqueness rule, because they are older than the rule or were imported.
 
 use std::collections::BTreeSet;
 
@@ -14,21 +14,21 @@ use crate::tree::target::entry_dn;
 
 type Result<T> = std::result::Result<T, OperationError>;
 
-/// Maximum number of values that a text shows, and of entries for each.
+/// Maximum number of values that a text shows, and of entries for each value.
 const EXAMPLES_MAX: usize = 5;
 
-/// Entries read at a time.
+/// Number of entries read in one step.
 const BLOCK: usize = 512;
 
-/// Returns a text for each uniqueness rule of `settings` that entries of a directory break: the number of values that
-/// occur in several entries, and the first entries that have them. Traverses the indexes of the rules.
+/// Returns a text for each uniqueness rule of `settings` that entries violate: the number of values that occur in
+/// several entries, and the first entries that have them. Traverses the indexes of the rules.
 ///
 /// # Errors
 /// The store failed.
 pub(super) fn duplicates(state: TreeState<'_>, settings: &DirectorySettings) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for text in &settings.general.unique {
-        // A rule that this schema does not allow is reported as a problem of the settings.
+        // A rule that this schema does not allow is reported elsewhere, as a problem of the settings.
         let Ok(rule) = UniqueRule::read(text, &state.catalog.schema, &state.catalog.secrets) else {
             continue;
         };
@@ -79,7 +79,7 @@ fn index_row(base: AttrId, normal: &[u8]) -> Vec<u8> {
     [&IndexPart::Values.key_prefix(base)[..], normal].concat()
 }
 
-/// Returns true if one of these indexes has the value.
+/// Returns true if one of these indexes contains the value.
 fn has_key<'b>(
     state: TreeState<'_>,
     mut bases: impl Iterator<Item = &'b AttrId>,
@@ -90,7 +90,7 @@ fn has_key<'b>(
     })
 }
 
-/// Returns some of the covered entries that have a value in one of these indexes: all, or [`EXAMPLES_MAX`].
+/// Returns the covered entries that have a value in one of these indexes, up to [`EXAMPLES_MAX`].
 fn holders(
     state: TreeState<'_>,
     covering: &Covering,
@@ -100,7 +100,7 @@ fn holders(
     let mut found = BTreeSet::new();
     for base in bases {
         let mut ids = state.read.ids(INDEX, &index_row(*base, normal))?;
-        // With one attribute, a value of one entry needs no look at the entry.
+        // With one attribute, a value that occurs in one entry is unique without further checks.
         if bases.len() == 1 && ids.estimate() < 2 {
             continue;
         }

@@ -1,5 +1,5 @@
-//! entryUUID (RFC 4530), by which copies identify an entry: they take two entries with the same one for one, and
-//! lose one.
+//! entryUUID (RFC 4530), which must be unique. Copies identify entries by it: of two entries with the same entryUUID
+//! they would lose one.
 
 use schema::AttributeDescription;
 use uuid::Uuid;
@@ -11,13 +11,13 @@ use crate::model::rows::AttrId;
 /// Name of the attribute.
 pub(super) const ENTRY_UUID: &str = "entryUUID";
 
-/// Returns the attribute number of entryUUID, if any entry has one.
+/// Returns the attribute number of entryUUID; `None` if no entry has one.
 pub(super) fn uuid_attribute(catalog: &Catalog) -> Option<AttrId> {
     let type_id = catalog.schema.attribute_type(ENTRY_UUID)?.id;
     catalog.attribute_id(type_id, &AttributeDescription::of(type_id).options)
 }
 
-/// Returns the entryUUID in a row, by the attribute number.
+/// Returns the entryUUID in an entry row. `attribute` is the attribute number of entryUUID.
 pub(super) fn uuid_in(row: &EntryRow<'_>, attribute: Option<AttrId>) -> Option<Uuid> {
     match row.find(attribute?)?.content {
         Content::Inline(values) => match values.iter().next()? {

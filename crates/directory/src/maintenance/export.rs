@@ -1,13 +1,13 @@
 //! Export of the entries of a directory as LDIF (RFC 2849), in one pass over the rows.
 //!
-//! Entries come in ascending id, the order in which they were added, except that none comes before its superior: an
-//! entry that was moved below a younger one follows the last of its superiors. The same rows give the same text,
-//! byte for byte, and it can be added again from top to bottom.
+//! Entries are in ascending order of ids, in which they were added, except that each entry follows its superior: an
+//! entry that was moved below a younger entry follows the last of its superiors. The same rows give the same text, byte
+//! for byte, and the entries can be added again in this order.
 //!
-//! Values are written directly from the store, without an allocation per value. The text contains what a search by
-//! the administrator returns: passwords in stored form. Virtual attributes (memberOf, entryDN, counts) are included
-//! only if requested by name, so that the text can be added again. Aliases, referrals and subentries are ordinary
-//! entries here.
+//! Values are written directly from the store, without an allocation per value. The text contains what a search by the
+//! administrator returns, including passwords in stored form. Computed attributes (memberOf, entryDN, counts) are
+//! included only if requested by name, so that the text can be added again. Aliases, referrals and subentries are
+//! ordinary entries here.
 
 mod tree;
 
@@ -38,24 +38,24 @@ use crate::tree::{Found, TreeState, damaged_row, node, value_ends};
 
 pub use self::tree::{TreeBounds, export_tree};
 
-/// Bytes of text buffered before they are written.
+/// Size of the buffer for text, in bytes.
 const BUFFER_SIZE: usize = 1 << 20;
 
-/// Attributes that are exported: those that the administrator may read.
+/// Attributes that may be exported: those that the administrator may read.
 const SHOWN: Shown = Shown::Secrets;
 
-/// Targets of links read at a time.
+/// Number of link targets read in one step.
 const TARGET_BLOCK: usize = 512;
 
-/// Request for an export. The default is every entry with all attributes that a client may write.
+/// Request for an export. By default it exports every entry with all attributes that a client may write.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExportRequest<'a> {
-    /// Entry at and below which entries are exported; `None` for all.
+    /// Base of the export: this entry and all below it; `None` for all entries.
     pub base: Option<&'a str>,
     /// Filter that entries must match.
     pub filter: Option<Filter<'a>>,
-    /// Attributes to export, as in a search (including `*`, `+` and `@class`); empty for all that a client may
-    /// write.
+    /// Attributes to export, as in a search (including `*`, `+` and `@class`). Empty for all attributes that a client
+    /// may write.
     pub attributes: &'a [String],
     /// Whether stored operational attributes are exported too.
     pub operational: bool,
@@ -68,7 +68,7 @@ pub struct ExportSummary {
     pub entries: u64,
     /// Bytes of text.
     pub bytes: u64,
-    /// Position of the log at which the entries were read.
+    /// Log position at which the entries were read.
     pub position: u64,
 }
 
@@ -92,11 +92,11 @@ impl From<store::StoreError> for ExportError {
 
 type Result<T> = std::result::Result<T, ExportError>;
 
-/// Writes the entries of one position as LDIF. The text starts with a comment that names the position.
+/// Writes the entries of one position as LDIF. The text starts with a comment that states the position.
 ///
 /// # Errors
-/// noSuchObject if the base does not exist; rows are damaged; the text cannot be written. The text written until
-/// then is not a complete export.
+/// noSuchObject if the base does not exist; rows are damaged; or the text cannot be written. The text written before is
+/// not a complete export.
 pub fn export(
     state: TreeState<'_>,
     request: &ExportRequest<'_>,
@@ -109,10 +109,10 @@ pub fn export(
     Ok(export.summary)
 }
 
-/// Writes one entry of one position as LDIF, with its stored operational attributes and without those below it.
+/// Writes one entry of one position as LDIF, with its stored operational attributes, but without the entries below it.
 ///
 /// # Errors
-/// As [`export`]. A writer that refuses text keeps the entry from being larger than it permits.
+/// As [`export`]. `out` may limit the size of the entry by refusing further text.
 pub fn export_entry(state: TreeState<'_>, dn: &str, out: &mut dyn Write) -> Result<ExportSummary> {
     let request = ExportRequest { operational: true, ..ExportRequest::default() };
     let mut export = Export::start(state, &request, out)?;
@@ -129,7 +129,7 @@ struct Export<'s, 'o> {
     filter: Option<(Term, Matcher)>,
     scope: Option<SearchScope>,
     names: NameCache,
-    /// Superiors that older entries below them wait for.
+    /// Superiors that have not been exported yet, but have older entries below them.
     awaited: HashSet<u64>,
     /// DN of the current entry.
     dn: Vec<u8>,
@@ -204,7 +204,7 @@ impl<'s, 'o> Export<'s, 'o> {
             let (key, value) = row?;
             let id = EntryId(u64::from_be_bytes(key.try_into().unwrap_or_default()));
             let node = NodeRow::decode(value).ok_or_else(|| damaged_row("nodes", id))?;
-            // Both maps have the same keys, so their cursors advance together.
+            // Both maps have the same keys, so both cursors advance together.
             let (entry_key, row) = rows.next().transpose()?.ok_or_else(|| damaged_row("entries", id))?;
             if entry_key != key {
                 return Err(damaged_row("entries", id).into());
@@ -229,7 +229,8 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports the entries below `container` that are older than `last` and have waited for it.
+    /// Exports the entries below `container` that are older than `last` and were postponed until their superior was
+    /// exported.
     fn older_below(&mut self, container: EntryId, last: EntryId, depth: usize) -> Result<()> {
         if depth > TREE_DEPTH_MAX || self.state.read.count(&children_counter(container))? == 0 {
             return Ok(());
@@ -283,7 +284,7 @@ impl<'s, 'o> Export<'s, 'o> {
         self.flush_if_full()
     }
 
-    /// Writes the DN of an entry to `dn`.
+    /// Writes the DN of an entry into `dn`.
     fn put_name(&mut self, parent: EntryId, rdn: &[u8]) -> Result<()> {
         let container = self.names.container(self.state, parent)?;
         let above = self.names.dn(container);
@@ -326,7 +327,7 @@ impl<'s, 'o> Export<'s, 'o> {
         }
     }
 
-    /// Exports values that have rows of their own. There may be millions.
+    /// Exports values that have rows of their own. There may be millions of them.
     fn table(
         &mut self,
         id: EntryId,
@@ -344,7 +345,7 @@ impl<'s, 'o> Export<'s, 'o> {
         Ok(())
     }
 
-    /// Exports the current names of the entries that a link attribute refers to.
+    /// Exports the current names of the entries that a link attribute names.
     fn links(
         &mut self,
         id: EntryId,
@@ -389,7 +390,7 @@ impl<'s, 'o> Export<'s, 'o> {
     }
 }
 
-/// Ends of the values of one attribute of an entry. There are few: see [`VALUE_ENDS_MAX`].
+/// End times of the values of one attribute of an entry. There are few: see [`VALUE_ENDS_MAX`].
 ///
 /// [`VALUE_ENDS_MAX`]: crate::model::limits::VALUE_ENDS_MAX
 #[derive(Default)]
@@ -406,7 +407,7 @@ impl Ends {
         Ok(Ends(ends))
     }
 
-    /// Returns the name of the attribute for a value: with the option for its end, if it has one.
+    /// Returns the name of the attribute for a value, including the option for its end time if it has one.
     fn name<'n>(&self, name: &'n str, value: impl FnOnce() -> Value) -> Cow<'n, str> {
         if self.0.is_empty() {
             return Cow::Borrowed(name);
@@ -420,7 +421,7 @@ impl Ends {
     }
 }
 
-/// Writes a one-line comment, whatever the text contains.
+/// Writes a comment in one line, even if the text has line breaks.
 fn comment(heading: &mut String, what: &str, text: &str) {
     heading.push_str("# ");
     heading.push_str(what);
@@ -441,14 +442,14 @@ fn find_base(state: TreeState<'_>, base: &str) -> Result<EntryId> {
     }
 }
 
-/// Returns the attributes to export. Virtual ones are included only by name.
+/// Returns the attributes to export. Computed ones are included only by name.
 fn selection(state: TreeState<'_>, request: &ExportRequest<'_>) -> Selection {
     let mut stored = SelectionBuf::new();
     let mut named = SelectionBuf::new();
-    // An empty list means all user attributes, but not next to another selector.
+    // An empty list means all user attributes, unless there is another selector.
     if request.attributes.is_empty() {
         stored.push("*");
-        // And operational attributes that clients may write, such as the `ref` of a referral.
+        // Also operational attributes that clients may write, such as the `ref` of a referral.
         let schema = &state.catalog.schema;
         let is_clients = |def: &&AttributeDef| {
             def.is_operational && !schema.type_by_id(def.description.type_id).no_user_modification
@@ -556,7 +557,7 @@ mod tests {
         let all = text_of(&directory, &ExportRequest::default());
         assert_eq!(dns(&all), ["dc=example", "ou=b", "ou=c", "ou=a", "cn=x", "cn=y"]);
         assert_eq!(all, text_of(&directory, &ExportRequest::default()), "not the same text twice");
-        // Younger than the entry that waits for it, below one that waits.
+        // Younger than the entry that was postponed for it, and itself below a postponed entry.
         let added = directory
             .add("cn=z,ou=a,ou=c,ou=b,dc=example,dc=com", &[("objectClass", &["device"]), ("cn", &["z"])]);
         assert_eq!(added, crate::model::outcome::Outcome::success());

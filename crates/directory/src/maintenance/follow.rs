@@ -1,12 +1,13 @@
-//! Repeats the changes of another server: makes the entry with an entryUUID equal to the one there.
+//! Applies the changes of another server: makes the local entry with an entryUUID equal to the entry of the other
+//! server.
 //!
-//! The other server sends whole entries, by content synchronization (RFC 4533). An entry that exists is renamed if its
-//! name differs, and only attributes that differ are changed; so an entry that is sent again makes no record. The
-//! changes are ordinary ones, with the rights of the administrator and without the policies that the other server has
-//! applied.
+//! The other server sends whole entries by content synchronization (RFC 4533). An existing entry is renamed if its name
+//! differs, and only attributes that differ are changed, so receiving an entry again makes no record. The changes are
+//! ordinary ones, with the rights of the administrator and without password policies, which the other server has
+//! already applied.
 //!
-//! Not copied: computed attributes, the state that each server keeps by itself (entryCSN, failed and successful binds),
-//! and attributes of other servers that have no meaning here.
+//! Not copied: computed attributes, the state that each server maintains itself (entryCSN, failed and successful
+//! binds), and attributes of other servers that have no meaning here.
 
 mod doubtful;
 
@@ -45,11 +46,11 @@ use crate::write::relaxed::GIVEN;
 /// An entry of the other server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceEntry {
-    /// Its entryUUID.
+    /// The entryUUID.
     pub uuid: SyncUuid,
-    /// Its DN.
+    /// The DN.
     pub dn: String,
-    /// Its attributes.
+    /// The attributes.
     pub attributes: Vec<SourceAttribute>,
 }
 
@@ -65,9 +66,9 @@ pub struct SourceAttribute {
 /// A change of the other server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SourceChange {
-    /// The entry is now this.
+    /// The entry has this content now.
     Entry(SourceEntry),
-    /// The entry is gone.
+    /// The entry was deleted.
     Delete(SyncUuid),
 }
 
@@ -81,14 +82,15 @@ impl SourceChange {
     }
 }
 
-/// More values than this are not replaced, but added and deleted one by one.
+/// Number of values up to which they are replaced as a whole. If there are more, only differences are added and
+/// deleted.
 const REPLACED_VALUES_MAX: usize = 64;
 
-/// Value of the attribute of an account that is locked until an administrator unlocks it.
+/// Value of pwdAccountLockedTime for an account that stays locked until an administrator unlocks it.
 const LOCKED_FOR_EVER: &[u8] = b"000001010000Z";
 
 impl SourceEntry {
-    /// Returns true if the attributes have the entryUUID.
+    /// Returns true if the entry's attributes include its entryUUID.
     pub fn has_uuid(&self) -> bool {
         let mut attributes = self.attributes.iter();
         let own = attributes.find(|attribute| attribute.description.eq_ignore_ascii_case(ENTRY_UUID));
@@ -97,9 +99,10 @@ impl SourceEntry {
         uuid.is_some_and(|uuid| uuid.as_bytes() == &self.uuid)
     }
 
-    /// Gives the entry, its attributes and classes and the values that name entries the names that they have here.
-    /// Attributes and classes in `leave_out`, by their names there, are removed. So are values whose names there would
-    /// be those of other entries of the copy here: their number is returned.
+    /// Replaces remote names by local names in the DN, the attributes, the classes, and values that name entries.
+    /// Removes attributes and classes in `leave_out`, which lists remote names. Also removes values that are ambiguous,
+    /// because their remote name is the local name of another entry of the copy. Returns the number of ambiguous
+    /// values.
     pub fn map(&mut self, schema: &Schema, mapping: &NameMapping, leave_out: &[String]) -> usize {
         if mapping.is_identity() && leave_out.is_empty() {
             return 0;
@@ -125,7 +128,7 @@ impl SourceEntry {
             }
             let description = format!("{new_name}{options}");
             match mapped.iter_mut().find(|other| other.description.eq_ignore_ascii_case(&description)) {
-                // Two attributes there are one here.
+                // Two remote attributes have the same local name.
                 Some(other) => {
                     values
                         .retain(|value| !other.values.iter().any(|known| known.eq_ignore_ascii_case(value)));
@@ -139,10 +142,9 @@ impl SourceEntry {
         ambiguous
     }
 
-    /// Removes attributes that are not copied: computed ones, and those without a meaning here. Values of the latter
-    /// are counted by attribute in `left_out`, as the import counts them. Clear passwords are replaced by the stored
-    /// form that the local entry has of them, or by a new one. Returns true if values name other entries: see
-    /// [`follow`].
+    /// Removes attributes that are not copied: computed ones, and those without a meaning here. `left_out` counts
+    /// values of the latter by attribute, as in an import. Replaces clear passwords by the stored form that the local
+    /// entry already has of them, or by a new one. Returns true if values name other entries: see [`follow`].
     ///
     /// # Errors
     /// The store failed.
@@ -159,7 +161,7 @@ impl SourceEntry {
             let name = attribute.description.split(';').next().unwrap_or_default();
             match schema.parse_description(&attribute.description) {
                 Ok(description) => is_copied(schema, description.type_id),
-                // Other attributes are refused with the entry, so that nothing is lost unseen.
+                // Other unknown attributes stay and the entry is refused, so that no data is lost silently.
                 Err(_) => match vendor(name) {
                     Some(Vendor::Disabled(form)) => {
                         is_locked |= attribute.values.iter().any(|value| is_disabled(form, value));
@@ -217,13 +219,13 @@ pub fn identifier(value: &[u8]) -> Option<SyncUuid> {
     super::import::vendor::identifier(value).map(Uuid::into_bytes)
 }
 
-/// Returns the value of entryUUID.
+/// Formats an identifier as a value of entryUUID.
 pub fn uuid_text(uuid: &SyncUuid) -> String {
     Uuid::from_bytes(*uuid).hyphenated().to_string()
 }
 
-/// Returns true if the values of an attribute of the other server are not copied, whatever they are: computed ones, and
-/// the state that each server keeps by itself.
+/// Returns true if an attribute of the other server is never copied: computed ones, and the state that each server
+/// maintains itself.
 pub fn is_left_out(schema: &Schema, description: &str) -> bool {
     schema.parse_description(description).is_ok_and(|known| !is_copied(schema, known.type_id))
 }
@@ -244,8 +246,8 @@ fn names_entries(schema: &Schema, name: &str) -> bool {
     known.is_some_and(|known| schema.syntax_by_id(known.syntax).name_syntax().is_some())
 }
 
-/// Changes a value that names an entry, with or without a UID (RFC 4517 section 3.3.21). Returns false if the value
-/// names an entry outside the base there by the name of another one here.
+/// Maps a value that names an entry, with or without a UID (RFC 4517 section 3.3.21). Returns false if the value is
+/// ambiguous: it names a remote entry outside the base, but its name is the local name of an entry in the copy.
 fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) -> bool {
     let Ok(text) = std::str::from_utf8(value) else { return true };
     let place = if has_uid(text) { text.rfind("#'") } else { None };
@@ -257,7 +259,7 @@ fn map_value(schema: &Schema, mapping: &NameMapping, value: &mut Vec<u8>) -> boo
     true
 }
 
-/// Returns true if the tree at `base` is a whole naming context of the directory, and has no entry.
+/// Returns true if the tree at `base` is a whole naming context of the directory and has no entry.
 ///
 /// # Errors
 /// The store failed, or the name is malformed.
@@ -275,7 +277,7 @@ pub fn is_same_name(schema: &Schema, one: &str, other: &str) -> bool {
     key(one).is_some_and(|one| key(other) == Some(one))
 }
 
-/// Returns true if values of a type come from the other server.
+/// Returns true if values of a type are copied from the other server.
 fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
     let attribute_type = schema.type_by_id(type_id);
     let name = attribute_type.name();
@@ -283,14 +285,15 @@ fn is_copied(schema: &Schema, type_id: TypeId) -> bool {
         && (!attribute_type.no_user_modification || GIVEN.contains(&name) || COPIED_STATE.contains(&name))
 }
 
-/// Makes a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
-/// notAllowedOnNonLeaf if the entry to be deleted has subordinates: another change may have to be made first.
+/// Applies a change of the other server. Returns noSuchObject if the superior of the entry is missing, and
+/// notAllowedOnNonLeaf if the entry to delete has subordinates. The caller may have to apply another change first.
 ///
-/// The change is confined to the copy at `base`. An entry elsewhere is deleted by no change, and is only moved into the
-/// copy from another copy: its source says that it is gone.
+/// The change is confined to the copy at `base`. It never deletes an entry outside of this copy. It moves an entry into
+/// the copy only from another copy, whose source will report its deletion.
 ///
-/// Sets `renames` if an entry was renamed. A value that names an entry follows its name here. If it was received with
-/// the entry's new name before the rename was made, it names another entry: such entries have to be made equal again.
+/// Sets `renames` if an entry was renamed. Local values that name an entry follow its renames. If a received value
+/// already has an entry's new name, but the rename has not been applied, the value names no entry or a wrong one. The
+/// caller must then compare such entries with the other server again.
 pub fn follow(
     batch: &mut WriteBatch<'_>,
     base: &str,
@@ -315,7 +318,7 @@ fn follow_delete(batch: &mut WriteBatch<'_>, base: &str, uuid: &SyncUuid, stamp:
     let state = batch.state();
     let Some(id) = entry_of(state, uuid)? else { return Ok(Outcome::success()) };
     let dn = dn(state, id)?;
-    // It may have moved into another copy.
+    // The entry may have moved into another copy.
     if !key(state, &dn)?.starts_with(&key(state, base)?) {
         return Ok(Outcome::success());
     }
@@ -364,7 +367,7 @@ fn not_followed(text: &'static str) -> OperationError {
     OperationError::refused(ResultCode::UNWILLING_TO_PERFORM, text)
 }
 
-/// Returns true if a name is in a tree that is a copy.
+/// Returns true if the name is in a copied tree.
 fn is_in_copy(state: TreeState<'_>, name: &[u8]) -> Result<bool> {
     for tree in &state.settings.node.followed {
         if name.starts_with(&key(state, tree.base())?) {
@@ -386,8 +389,9 @@ fn execute(batch: &mut WriteBatch<'_>, request: &Request<'_>, stamp: &Stamp) -> 
 
 type Step<'s> = &'s mut dyn FnMut(&mut WriteBatch<'_>, &SourceEntry, &Stamp) -> Result<Outcome>;
 
-/// Carries out a step that gives the entry its name. If another entry has that name, it is first renamed: its new name,
-/// or that it is gone, is yet to come. The base of a copy stays: renamed, it would be outside the copy.
+/// Executes a step that gives the entry its name. If another entry has that name, that entry is first renamed: a later
+/// message will contain its new name or its deletion. The base entry of a copy is never renamed, because that would
+/// move it outside of the copy.
 fn in_free_place(
     batch: &mut WriteBatch<'_>,
     entry: &SourceEntry,
@@ -403,7 +407,7 @@ fn in_free_place(
     step(batch, entry, stamp)
 }
 
-/// Renames the entry of this name to one that no other has. Returns false if it cannot be renamed.
+/// Renames the entry with this name to an unused name. Returns false if it cannot be renamed.
 fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bool> {
     let parsed = parse_dn(name)?;
     let Some(attribute) = parsed.rdn().and_then(|rdn| rdn.avas.first().map(|ava| ava.attribute.to_owned()))
@@ -417,8 +421,8 @@ fn set_aside(batch: &mut WriteBatch<'_>, name: &str, stamp: &Stamp) -> Result<bo
     Ok(execute(batch, &Request::ModifyDn(rename), stamp).code == ResultCode::SUCCESS)
 }
 
-/// Renames an entry. The values of the old name stay where that is possible: those that are gone are removed with the
-/// other differences.
+/// Renames an entry. Keeps the values of the old RDN if possible. Those that the other server no longer has are removed
+/// with the other differences.
 fn rename(batch: &mut WriteBatch<'_>, entry: &str, to: &Dn<'_>, stamp: &Stamp) -> Outcome {
     let superior = to.text_from(1);
     let own = to.text().strip_suffix(superior).unwrap_or(to.text()).trim_end_matches(' ');
@@ -449,7 +453,7 @@ fn add(batch: &mut WriteBatch<'_>, entry: &SourceEntry, stamp: &Stamp) -> Result
 
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Returns the changes that make the attributes of the entry `id` those of the other server.
+/// Returns the changes that make the attributes of the entry `id` equal to those of the other server.
 fn differences(state: TreeState<'_>, id: EntryId, entry: &SourceEntry) -> Result<ChangesBuf> {
     let schema = &*state.catalog.schema;
     let mut changes = ChangesBuf::new();
@@ -523,7 +527,7 @@ fn change_values(
     }
 }
 
-/// Returns the entry with an entryUUID.
+/// Returns the id of the entry with this entryUUID.
 fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
     let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
     let Some(id) = type_id.and_then(|id| state.catalog.attribute_id(id, "")) else { return Ok(None) };
@@ -539,7 +543,7 @@ fn entry_of(state: TreeState<'_>, uuid: &SyncUuid) -> Result<Option<EntryId>> {
     Ok(found.first().copied().map(EntryId))
 }
 
-/// Returns the entryUUIDs of the entries at and below `base` that are not in `known`, the youngest entry first.
+/// Returns the entryUUIDs of the entries at or below `base` that are not in `known`, youngest entry first.
 ///
 /// # Errors
 /// The store failed.
@@ -578,7 +582,7 @@ pub fn has_entry(snapshot: &Snapshot, uuid: &SyncUuid) -> Result<bool> {
     Ok(entry_of(snapshot.state(), uuid)?.is_some())
 }
 
-/// Returns the entryUUIDs of an entry at or below `base` and of those below it, the youngest first.
+/// Returns the entryUUIDs of an entry at or below `base` and of the entries below it, youngest first.
 ///
 /// # Errors
 /// The store failed.

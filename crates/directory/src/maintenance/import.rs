@@ -1,8 +1,8 @@
 //! Import of a whole directory from LDIF text, without the log and the batches of single changes.
 //!
-//! The rows of millions of entries are produced out of order and written in order. Everything that is known only
-//! after all entries (a superior's id, the entry that a link names, the postings of an index key) goes through
-//! sorters on disk, so memory does not grow with the number of entries:
+//! The rows of millions of entries are produced out of order and written in order. Some data is known only after all
+//! entries were read: the id of a superior, the entry that a link names, the postings of an index key. Such data passes
+//! through sorters on disk, so memory does not grow with the number of entries:
 //!
 //! ```text
 //!   text -> Preparer (a thread each) --entry rows, in order of ids--> Builder: `entries`
@@ -12,15 +12,15 @@
 //!              +--rows by map and key------------------------------------------ -+--by map, key-> Builder: the rest
 //! ```
 //!
-//! Normal DNs are root first, so in their order every entry follows its superiors: one pass with a stack finds
+//! Normal DNs start at the root, so sorted DNs list every entry after its superiors. One pass with a stack finds
 //! parents, duplicates, orphans, links and counts, whatever the order of the text. Entries refused at that stage are
-//! only noted by id, and skipped wherever rows are written.
+//! only recorded by id; the writers of rows skip them.
 //!
 //! Ids are allocated in the order of the text, one per record; a refused record leaves a gap. Entries of naming
-//! contexts that are not loaded keep their ids: they are carried over first.
+//! contexts that the import does not replace keep their ids: they are carried over first.
 //!
-//! This module starts no thread, reads no clock, and opens no file except its temporary ones in the data directory.
-//! The caller reads the text in chunks, passes them to one preparer per thread, and keeps their order.
+//! This module starts no thread, reads no clock, and opens no file except its temporary ones in the data directory. The
+//! caller reads the text in chunks, passes them to one preparer per thread, and keeps their order.
 
 mod build;
 mod carry;

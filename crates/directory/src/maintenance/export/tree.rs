@@ -1,4 +1,4 @@
-//! Export of a small tree, with the entries elsewhere that name one of it.
+//! Export of a small tree, with the entries outside of it that name one of its entries.
 
 use std::collections::{BTreeMap, HashSet};
 use std::io::Write;
@@ -17,23 +17,24 @@ use crate::tree::{TreeState, damaged_row, node};
 /// Name of the attribute with an entry's UUID (RFC 4530).
 const ENTRY_UUID: &str = "entryUUID";
 
-/// Bounds on the export of a tree.
+/// Limits of the export of a tree.
 #[derive(Clone, Copy, Debug)]
 pub struct TreeBounds {
-    /// Entries of the tree.
+    /// Maximum number of entries in the tree.
     pub entries_max: usize,
-    /// Values elsewhere that name one of them.
+    /// Maximum number of values outside the tree that name one of its entries.
     pub names_max: usize,
 }
 
-/// Values of an entry that name others: attribute and named entry.
+/// Values of an entry that name other entries: attribute and named entry.
 type NamesOf = Vec<(AttrId, EntryId)>;
 
-/// Writes an entry and those below it as LDIF, superiors first, with their stored operational attributes. Then writes
-/// to `referrers` the entries elsewhere that name one of them, each with its entryUUID and these names alone.
+/// Writes an entry and all entries below it as LDIF, superiors first, with their stored operational attributes. Then
+/// writes to `referrers` the entries outside the tree that name one of its entries. Each of them has only its entryUUID
+/// and the values that name the tree.
 ///
 /// # Errors
-/// As [`export`](super::export); adminLimitExceeded if a bound is exceeded.
+/// As [`export`](super::export); adminLimitExceeded if a limit is exceeded.
 pub fn export_tree(
     state: TreeState<'_>,
     dn: &str,
@@ -54,7 +55,7 @@ pub fn export_tree(
     export.flush()
 }
 
-/// Returns the values of entries outside a tree that name one of its entries, by entry.
+/// Returns the values outside a tree that name one of its entries, grouped by entry.
 fn names_elsewhere(
     state: TreeState<'_>,
     tree: &[EntryId],
@@ -118,7 +119,7 @@ impl Export<'_, '_> {
         Ok(tree)
     }
 
-    /// Exports an entry with these names alone.
+    /// Exports an entry with only these names.
     fn referrer(&mut self, source: u64, names: NamesOf) -> Result<()> {
         let (state, source) = (self.state, EntryId(source));
         let row = node(state.read, source)?.ok_or_else(|| damaged_row("nodes", source))?;

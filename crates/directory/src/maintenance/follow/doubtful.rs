@@ -1,4 +1,5 @@
-//! Entries that the other server may have changed without a message, by the records that repeated its changes.
+//! Entries whose values may differ from the other server's, because names changed in an unfavorable order. They are
+//! found in the records of the copied changes.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,12 +14,12 @@ use crate::model::rows::{AttrId, EntryId, LINKED, NAMES, decode_name_row, id_key
 use crate::snapshot::Snapshot;
 use crate::tree::{Found, TreeState, damaged_row, entry_row};
 
-/// Most entries of a renamed tree whose names are looked for.
+/// Maximum number of entries in a renamed tree whose referrers are searched for.
 const TREE_MAX: usize = 100_000;
 
-/// Returns the entries at and below `base`, with their DNs, that received a value that names no entry, or that named a
-/// deleted or renamed entry, by the records after a position; and the position of the last record that was read.
-/// Returns about `max` entries at most.
+/// Returns the entries at or below `base`, with their DNs, that may differ according to the records after a position:
+/// entries that received a value without an entry, or that named a deleted or renamed entry. Also returns the position
+/// of the last record read. Returns about `max` entries at most.
 ///
 /// # Errors
 /// The store failed, or a record is damaged.
@@ -32,8 +33,8 @@ pub fn doubtful(
     Ok((named(snapshot.state(), base, ids)?, reached))
 }
 
-/// Returns the ids of such entries anywhere, the position of the last record that was read, and whether the ids are all
-/// of those up to there.
+/// Returns the ids of such entries in all trees, the position of the last record read, and whether these are all such
+/// entries up to there.
 fn ids_after(
     state: TreeState<'_>,
     since: Position,
@@ -72,7 +73,7 @@ fn ids_after(
     Ok((ids, reached, are_all))
 }
 
-/// Returns the entries among these at and below `base`.
+/// Returns those of these entries that are at or below `base`.
 fn named(state: TreeState<'_>, base: &str, ids: BTreeSet<EntryId>) -> Result<Vec<(SyncUuid, String)>> {
     let type_id = state.catalog.schema.attribute_type(ENTRY_UUID).map(|known| known.id);
     let attribute = type_id.and_then(|id| state.catalog.attribute_id(id, ""));
@@ -89,8 +90,8 @@ fn named(state: TreeState<'_>, base: &str, ids: BTreeSet<EntryId>) -> Result<Vec
     Ok(entries)
 }
 
-/// Returns the entries of [`doubtful`] by all records after a position; `None` if the log no longer has all of them, or
-/// there are `max` entries or more.
+/// Returns the entries of [`doubtful`] according to all records after a position. Returns `None` if the log no longer
+/// has all of these records, or if there are `max` entries or more.
 ///
 /// # Errors
 /// As [`doubtful`].
@@ -112,7 +113,7 @@ pub fn all_doubtful(
 }
 
 /// Adds the entries with values that name the entry `top` or one below it, until there are `max`. Returns false if the
-/// tree was too large to find all.
+/// tree was too large to find all of them.
 fn name_below(state: TreeState<'_>, top: EntryId, max: usize, ids: &mut BTreeSet<EntryId>) -> Result<bool> {
     let links: Vec<AttrId> =
         state.catalog.attributes().iter().filter(|def| def.is_link).map(|def| def.id).collect();
@@ -145,8 +146,8 @@ mod tests {
     use super::*;
     use crate::testing::{SUFFIX, TestDirectory, ok};
 
-    /// Found with slapd's overlay refint: it loses the repair of an entry that is itself renamed meanwhile, and keeps
-    /// the old name. Here the value follows, and the entry was not read again.
+    /// Observed with slapd's overlay refint: it does not repair a value in an entry that is itself renamed meanwhile,
+    /// so the old name stays. Here the value follows, and the entry was not read again.
     #[test]
     fn renames_put_the_entries_that_name_them_in_doubt() {
         let mut directory = TestDirectory::with_suffix_entry();
@@ -179,7 +180,7 @@ mod tests {
         let all = |since, max| all_doubtful(&directory.snapshot, SUFFIX, since, max).unwrap();
         assert_eq!(all(position, 10).map(|all| all.len()), Some(1));
         assert_eq!(all(position, 1), None);
-        // The next check reads the remaining entries.
+        // The next call reads the remaining entries.
         assert_eq!(doubted(&directory, 1).1, position + 1);
         assert_eq!(doubted(&directory, 10).1, position + 3);
     }

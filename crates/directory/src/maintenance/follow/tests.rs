@@ -36,7 +36,7 @@ fn start() -> TestDirectory {
     directory
 }
 
-/// Makes a change, and returns its result code and whether it renamed an entry.
+/// Applies a change. Returns its result code and whether an entry was renamed.
 fn make(directory: &mut TestDirectory, change: &SourceChange) -> (ResultCode, bool) {
     make_at(directory, SUFFIX, change)
 }
@@ -162,7 +162,7 @@ fn names_there_become_names_here() {
             .to_vec(),
     };
     let leave_out = ["SHOESIZE".to_owned(), "shoeowner".to_owned()];
-    // One manager there would be another entry here.
+    // One remote manager has the local name of another entry.
     assert_eq!(source.map(&directory.snapshot.state().catalog.schema, &mapping, &leave_out), 1);
     let expected: &[(&str, &[&str])] = &[
         ("objectClass", &["top", "inetOrgPerson"]),
@@ -178,7 +178,7 @@ fn names_there_become_names_here() {
 const BERLIN: &str = "ou=berlin,dc=example,dc=com";
 const PARIS: &str = "ou=paris,dc=example,dc=com";
 
-/// Returns a directory with copies at [`BERLIN`] and [`PARIS`], and an entry that is in neither.
+/// Returns a directory with copies at [`BERLIN`] and [`PARIS`], and an entry outside of both.
 fn two_copies() -> TestDirectory {
     let copy = |base: &str| FollowedTree {
         mapping: NameMapping { bases: (base.to_owned(), base.to_owned()), names: Vec::new() },
@@ -203,16 +203,16 @@ fn a_source_changes_its_own_copy_only() {
     let mut directory = two_copies();
     let (berlin, paris) = ("cn=one,ou=berlin,dc=example,dc=com", "cn=one,ou=paris,dc=example,dc=com");
     assert_eq!(make_at(&mut directory, BERLIN, &entry(9, berlin, PERSON)).0, ResultCode::SUCCESS);
-    // It moves from one source to the other, whose message comes first.
+    // The entry moves from one source to the other, whose message arrives first.
     assert_eq!(make_at(&mut directory, PARIS, &entry(9, paris, PERSON)), (ResultCode::SUCCESS, true));
     assert_eq!(make_at(&mut directory, BERLIN, &SourceChange::Delete([9; 16])).0, ResultCode::SUCCESS);
     assert!(directory.read(paris).is_some() && directory.read(berlin).is_none());
-    // A local entry is neither deleted nor taken over.
+    // An entry outside of the copies is neither deleted nor taken over.
     assert_eq!(make_at(&mut directory, PARIS, &SourceChange::Delete([4; 16])).0, ResultCode::SUCCESS);
     let position = directory.snapshot.position().unwrap();
     let refused = ResultCode::UNWILLING_TO_PERFORM;
     assert_eq!(make_at(&mut directory, PARIS, &unit(4, "ou=x,ou=paris,dc=example,dc=com")).0, refused);
-    // A name outside the copy is not written, and another base entry does not push the old one out of the copy.
+    // A name outside the copy is not written, and a different base entry does not displace the existing one.
     assert_eq!(make_at(&mut directory, PARIS, &entry(8, berlin, PERSON)).0, refused);
     assert_eq!(make_at(&mut directory, PARIS, &unit(3, "ou=gone,dc=example,dc=com")).0, refused);
     assert_eq!(make_at(&mut directory, PARIS, &unit(7, PARIS)).0, ResultCode::ENTRY_ALREADY_EXISTS);
