@@ -1,4 +1,4 @@
-//! Writes the new data file: each map from its first row to its last.
+//! Writes the new data file, each map from its first row to its last.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
@@ -37,7 +37,7 @@ use crate::tree::structure::Misplaced;
 
 type Result<T> = std::result::Result<T, ImportError>;
 
-/// Approximate number of ids collected before they are written.
+/// Approximate number of ids that are collected before they are written.
 const IDS_MAX: usize = 4_096;
 
 /// The new data file under construction.
@@ -50,7 +50,7 @@ pub struct Builder {
     has_carried_over: bool,
     /// Number of entries written.
     count: u64,
-    /// Ids of records that were refused although some of their rows exist.
+    /// Ids of records that were refused, although some of their rows exist.
     refused: Vec<EntryId>,
 }
 
@@ -63,11 +63,10 @@ impl Builder {
         self.store.new_file()
     }
 
-    /// Locks the data directory and begins a new data file. The directory has been opened before, so it contains
-    /// data.
+    /// Locks the data directory and begins a new data file. The directory has been opened before, so it contains data.
     ///
     /// # Errors
-    /// Another process has it open; there is no data; the disk fails.
+    /// Another process has the directory open, it contains no data, or the disk failed.
     pub fn create(directory: &Path, options: &store::Options) -> Result<Builder> {
         let store = BulkStore::create(directory, MAPS, options)?;
         let old = store.old_view()?.ok_or(ImportError::Damaged("the data directory is empty"))?;
@@ -92,10 +91,10 @@ impl Builder {
         &self.old
     }
 
-    /// Carries over the entries of naming contexts that are not loaded. Must be called first.
+    /// Carries over the entries of naming contexts that the import does not replace. Must be called first.
     ///
     /// # Errors
-    /// The data contradicts itself; the disk is full or fails.
+    /// The data contradicts itself, or the disk is full or failed.
     pub fn carry_over(&mut self, job: &Job, sorters: &mut Sorters) -> Result<u64> {
         self.last_id = job.last_old_id;
         self.latest_csn = last_csn(&self.old)?;
@@ -109,10 +108,10 @@ impl Builder {
         Ok(count)
     }
 
-    /// Writes entry rows. Their ids are above all earlier ones.
+    /// Writes entry rows. Their ids are higher than all earlier ones.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn take(&mut self, prepared: &PreparedRows) -> Result<()> {
         let mut start = 0;
         for &(id, end) in &prepared.ends {
@@ -128,17 +127,17 @@ impl Builder {
         Ok(())
     }
 
-    /// Writes `nodes`, and passes the entries without a place in the tree to `reject`.
+    /// Writes `nodes`. Passes entries without a place in the tree to `reject`.
     ///
     /// # Errors
-    /// The disk is full or fails.
+    /// The disk is full or failed.
     pub fn place(
         &mut self,
         resolved: Resolution,
         mut reject: impl FnMut(RejectedRecord) -> Result<()>,
     ) -> Result<RefusedIds> {
         let mut outcomes = resolved.outcomes.finish()?;
-        // Places of the earlier ones of two entries with one entryUUID: they come before the later ones.
+        // For each pair of entries with the same entryUUID: a description of the earlier one, which is read first.
         let mut earlier: HashMap<EntryId, String> = HashMap::new();
         earlier.extend(resolved.same_uuid.values().map(|id| (*id, String::new())));
         self.nodes.flush()?;
@@ -181,11 +180,11 @@ impl Builder {
         self.count
     }
 
-    /// Writes all other maps and the counters. Returns the number of values given more than once in attributes too
-    /// large to be checked before; each is stored once.
+    /// Writes all other maps and the counters. Returns the number of repeated values in attributes that were too large
+    /// for an earlier check. Each of these values is stored once.
     ///
     /// # Errors
-    /// The first error among the blocks; the disk is full or fails.
+    /// The first error in the blocks, or the disk is full or failed.
     pub fn write_rows(
         &mut self,
         blocks: impl Iterator<Item = Result<RowBlock>>,
@@ -207,10 +206,10 @@ impl Builder {
         Ok(rows.repeated_values)
     }
 
-    /// Writes the catalogue and the log's first record, makes everything durable, and replaces the old data.
+    /// Writes the catalog and the log's first record, makes everything durable, and replaces the old data.
     ///
     /// # Errors
-    /// The disk is full or fails; the old data is unchanged.
+    /// The disk is full or failed. The old data is unchanged then.
     pub fn finish(mut self, job: &Job, generation: [u8; 16], now_micros: u64) -> Result<()> {
         let csn = Csn::after(self.latest_csn, now_micros, SERVER_NUMBER);
         let catalog = job.catalog();
@@ -239,7 +238,7 @@ impl Builder {
                 put(&meta_key(META_INDEX, def.id.0), &IndexRow::of(index).encode());
             }
         }
-        // Sort orders are built afterwards, from the entries.
+        // Sort orders are built from the entries after the import.
         for order in catalog.sort_orders.iter() {
             let row = SortOrderRow::of(&order.row.text, Phase::Building);
             put(&meta_key(META_SORT_ORDER, order.number), &row.encode());
@@ -250,8 +249,8 @@ impl Builder {
         for (key, value) in &meta {
             self.store.append(META, key, value)?;
         }
-        // The record names the naming context, which already exists: followers of the log learn the new numbers from
-        // it, and recognize by the generation that it is a different log.
+        // The record names the naming context, which already exists. Followers of the log learn the new numbers from
+        // the record. They recognize by the generation that this is a different log.
         let dn = job.target_suffixes().next().unwrap_or_default().to_owned();
         let requester = job.creator.clone();
         let record = Record {
@@ -270,14 +269,14 @@ impl Builder {
     }
 }
 
-/// Ids of entries that are not in the directory: none of their rows is written.
+/// Ids of refused entries, of which no rows are written.
 pub struct RefusedIds {
     ids: IdBits,
     count: u64,
 }
 
 impl RefusedIds {
-    /// Returns how many written entries have no place in the tree.
+    /// Returns the number of written entries that have no place in the tree.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -296,7 +295,7 @@ fn meta_rows(read: &Read) -> Result<BTreeMap<Vec<u8>, Vec<u8>>> {
         .collect()
 }
 
-/// Reads the next item of the nodes' file; returns false at its end.
+/// Reads the next item from the file of nodes. Returns false at its end.
 fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool> {
     let mut length = [0; 4];
     match items.read_exact(&mut length) {
@@ -312,7 +311,7 @@ fn read_item(items: &mut impl std::io::Read, item: &mut Vec<u8>) -> Result<bool>
     Ok(true)
 }
 
-/// Describes an entry by its RDN and its place in the text.
+/// Describes an entry by its RDN and its position in the text.
 fn place_of(node: &NodeItem<'_>) -> String {
     match node.place.line {
         0 => format!("the entry {} of another suffix", Quoted(node.rdn)),
@@ -320,7 +319,7 @@ fn place_of(node: &NodeItem<'_>) -> String {
     }
 }
 
-/// Returns why an entry has no place; `same` is the entry with the same entryUUID.
+/// Returns the reason why an entry has no place in the tree. `same` is the entry with the same entryUUID.
 fn rejected(node: &NodeItem<'_>, outcome: NameOutcome, (same, schema): (&str, &Schema)) -> RejectedRecord {
     let below = |what: &str| format!("its superior is {what}, which cannot have subordinates");
     let (refusal, reason) = match outcome {
@@ -353,7 +352,7 @@ struct MapWriter<'a> {
     at: Option<(Destination, Vec<u8>)>,
     ids: IdMerger,
     count: i64,
-    /// Corrections of counters of values, for values that were given twice.
+    /// Corrections of counters for repeated values.
     corrections: BTreeMap<Vec<u8>, i64>,
     repeated_values: u64,
 }
@@ -393,10 +392,10 @@ impl<'a> MapWriter<'a> {
                     self.ids.drop_settled();
                 }
             }
-            // The ends of a value that was given twice.
+            // End times of a repeated value.
             Destination::Map(ENDS | DUE) if is_same => {}
             Destination::Map(map) if is_same => {
-                // Only values can be given twice: duplicate names were found before.
+                // Only values can be repeated: duplicate names were found before.
                 debug_assert_eq!(map, VALUES);
                 self.repeated_values += 1;
                 if let Some((id, attribute)) = crate::model::rows::split_link_key(key) {
@@ -411,7 +410,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Continues with another key, unless it is the same.
+    /// Begins another key. Does nothing if the key is the same.
     fn begin(&mut self, is_same: bool, to: Destination, key: &[u8]) -> Result<()> {
         if is_same {
             return Ok(());
@@ -428,7 +427,7 @@ impl<'a> MapWriter<'a> {
         Ok(())
     }
 
-    /// Writes the rows of the last key.
+    /// Writes the collected rows of the last key.
     fn flush(&mut self) -> Result<()> {
         let Some((to, key)) = &self.at else { return Ok(()) };
         match to {
@@ -440,7 +439,7 @@ impl<'a> MapWriter<'a> {
                 self.count = 0;
             }
             Destination::Map(map) => {
-                // Maps of other kinds have no ids.
+                // Only id sets have ids.
                 if !self.ids.all().is_empty() {
                     self.store.append_ids(*map, key, self.ids.all())?;
                 }
@@ -451,8 +450,8 @@ impl<'a> MapWriter<'a> {
     }
 }
 
-/// Returns the entry that owns the row by its key, if a refused entry can have one. The ids under other keys of id
-/// sets are entries themselves.
+/// Returns the entry whose id is in the key, if it can be a refused entry. In other id sets the members are the
+/// entries, and they are checked.
 fn owner(to: Destination, key: &[u8]) -> Option<EntryId> {
     let id = |bytes: Option<&[u8]>| Some(EntryId(u64::from_be_bytes(bytes?.try_into().ok()?)));
     match to {

@@ -1,8 +1,8 @@
-//! Carries entries of naming contexts that are not loaded over into the new data file, with their ids.
+//! Carries entries of naming contexts that the import does not replace over into the new data file, with their ids.
 //!
-//! Their rows are copied, except those that can change with the loaded entries. Names, and links to and from
-//! replaced entries, are resolved again with all others: a link to a discarded entry becomes the text of its name,
-//! and a link again if an entry with that name is loaded.
+//! Their rows are copied, except rows that depend on replaced entries. Names, and links to and from replaced entries,
+//! are resolved again together with all others. A link to a discarded entry becomes the text of its name, and a link
+//! again if an entry with that name is imported.
 
 use std::ops::Bound;
 
@@ -35,8 +35,8 @@ type Put<'p> = dyn FnMut(EntryId, &[u8], &[u8]) -> Result<()> + 'p;
 
 const ALL: store::KeyRange<'static> = (Bound::Unbounded, Bound::Unbounded);
 
-/// Carries over the entries outside of the loaded naming contexts. `put` receives them by ascending id: id, entry
-/// row and fields for `nodes`. Returns their number.
+/// Carries over the entries outside of the imported naming contexts. `put` receives them in ascending order of ids,
+/// each with its entry row and its fields for `nodes`. Returns the number of these entries.
 pub(super) fn carry_over(old: &Read, job: &Job, sorters: &mut Sorters, put: &mut Put<'_>) -> Result<u64> {
     let dropped = ReplacedEntries::find(old, job)?;
     let kept = old.row_count(NODES)? - dropped.ids.len();
@@ -159,7 +159,8 @@ impl CarryOver<'_> {
         Ok(())
     }
 
-    /// Returns true if an attribute has one row per value, which are counted; large values of others are not.
+    /// Returns true if an attribute has one row per value. Such values are counted; large values of other attributes
+    /// are not.
     fn is_table(&self, id: EntryId, attribute: AttrId) -> Result<bool> {
         Ok(self.old.count(&value_counter(id, attribute))? > 0)
     }

@@ -1,6 +1,6 @@
-//! An entry while it is read: its values with their normal forms, attribute by attribute.
+//! An entry while it is being read: its values with their normal forms, grouped by attribute.
 //!
-//! A draft is reused for the next entry, so that reading an entry allocates almost nothing.
+//! The same draft is reused for every entry, so that reading an entry allocates almost nothing.
 
 #![expect(
     clippy::indexing_slicing,
@@ -12,7 +12,7 @@ use std::ops::Range;
 /// Maximum number of values that are compared pairwise to find duplicates.
 const COMPARED_MAX: usize = 8;
 
-/// A value and its normal form, as ranges of the draft's buffers.
+/// A value and its normal form, as ranges in the draft's buffers.
 #[derive(Clone, Debug)]
 pub(super) struct DraftValue {
     bytes: Range<usize>,
@@ -22,12 +22,12 @@ pub(super) struct DraftValue {
 /// The values of one attribute.
 #[derive(Debug, Default)]
 pub(super) struct DraftAttribute {
-    /// Its place in [`super::known::KnownAttributes`].
+    /// Place of the attribute in [`super::known::KnownAttributes`].
     pub(super) known: usize,
     values: Vec<DraftValue>,
-    /// Whether it has a single value, whose normal form is not computed yet.
+    /// Whether the attribute has a single value, whose normal form has not been computed.
     lacks_normal: bool,
-    /// Number of values whose rows are already made, because there are too many to hold.
+    /// Number of values whose rows have already been made, because there are too many to keep in memory.
     streamed_count: usize,
 }
 
@@ -37,10 +37,10 @@ pub(super) struct Draft {
     bytes: Vec<u8>,
     normals: Vec<u8>,
     attributes: Vec<DraftAttribute>,
-    /// Numbers of attributes by their place among the known ones, and the entry that had them, counted from 1.
+    /// For each known attribute: the last entry that had it, counted from 1, and the attribute's place in `attributes`.
     numbers: Vec<(u64, usize)>,
     entry: u64,
-    /// Number of `attributes` that belong to this entry; later ones are kept for their capacity.
+    /// Number of `attributes` that belong to this entry. Later ones are kept for their capacity.
     count: usize,
 }
 
